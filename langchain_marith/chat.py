@@ -228,6 +228,8 @@ class ChatMarith(LangChainOptions, BaseChatModel):
     ) -> dict[str, Any]:
         """As LangChain's own, but what a call brings is shown as the model's own options are."""
         called = {name: kwargs.pop(name) for name in TEXTS if name in kwargs}
+        if not called:
+            return super()._get_invocation_params(stop, **kwargs)
         model = self.model_copy(update=self.over(called).values())
         return super(ChatMarith, model)._get_invocation_params(stop, **kwargs)
 

@@ -23,7 +23,7 @@ from pydantic_core import to_json
 
 import marith
 from langchain_marith.exceptions import translated
-from marith.openai_format import to_grammar
+from marith.openai_format import schema_of, to_grammar
 
 Method = Literal["json_schema", "function_calling", "json_mode"]
 Schema = dict[str, Any] | type
@@ -167,6 +167,8 @@ def _response_format(schema: Schema, strict: bool | None, show_schema: bool) -> 
         described["strict"] = strict
     if show_schema is not True:
         described["show_schema"] = show_schema
+    if isinstance(schema, type) and is_basemodel_subclass(schema):
+        described["drops_repeats"] = True  # its sets do
     return {"type": "json_schema", "json_schema": described}
 
 
@@ -177,8 +179,8 @@ def _json_schema(schema: Schema) -> dict[str, Any]:
         return convert_to_json_schema(schema) if is_function else schema
     if is_basemodel_subclass(schema):
         # LangChain's conversion would resolve references, and so lose recursive ones.
-        of = getattr(schema, "model_json_schema", None) or schema.schema  # type: ignore[attr-defined]
-        return dict(of())
+        is_new = issubclass(schema, BaseModel)
+        return dict(schema_of(schema) if is_new else schema.schema())  # type: ignore[attr-defined]
     return convert_to_json_schema(schema)
 
 

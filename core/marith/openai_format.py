@@ -21,7 +21,7 @@ from marith.request.content import carries_media as carries_media
 from marith.request.content import plain_messages as plain_messages
 from marith.request.content import text_of as text_of
 from marith.request.content import to_tool_call as to_tool_call
-from marith.request.forms.class_schema import schema_of
+from marith.request.forms.class_schema import schema_of as schema_of
 from marith.request.forms.grammar import Grammar
 from marith.request.forms.tools import CHOICES, Tools
 from marith.request.inspected.inspection import Inspection
@@ -159,7 +159,8 @@ def _described(response_format: Any) -> Grammar | None:
             strict = rest.get("strict")
             if not (strict is None or isinstance(strict, bool)):
                 raise RequestError(f"strict is True or False, not {shown(strict)}")
-            return schema_grammar(schema, strict, rest.get("show_schema", True), rest.get("name"))
+            shows, drops = rest.get("show_schema", True), rest.get("drops_repeats", False)
+            return schema_grammar(schema, strict, shows, rest.get("name"), drops)
     raise RequestError(
         "response_format is a class of pydantic's, {'type': 'text'}, {'type': 'json_object'} or "
         "{'type': 'json_schema', 'json_schema': {'name': …, 'schema': …}}, "
@@ -172,15 +173,23 @@ def schema_grammar(
     strict: bool | None,
     show_schema: Any = True,
     name: Any = None,
+    drops_repeats: Any = False,
 ) -> Grammar:
-    """The grammar of a schema, which the prompt shows to the model if `show_schema`."""
+    """Return the grammar of a schema, which the prompt shows to the model if `show_schema`.
+
+    For `drops_repeats` see `Grammar.json_schema`. Raises RequestError.
+    """
+    drops_repeats = isinstance(schema, type) or drops_repeats
     schema = schema_of(schema)
     if not isinstance(show_schema, bool):
         raise RequestError(f"show_schema is True or False, not {shown(show_schema)}")
+    if not isinstance(drops_repeats, bool):
+        raise RequestError(f"drops_repeats is True or False, not {shown(drops_repeats)}")
     if not show_schema:
-        return Grammar.json_schema(schema, strict)
+        return Grammar.json_schema(schema, strict, drops_repeats=drops_repeats)
     title = name or schema.get("title") or "answer"
-    return Grammar.json_schema(without_titles(schema), strict, show_as=str(title))
+    untitled = without_titles(schema)
+    return Grammar.json_schema(untitled, strict, str(title), drops_repeats)
 
 
 def to_n(n: Any) -> int:

@@ -237,3 +237,17 @@ def test_a_schema_that_cannot_be_followed_is_refused_at_once(
 ) -> None:
     with pytest.raises(ValueError, match=problem):
         ChatMarith(model="/nowhere").with_structured_output(**{"schema": Sailor, **options})
+
+
+class Bag(BaseModel):
+    """A class with a set, whose schema says that no item comes twice."""
+
+    tags: set[str] = Field(max_length=2)
+
+
+@pytest.mark.parametrize("method", ["json_schema", "function_calling", "json_mode"])
+def test_a_class_with_a_set_is_a_schema(method: Any) -> None:
+    chat = ChatMarith(model="pocket", max_tokens=200, seed=1)
+    answer = chat.with_structured_output(Bag, method=method, include_raw=True).invoke("Hi!")
+    parsed, error = answer["parsed"], answer["parsing_error"]
+    assert isinstance(parsed, Bag) or "cut off" in str(error)

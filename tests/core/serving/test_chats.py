@@ -66,7 +66,8 @@ def test_a_refusal_and_what_other_providers_left_are_read_for_their_text(
     whole = ask(web, messages=[asked, said, asked], seed=1, max_tokens=4)
     for form in forms:
         told = ask(web, messages=[asked, form, asked], seed=1, max_tokens=4)
-        assert (told["choices"], told["usage"]) == (whole["choices"], whole["usage"])
+        assert told["choices"] == whole["choices"]
+        assert told["usage"]["prompt_tokens"] == whole["usage"]["prompt_tokens"]
     silent = {"role": "assistant", "content": None}
     assert ask(web, messages=[asked, silent, asked], max_tokens=2)["choices"]
 

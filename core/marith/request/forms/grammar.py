@@ -77,17 +77,19 @@ class Grammar:
         schema: Mapping[str, Any] | type[BaseModel],
         strict: bool | None = None,
         show_as: str | None = None,
+        drops_repeats: bool = False,
     ) -> Grammar:
         """JSON that a schema or a class of pydantic's describes, its keys in that order.
 
         Objects contain only the properties that the schema names, unless it allows others itself
         or `strict` is False. With a name in `show_as`, the prompt shows a schema of objects to the
         model as the chat template writes a tool of that name, whose arguments are the answer;
-        beside other tools it is not shown.
+        beside other tools it is not shown. `drops_repeats` says that the reader of the answer drops
+        repeated items of an array, as a class does for its sets.
         """
         is_class = isinstance(schema, type)
         schema = schema_of(schema)
-        text, tool = schema_text(schema, strict, drops_repeats=is_class), ""
+        text, tool = schema_text(schema, strict, drops_repeats=drops_repeats or is_class), ""
         if show_as is not None and schema.get("type", "object") == "object":
             tool = json.dumps(_tool(schema, strict, show_as), ensure_ascii=False)
         return cls("json_schema", text, tool)
