@@ -157,7 +157,7 @@ def test_tool_calls_without_content_and_their_results_are_messages() -> None:
         ]
     )
     assert prompt.messages[1]["content"] == ""
-    assert prompt.messages[1]["tool_calls"] == [call]
+    assert prompt.messages[1]["tool_calls"] == [{**call, "id": "1"}]
     assert "42" in shown(to_tokens(Prompted(), prompt, vocabulary()), vocabulary())
 
 
