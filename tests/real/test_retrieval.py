@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.plain_transformers import PLAIN
 
-from marith import Engine, Options
+from marith import Engine, Options, Prompted
 
 TEMPLATE = "Context:\n{passage}\n\nQuestion: {question}"
 RETRIEVED = r"(?s)(?<=Context:\n).*?(?=\n\n)"
@@ -36,14 +36,16 @@ def options(engine: Engine, terms: dict[str, str], faithful: float) -> Options:
 def test_the_odds_of_the_passage_over_memory_rise_with_faithful(
     engine: Engine, terms: dict[str, str], timed: Any
 ) -> None:
+    """By the recipe that `faithful` is made of, without its cut, which may leave no odds."""
+    plain = {"template": "plain"} if "M" in terms else {}
+    read = {"M": Prompted(**plain), "without": Prompted(hide=RETRIEVED, **plain)}
     risen = []
     for passage, question, stated, usual in CASES:
         odds = []
         for faithful in (0, 0.25, 0.5):
-            asked = options(engine, terms, faithful)
-            formula = asked.faithfully if faithful else "M"
+            formula = f"context_aware(M, without, {faithful})"
             told, remembered = (
-                sum(engine.score(prompt(passage, question), f" {text}", formula, asked.terms))
+                sum(engine.score(prompt(passage, question), f" {text}", formula, read))
                 for text in (stated, usual)
             )
             odds.append(told - remembered)
