@@ -127,7 +127,7 @@ def _cached(kind: str, name: str, placement: Placement, suits: Suits | None = No
     checkpoint = _kept.get(key)
     if checkpoint is None:
         checkpoint = _kept[key] = _load(kind, name, where, exact, suits=suits)
-    elif suits is not None:
+    if suits is not None:  # several processes, and files that list no words, do not show it before
         suits(checkpoint.vocabulary)
     return checkpoint
 
