@@ -20,7 +20,7 @@ from marith.decoding.composition.value import Value
 from marith.errors import FormulaError
 from marith.formula.meaning.analysis import leaves, part, without_classifiers
 from marith.formula.meaning.binding import parse
-from marith.formula.meaning.checking import check, problem, weightless
+from marith.formula.meaning.checking import problem, warnings_of, weightless
 from marith.formula.meaning.polynomials import Range, Weight, constant
 from marith.formula.meaning.weights import Weights, factor_range, node_weight, weigh
 from marith.formula.text.calls import CALLS, define
@@ -163,10 +163,10 @@ def test_it_has_the_weight_that_was_registered() -> None:
 def test_what_is_wrong_with_it_is_said_with_a_caret() -> None:
     terms = {"M": Prompted(), "x": Prompted("X"), "C": Classifier("c")}
     with pytest.raises(FormulaError, match=r"not a weight of 2\n  M \+ capped.*\n {6}\^{13}$"):
-        check(parse("M + capped(x + M)"), terms)
+        warnings_of(parse("M + capped(x + M)"), terms)
     with pytest.raises(FormulaError, match="every member needs weight above zero; C has 0"):
-        check(parse("median(M, x, C)"), terms)
-    assert check(parse("M + capped(x - M) + C"), terms) == []
+        warnings_of(parse("median(M, x, C)"), terms)
+    assert warnings_of(parse("M + capped(x - M) + C"), terms) == []
 
 
 def test_it_is_explained() -> None:

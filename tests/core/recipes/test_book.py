@@ -15,7 +15,7 @@ import marith.recipes
 from marith import Classifier, FormulaError, parse
 from marith.decoding.composition.evaluate import evaluate
 from marith.formula.meaning.analysis import leaves
-from marith.formula.meaning.checking import check
+from marith.formula.meaning.checking import warnings_of
 from marith.formula.text.advice import METHODS
 from marith.formula.text.calls import CALLS
 from marith.formula.tree.nodes import Formula, Name
@@ -66,9 +66,9 @@ def test_the_line_on_the_page_is_the_line_that_prints(row: Any) -> None:
 
 def test_a_recipe_is_sound_and_reads_back_with_its_terms(row: Any) -> None:
     terms = meant(row.call)
-    assert len(check(parse(row.call), terms)) <= 1  # a warning, where the weights are not one
+    assert len(warnings_of(parse(row.call), terms)) <= 1  # a warning, where the weights are not one
     bound = parse(row.call, terms)
-    assert check(bound, {}) == check(parse(row.call), terms)
+    assert warnings_of(bound, {}) == warnings_of(parse(row.call), terms)
     assert parse(str(bound)) == bound
 
 
@@ -118,7 +118,7 @@ def test_a_prompt_that_is_no_formula_has_no_place_in_a_recipe(row: Any) -> None:
 )  # fmt: skip
 def test_bad_input_is_refused_with_a_sentence_and_a_caret(text: str, said: str) -> None:
     with pytest.raises(FormulaError) as caught:
-        check(parse(text), meant("M a b c"))
+        warnings_of(parse(text), meant("M a b c"))
     assert said in str(caught.value)
     assert "^" in str(caught.value)
 
@@ -137,7 +137,7 @@ def test_what_else_can_be_expressed_is_sound() -> None:
     lines = re.findall(r"`([^`]*\(.*?)`", told)
     assert len(lines) == 11
     for line in lines:
-        check(parse(line), meant(line))
+        warnings_of(parse(line), meant(line))
 
 
 def test_every_primitive_is_on_the_page() -> None:

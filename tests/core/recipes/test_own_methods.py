@@ -13,7 +13,7 @@ import pytest
 from support.strategies import speakers
 
 from marith import Engine, FormulaError, explain, parse
-from marith.formula.meaning.checking import check
+from marith.formula.meaning.checking import warnings_of
 from marith.formula.text.calls import CALLS
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "own_methods.py"
@@ -64,7 +64,7 @@ CALLED = (
 def test_they_are_written_checked_and_generated_with(text: str, line: str) -> None:
     assert str(parse(text)) == line
     assert parse(line) == parse(text)
-    assert check(parse(text), TERMS) is not None
+    assert warnings_of(parse(text), TERMS) is not None
     terms = {"b": "You are kind."}
     assert explain(text, terms).startswith(line)
     engine = Engine.shared("pocket")
@@ -83,7 +83,7 @@ def test_they_are_written_checked_and_generated_with(text: str, line: str) -> No
 )
 def test_bad_input_is_refused_with_a_sentence_and_a_caret(text: str, said: str) -> None:
     with pytest.raises(FormulaError, match=said) as refused:
-        check(parse(text), TERMS)
+        warnings_of(parse(text), TERMS)
     assert "^" in str(refused.value)
 
 

@@ -38,10 +38,20 @@ from marith.formula.tree.signals import (
 from marith.formula.tree.terms import Classifier, Prompted, Term
 
 
-def check(formula: Formula, terms: Mapping[str, Formula]) -> list[str]:
-    """Refuse a formula without a meaning; return warnings where its meaning may surprise.
+def warnings_of(formula: Formula, terms: Mapping[str, Formula]) -> list[str]:
+    """Return a warning for each way in which the meaning of a formula may surprise.
 
-    `terms` are bound. Raises FormulaError, which quotes the formula with a caret under the fault.
+    `terms` are bound. Raises FormulaError as `check` does, which every request passes.
+    """
+    bound = check(formula, terms)
+    warnings = [extreme(bound, terms), *_idle_options(bound, {*leaves(bound)})]
+    return [warning for warning in warnings if warning]
+
+
+def check(formula: Formula, terms: Mapping[str, Formula]) -> Formula:
+    """Return a formula with its names replaced by `terms`, which are bound.
+
+    Raises FormulaError for a formula without a meaning, quoted with a caret under the fault.
     """
     weights = Weights(terms)
     _refuse_faults(formula, weights, formula, set())
@@ -65,15 +75,13 @@ def check(formula: Formula, terms: Mapping[str, Formula]) -> list[str]:
             "with less it would flip its own preferences",
             *locate(formula, formula),
         )
-    used = leaves(bound)
-    unguided = any(_is_unguided(term) for term in used)
+    unguided = any(_is_unguided(term) for term in leaves(bound))
     if unguided and not _has_rest(bound):
         raise FormulaError(
             "a classifier needs other terms, or a guide, whose tokens it judges",
             *locate(formula, formula),
         )
-    warnings = [extreme(bound, terms), *_idle_options(bound, {*used})]
-    return [warning for warning in warnings if warning]
+    return bound
 
 
 def _is_unguided(term: Term) -> bool:

@@ -8,7 +8,7 @@ from functools import lru_cache, singledispatch
 from typing import TypeAlias
 
 from marith.formula.meaning.binding import Terms, names_in, parse, resolve
-from marith.formula.meaning.checking import check
+from marith.formula.meaning.checking import warnings_of
 from marith.formula.meaning.weights import Weights
 from marith.formula.tree.factors import Arithmetic
 from marith.formula.tree.hidden_texts import unquoted
@@ -58,7 +58,7 @@ class Explanation:
         resolved = resolve(terms)
         for name in names if terms is None else ():
             resolved.setdefault(name, _stand_in(name))
-        warnings = check(tree, resolved)
+        warnings = warnings_of(tree, resolved)
         weights = Weights(resolved)
         return cls(
             to_text(tree),

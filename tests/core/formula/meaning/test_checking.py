@@ -10,7 +10,7 @@ from support.strategies import NAMES, formulas, speakers, weighty
 from marith.errors import FormulaError
 from marith.formula.meaning.analysis import leaves, weight_of, without_classifiers
 from marith.formula.meaning.binding import bind, parse, resolve
-from marith.formula.meaning.checking import check
+from marith.formula.meaning.checking import warnings_of
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.operators import relu
 from marith.formula.tree.terms import Classifier, Prompted
@@ -46,7 +46,7 @@ def test_a_formula_that_means_nothing_is_refused_with_a_caret(
     text: str, part: str, says: str
 ) -> None:
     with pytest.raises(FormulaError, match=says) as caught:
-        check(parse(text), TERMS)
+        warnings_of(parse(text), TERMS)
     *_, quoted, carets = str(caught.value).split("\n")
     assert quoted[carets.index("^") : len(carets)] == part
 
@@ -57,20 +57,20 @@ def test_a_formula_that_means_nothing_is_refused_with_a_caret(
      "unscaled(G)", "supersede(a, M)", "intersection(a, 2*b)", "(M - 0.5*a).plausible(0.1)"],
 )  # fmt: skip
 def test_a_formula_that_means_something_passes(text: str) -> None:
-    check(parse(text), TERMS)
+    warnings_of(parse(text), TERMS)
 
 
 @given(weighty(speakers(3)))
 def test_what_has_weight_everywhere_passes(f: Formula) -> None:
-    check(f, {})
+    warnings_of(f, {})
     assert weight_of(f) > 0
 
 
 @given(weighty(speakers(3)), st.floats(0.01, 100))
 def test_twice_a_formula_means_what_it_means(f: Formula, times: float) -> None:
     """Rounding of numbers that were to cancel grows with what they multiply."""
-    check(times * f, {})
-    check(f + times * relu(sum((-1 * f for _ in range(2)), 2 * f)), {})
+    warnings_of(times * f, {})
+    warnings_of(f + times * relu(sum((-1 * f for _ in range(2)), 2 * f)), {})
 
 
 OPTIONS = ["candidates=9", "guide=M", "coverage=0.5", 'scale="logit"']
@@ -81,15 +81,15 @@ def test_options_that_change_nothing_are_warned_of(option: str) -> None:
     """A classifier that tells a strength alone judges no tokens."""
     judge = f'classifier("x", {option})'
     said = option.replace("guide=M", "guide=prompted()")
-    assert said in " ".join(check(parse(f"M + strength({judge})*(M - a)"), TERMS))
-    assert not check(parse(f"M + strength({judge})*{judge}"), TERMS)
-    assert not check(parse('M + strength(classifier("x", read_prompt=True))*(M - a)'), TERMS)
+    assert said in " ".join(warnings_of(parse(f"M + strength({judge})*(M - a)"), TERMS))
+    assert not warnings_of(parse(f"M + strength({judge})*{judge}"), TERMS)
+    assert not warnings_of(parse('M + strength(classifier("x", read_prompt=True))*(M - a)'), TERMS)
 
 
 @given(formulas())
 def test_a_formula_passes_or_is_a_formula_error(f: Formula) -> None:
     try:
-        assert all(isinstance(warning, str) for warning in check(f, TERMS))
+        assert all(isinstance(warning, str) for warning in warnings_of(f, TERMS))
     except FormulaError:
         return
     assert weight_of(f, TERMS) > 0
@@ -111,14 +111,14 @@ def test_a_classifier_adds_no_weight() -> None:
 
 
 def test_factors_that_texts_stand_surprise_nobody() -> None:
-    assert check(parse("M + a - b"), TERMS) == []
-    assert check(parse("M + 5*C"), TERMS) == []
+    assert warnings_of(parse("M + a - b"), TERMS) == []
+    assert warnings_of(parse("M + 5*C"), TERMS) == []
 
 
 def test_what_is_divided_by_a_small_weight_is_warned_of_where_it_lifts_a_term() -> None:
-    assert check(parse("M + a"), TERMS) == []
-    assert check(parse("M - 0.96*union(toxic, M)"), TERMS) == []
-    (told,) = check(parse("M - 0.96*toxic"), TERMS)
+    assert warnings_of(parse("M + a"), TERMS) == []
+    assert warnings_of(parse("M - 0.96*union(toxic, M)"), TERMS) == []
+    (told,) = warnings_of(parse("M - 0.96*toxic"), TERMS)
     assert "M counts 25 times" in told
     assert "total weight 0.04" in told
 
@@ -146,7 +146,7 @@ def test_what_is_left_without_classifiers_guides_them() -> None:
 def test_without_classifiers_none_is_left_to_guide_them(f: Formula) -> None:
     everything = {name: Classifier(name) if name == "C" else Prompted(name) for name in NAMES}
     try:
-        check(f, everything)
+        warnings_of(f, everything)
     except FormulaError:
         return
     kept = without_classifiers(bind(f, everything))
@@ -157,14 +157,14 @@ def test_without_classifiers_none_is_left_to_guide_them(f: Formula) -> None:
 def test_a_fault_inside_a_named_term_is_refused(text: str) -> None:
     terms = resolve({"a": "A", "b": "B", "C": Classifier("c"), "bad": text})
     with pytest.raises(FormulaError):
-        check(parse("2*M + bad"), terms)
+        warnings_of(parse("2*M + bad"), terms)
 
 
 def test_weights_that_add_up_to_infinity_are_refused() -> None:
     with pytest.raises(FormulaError):
-        check(parse("1e308*M + 1e308*M"), TERMS)
+        warnings_of(parse("1e308*M + 1e308*M"), TERMS)
 
 
 def test_a_score_of_nothing_is_refused() -> None:
     with pytest.raises(FormulaError):
-        check(parse("unscaled(0*M)"), TERMS)
+        warnings_of(parse("unscaled(0*M)"), TERMS)

@@ -6,7 +6,7 @@ import pytest
 
 from marith.formula.meaning.analysis import weight_of
 from marith.formula.meaning.binding import bind, parse, resolve
-from marith.formula.meaning.checking import check
+from marith.formula.meaning.checking import warnings_of
 from marith.formula.meaning.effective import USUAL, distributions
 from marith.formula.meaning.weights import Weights
 from marith.formula.text.explaining import Explanation
@@ -64,7 +64,7 @@ LARGE = [
 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_nothing_is_said_of_factors_that_texts_stand(text: str) -> None:
-    assert check(parse(text), TERMS) == []
+    assert warnings_of(parse(text), TERMS) == []
 
 
 @pytest.mark.parametrize(("text", "times"), LARGE)
@@ -72,25 +72,25 @@ def test_a_large_factor_is_named_as_it_counts(text: str, times: float) -> None:
     scores = distributions(bind(parse(text), TERMS), Weights())
     assert max(score.added for score in scores) == pytest.approx(times)
     assert times > USUAL
-    (told,) = check(parse(text), TERMS)
+    (told,) = warnings_of(parse(text), TERMS)
     assert f" {times} times" in told
     assert "smaller numbers" in told
 
 
 def test_a_remedy_is_a_formula_of_which_nothing_is_said() -> None:
-    (told,) = check(parse("10*happy - 9*M"), TERMS)
+    (told,) = warnings_of(parse("10*happy - 9*M"), TERMS)
     assert told == (
         "happy counts 10 times; beyond 2.5 times texts often become nonsense: write smaller "
         "numbers, or happy.plausible(0.1) for happy, to keep to tokens that it finds plausible"
     )
-    assert check(parse("10*happy.plausible(0.1) - 9*M"), TERMS) == []
+    assert warnings_of(parse("10*happy.plausible(0.1) - 9*M"), TERMS) == []
 
 
 def test_a_persona_beside_a_union_is_joined_to_it_by_a_relu() -> None:
-    (told,) = check(parse("1.5*formal - 0.5*M - 0.9*union(toxic, M)"), TERMS)
+    (told,) = warnings_of(parse("1.5*formal - 0.5*M - 0.9*union(toxic, M)"), TERMS)
     assert "formal counts 15 times, as everything is divided by the total weight 0.1" in told
     assert "write 9*relu(toxic - M) for the union, as a relu takes no weight away" in told
-    assert check(parse("1.5*formal - 0.5*M - 9*relu(toxic - M)"), TERMS) == []
+    assert warnings_of(parse("1.5*formal - 0.5*M - 9*relu(toxic - M)"), TERMS) == []
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_persona_beside_a_union_is_joined_to_it_by_a_relu() -> None:
     ],
 )
 def test_a_relu_has_the_factor_that_the_union_counts(text: str, remedy: str) -> None:
-    (told,) = check(parse(text), TERMS)
+    (told,) = warnings_of(parse(text), TERMS)
     assert f"{remedy} for the union" in told
 
 
@@ -122,19 +122,19 @@ ROUNDED = [
 
 @pytest.mark.parametrize("text", ROUNDED)
 def test_a_weight_so_small_that_rounding_shows_is_warned_of(text: str) -> None:
-    (told,) = check(parse(text), TERMS)
+    (told,) = warnings_of(parse(text), TERMS)
     assert "rounding" in told
     assert "write smaller numbers, or relu(toxic - M) with a smaller factor for the union" in told
 
 
 def test_a_union_beside_factors_that_vary_is_read() -> None:
     varying = parse("(entropy(M) - 1)*a + (2 - entropy(M))*b - 0.5*union(toxic, chef)")
-    assert check(varying, TERMS) == []
-    assert "10 times" in check(parse("a - 0.9*union(M, M)"), TERMS)[0]
+    assert warnings_of(varying, TERMS) == []
+    assert "10 times" in warnings_of(parse("a - 0.9*union(M, M)"), TERMS)[0]
 
 
 def test_every_large_factor_enlarges_rounding() -> None:
-    (told,) = check(parse("M - 999*relu(toxic - M)"), TERMS)
+    (told,) = warnings_of(parse("M - 999*relu(toxic - M)"), TERMS)
     assert "rounding" in told
     assert told.endswith("write smaller numbers")
 
@@ -143,7 +143,7 @@ def test_every_large_factor_enlarges_rounding() -> None:
     "text", ["0.001*M", "500*M", "M - 0.98*union(toxic, M)", "M - 98*relu(toxic - M)", "M + 500*C"]
 )
 def test_smaller_factors_round_unseen(text: str) -> None:
-    assert check(parse(text), TERMS) == []
+    assert warnings_of(parse(text), TERMS) == []
 
 
 def test_terms_that_are_formulas_count_with_their_own_numbers() -> None:
