@@ -9,12 +9,10 @@ from marith.errors import FormulaError
 from marith.formula.meaning.analysis import weight_of
 from marith.formula.meaning.binding import BARE, BARE_MODEL
 from marith.formula.tree.factors import Factor, largest, sigmoid, smallest
-from marith.formula.tree.nodes import Formula
+from marith.formula.tree.nodes import PLAUSIBLE, Formula
 from marith.formula.tree.signals import entropy, jsd, margin, renyi
 from marith.formula.tree.terms import Prompted
 from marith.recipes.book import recipe
-
-PLAUSIBLE = 0.1  # the part of the likeliest token's probability that others need (Li et al., 2023)
 
 
 @recipe

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from marith.engine.threads.log_records import log
 from marith.errors import shown
-from marith.formula.tree.nodes import Formula
+from marith.formula.tree.nodes import PLAUSIBLE, Formula
 from marith.formula.tree.printing import without_texts
 from marith.formula.tree.terms import Prompted, Term
 from marith.speculation.execution_plan import ExecutionPlan
@@ -17,7 +17,7 @@ from marith.speculation.window import Block
 from marith.tensor_rows import Row
 
 _log = logging.getLogger(__name__)
-_LEAST = math.log(0.1)  # of the likeliest token's probability, as contrastive decoding has it
+_LEAST = math.log(PLAUSIBLE)
 _MANY = 0.5  # of the tokens: at temperature 1 a model itself writes one in five
 _ENOUGH = 8  # tokens to judge a text by
 

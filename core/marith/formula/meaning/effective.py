@@ -11,13 +11,12 @@ from marith.formula.meaning.polynomials import ROUNDING
 from marith.formula.meaning.weights import Weights
 from marith.formula.tree.factors import Factor
 from marith.formula.tree.node import Node, rebuilt
-from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, children
+from marith.formula.tree.nodes import PLAUSIBLE, Cut, Formula, Name, Scaled, Sum, children
 from marith.formula.tree.operators import Intersection, Relu, Supersede, Union, Unscaled
 from marith.formula.tree.printing import number_text, to_text
 
 USUAL = 2.5  # the largest total factor without a warning: docs/explanation/algebra.md#large-factors
 SHOWING = 199  # how much M - 0.99*union(a, M) enlarges errors, which are about 1e-6 in float32
-CUT = 0.1  # of plausible tokens, as contrastive decoding has it (Li et al., 2023)
 
 
 def extreme(bound: Formula, terms: Mapping[str, Formula]) -> str:
@@ -58,7 +57,8 @@ def _lifted(worst: Score, names: Mapping[Formula, str]) -> str:
         "away"
         for relu, times in worst.unions.items()
     ]
-    cut = f"{added[0]}.plausible({CUT}) for {added[0]}, to keep to tokens that it finds plausible"
+    first = added[0]
+    cut = f"{first}.plausible({PLAUSIBLE}) for {first}, to keep to tokens that it finds plausible"
     return (
         f"{problem}; beyond {USUAL} times texts often become nonsense: write "
         f"{', or '.join([*instead, 'smaller numbers', cut])}"

@@ -121,6 +121,10 @@ class Scaled(Formula):
     of: Formula
 
 
+# Of the likeliest token's probability, as contrastive decoding has it (Li et al., 2023).
+PLAUSIBLE = 0.1
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut(Formula):
     """`of` with the tokens outside its top-k, nucleus or plausible set forbidden."""

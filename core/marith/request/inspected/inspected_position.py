@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from marith.formula.tree.nodes import PLAUSIBLE
+
 RANKED = 1000  # a rank is exact up to this one; beyond it is None
 
 
@@ -116,4 +118,4 @@ def _finds_plausible(view: TermView) -> bool:
     best = view.top[0].logprob
     if view.logprob is None or best is None:
         return False
-    return view.logprob >= best + math.log(0.1)
+    return view.logprob >= best + math.log(PLAUSIBLE)

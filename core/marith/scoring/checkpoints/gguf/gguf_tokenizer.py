@@ -98,7 +98,7 @@ def _fast(backend: Tokenizer, named: Mapping[str, Any]) -> PreTrainedTokenizerFa
     """The tokenizer of transformers around `backend`, which its constructor would copy as JSON."""
     made = PreTrainedTokenizerFast.__new__(PreTrainedTokenizerFast)
     made._tokenizer = backend
-    made.__init__(**named)  # type: ignore[misc]
+    made.__init__(**named)  # type: ignore[misc]  # made without it, just above
     return made
 
 
