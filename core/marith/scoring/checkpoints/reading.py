@@ -153,7 +153,7 @@ def _read_stored(
         if found is None or found.unpacked:
             footprint = Footprint.of(weights, config.to_dict())
             require_memory(name, footprint, *place, placement)
-        with _progress(_is_most_of_it(placement, place)):
+        with _progress(name not in EMBEDDED and _is_most_of_it(placement, place)):
             files = {"use_safetensors": True, **given, **_how(placement, place, found), **parts}
             model, report = CLASSES[kind].from_pretrained(where, config=config, **files)
         model = _placed(model, placement, place, found)
