@@ -136,11 +136,11 @@ def require_nothing_left(server: Any, path: str, body: Any, submit: str) -> None
     until(lambda: lanes(server) == 0)
 
 
-def events(text: str, done: bool = True) -> list[Any]:
-    """The JSON of a stream's events, in order; it ends with [DONE] unless it says so otherwise."""
+def events(text: str) -> list[Any]:
+    """The JSON of a stream's events, in order; after them it says [DONE]."""
     lines = [line[6:] for line in text.splitlines() if line.startswith("data: ")]
-    assert (lines[-1] == "[DONE]") is done
-    return [json.loads(line) for line in (lines[:-1] if done else lines)]
+    assert lines[-1] == "[DONE]"
+    return [json.loads(line) for line in lines[:-1]]
 
 
 def until(holds: Any, seconds: float = 10) -> None:

@@ -194,6 +194,16 @@ def litellm_answers_and_streams() -> None:
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == whole
 
 
+@check
+def openapi_spec_validator_takes_the_document() -> None:
+    import httpx
+    from openapi_spec_validator import validate
+
+    told = httpx.get(f"{URL}/openapi.json", headers={"authorization": f"Bearer {KEY}"}).json()
+    validate(told)
+    assert "/v1/chat/completions" in told["paths"]
+
+
 def main() -> int:
     failed, client = 0, sys.argv[2] if len(sys.argv) > 2 else ""
     checks = [work for work in CHECKS if work.__name__.startswith(client)]

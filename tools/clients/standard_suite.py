@@ -49,13 +49,3 @@ class TestOverTheWire(ChatModelIntegrationTests):
     @property
     def supports_json_mode(self) -> bool:
         return True
-
-
-class TestResponsesOverTheWire(TestOverTheWire):
-    """The same through `/v1/responses`."""
-
-    @property
-    def chat_model_params(self) -> dict[str, Any]:
-        given = {**super().chat_model_params, "use_responses_api": True}
-        del given["stream_usage"]  # there it is always in the last event
-        return given

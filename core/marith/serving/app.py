@@ -22,7 +22,6 @@ from marith.serving.routes import (
     token_routes,
 )
 from marith.serving.routes.chat_route import chat
-from marith.serving.routes.responses_route import responses
 from marith.serving.routes.text_route import text
 from marith.serving.schemas.openapi_document import (
     ANY_FILE,
@@ -42,7 +41,6 @@ from marith.serving.wire.page_fields import (
     WhatIfFields,
 )
 from marith.serving.wire.refusals import Refusal
-from marith.serving.wire.response_fields import ResponseFields
 from marith.serving.wire.wire_fields import (
     ChatFields,
     DetokenizeFields,
@@ -70,9 +68,6 @@ ROUTES: dict[str, Operation] = {
     ),
     "/v1/completions": Operation(
         "POST", text, TextFields, {200: "TextAnswer"}, ("TextEvent", "Error")
-    ),
-    "/v1/responses": Operation(
-        "POST", responses, ResponseFields, {200: "Response"}, ("ResponseEvent",)
     ),
     "/v1/models": Operation("GET", about_routes.models, None, {200: "ModelList"}, errors=(503,)),
     "/v1/models/{name:path}": Operation(

@@ -20,7 +20,7 @@ ROUTES = [
     "/v1/recipes",
 ]  # fmt: skip
 POSTS = [
-    "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/score", "/tokenize",
+    "/v1/chat/completions", "/v1/completions", "/v1/score", "/tokenize",
     "/detokenize", "/v1/embeddings", "/v1/explain", "/v1/inspect", "/v1/what_if",
 ]  # fmt: skip
 

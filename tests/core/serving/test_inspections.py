@@ -216,9 +216,6 @@ def test_without_allow_formulas_no_text_of_a_term_is_told(tmp_path: Path, model:
         for stream in (False, True):
             chat = {**asked, "max_tokens": 3, "marith": own, "stream": stream}
             hides(web.post("/v1/chat/completions", json=chat))
-        only = {"composition": True}
-        response = {"input": "A", "max_output_tokens": 3, "marith": only, "model": model}
-        hides(web.post("/v1/responses", json=response))
         text = {"prompt": "A", "max_tokens": 3, "marith": own, "model": model, "logprobs": 1}
         told = web.post("/v1/completions", json=text)
         hides(told)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -11,9 +10,6 @@ import pytest
 from support.serving import CHAT, JSON, WEATHER, lanes
 
 from marith.serving.server import Server
-from marith.serving.wire.refusals import Refusal
-from marith.serving.wire.response_fields import ResponseFields
-from marith.serving.wire.response_requests import response_requests
 
 
 def post(web: httpx.Client, body: str) -> httpx.Response:
@@ -162,30 +158,17 @@ SCHEMA = {"type": "object", "properties": {}}
         ("chat/completions", {"response_format": schema_format(SCHEMA, b=1)},
          ["response_format.json_schema.b"]),
         ("completions", {"stream_options": {"b": 1}}, ["stream_options.b"]),
-        ("responses", {"stream_options": {"b": 1, "continuous_usage_stats": True}},
-         ["stream_options.continuous_usage_stats", "stream_options.b"]),
-        ("responses", {"text": {"format": {"type": "text", "b": 1}}}, ["text.format.b"]),
-        ("responses", {"text": {"format": {"type": "json_schema", "name": "x", "schema": SCHEMA,
-                                           "b": 1}}}, ["text.format.b"]),
     ],
     ids=lambda value: str(value)[:60],
 )  # fmt: skip
 def test_names_that_nobody_knows_are_in_the_warnings_once(
     web: httpx.Client, path: str, fields: dict[str, Any], unknown: list[str]
 ) -> None:
-    asked = {"completions": {"prompt": "a"}, "responses": {"input": "a"}}.get(path, BASE)
+    asked = {"completions": {"prompt": "a"}}.get(path, BASE)
     answer = web.post(f"/v1/{path}", json={**asked, **fields})
     assert answer.status_code == 200, answer.text
     warnings = answer.json()["marith"]["warnings"]
     assert warnings == [f"{name!r} is no field here, and was ignored" for name in unknown]
-
-
-def test_a_strict_server_names_the_field_include(server: Server) -> None:
-    strict = replace(server.settings, strict=True)
-    fields = ResponseFields(input="a", include=["reasoning.encrypted_content"])
-    with pytest.raises(Refusal, match=r"^include has '.*' .*, not 'reasoning.enc") as refused:
-        response_requests(fields, server.models.find(""), strict, None)
-    assert refused.value.param == "include"
 
 
 @pytest.mark.parametrize(

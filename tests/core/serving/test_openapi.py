@@ -18,7 +18,6 @@ from marith import DeadlineExceeded
 from marith.serving.app import application
 from marith.serving.schemas.answer_schemas import SCHEMAS
 from marith.serving.schemas.openapi_document import openapi_path
-from marith.serving.schemas.response_schemas import RESPONSE_SCHEMAS
 from marith.serving.server import Server
 from marith.serving.server_settings import Bounds
 
@@ -63,8 +62,8 @@ def test_the_document_is_one_of_openapi(document: Any) -> None:
         Draft202012Validator.check_schema(schema)
         for inner in schemas_in(schema):
             assert set(inner) <= KEYWORDS, name  # an unknown keyword constrains nothing
-    answers = {**SCHEMAS, **RESPONSE_SCHEMAS}  # none has the name of a body
-    assert {name: document["components"]["schemas"][name] for name in answers} == answers
+    answers = document["components"]["schemas"]
+    assert {name: answers[name] for name in SCHEMAS} == SCHEMAS  # none has the name of a body
     for one in objects_in(document):
         if isinstance(one.get("$ref"), str):
             assert resolved(document, one)
@@ -118,8 +117,6 @@ STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
 COSTS = {"marith": {"composition": True}}
 SCORED = {"logprobs": True, "top_logprobs": 2}
 OLD = {**ASKED, "prompt": "The sea is wide"}
-ITEMS = {"model": "polite", "seed": 1, "max_output_tokens": 3, "input": "The sea is wide"}
-FUNCTION = {"type": "function", **WEATHER["function"]}
 POSTS: list[tuple[str, dict[str, Any]]] = [
     *(
         ("/v1/chat/completions", {**body, **more})
@@ -135,16 +132,6 @@ POSTS: list[tuple[str, dict[str, Any]]] = [
     ("/v1/completions", {**OLD, **STREAMED, "logprobs": 1}),
     ("/v1/completions", {**OLD, **COSTS, "stream": True, "other": 1}),
     ("/v1/completions", {**OLD, **COSTS, "stop": "e"}),
-    *(
-        ("/v1/responses", {**body, **more})
-        for body in (
-            {**ITEMS, "instructions": "Be brief.", "metadata": {"a": "b"}, "other": 1},
-            {**ITEMS, "tools": [FUNCTION], "tool_choice": "weather", "max_output_tokens": 40},
-            {**ITEMS, **COSTS, "include": ["message.output_text.logprobs"], "top_logprobs": 1},
-            {**ITEMS, "text": {"format": {"type": "json_object"}}, "max_output_tokens": 30},
-        )
-        for more in ({}, {"stream": True})
-    ),
     ("/v1/score", {"prompt": "The sea", "continuation": " is wide", "other": 1}),
     ("/v1/score", {"messages": CHAT, "continuation": "Well."}),
     ("/tokenize", {"prompt": "The sea", "other": 1}),
@@ -180,14 +167,12 @@ def test_what_a_server_says_of_itself_is_as_described(
 
 
 @pytest.mark.parametrize(
-    ("path", "body"),
-    [("/v1/chat/completions", TALK), ("/v1/completions", OLD), ("/v1/responses", ITEMS)],
+    ("path", "body"), [("/v1/chat/completions", TALK), ("/v1/completions", OLD)]
 )
 def test_an_error_inside_a_stream_is_as_described(
     server: Server, web: httpx.Client, document: Any, path: str, body: dict[str, Any]
 ) -> None:
-    longest = "max_output_tokens" if path == "/v1/responses" else "max_tokens"
-    long = {**body, longest: 900, "ignore_eos": True, "stream": True}
+    long = {**body, "max_tokens": 900, "ignore_eos": True, "stream": True}
     with web.stream("POST", path, json=long) as answer:
         parts = answer.iter_text()
         text = next(parts)
@@ -195,7 +180,7 @@ def test_an_error_inside_a_stream_is_as_described(
             job.fail(DeadlineExceeded("it took too long"))
         text += "".join(parts)
     described = response_for(document, "post", path, 200)["content"]["text/event-stream"]
-    checks, told = validator(document, described["schema"]), events(text, path != "/v1/responses")
+    checks, told = validator(document, described["schema"]), events(text)
     for one in told[-2:]:
         checks.validate(one)
         require_exact(checks, one)
@@ -218,7 +203,7 @@ def test_errors_are_as_described(server: Server, web: httpx.Client, document: An
         web.post(chat, json=TALK, headers=wrong),
         web.get("/v1/models", headers={"origin": "https://evil.example"}),
         web.post(chat, json={**TALK, "model": "none"}),
-        web.post("/v1/responses", json={**ITEMS, "store": True}),
+        web.post("/v1/completions", json={**OLD, "suffix": "."}),
         web.get("/v1/models/none"),
         web.get("/tokenizer_info?model=none"),
         web.post("/v1/embeddings", json={}),

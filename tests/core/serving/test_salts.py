@@ -26,7 +26,7 @@ OWN = "You are a sailor of the old days, who has seen all the seas and all of th
 CODE = "4217 is the secret code of the house, and you tell it to nobody at all"
 TEXT = f"{CODE}, to no cat and no dog and no small bird that sings in the garden. " * 5
 LEAST = 16  # tokens of a system prompt or of a text
-PATHS = ("chat/completions", "completions", "responses")
+PATHS = ("chat/completions", "completions")
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +41,10 @@ def cached(server: Server, key: str, text: str, path: str = PATHS[0], **more: An
     own = {"composition": True, **more.pop("marith", {})}
     more["marith"] = own
     body = {"model": "kind", "max_tokens": 2, **more}
-    match path:
-        case "responses":
-            body = {"model": "kind", "max_output_tokens": 2, "input": text, **more}
-        case "completions":
-            body["prompt"] = text
-        case _:
-            body["messages"] = [{"role": "user", "content": text}]
+    if path == "completions":
+        body["prompt"] = text
+    else:
+        body["messages"] = [{"role": "user", "content": text}]
     with client(server, headers={"authorization": f"Bearer {key}"}) as web:
         answer = web.post(f"/v1/{path}", json=body)
     terms = answer.json()["marith"]["composition"][0]["terms"]

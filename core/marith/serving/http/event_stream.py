@@ -27,10 +27,9 @@ _HEADERS = {
 }
 
 
-def event(data: Mapping[str, Any], name: str | None = None) -> bytes:
+def event(data: Mapping[str, Any]) -> bytes:
     """An event of some JSON, which is one line: line ends in texts are escaped."""
-    head = b"" if name is None else f"event: {name}\n".encode()
-    return b"%bdata: %b\n\n" % (head, json_line(data))
+    return b"data: %b\n\n" % json_line(data)
 
 
 def json_line(data: Any) -> bytes:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from asyncio import CancelledError
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import ExitStack, aclosing
-from typing import Any, Protocol
+from typing import Any
 
 from starlette.requests import Request as WebRequest
 from starlette.responses import JSONResponse, Response
@@ -18,31 +18,12 @@ from marith.serving.http.until_gone import LEFT, cancel, chunks, completions
 from marith.serving.served_models import ServedModel
 from marith.serving.server import Server, note
 from marith.serving.server_metrics import Pace
+from marith.serving.wire.choice_events import ChoiceWriter
 from marith.serving.wire.inspected_answers import with_inspections
 from marith.serving.wire.refusals import refusal
 
 _log = logging.getLogger(__name__)
 TIMED_OUT = 504
-
-
-class AnswerWriter(Protocol):
-    """Writes the events of one answer."""
-
-    def first(self) -> Iterator[bytes]:
-        """Those before any token."""
-        ...
-
-    def of(self, index: int, chunk: Chunk) -> Iterator[bytes]:
-        """Those of a chunk of the answer with this number."""
-        ...
-
-    def last(self, completions: Sequence[Completion]) -> Iterator[bytes]:
-        """Those once all answers have ended."""
-        ...
-
-    def closing(self, error: BaseException | None) -> bytes:
-        """What ends the stream, after an error or without one."""
-        ...
 
 
 class Answering:
@@ -64,23 +45,17 @@ class Answering:
         self._each, self._tickets, self._began = each, tickets, began
         self._paces = [Pace(server.metrics, persona.name, began) for _ in tickets]
 
-    async def whole(self, also: Callable[[int, Chunk], None] | None = None) -> list[Completion]:
-        """All completions; `also` gets each chunk. Raises Refusal where the client leaves."""
-
-        def arrived(index: int, chunk: Chunk) -> None:
-            self._arrived(index, chunk)
-            if also is not None:
-                also(index, chunk)
-
+    async def whole(self) -> list[Completion]:
+        """All completions. Raises Refusal where the client leaves."""
         try:
-            found = await completions(self._web, self._tickets, arrived)
+            found = await completions(self._web, self._tickets, self._arrived)
         except BaseException:
             self._abandon()
             raise
         self._count(found)
         return self._shown(found)
 
-    def stream(self, writer: AnswerWriter, place: ExitStack) -> EventStream:
+    def stream(self, writer: ChoiceWriter, place: ExitStack) -> EventStream:
         """The answer in events; the place among those of its key is given up at its end."""
         seconds = self._server.settings.bounds.write_seconds
         source = self._events(writer)
@@ -93,7 +68,7 @@ class Answering:
         data = await self._server.runner.off_loop(lambda: with_inspections(answer, found))
         return Response(data, media_type="application/json")
 
-    async def _events(self, writer: AnswerWriter) -> AsyncGenerator[bytes]:
+    async def _events(self, writer: ChoiceWriter) -> AsyncGenerator[bytes]:
         """Each event as it comes."""
         for data in writer.first():
             yield data

@@ -18,7 +18,6 @@ from marith.openai_format import without_titles
 from marith.serving.http.guard import OPEN, needs_key
 from marith.serving.schemas.answer_schemas import SCHEMAS, Schema, ref
 from marith.serving.schemas.page_schemas import PAGE_SCHEMAS, inspection_schemas
-from marith.serving.schemas.response_schemas import RESPONSE_SCHEMAS
 
 if TYPE_CHECKING:
     from marith.serving.server import Server
@@ -107,9 +106,7 @@ def openapi_document(
             for path, route in routes.items()
         },
         "components": {
-            "schemas": {
-                **SCHEMAS, **RESPONSE_SCHEMAS, **PAGE_SCHEMAS, **inspection_schemas(), **sent,
-            },
+            "schemas": {**SCHEMAS, **PAGE_SCHEMAS, **inspection_schemas(), **sent},
             "headers": {
                 "x-request-id": _ID, "retry-after": _RETRY, "x-should-retry": _SHOULD_RETRY,
             },

@@ -23,7 +23,7 @@ def is_text_alone(chunk: Chunk) -> bool:
 
 
 class ChoiceWriter:
-    """Writes an answer in choices, each by its own `deltas`, as `AnswerWriter` says.
+    """Writes an answer in choices, each by its own `deltas`.
 
     All events begin alike: that is written once. What marith says goes with the last ones, and the
     inspections of all choices with the last choice.

@@ -12,7 +12,7 @@ from marith import CallChunk, Chunk, Completion, TokenLogprob, ToolCall, Usage
 from marith.openai_format import composition_costs, finite_logprob, from_logprobs, to_tool_call
 from marith.serving.wire.wire_requests import WireRequest
 
-_IDS = {"chat.completion": "chatcmpl-", "text_completion": "cmpl-", "response": "resp_"}
+_IDS = {"chat.completion": "chatcmpl-", "text_completion": "cmpl-"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from marith.serving.wire.inspected_answers import inspected_top, most_inspected
 from marith.serving.wire.refusals import Refusal, naming
 from marith.serving.wire.wire_fields import AskedFields, ChatFields, KnownFields, TextFields
 
-FORMATS = ("text", "json_object", "json_schema")
+_FORMATS = ("text", "json_object", "json_schema")
 _LARGEST_BIAS = 100
 _DIGITS = 10
 
@@ -244,8 +244,8 @@ def _grammar(
     if text is not None and len(text) > bounds.grammar_letters:
         raise Refusal(f"a grammar has at most {bounds.grammar_letters:,} letters", param="grammar")
     kind = (response_format or {}).get("type", "text")
-    if kind not in FORMATS:
-        problem = f"response_format has a type of {', '.join(FORMATS)}, not {kind!r:.80}"
+    if kind not in _FORMATS:
+        problem = f"response_format has a type of {', '.join(_FORMATS)}, not {kind!r:.80}"
         raise Refusal(problem, param="response_format")
     with naming("grammar"):
         grammar = None if text is None else Grammar.lark(text)
