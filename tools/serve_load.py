@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -54,13 +54,10 @@ def asked(number: int, at: int, bias: object) -> dict[str, object]:
     }  # fmt: skip
 
 
-def asking(socket: str, key: str = "") -> httpx.AsyncClient:
+def asking(socket: str) -> httpx.AsyncClient:
     """A client of a server's socket."""
-    transport = httpx.AsyncHTTPTransport(uds=socket, limits=httpx.Limits(max_connections=None))
-    headers = {"authorization": f"Bearer {key}"} if key else {}
-    return httpx.AsyncClient(
-        transport=transport, base_url="http://localhost", timeout=300, headers=headers
-    )
+    transport = httpx.AsyncHTTPTransport(uds=socket)
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=300)
 
 
 async def client(
@@ -138,14 +135,12 @@ async def lateness(socket: str, server: psutil.Process, clients: psutil.Process)
 
 
 @contextmanager
-def serving(
-    model: str, folder: Path, keys: Sequence[str] = ()
-) -> Iterator[tuple[psutil.Popen, str]]:
+def serving(model: str, folder: Path) -> Iterator[tuple[psutil.Popen, str]]:
     """A server of a model on a unix socket, until this ends."""
     socket, log, file = str(folder / "socket"), folder / "log", folder / "marith.toml"
     file.write_text(PERSONAS, encoding="utf-8")
     command = [sys.executable, "-m", "marith", "serve", str(file), "-m", model]
-    environment = {**os.environ, "MARITH_API_KEYS": ",".join(keys)}
+    environment = {**os.environ, "MARITH_API_KEYS": ""}
     with log.open("w") as lines:
         server = psutil.Popen([*command, "--unix-socket", socket], stderr=lines, env=environment)
     try:

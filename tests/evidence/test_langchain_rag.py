@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from support.applications import application
+from support.contradictions import Contradiction, contradictions
 
 import marith
 from marith.evals.metrics.text_classifier import attribute
-from tools.contradictions import Contradiction, contradictions
 
 CASES = list(contradictions())
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import statistics
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import pytest
 from llama_index.core.prompts import chat_prompts
+from support import faithful
+from support.contradictions import editions
 from support.passage_odds import risen
 
-from tools import faithful
-from tools.contradictions import editions
 from tools.pocket.grammar import words
 from tools.pocket.grammar.document import Document
 
@@ -24,26 +23,20 @@ MANY = [CASES[0], CASES[1][:33]]  # 120 questions
 QUESTION = chat_prompts.CHAT_TEXT_QA_PROMPT
 
 
-@pytest.fixture(scope="module")
-def page() -> ModuleType:
-    """What prints the table of the documents."""
-    return faithful
-
-
 Measure = Callable[..., Any]
 
 
 @pytest.fixture
-def measure(page: ModuleType, capsys: pytest.CaptureFixture[str]) -> Measure:
+def measure(capsys: pytest.CaptureFixture[str]) -> Measure:
     """What is answered under a setting, and a line that tells it."""
 
     def measured(
         setting: str, cases: Any = CASES, seeds: Any = (0,), engine: str = "", **options: Any
     ) -> Any:
-        known = {**page.SETTINGS[setting], **options}
-        row = asyncio.run(page.measured(engine or page.QUERY, cases, seeds, **known))
-        shares = "follows {:.3f} ± {:.3f}".format(*page.mean(row.follows))
-        shares += "  says the usual {:.3f} ± {:.3f}".format(*page.mean(row.remembers))
+        known = {**faithful.SETTINGS[setting], **options}
+        row = asyncio.run(faithful.measured(engine or faithful.QUERY, cases, seeds, **known))
+        shares = "follows {:.3f} ± {:.3f}".format(*faithful.mean(row.follows))
+        shares += "  says the usual {:.3f} ± {:.3f}".format(*faithful.mean(row.remembers))
         with capsys.disabled():
             print(f"\n  {setting:<32} {shares}", end="")
         return row
@@ -62,35 +55,31 @@ def test_more_than_a_hundred_questions_are_held_out_of_training() -> None:
         assert case.follows(case.again)
 
 
-def test_embeddings_find_the_passage_that_answers(page: ModuleType) -> None:
+def test_embeddings_find_the_passage_that_answers() -> None:
     right = []
     for cases in CASES:
-        retriever = page.stored(cases, page.once).as_retriever(similarity_top_k=1)
+        retriever = faithful.stored(cases, faithful.once).as_retriever(similarity_top_k=1)
         found = [retriever.retrieve(case.question)[0].text for case in cases]
         right += [case.passage == text for case, text in zip(cases, found, strict=True)]
     assert statistics.mean(right) >= 0.9
 
 
-def test_answers_keep_to_passages_that_contradict_what_is_known(
-    page: ModuleType, measure: Measure
-) -> None:
-    plain, faithful = (measure(each, MANY, range(2, 4)) for each in ("plain", "`faithful=0.5`"))
-    gained, error = page.lift(faithful, plain)
+def test_answers_keep_to_passages_that_contradict_what_is_known(measure: Measure) -> None:
+    plain, held = (measure(each, MANY, range(2, 4)) for each in ("plain", "`faithful=0.5`"))
+    gained, error = faithful.lift(held, plain)
     assert gained > 0.06
     assert gained > 3 * error
-    assert statistics.mean(faithful.remembers) < statistics.mean(plain.remembers)
+    assert statistics.mean(held.remembers) < statistics.mean(plain.remembers)
 
 
-def test_a_persona_is_held_to_the_passages_and_keeps_its_voice(
-    page: ModuleType, measure: Measure
-) -> None:
+def test_a_persona_is_held_to_the_passages_and_keeps_its_voice(measure: Measure) -> None:
     persona, both = (
-        measure(each, CASES[:1], engine=page.CHAT, max_tokens=24)
+        measure(each, CASES[:1], engine=faithful.CHAT, max_tokens=24)
         for each in ("`2*formal - M`", "`2*formal - M`, `faithful=0.5`")
     )
-    gained, error = page.lift(both, persona)
+    gained, error = faithful.lift(both, persona)
     assert gained > 2 * error
-    assert statistics.mean(page.formality(both.texts)) > 0.3
+    assert statistics.mean(faithful.formality(both.texts)) > 0.3
 
 
 def test_the_odds_of_the_passage_over_memory_rise_for_nearly_every_question() -> None:

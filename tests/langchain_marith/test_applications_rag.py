@@ -11,10 +11,10 @@ import pytest
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 from support.applications import application
+from support.contradictions import Contradiction, contradictions
 
 import marith
 from marith import Sampling, Stop
-from tools.contradictions import Contradiction, contradictions
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

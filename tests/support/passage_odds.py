@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from llama_index.core.base.llms.types import ChatMessage
+from support.contradictions import Contradiction
 
 from llamaindex_marith import Marith
 from llamaindex_marith.chat_messages import to_dicts
 from llamaindex_marith.retrieved_text import RETRIEVED
-from tools.contradictions import Contradiction
 
 
 def odds(model: Marith, asked: tuple[Contradiction, list[ChatMessage]]) -> float:

@@ -1,7 +1,6 @@
-"""Print how far answers follow passages that contradict what a model knows, as a table.
+"""How far answers of LlamaIndex's engines follow passages that contradict what a model knows."""
 
-Run as `python -m tools.faithful`; it takes some twenty minutes on one core.
-"""
+from __future__ import annotations
 
 import asyncio
 import math
@@ -15,23 +14,20 @@ from llama_index.core import VectorStoreIndex
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.schema import TextNode
+from support.contradictions import Contradiction
 
 from llamaindex_marith import Marith
 from marith.evals.metrics.text_classifier import attribute
-from tools.contradictions import Contradiction, editions
 
 FORMAL = "You are an assistant using formal and objective language to answer the user."
 PERSONA = {"formula": "2*formal - M", "terms": {"formal": FORMAL}}
 SETTINGS: dict[str, dict[str, Any]] = {
     "plain": {},
-    "`faithful=0.25`": {"faithful": 0.25},
     "`faithful=0.5`": {"faithful": 0.5},
-    "`faithful=1.0`": {"faithful": 1.0},
     "`2*formal - M`": PERSONA,
     "`2*formal - M`, `faithful=0.5`": {**PERSONA, "faithful": 0.5},
 }
 ANSWER = {"max_tokens": 48}
-HEAD = ("engine", "setting", "follows", "usual", "gained", "formal", "follows at 0", "usual at 0")
 
 Ask = Callable[[VectorStoreIndex, Marith, str], Awaitable[Any]]
 Cases = Sequence[Sequence[Contradiction]]
@@ -69,7 +65,6 @@ def index(passages: tuple[str, ...]) -> VectorStoreIndex:
     return VectorStoreIndex([TextNode(text=each) for each in passages], embed_model=MiniLM())
 
 
-BOTH = ("plain", "`faithful=0.5`")
 Passages = Callable[[Contradiction], tuple[str, ...]]
 
 
@@ -111,9 +106,7 @@ TREE = queried(similarity_top_k=2, response_mode="tree_summarize")
 ENGINES: dict[str, Engine] = {
     QUERY: Engine(queried(similarity_top_k=1), once),
     "`refine`, two passages that agree": Engine(REFINE, twice),
-    "`refine`, one of two about something else": Engine(REFINE, once),
     "`tree_summarize`, two passages that agree": Engine(TREE, twice),
-    "`tree_summarize`, one of two about something else": Engine(TREE, once),
     CHAT: Engine(chatted("context"), once),
     "`CondensePlusContextChatEngine`": Engine(chatted("condense_plus_context"), once),
 }
@@ -168,34 +161,3 @@ def lift(after: Measured, before: Measured) -> tuple[float, float]:
 def formality(texts: Sequence[str]) -> list[float]:
     """How formal each text is, as pocket's classifier has it."""
     return attribute(texts, "pocket-formality", "formal")
-
-
-def row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-async def table(cases: Cases, seeds: Iterable[int]) -> list[str]:
-    """A row for each engine and setting; what is gained is over the same formula, faithful to 0."""
-    lines = [row(*HEAD), row(*["---"] * len(HEAD))]
-    for engine in ENGINES:
-        base = None
-        for setting in SETTINGS if engine in (QUERY, CHAT) else BOTH:
-            warm = await measured(engine, cases, seeds, **SETTINGS[setting])
-            cold = await measured(engine, cases, **SETTINGS[setting], temperature=0.0)
-            base = warm if base is None or setting == "`2*formal - M`" else base
-            gained = "" if base is warm else "{:+.3f} ± {:.3f}".format(*lift(warm, base))
-            shares = ["{:.3f} ± {:.3f}".format(*mean(each)) for each in warm[:2]]
-            at_zero = [f"{mean(each)[0]:.3f}" for each in cold[:2]]
-            formal = f"{mean(formality(warm.texts))[0]:.2f}"
-            lines.append(row(engine, setting, *shares, gained, formal, *at_zero))
-            print(lines[-1], flush=True)
-    return lines
-
-
-def main() -> None:
-    lines = asyncio.run(table(editions(), range(3)))
-    print("\n" + "\n".join(lines))
-
-
-if __name__ == "__main__":
-    main()
