@@ -7,7 +7,7 @@ export TOKENIZERS_PARALLELISM := false
 # come in their order: sorted by their numbers of tests, those of few long ones would end alone.
 WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test check format reference models golden evidence real peers bench bench-peers clients ray llamacpp quantised gpu speed way pocket browser pictures clean
+.PHONY: demo test check format reference models golden evidence real peers bench clients ray llamacpp quantised gpu speed way pocket browser pictures clean
 
 demo: .venv/installed
 	$(BIN)/marith demo
@@ -18,7 +18,7 @@ test: .venv/installed
 check: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy core/marith langchain_marith llamaindex_marith tools/pocket tools/reference tools/calls.py tools/way.py tools/host_time.py
+	$(BIN)/mypy core/marith langchain_marith llamaindex_marith tools/pocket tools/reference tools/calls.py tools/way.py tools/host_time.py benchmarks
 	$(BIN)/pytest tests/test_architecture.py tests/test_names.py
 
 format: .venv/installed
@@ -101,25 +101,24 @@ pictures: .venv/installed .venv/browser
 	$@/bin/pip install -q -r $<
 	touch $@
 
-# A quarter of an hour, on a machine with nothing else to do: the tables and the plot of
-# docs/reference/performance.md.
+# Three quarters of an hour, on a machine with nothing else to do: the tables and the plot of
+# docs/reference/performance.md. Then one model by transformers, llama.cpp and the engine, from one
+# request to 64, and steps of as many rows in four types. Where llama.cpp cannot be built, the
+# others are timed.
+BENCH := $(BIN)/python -m benchmarks
 bench: .venv/installed
-	$(BIN)/marith bench --only terms,step,concurrency,drafts,first-token,mixed,memory,start,floor --plot docs/images/performance.png
-
-# Half an hour, likewise: one model by transformers, llama.cpp and the engine, from one request to
-# 64, and steps of as many rows in four types. Where llama.cpp cannot be built, the others are timed.
-bench-peers: .venv/installed
-	-PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --requirement peers/bench_requirements.txt
-	$(BIN)/marith bench --only peers --requests 1 --requests 4 --requests 16 --requests 64
-	$(BIN)/marith bench --only step-peers
-	$(BIN)/marith bench --only step-peers --dtype bfloat16
-	$(BIN)/marith bench --only step-peers --quantize int8
-	$(BIN)/marith bench --only step-peers --dtype bfloat16 --quantize int4
+	-PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --requirement benchmarks/requirements.txt
+	$(BENCH) --only terms,step,concurrency,drafts,first-token,mixed,memory,start,floor --plot docs/images/performance.png
+	$(BENCH) --only peers --requests 1 --requests 4 --requests 16 --requests 64
+	$(BENCH) --only step-peers
+	$(BENCH) --only step-peers --dtype bfloat16
+	$(BENCH) --only step-peers --quantize int8
+	$(BENCH) --only step-peers --dtype bfloat16 --quantize int4
 
 # A quarter of an hour: llama.cpp, built for this processor, and the tests that need it.
 llamacpp: .venv/installed
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --editable '.[llamacpp]'
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/core/scoring/llama_cpp peers/test_llama_cpp.py
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/core/scoring/llama_cpp tests/benchmarks/test_llama_cpp_model.py
 	$(BIN)/pytest -s tests/evidence/test_llama_cpp.py
 
 # On a machine with CUDA: the engine's checks there, and its tokens a second beside transformers'.

@@ -61,7 +61,7 @@ def plain_runs(file: Path) -> dict[str, Run]:
 
     if not importlib.util.find_spec("llama_cpp"):
         return {"transformers generate": by_transformers}
-    from marith.evals.speed.benchmark.peers.llama_cpp_model import LlamaCppModel, trial
+    from benchmarks.llama_cpp_model import LlamaCppModel, trial
 
     threads = torch.get_num_threads()
     repacked = trial(file, 1, 64, 4, threads) is None  # on some processors this crashes

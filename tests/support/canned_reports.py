@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from benchmarks.bandwidth import Floor, with_floor
+from benchmarks.benchmark_report import Benchmark
 from marith.evals.experiment.summary import Summary, SummaryRow
 from marith.evals.experiment.texts import NamedFormula
 from marith.evals.metrics.statistics import Figure
@@ -12,10 +14,8 @@ from marith.evals.paper.attributes.curves import CURVES
 from marith.evals.paper.attributes.measured_curves import CurvePoint, MeasuredCurve, MeasuredCurves
 from marith.evals.paper.paper_tables import table
 from marith.evals.preference.preferences import PreferenceCounts, Preferences
-from marith.evals.speed.benchmark.bandwidth import Floor
-from marith.evals.speed.benchmark.benchmark_report import Benchmark
-from marith.evals.speed.benchmark.benchmark_results import Machine, results, with_floor
-from marith.evals.speed.benchmark.rounds import Sample
+from marith.evals.speed.benchmark_results import Machine, results
+from marith.evals.speed.rounds import Sample
 from marith.evals.speed.speculation import factor_curve
 from marith.evals.speed.speculation.savings_report import Savings
 from marith.evals.speed.speculation.savings_report import SavingsLine as Way

@@ -27,7 +27,6 @@ EXAMPLES: Mapping[str, str] = {
     "models": "marith models",
     "recipes": "marith recipes dexperts cfg",
     "demo": 'marith demo --question "What is a good present for a child?"',
-    "bench": "marith bench --only terms --rounds 3",
     "train-classifier": (
         "marith train-classifier --base pocket-toxicity --data rows.csv --out classifiers/formal"
     ),

@@ -11,7 +11,6 @@ from marith import Engine
 from marith.evals import text_evaluation, toxicity  # noqa: F401  # imports are not timed
 from marith.evals.paper import steering_evaluation
 from marith.evals.paper.toxicity import GOAL, ToxicitySettings
-from marith.evals.speed.benchmark import benchmark  # noqa: F401
 from marith.evals.tuning import search, tune  # noqa: F401
 from marith.scoring.checkpoints import hub_lookup, loader
 from marith.scoring.checkpoints.loader import Placement
@@ -125,11 +124,6 @@ EVALUATIONS = [
             "calibrate M --prompt a",
             "tune 'a*M' --range a=0:1 --attribute pocket-toxicity:toxic --direction down",
         )
-    ),
-    (
-        "marith bench --only foo",
-        "a section is one of terms, step, concurrency, first-token, mixed, floor, drafts, memory, "
-        "start, peers, step-peers, not 'foo'",
     ),
     (
         "marith train-classifier --base pocket-toxicity --data nowhere.csv --out out",

@@ -60,13 +60,13 @@ def test_another_module_that_is_missing_is_not_taken_for_the_extra() -> None:
          "vaderSentiment: pip install 'marith[evals]'"),
         ("optuna", "tune 'a*M' --range a=0:1 --attribute pocket-toxicity:toxic --direction down",
          "a search needs optuna: pip install 'marith[evals]'"),
-        ("matplotlib", "bench --plot x.png", "a plot needs matplotlib: pip install "
+        ("matplotlib", "eval speed --plot x.png", "a plot needs matplotlib: pip install "
          "'marith[evals]'"),
     ],
 )  # fmt: skip
 def test_a_command_says_what_to_install(package: str, line: str, sentence: str) -> None:
     import marith.evals.paper.toxicity
-    import marith.evals.speed.benchmark.benchmark
+    import marith.evals.speed.speculation.savings
     import marith.evals.tuning.tune  # noqa: F401  # what a command imports is not timed
 
     with without(package):

@@ -138,7 +138,7 @@ def test_a_number_of_actors_is_a_whole_number_from_1(count: str) -> None:
     assert f"ray is a whole number from 1 to 10000, not {count}" in result.output
 
 
-OTHERS = ("eval perplexity", "eval speed", "eval judge", "tune", "bench")
+OTHERS = ("eval perplexity", "eval speed", "eval judge", "tune")
 
 
 @pytest.mark.parametrize("command", OTHERS)

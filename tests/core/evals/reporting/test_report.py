@@ -21,10 +21,10 @@ from support.canned_reports import (
     summary,
 )
 
+from benchmarks import benchmark_report
 from marith import RequestError
 from marith.evals.experiment.summary import Summary, axis_label, draw
 from marith.evals.reporting.evaluation_report import EvaluationReport, check_outputs, to_csv
-from marith.evals.speed.benchmark import benchmark_report
 from marith.evals.speed.speculation import savings_report
 
 FROZEN = Path(__file__).parent / "frozen"

@@ -19,15 +19,15 @@ from marith import Engine, Plan
 from marith.cli import app
 from marith.evals import pocket_texts
 from marith.evals.reporting.evaluation_report import split_sections
-from marith.evals.speed.benchmark import baselines
-from marith.evals.speed.benchmark.rounds import TokenClock
-from marith.evals.speed.benchmark.shape import LlamaShape
-from marith.evals.speed.benchmark.timed_model import TimedModel
+from marith.evals.speed import baselines
+from marith.evals.speed.rounds import TokenClock
+from marith.evals.speed.shape import LlamaShape
 from marith.evals.speed.speculation import compared_setups
 from marith.evals.speed.speculation import speed_questions as material
 from marith.evals.speed.speculation.drafting_setups import Tally, plan_label
 from marith.evals.speed.speculation.paper_table import ROWS, light_terms_later
 from marith.evals.speed.speculation.speed_sizes import SECTIONS, SIZES, SavingsSettings
+from marith.evals.speed.timed_model import TimedModel
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.meaning.checking import check
 from marith.request.completion import StageStats, Stats

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from marith.evals.speed.benchmark.timed_model import TimedPrompt
 from marith.evals.speed.speculation.drafting_setups import DraftingSetup, Terms
 from marith.evals.speed.speculation.paper_table import PLAIN
 from marith.evals.speed.speculation.speed_questions import F1, Quotation
+from marith.evals.speed.timed_model import TimedPrompt
 from marith.evals.system_prompts import TOXIC
 
 AUTO = "auto"

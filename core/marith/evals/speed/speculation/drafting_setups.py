@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from marith.engine.engine import Engine
-from marith.evals.speed.benchmark.rounds import Sample, TokenClock, Variant
+from marith.evals.speed.rounds import Sample, TokenClock, Variant
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.tree.nodes import Formula
 from marith.request.completion import Stats

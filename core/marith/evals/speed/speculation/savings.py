@@ -12,11 +12,10 @@ from rich.progress import Progress
 
 from marith.engine.engine import Engine
 from marith.evals.reporting.progress import timed_progress
-from marith.evals.speed.benchmark import baselines
-from marith.evals.speed.benchmark.benchmark_results import Machine
-from marith.evals.speed.benchmark.rounds import Variant, interleave
-from marith.evals.speed.benchmark.shape import LlamaShape
-from marith.evals.speed.benchmark.timed_model import TimedModel
+from marith.evals.speed import baselines
+from marith.evals.speed.benchmark_results import Machine
+from marith.evals.speed.rounds import Variant, interleave
+from marith.evals.speed.shape import LlamaShape
 from marith.evals.speed.speculation import (
     compared_setups,
     factor_curve,
@@ -33,6 +32,7 @@ from marith.evals.speed.speculation.drafting_setups import (
 )
 from marith.evals.speed.speculation.savings_report import Savings, SavingsLine, lines
 from marith.evals.speed.speculation.speed_sizes import POCKET, SavingsSettings, Size
+from marith.evals.speed.timed_model import TimedModel
 from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.placing import Placement
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from marith.evals.reporting.evaluation_report import EvaluationReport
 from marith.evals.reporting.numbers import fixed
 from marith.evals.reporting.table import Table
-from marith.evals.speed.benchmark.benchmark_results import Machine, results
-from marith.evals.speed.benchmark.rounds import Sample
+from marith.evals.speed.benchmark_results import Machine, results
+from marith.evals.speed.rounds import Sample
 from marith.evals.speed.speculation.drafting_setups import Tally
 from marith.evals.speed.speculation.factor_curve import FactorPoint
 from marith.showing import picture

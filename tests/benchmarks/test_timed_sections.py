@@ -8,28 +8,31 @@ from typing import Any
 
 import pytest
 import torch
+import typer
 from typer.testing import CliRunner
 
-from marith.cli import app
-from marith.evals.speed.benchmark.bandwidth import weight_bytes
-from marith.evals.speed.benchmark.benchmark_results import FLAGS, Machine, results
-from marith.evals.speed.benchmark.costs.step_variants import linear_inputs
-from marith.evals.speed.benchmark.peers import llama_cpp_variants
-from marith.evals.speed.benchmark.rounds import Sample
-from marith.evals.speed.benchmark.shape import LlamaShape
-from marith.evals.speed.benchmark.timed_model import TimedModel
+from benchmarks import llama_cpp_variants
+from benchmarks.__main__ import main
+from benchmarks.bandwidth import weight_bytes
+from benchmarks.step_variants import linear_inputs
+from marith.evals.speed.benchmark_results import FLAGS, Machine, results
+from marith.evals.speed.rounds import Sample
+from marith.evals.speed.shape import LlamaShape
+from marith.evals.speed.timed_model import TimedModel
 from marith.scoring.layouts.laying_out import lay_out
 from marith.testing import FAMILIES, tiny_model
 from marith.testing.gguf_file import why_not
 
 TINY = "32,2,4,48,64"
+app = typer.Typer()
+app.command()(main)
 
 
 def timed(*arguments: str) -> dict[str, Any]:
     """What a run of one round on a tiny model writes, as data."""
     shape = () if "--model" in arguments else ("--shape", TINY)
     sizes = (*shape, "--tokens", "8", "--rounds", "1")
-    done = CliRunner().invoke(app, ["bench", *sizes, *arguments, "--json", "-"])
+    done = CliRunner().invoke(app, [*sizes, *arguments, "--json", "-"])
     assert done.exit_code == 0, done.output
     found: dict[str, Any] = json.loads(done.stdout)
     return found

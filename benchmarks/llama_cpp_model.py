@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from marith.scoring.llama_cpp.ggml_library import library
 
 Logits: TypeAlias = "NDArray[np.float32]"
+_ROOT = Path(__file__).parents[1]  # where this package is found
 _BATCH = 2048  # tokens of a call
 _TRIAL = """
 import sys
 from pathlib import Path
-from marith.evals.speed.benchmark.peers.llama_cpp_model import LlamaCppModel
+from benchmarks.llama_cpp_model import LlamaCppModel
 path, texts, length, tokens, threads = sys.argv[1], *map(int, sys.argv[2:])
 model = LlamaCppModel(Path(path), texts, length + tokens, threads, repacked=True)
 model.write([[1 + i] * length for i in range(texts)], tokens, seed=0)
@@ -109,7 +110,7 @@ def trial(path: Path, texts: int, length: int, tokens: int, threads: int) -> str
     """How a process of its own ends that writes such texts from repacked weights; None if well."""
     numbers = map(str, (texts, length, tokens, threads))
     command = [sys.executable, "-c", _TRIAL, str(path), *numbers]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    done = subprocess.run(command, capture_output=True, text=True, cwd=_ROOT, check=False)  # noqa: S603
     if done.returncode == 0:
         return None
     if done.returncode < 0:

@@ -12,7 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from marith.engine.engine import Engine
 from marith.errors import ModelError
-from marith.evals.speed.benchmark.shape import DEFAULT, FEWEST_WORDS, LlamaShape
+from marith.evals.speed.shape import DEFAULT, FEWEST_WORDS, LlamaShape
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
 from marith.scoring.checkpoints.loader import as_stored

@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 
 from marith.engine.engine import Engine
 from marith.evals.reporting.numbers import counted
-from marith.evals.speed.benchmark.rounds import Sample, TokenClock, Variant
-from marith.evals.speed.benchmark.timed_model import TimedModel, TimedPrompt
+from marith.evals.speed.rounds import Sample, TokenClock, Variant
+from marith.evals.speed.timed_model import TimedModel, TimedPrompt
 from marith.formula.tree.terms import Prompted
 from marith.request.request import Request
 from marith.request.sampling import Sampling

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.benchmark_settings import BenchmarkSettings
+from benchmarks.llama_cpp_model import LlamaCppModel, trial
+from benchmarks.transformers_peers import generate_name, prompts_of
 from marith.evals.reporting.numbers import counted
-from marith.evals.speed.benchmark.benchmark_settings import BenchmarkSettings
-from marith.evals.speed.benchmark.peers.llama_cpp_model import LlamaCppModel, trial
-from marith.evals.speed.benchmark.peers.transformers_peers import generate_name, prompts_of
-from marith.evals.speed.benchmark.rounds import Sample, TokenClock, Variant
-from marith.evals.speed.benchmark.timed_model import TimedModel
+from marith.evals.speed.rounds import Sample, TokenClock, Variant
+from marith.evals.speed.timed_model import TimedModel
 from marith.testing.gguf_file import why_not, write_gguf
 
 NUMBERS = ("f32", "f16", "q8_0", "q4_0")

@@ -11,8 +11,8 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.generation.streamers import BaseStreamer
 
-from marith.evals.speed.benchmark.rounds import Sample, TokenClock, Variant
-from marith.evals.speed.benchmark.timed_model import TimedModel, TimedPrompt
+from marith.evals.speed.rounds import Sample, TokenClock, Variant
+from marith.evals.speed.timed_model import TimedModel, TimedPrompt
 
 GUIDANCE = 1.5
 

@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from marith.engine.engine import Engine
-from marith.engine.threads.workers import run_in_thread
-from marith.evals.reporting.numbers import counted
-from marith.evals.speed.benchmark import engine_variants
-from marith.evals.speed.benchmark.benchmark_settings import BenchmarkSettings
-from marith.evals.speed.benchmark.costs import step_variants
-from marith.evals.speed.benchmark.peers.llama_cpp_variants import (
+from benchmarks import engine_variants, step_variants
+from benchmarks.benchmark_settings import BenchmarkSettings
+from benchmarks.llama_cpp_variants import (
     llama_cpp_models,
     llama_cpp_step,
     llama_cpp_variants,
     step_name,
 )
-from marith.evals.speed.benchmark.peers.transformers_peers import (
+from benchmarks.transformers_peers import (
     generate,
     generate_batch,
     generate_name,
 )
-from marith.evals.speed.benchmark.rounds import Sample, Variant
-from marith.evals.speed.benchmark.timed_model import TimedModel
+from marith.engine.engine import Engine
+from marith.engine.threads.workers import run_in_thread
+from marith.evals.reporting.numbers import counted
+from marith.evals.speed.rounds import Sample, Variant
+from marith.evals.speed.timed_model import TimedModel
 
 # llama.cpp's type whose bits are as many.
 LIKE = {"float32": "f32", "bfloat16": "f16", "float16": "f16", "int8": "q8_0", "int4": "q4_0"}

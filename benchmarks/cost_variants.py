@@ -13,12 +13,12 @@ from typing import Any
 
 import psutil
 
+from benchmarks.benchmark_settings import BenchmarkSettings
+from benchmarks.engine_variants import timed_request
 from marith.engine.engine import Engine
 from marith.evals.reporting.numbers import counted
-from marith.evals.speed.benchmark.benchmark_settings import BenchmarkSettings
-from marith.evals.speed.benchmark.engine_variants import timed_request
-from marith.evals.speed.benchmark.rounds import Sample, TokenClock, Variant, pace
-from marith.evals.speed.benchmark.timed_model import TimedModel
+from marith.evals.speed.rounds import Sample, TokenClock, Variant, pace
+from marith.evals.speed.timed_model import TimedModel
 
 CHATS = 4
 HELD_WORDS = 200  # of a prompt whose keys and values are weighed

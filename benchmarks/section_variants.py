@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from benchmarks import cost_variants, engine_variants, step_variants
+from benchmarks.benchmark_settings import BenchmarkSettings
+from benchmarks.peer_variants import peers, step_peers
 from marith.engine.engine import Engine
-from marith.evals.speed.benchmark import baselines, engine_variants
-from marith.evals.speed.benchmark.benchmark_settings import BenchmarkSettings
-from marith.evals.speed.benchmark.costs import cost_variants, step_variants
-from marith.evals.speed.benchmark.peers.peer_variants import peers, step_peers
-from marith.evals.speed.benchmark.rounds import Variant
-from marith.evals.speed.benchmark.timed_model import TimedModel
+from marith.evals.speed import baselines
+from marith.evals.speed.rounds import Variant
+from marith.evals.speed.timed_model import TimedModel
 
 ONE, TWO = (1.0,), (baselines.GUIDANCE, 1 - baselines.GUIDANCE)
 FOUR = (1.0, 1.0, -0.5, 0.3)

@@ -6,20 +6,20 @@ import gc
 
 from rich.progress import Progress
 
-from marith.engine.threads.workers import run_in_thread
-from marith.errors import ContextOverflow
-from marith.evals.reporting.progress import timed_progress
-from marith.evals.speed.benchmark.bandwidth import Floor, bytes_per_second
-from marith.evals.speed.benchmark.benchmark_report import Benchmark
-from marith.evals.speed.benchmark.benchmark_results import Machine, Result, results, with_floor
-from marith.evals.speed.benchmark.benchmark_settings import BenchmarkSettings
-from marith.evals.speed.benchmark.rounds import interleave
-from marith.evals.speed.benchmark.section_variants import (
+from benchmarks.bandwidth import Floor, bytes_per_second, with_floor
+from benchmarks.benchmark_report import Benchmark
+from benchmarks.benchmark_settings import BenchmarkSettings
+from benchmarks.section_variants import (
     VARIANTS_OF_SECTION,
     lanes,
     longest_texts,
 )
-from marith.evals.speed.benchmark.timed_model import TimedModel
+from marith.engine.threads.workers import run_in_thread
+from marith.errors import ContextOverflow
+from marith.evals.reporting.progress import timed_progress
+from marith.evals.speed.benchmark_results import Machine, Result, results
+from marith.evals.speed.rounds import interleave
+from marith.evals.speed.timed_model import TimedModel
 
 
 def run(settings: BenchmarkSettings) -> Benchmark:

@@ -10,8 +10,8 @@ from transformers import GenerationConfig
 from transformers.generation.configuration_utils import ContinuousBatchingConfig
 
 from marith.evals.reporting.numbers import counted
-from marith.evals.speed.benchmark.rounds import Sample, Variant
-from marith.evals.speed.benchmark.timed_model import TimedModel
+from marith.evals.speed.rounds import Sample, Variant
+from marith.evals.speed.timed_model import TimedModel
 
 PAGE = 32  # tokens of a block: the default of 256 suits long texts
 

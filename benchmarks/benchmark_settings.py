@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from marith.errors import ModelError, RequestError
 from marith.evals.reporting.evaluation_report import check_sections
-from marith.evals.speed.benchmark.shape import LlamaShape
+from marith.evals.speed.shape import LlamaShape
 from marith.request.checks import by, dtype_name, hold, quantize_name, whole_from
 from marith.scoring.checkpoints.locate import locate
 

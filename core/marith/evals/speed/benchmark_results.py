@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 
 import torch
 import transformers
 
-from marith.evals.speed.benchmark.bandwidth import Floor
-from marith.evals.speed.benchmark.rounds import Sample
+from marith.evals.speed.rounds import Sample
 
 FLAGS = ("avx2", "avx512_bf16", "avx512_vnni", "amx_tile", "amx_bf16", "amx_int8")
 _OPTIONAL = "acceptance", "host", "tokens_bytes", "resident"  # fields of samples, in their order
@@ -96,13 +95,6 @@ def results(
         )
         for name, taken in samples.items()
     ]
-
-
-def with_floor(result: Result, floor: Floor | None) -> Result:
-    """The same, with its share of the floor where it is the time of one request's token."""
-    if floor is None or result.section != "terms":
-        return result
-    return replace(result, floor_share=floor.milliseconds / result.milliseconds)
 
 
 def _median_of(values: Sequence[float | None]) -> float | None:

@@ -10,23 +10,23 @@ from typing import Any
 
 import pytest
 import torch
+import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from marith.cli import app
+from benchmarks.__main__ import main
+from benchmarks.bandwidth import Floor, weight_bytes, with_floor
+from benchmarks.benchmark_settings import SECTIONS
 from marith.errors import ModelError
 from marith.evals.reporting.evaluation_report import split_sections
-from marith.evals.speed.benchmark.bandwidth import Floor, weight_bytes
-from marith.evals.speed.benchmark.benchmark_results import (
+from marith.evals.speed.benchmark_results import (
     Result,
     results,
-    with_floor,
 )
-from marith.evals.speed.benchmark.benchmark_settings import SECTIONS
-from marith.evals.speed.benchmark.rounds import Sample, Variant, interleave, pace
-from marith.evals.speed.benchmark.shape import LlamaShape
-from marith.evals.speed.benchmark.timed_model import TimedModel
+from marith.evals.speed.rounds import Sample, Variant, interleave, pace
+from marith.evals.speed.shape import LlamaShape
+from marith.evals.speed.timed_model import TimedModel
 from marith.testing import FAMILIES, tiny_model, tiny_tokenizer
 
 TINY = "32,2,4,48,64"
@@ -40,9 +40,12 @@ FIRST = ("marith, cold", "marith, warm", "one after another, cold")
 MIXED = ("4 chats alone", "4 chats beside a long prompt", "the long prompt alone")
 times = st.lists(st.floats(0.01, 1e4), min_size=1, max_size=9)
 
+app = typer.Typer()
+app.command()(main)
+
 
 def bench(*arguments: str) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, ["bench", *arguments])
+    done = CliRunner().invoke(app, [*arguments])
     return done.exit_code, done.stdout, done.stderr
 
 
@@ -52,7 +55,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Pat
     plot = tmp_path_factory.mktemp("bench") / "speed.png"
     sizes = ("--shape", TINY, "--tokens", "4", "--rounds", "1")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("marith.evals.speed.benchmark.bandwidth.NUMBERS", NUMBERS)
+        patch.setattr("benchmarks.bandwidth.NUMBERS", NUMBERS)
         code, out, _ = bench(*sizes, "--json", "-", "--plot", str(plot))
     assert code == 0
     return json.loads(out), plot
@@ -233,7 +236,7 @@ def test_a_plot_without_matplotlib_says_what_to_install(monkeypatch: pytest.Monk
 
 
 def test_the_floor_alone_is_three_lines_and_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("marith.evals.speed.benchmark.bandwidth.NUMBERS", NUMBERS)
+    monkeypatch.setattr("benchmarks.bandwidth.NUMBERS", NUMBERS)
     code, out, _ = bench("--shape", TINY, "--only", "floor")
     assert code == 0
     title, floor, processor = out.splitlines()

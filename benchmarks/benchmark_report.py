@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.bandwidth import Floor
 from marith.evals.reporting.evaluation_report import EvaluationReport
 from marith.evals.reporting.numbers import counted, fixed
 from marith.evals.reporting.table import Table
-from marith.evals.speed.benchmark.bandwidth import Floor
-from marith.evals.speed.benchmark.benchmark_results import Machine, Result
+from marith.evals.speed.benchmark_results import Machine, Result
 from marith.showing import OURS, THEIRS, picture
 
 if TYPE_CHECKING:

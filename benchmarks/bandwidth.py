@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
+
+from marith.evals.speed.benchmark_results import Result
 
 NUMBERS = 2**27  # 512 MiB of float32: more than any cache of a processor holds
 _TURNS = 8
@@ -49,3 +51,10 @@ def bytes_per_second() -> float:
         numbers.sum()
         best = min(best, time.perf_counter() - started)
     return numbers.numel() * numbers.element_size() / best
+
+
+def with_floor(result: Result, floor: Floor | None) -> Result:
+    """The same, with its share of the floor where it is the time of one request's token."""
+    if floor is None or result.section != "terms":
+        return result
+    return replace(result, floor_share=floor.milliseconds / result.milliseconds)
