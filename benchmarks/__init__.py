@@ -1,1 +1,1 @@
-"""How fast? Formulas against transformers' own decoding, in one process and on the same weights."""
+"""How fast? Formulas beside transformers and llama.cpp, in one process and on the same weights."""

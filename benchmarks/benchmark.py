@@ -1,35 +1,42 @@
-"""`marith bench`: sections in turn, each with an engine of its own over the same plain model."""
+"""A run: sections in turn, each with an engine of its own over the same plain model."""
 
 from __future__ import annotations
 
 import gc
+from dataclasses import dataclass
 
 from rich.progress import Progress
 
 from benchmarks.bandwidth import Floor, bytes_per_second, with_floor
-from benchmarks.benchmark_report import Benchmark
 from benchmarks.benchmark_settings import BenchmarkSettings
-from benchmarks.section_variants import (
-    VARIANTS_OF_SECTION,
-    lanes,
-    longest_texts,
-)
+from benchmarks.section_variants import VARIANTS_OF_SECTION, lanes
+from benchmarks.timed_model import TimedModel
 from marith.engine.threads.workers import run_in_thread
-from marith.errors import ContextOverflow
 from marith.evals.reporting.progress import timed_progress
 from marith.evals.speed.benchmark_results import Machine, Result, results
 from marith.evals.speed.rounds import interleave
-from marith.evals.speed.timed_model import TimedModel
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """What a run measured, and on what."""
+
+    model: str
+    parameters: int
+    settings: BenchmarkSettings
+    machine: Machine
+    results: tuple[Result, ...]
+    floor: Floor | None
+    notes: tuple[str, ...]
+
+    def section(self, name: str) -> list[Result]:
+        """The results of one section, in the order of their variants."""
+        return [result for result in self.results if result.section == name]
 
 
 def run(settings: BenchmarkSettings) -> Benchmark:
-    """Build the model, run every section and report. Shows progress on standard error.
-
-    Raises ModelError for a model that cannot be had, ContextOverflow for one with too little
-    context.
-    """
+    """Build the model and time every section. Shows progress on standard error."""
     subject = run_in_thread(lambda: TimedModel.of(settings.model, settings.shape, settings.dtype))
-    _check_room(subject, settings)
     taken: list[Result] = []
     notes: list[str] = []
     speeds = [run_in_thread(bytes_per_second)] if "floor" in settings.sections else []
@@ -42,26 +49,12 @@ def run(settings: BenchmarkSettings) -> Benchmark:
     return Benchmark(
         subject.name,
         subject.model.num_parameters(),
-        settings.tokens,
-        settings.rounds,
+        settings,
         Machine.here(),
         tuple(with_floor(result, floor) for result in taken),
         floor,
-        f"{settings.quantize} and {settings.dtype}" if settings.quantize else settings.dtype,
         tuple(notes),
     )
-
-
-def _check_room(subject: TimedModel, settings: BenchmarkSettings) -> None:
-    """Raise ContextOverflow, before anything is timed, for texts longer than the context."""
-    for section in (name for name in VARIANTS_OF_SECTION if name in settings.sections):
-        for lengths, tokens in longest_texts(section, settings):
-            prompt = subject.longest(*lengths)
-            if prompt + tokens > subject.context_length:
-                raise ContextOverflow(
-                    f"{section} is timed with prompts of {prompt} tokens: {tokens!r} more do not "
-                    f"fit the context of {subject.name!r}, which holds {subject.context_length}"
-                )
 
 
 def _run_section(

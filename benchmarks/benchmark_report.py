@@ -1,17 +1,15 @@
-"""What `marith bench` prints, writes and draws: a table and a plot for each section."""
+"""What a run prints and draws: a table and a plot for each section."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from benchmarks.bandwidth import Floor
-from marith.evals.reporting.evaluation_report import EvaluationReport
-from marith.evals.reporting.numbers import counted, fixed
+from benchmarks.benchmark import Benchmark
+from marith.evals.reporting.numbers import fixed
 from marith.evals.reporting.table import Table
-from marith.evals.speed.benchmark_results import Machine, Result
-from marith.showing import OURS, THEIRS, picture
+from marith.evals.speed.benchmark_results import Result
+from marith.showing import OURS, THEIRS, picture, say, terminal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,65 +30,36 @@ HEAD = (
     "", "ms", "ratio", "tokens/s", "first token, ms", "passes/token", "accepted",
     "outside the model, ms", "tokens held, MB", "resident, MB", "of the floor",
 )  # fmt: skip
-SHARED = (
-    "concurrency",
-    "drafts",
-    "peers",
-)  # sections where many requests share the tokens of a second
-WIDTH = 120
+SHARED = ("concurrency", "drafts", "peers")  # many requests share the tokens of a second
 
 
-@dataclass(frozen=True, slots=True)
-class Benchmark:
-    """A whole run."""
-
-    model: str
-    parameters: int
-    tokens: int
-    rounds: int
-    machine: Machine
-    results: tuple[Result, ...]
-    floor: Floor | None = None
-    numbers: str = "float32"  # of weights, as everybody has them; in the engine, if others
-    notes: tuple[str, ...] = ()
-
-    def section(self, name: str) -> list[Result]:
-        """The results of one section, in the order of their variants."""
-        return [result for result in self.results if result.section == name]
-
-    def report(self) -> EvaluationReport:
-        """The tables, the floor and the processor; tokens a second where requests share them."""
-        data: dict[str, Any] = asdict(self)
-        for result, plain in zip(self.results, data["results"], strict=True):
-            shared = result.section in SHARED
-            plain["tokens_per_second"] = result.per_second if shared else None
-        floor = [_floor(self.floor)] if self.floor else []
-        notes = [*floor, *self.notes, _processor(self.machine)]
-        return EvaluationReport(self._title(), self.tables(), data, notes=notes)
-
-    def tables(self) -> list[Table]:
-        """A table for each section, of the columns that it fills."""
-        return [
-            Table(HEAD, [*map(_cells, results)], title=title).filled()
-            for section, title in TITLES.items()
-            if (results := self.section(section))
-        ]
-
-    def _title(self) -> str:
-        threads = counted(self.machine.threads, "thread")
-        title = f"{self.model}: {_short(self.parameters)} parameters, {threads}"
-        if not self.results:
-            return title
-        if self.numbers != "float32":
-            title += f", {self.numbers}"
-        return f"{title}, {self.tokens} tokens, medians of {counted(self.rounds, 'round')}"
+def show(benchmark: Benchmark) -> None:
+    """Print what was timed, a table for each section with the columns it fills, and the floor."""
+    console, settings = terminal(120), benchmark.settings
+    bits = f"{settings.quantize} and {settings.dtype}" if settings.quantize else settings.dtype
+    parameters, threads = f"{benchmark.parameters / 1e6:.1f} M", benchmark.machine.threads
+    say(
+        console,
+        [
+            f"{benchmark.model}: {parameters} parameters, {threads} threads, {bits}, "
+            f"{settings.tokens} tokens, medians of {settings.rounds} rounds"
+        ],
+    )
+    for section, title in TITLES.items():
+        if results := benchmark.section(section):
+            say(console, [title])
+            console.print(Table(HEAD, [*map(_cells, results)]).filled().to_rich(), highlight=False)
+    if floor := benchmark.floor:
+        weights, speed = floor.weight_bytes / 1e6, floor.bytes_per_second / 1e9
+        took = f"{floor.milliseconds:.3g} ms a token"
+        say(console, [f"floor: {weights:.1f} MB of weights at {speed:.1f} GB/s are {took}"])
+    machine = benchmark.machine
+    processor = f"{machine.processor}, with {', '.join(machine.flags) or 'none of FLAGS'}"
+    say(console, [*benchmark.notes, f"processor: {processor}; torch {machine.torch}"])
 
 
 def draw(benchmark: Benchmark, path: Path) -> None:
-    """The sections, three a row, in a file of the kind that the path's ending names.
-
-    At least one section was timed. Raises RequestError where matplotlib is absent.
-    """
+    """Draw the sections, three a row, in a file of the kind that the path's ending names."""
     sections = [section for section in TITLES if benchmark.section(section)]
     columns, rows = min(3, len(sections)), -(-len(sections) // 3)
     figure = picture(4.4 * columns, 3.2 * rows)
@@ -170,28 +139,3 @@ def _cells(result: Result) -> tuple[str, ...]:
         *("" if size is None else f"{size / 1e6:.1f}" for size in sizes),
         "" if result.floor_share is None else f"{result.floor_share:.0%}",
     )
-
-
-def _floor(floor: Floor) -> str:
-    return (
-        f"floor: {_short(floor.weight_bytes)}B of weights at {_short(floor.bytes_per_second)}B/s "
-        f"are {_digits(floor.milliseconds)} ms a token"
-    )
-
-
-def _processor(machine: Machine) -> str:
-    flags = ", ".join(machine.flags) or "none of those that products use"
-    return f"processor: {machine.processor}, with {flags}; torch {machine.torch}"
-
-
-def _short(amount: float) -> str:
-    """97012345 → `97 M`."""
-    for size, prefix in ((1e9, " G"), (1e6, " M"), (1e3, " K")):
-        if amount >= size:
-            return _digits(amount / size) + prefix
-    return f"{_digits(amount)} "
-
-
-def _digits(value: float) -> str:
-    """Three digits that count: more behind the point, the smaller it is."""
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"

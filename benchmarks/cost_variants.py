@@ -15,10 +15,10 @@ import psutil
 
 from benchmarks.benchmark_settings import BenchmarkSettings
 from benchmarks.engine_variants import timed_request
+from benchmarks.timed_model import TimedModel
 from marith.engine.engine import Engine
 from marith.evals.reporting.numbers import counted
 from marith.evals.speed.rounds import Sample, TokenClock, Variant, pace
-from marith.evals.speed.timed_model import TimedModel
 
 CHATS = 4
 HELD_WORDS = 200  # of a prompt whose keys and values are weighed
@@ -65,7 +65,7 @@ def held(subject: TimedModel, settings: BenchmarkSettings, lanes: int, requests:
         read = sum(term.prompt_tokens for one in stats for term in one.terms.values())
         tokens = read + requests * (settings.tokens - 1)  # the last one of each is never read
         return Sample(
-            pace(clock.arrivals), tokens_bytes=tokens * subject.token_bytes, resident=grown
+            pace(clock.arrivals), tokens_bytes=tokens * _token_bytes(subject.model), resident=grown
         )
 
     return Variant(name, run)
@@ -150,6 +150,15 @@ def _begun(subject: TimedModel, engine: Engine, seed: str, tokens: int) -> list[
 def _request(subject: TimedModel, seed: str, tokens: int, question: int = 16) -> Any:
     prompt = subject.prompt(1, seed, SYSTEM, question)
     return timed_request(prompt, (1.0,), tokens, 0, speculation=None)
+
+
+def _token_bytes(model: Any) -> int:
+    """What the keys and values of a token weigh, where every layer keeps its own."""
+    config = model.config.get_text_config()
+    heads = config.num_attention_heads
+    dim = getattr(config, "head_dim", None) or config.hidden_size // heads
+    kept = getattr(config, "num_key_value_heads", None) or heads
+    return int(2 * config.num_hidden_layers * kept * dim * model.dtype.itemsize)
 
 
 def _resident() -> int:

@@ -13,13 +13,14 @@ import torch
 
 from benchmarks.benchmark_settings import BenchmarkSettings
 from benchmarks.llama_cpp_model import LlamaCppModel, trial
+from benchmarks.timed_model import TimedModel
 from benchmarks.transformers_peers import generate_name, prompts_of
 from marith.evals.reporting.numbers import counted
 from marith.evals.speed.rounds import Sample, TokenClock, Variant
-from marith.evals.speed.timed_model import TimedModel
 from marith.testing.gguf_file import why_not, write_gguf
 
 NUMBERS = ("f32", "f16", "q8_0", "q4_0")
+_SAMPLED = 32  # prompts
 _NEEDS = ("llama_cpp", "gguf")
 
 
@@ -90,7 +91,7 @@ def _loaded(
 ) -> LlamaCppModel:
     numbers = path.stem
     write_gguf(subject.model, path, numbers)
-    prompt, threads = subject.longest(), torch.get_num_threads()
+    prompt, threads = _longest(subject), torch.get_num_threads()
     failure = trial(path, texts, prompt, settings.tokens, threads)
     if failure is None:
         notes.append(f"llama.cpp {numbers}: none of its buffers is off")
@@ -100,6 +101,12 @@ def _loaded(
             f"that tried them {failure}"
         )
     return LlamaCppModel(path, texts, prompt + settings.tokens, threads, repacked=failure is None)
+
+
+def _longest(subject: TimedModel) -> int:
+    """Tokens of the longest of many prompts."""
+    prompts = (subject.prompt(8, f"longest {i}") for i in range(_SAMPLED))
+    return max(len(reading) for prompt in prompts for reading in subject.readings(prompt))
 
 
 def _variant(

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from benchmarks import cost_variants, engine_variants, step_variants
+from benchmarks import baselines, cost_variants, engine_variants, step_variants
 from benchmarks.benchmark_settings import BenchmarkSettings
 from benchmarks.peer_variants import peers, step_peers
+from benchmarks.timed_model import TimedModel
 from marith.engine.engine import Engine
-from marith.evals.speed import baselines
 from marith.evals.speed.rounds import Variant
-from marith.evals.speed.timed_model import TimedModel
 
 ONE, TWO = (1.0,), (baselines.GUIDANCE, 1 - baselines.GUIDANCE)
 FOUR = (1.0, 1.0, -0.5, 0.3)
 EIGHT = (*FOUR, 0.2, -0.2, 0.1, -0.1)
 ROWS = ((ONE, 1), (FOUR, 1), (EIGHT, 1), (FOUR, 16))  # 1, 4, 8 and 64: a formula, and requests
 LONG_SYSTEM, SHORT_QUESTION = 300, 20  # words
-SHORT_PROMPT = 12, 16  # words of a system prompt and of a question, where nothing else is said
 
 MakeVariants: TypeAlias = (
     "Callable[[TimedModel, Engine, BenchmarkSettings, list[str]], list[Variant]]"
@@ -29,24 +27,6 @@ def lanes(settings: BenchmarkSettings) -> int:
     """How many lanes an engine needs for all that is timed at once."""
     rows = [requests * len(weights) for weights, requests in ROWS]
     return max(*rows, max(settings.requests) * len(FOUR))
-
-
-def longest_texts(section: str, settings: BenchmarkSettings) -> list[tuple[tuple[int, int], int]]:
-    """Of a section's texts: words of system prompt and question, and the tokens after them."""
-    short = SHORT_PROMPT, settings.tokens
-    match section:
-        case "first-token":
-            return [((LONG_SYSTEM, SHORT_QUESTION), 1)]
-        case "memory":
-            return [((SHORT_PROMPT[0], cost_variants.HELD_WORDS), settings.tokens)]
-        case "mixed":
-            chat = max(settings.tokens + cost_variants.CHATS, cost_variants.MOST)
-            return [((SHORT_PROMPT[0], cost_variants.LONG_WORDS), 1), (SHORT_PROMPT, chat)]
-        case "step" | "step-peers":
-            return [(SHORT_PROMPT, settings.tokens + step_variants.full(max(settings.requests)))]
-        case "start":
-            return []
-    return [short]
 
 
 def _terms(

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks.benchmark_settings import LlamaShape
 from benchmarks.llama_cpp_model import LlamaCppModel, trial
-from marith.evals.speed.shape import LlamaShape
-from marith.evals.speed.timed_model import TimedModel
+from benchmarks.timed_model import TimedModel
 from marith.testing.gguf_file import write_gguf
 
 pytest.importorskip("llama_cpp", reason="llama-cpp-python is absent: `make bench` installs it")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from benchmarks.bandwidth import Floor, with_floor
-from benchmarks.benchmark_report import Benchmark
 from marith.evals.experiment.summary import Summary, SummaryRow
 from marith.evals.experiment.texts import NamedFormula
 from marith.evals.metrics.statistics import Figure
@@ -14,8 +12,7 @@ from marith.evals.paper.attributes.curves import CURVES
 from marith.evals.paper.attributes.measured_curves import CurvePoint, MeasuredCurve, MeasuredCurves
 from marith.evals.paper.paper_tables import table
 from marith.evals.preference.preferences import PreferenceCounts, Preferences
-from marith.evals.speed.benchmark_results import Machine, results
-from marith.evals.speed.rounds import Sample
+from marith.evals.speed.benchmark_results import Machine
 from marith.evals.speed.speculation import factor_curve
 from marith.evals.speed.speculation.savings_report import Savings
 from marith.evals.speed.speculation.savings_report import SavingsLine as Way
@@ -98,41 +95,6 @@ def outcome(most: float = 6.0) -> Outcome:
     return Outcome("a search", attribute, "lower", most, bare, trials, {"trials": 4})
 
 
-def benchmark(*sections: str) -> Benchmark:
-    """All sections, or some, and the floor if the terms are among them."""
-    floor = Floor(97_000_000, 22e9, 4.41)
-    taken = {
-        "terms": {
-            "transformers, one model": [Sample(12.0, 30.0), Sample(10.0, 50.0), Sample(11.0, 40.0)],
-            "marith, 4 terms": [Sample(5.5, 20.0, 1.0)] * 3,
-        },
-        "step": {
-            "products alone, 1 row": [Sample(4.0)],
-            "step, 1 row": [Sample(5.0, host=0.5)],
-            "products alone, 4 rows": [Sample(5.0)],
-            "step, 4 rows": [Sample(8.0, host=0.25)],
-        },
-        "concurrency": {
-            "1 request": [Sample(8.0)],
-            "2 requests": [Sample(4.0)],
-        },
-        "drafts": {
-            "1 request": [Sample(8.0)],
-            "1 request, auto": [Sample(5.0, acceptance=0.75)],
-        },
-        "first-token": {"marith, cold": [Sample(100.0)], "marith, warm": [Sample(20.0)]},
-    }
-    chosen = sections or tuple(taken)
-    of_terms = floor if "terms" in chosen else None
-    measured = [
-        with_floor(result, of_terms)
-        for name in chosen
-        for result in results(name, taken[name], {"step, 4 rows": "products alone, 4 rows"})
-    ]
-    name = "random Llama 768,12,12,2048,16000"
-    return Benchmark(name, 97_012_345, 32, 3, MACHINE, tuple(measured), of_terms)
-
-
 def savings() -> Savings:
     """Two formulas of the table, one of the others, a baseline, and the curves of two prompts."""
     plain = Way("table", "M", "no speculation", 3.2, 1.0, (3.2, 3.1), 1.0, 1.0)
@@ -158,6 +120,5 @@ REPORTS = {
     "curves": lambda: curves().report(),
     "preferences": lambda: preferences().report(),
     "outcome": lambda: outcome().report(),
-    "benchmark": lambda: benchmark().report(),
     "savings": lambda: savings().report(),
 }

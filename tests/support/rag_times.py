@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from statistics import median
 
-from marith.evals.speed.timed_model import TimedModel
+from benchmarks.timed_model import TimedModel
 
 ROUNDS, TOKENS, BUSY = 7, 16, 2
 SPIN = [sys.executable, "-c", "while True: pass"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -75,15 +74,12 @@ def classifier(name: str, placement: Placement) -> Checkpoint:
     return _cached(CLASSIFIER, name, replace(placement, quantize=None, backend=None))
 
 
-def as_stored(
-    name: str, placement: Placement, fits: Callable[[Any], None] | None = None
-) -> tuple[Any, Any]:
+def as_stored(name: str, placement: Placement) -> tuple[Any, Any]:
     """A causal language model by name as transformers makes it, never packed, and its tokenizer.
 
-    Each call loads it anew. `fits` is shown the configuration before any weights are read, and
-    raises where it does not suit. Raises ModelError.
+    Each call loads it anew. Raises ModelError.
     """
-    found = read(LANGUAGE_MODEL, name, locate(name), placement, fits)
+    found = read(LANGUAGE_MODEL, name, locate(name), placement)
     return found.model, found.tokenizer
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from support.canned_reports import (
     REPORTS,
-    benchmark,
     curves,
     outcome,
     preferences,
@@ -21,7 +20,6 @@ from support.canned_reports import (
     summary,
 )
 
-from benchmarks import benchmark_report
 from marith import RequestError
 from marith.evals.experiment.summary import Summary, axis_label, draw
 from marith.evals.reporting.evaluation_report import EvaluationReport, check_outputs, to_csv
@@ -145,14 +143,11 @@ def test_one_measure_alone_is_drawn_too_and_so_are_times(tmp_path: Path) -> None
     )
     measures = {**summary().measures, "words": ""}
     draw(replace(summary(), measures=measures, rows=rows), tmp_path / "three.png")
-    benchmark_report.draw(benchmark(), tmp_path / "bench.png")
-    benchmark_report.draw(benchmark("first-token"), tmp_path / "first.svg")
     savings_report.draw(savings().curve, tmp_path / "curve.png")
-    for name in ("plot.png", "three.png", "bench.png", "curve.png"):
+    for name in ("plot.png", "three.png", "curve.png"):
         drawn = (tmp_path / name).read_bytes()
         assert drawn.startswith(PNG)
         assert len(drawn) < 100_000  # small enough for a page
-    assert "<svg" in (tmp_path / "first.svg").read_text(encoding="utf-8")
 
 
 def test_without_matplotlib_all_but_the_plot_is_written_and_that_is_said(
@@ -175,12 +170,11 @@ def test_without_pandas_a_file_of_a_table_says_what_to_install(
 def test_the_json_is_written_beside_the_table_or_printed_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report = benchmark("first-token").report()
+    report = savings().report()
     report.show_or_print_json(tmp_path / "x.json", 120)
     out = capsys.readouterr().out
     assert (tmp_path / "x.json").read_text(encoding="utf-8") == report.to_json() + "\n"
-    assert all(name in out for name in ("marith, cold", "marith, warm", "medians of 3 rounds"))
-    assert not any(name in out for name in ("tokens/s", "passes/token", "of the floor"))
+    assert all(name in out for name in ("as the paper", "λ = 0.5"))
     report.show_or_print_json(Path("-"), 120)
     assert capsys.readouterr().out == report.to_json() + "\n"
 

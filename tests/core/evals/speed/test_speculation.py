@@ -19,15 +19,12 @@ from marith import Engine, Plan
 from marith.cli import app
 from marith.evals import pocket_texts
 from marith.evals.reporting.evaluation_report import split_sections
-from marith.evals.speed import baselines
 from marith.evals.speed.rounds import TokenClock
-from marith.evals.speed.shape import LlamaShape
-from marith.evals.speed.speculation import compared_setups
+from marith.evals.speed.speculation import compared_setups, one_model
 from marith.evals.speed.speculation import speed_questions as material
 from marith.evals.speed.speculation.drafting_setups import Tally, plan_label
 from marith.evals.speed.speculation.paper_table import ROWS, light_terms_later
 from marith.evals.speed.speculation.speed_sizes import SECTIONS, SIZES, SavingsSettings
-from marith.evals.speed.timed_model import TimedModel
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.meaning.checking import check
 from marith.request.completion import StageStats, Stats
@@ -197,18 +194,18 @@ def test_a_plan_is_told_by_the_names_of_its_terms(terms: dict[str, Any]) -> None
 def test_the_large_model_has_97_million_parameters_and_the_baseline_is_asked_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    subject = TimedModel.of("pocket", LlamaShape.parse(compared_setups.LARGE))
-    assert abs(subject.model.num_parameters() - 97e6) < 1e6
+    model, tokenizer = one_model.large_model()
+    assert abs(model.num_parameters() - 97e6) < 1e6
     asked = material.questions(4, material.BLOCK_OF_LARGE)
     read: list[list[int]] = []
-    generate = subject.model.generate
+    generate = model.generate
 
     def noted(ids: Any, **options: Any) -> Any:
         read.append(ids[0].tolist())
         return generate(ids, **options)
 
-    monkeypatch.setattr(subject.model, "generate", noted)
-    baselines.plain(subject, 2, [compared_setups.as_prompt(question) for question in asked]).run(1)
+    monkeypatch.setattr(model, "generate", noted)
+    one_model.baseline(model, tokenizer, asked, 2).run(1)
     with Engine.load("pocket") as engine:
         (question,) = (text for text in asked if text in engine.decode(read[0]))
         assert len(read[0]) == engine.count_tokens(question)

@@ -6,12 +6,10 @@ from dataclasses import replace
 
 from marith.evals.speed.speculation.drafting_setups import DraftingSetup, Terms
 from marith.evals.speed.speculation.paper_table import PLAIN
-from marith.evals.speed.speculation.speed_questions import F1, Quotation
-from marith.evals.speed.timed_model import TimedPrompt
+from marith.evals.speed.speculation.speed_questions import F1
 from marith.evals.system_prompts import TOXIC
 
 AUTO = "auto"
-LARGE = "768,13,12,2112,4096"  # 97 M parameters
 F1_TEXT = " + ".join(f"{weight}*{name}" for name, weight in F1.items())
 DRAFTED_M = f"supersede(A5, M) + {F1_TEXT}"
 QUOTING = "M + 0.5*helpful + 0.2*formal + 0.1*careful"
@@ -63,11 +61,3 @@ def against_one_model(terms: Terms, quoting: bool) -> tuple[DraftingSetup, Draft
         plain = DraftingSetup(PLAIN, DRAFTED_M, terms, None, seeded=False)
     auto = replace(plain, name=AUTO, speculation="auto", warming=1000)
     return replace(plain, name=f"marith, {PLAIN}"), replace(auto, name=f"marith, {AUTO}")
-
-
-def as_prompt(question: str | Quotation) -> TimedPrompt:
-    """What one model reads: the system message, and the user's."""
-    if isinstance(question, str):
-        return TimedPrompt(question, ("",))
-    contents = {message["role"]: str(message["content"]) for message in question.messages}
-    return TimedPrompt(contents["user"], (contents.get("system", ""),))

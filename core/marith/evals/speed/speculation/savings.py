@@ -12,13 +12,12 @@ from rich.progress import Progress
 
 from marith.engine.engine import Engine
 from marith.evals.reporting.progress import timed_progress
-from marith.evals.speed import baselines
 from marith.evals.speed.benchmark_results import Machine
 from marith.evals.speed.rounds import Variant, interleave
-from marith.evals.speed.shape import LlamaShape
 from marith.evals.speed.speculation import (
     compared_setups,
     factor_curve,
+    one_model,
     paper_table,
     speed_questions,
 )
@@ -32,7 +31,6 @@ from marith.evals.speed.speculation.drafting_setups import (
 )
 from marith.evals.speed.speculation.savings_report import Savings, SavingsLine, lines
 from marith.evals.speed.speculation.speed_sizes import POCKET, SavingsSettings, Size
-from marith.evals.speed.timed_model import TimedModel
 from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.placing import Placement
 
@@ -86,10 +84,8 @@ class SavingsRun:
         """The large model: plain questions, and questions whose answers quote a passage."""
         size, tokens = self.settings.size("large"), self.settings.tokens
         announce = self._bar("large", 6, size)
-        shape = LlamaShape.parse(compared_setups.LARGE)
-        subject = TimedModel.of(POCKET, shape)
-        self.large = subject.model.num_parameters()
-        _, tokenizer = loader.as_stored(POCKET, Placement())  # the subject's ends no text
+        model, tokenizer = one_model.large_model()
+        self.large = model.num_parameters()
         plain, quoting = (
             compared_setups.against_one_model(self.terms, quotes) for quotes in (False, True)
         )
@@ -98,11 +94,11 @@ class SavingsRun:
                 small, size.prompts, quoting[0].formula, quoting[0].terms, tokens
             )
         questions = speed_questions.questions(size.prompts, speed_questions.BLOCK_OF_LARGE)
-        with Engine.load(subject.model, tokenizer=tokenizer) as engine:
-            baseline = _baseline(subject, questions, tokens)
+        with Engine.load(model, tokenizer=tokenizer) as engine:
+            baseline = one_model.baseline(model, tokenizer, questions, tokens)
             self._against("large", "four terms", plain, engine, announce, questions, baseline)
             prompts = [quotation.messages for quotation in quoted]
-            baseline = _baseline(subject, quoted, tokens)
+            baseline = one_model.baseline(model, tokenizer, quoted, tokens)
             copied = fmean(quotation.copied for quotation in quoted)
             name = f"four terms that quote {copied:.0f} tokens"
             self._against("large", name, quoting, engine, announce, prompts, baseline)
@@ -175,14 +171,6 @@ def run(settings: SavingsSettings) -> Savings:
         tuple(savings_run.points),
         savings_run.large,
     )
-
-
-def _baseline(
-    subject: TimedModel, questions: Sequence[str | speed_questions.Quotation], tokens: int
-) -> Variant:
-    """One model by transformers alone, asked the same."""
-    prompts = [compared_setups.as_prompt(question) for question in questions]
-    return baselines.plain(subject, tokens, prompts)
 
 
 def _parameters(model: str) -> int:

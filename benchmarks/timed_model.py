@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from benchmarks.benchmark_settings import LlamaShape
 from marith.engine.engine import Engine
-from marith.errors import ModelError
-from marith.evals.speed.shape import DEFAULT, FEWEST_WORDS, LlamaShape
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
 from marith.scoring.checkpoints.loader import as_stored
@@ -22,7 +20,6 @@ from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.testing import inflate, tiny_tokenizer
 
 CONTEXT = 2048
-_SAMPLED = 32
 _SPECIAL = 2  # tokens of the random model that are no words
 
 
@@ -54,11 +51,11 @@ class TimedModel:
         """Load or build it, in a type of torch's, on the CPU.
 
         Without a name it is a random Llama of the shape; with both, the model inflated to the
-        shape. Raises ModelError.
+        shape.
         """
         if name is None:
-            called = f"random Llama {shape or DEFAULT}"
-            model, tokenizer = _random(shape or DEFAULT)
+            called = f"random Llama {shape or LlamaShape()}"
+            model, tokenizer = _random(shape or LlamaShape())
             model = model.to(getattr(torch, dtype))
         else:
             called = name if shape is None else f"{name} at the cost of {shape}"
@@ -82,26 +79,6 @@ class TimedModel:
     def engine(self, lanes: int, quantize: str | None = None) -> Engine:
         """An engine over it, which lays out a copy of its weights."""
         return Engine.load(self.model, tokenizer=self.tokenizer, max_lanes=lanes, quantize=quantize)
-
-    @property
-    def token_bytes(self) -> int:
-        """What the keys and values of a token weigh, where every layer keeps its own."""
-        config = self.model.config.get_text_config()
-        heads = config.num_attention_heads
-        dim = getattr(config, "head_dim", None) or config.hidden_size // heads
-        kept = getattr(config, "num_key_value_heads", None) or heads
-        return int(2 * config.num_hidden_layers * kept * dim * self.model.dtype.itemsize)
-
-    @property
-    def context_length(self) -> int:
-        """How many tokens a prompt and its answer have at most."""
-        config = self.model.config.get_text_config()
-        return int(getattr(config, "max_position_embeddings", None) or CONTEXT)
-
-    def longest(self, *lengths: int) -> int:
-        """Tokens of the longest of many prompts of so many words, as `prompt` takes them."""
-        prompts = (self.prompt(8, f"longest {i}", *lengths) for i in range(_SAMPLED))
-        return max(len(reading) for prompt in prompts for reading in self.readings(prompt))
 
     def readings(self, prompt: TimedPrompt) -> list[list[int]]:
         """The tokens that each term reads, which a baseline then reads too."""
@@ -129,31 +106,13 @@ def _random(shape: LlamaShape) -> tuple[Any, Any]:
 
 def _loaded(name: str, shape: LlamaShape | None, dtype: str) -> tuple[Any, Any]:
     """A checkpoint with nothing of ours in it, or the same function at the cost of a shape."""
-    plain = Placement(device="cpu", dtype=dtype)
-    if shape is None:
-        return as_stored(name, plain)
-    model, tokenizer = as_stored(name, plain, partial(_check_fit, shape=shape))
-    return inflate(model, shape.hidden, shape.layers, shape.intermediate), tokenizer
-
-
-def _check_fit(config: Any, shape: LlamaShape) -> None:
-    """Raise ModelError, before weights are read, for what inflating keeps as it is."""
-    if shape.vocabulary != config.vocab_size:
-        raise ModelError(f"its vocabulary has {config.vocab_size}, not {shape.vocabulary!r} tokens")
-    dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    heads = max(config.num_attention_heads, shape.hidden // dim)
-    if shape.heads != heads:
-        raise ModelError(f"with hidden {shape.hidden} it has {heads}, not {shape.heads!r} heads")
+    model, tokenizer = as_stored(name, Placement(device="cpu", dtype=dtype))
+    if shape is not None:
+        model = inflate(model, shape.hidden, shape.layers, shape.intermediate)
+    return model, tokenizer
 
 
 def _words(vocabulary: Vocabulary) -> tuple[str, ...]:
     """Every token that is a word by itself."""
     texts = (vocabulary.decode([i]).strip() for i in range(vocabulary.size))
-    words = tuple(sorted({text for text in texts if text.isascii() and text.isalnum()}))
-    least = FEWEST_WORDS - _SPECIAL
-    if len(words) < least:
-        raise ModelError(
-            f"prompts are made of its vocabulary's words, at least {least}, "
-            f"but it has {len(words)!r}"
-        )
-    return words
+    return tuple(sorted({text for text in texts if text.isascii() and text.isalnum()}))

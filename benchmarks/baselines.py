@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import DynamicCache
-from transformers.generation.streamers import BaseStreamer
 
+from benchmarks.timed_model import TimedModel, TimedPrompt
 from marith.evals.speed.rounds import Sample, TokenClock, Variant
-from marith.evals.speed.timed_model import TimedModel, TimedPrompt
+from marith.evals.speed.speculation.one_model import generated
 
 GUIDANCE = 1.5
 
 
-def plain(subject: TimedModel, tokens: int, prompts: Sequence[TimedPrompt] = ()) -> Variant:
-    """One model, one prompt, drawn from `prompts` if given: the measure of everything else."""
+def plain(subject: TimedModel, tokens: int) -> Variant:
+    """One model, one prompt: the measure of everything else."""
     name = "transformers, one model"
 
     def run(turn: int) -> Sample:
-        seed = f"{name} {turn}"
-        draw = random.Random(seed)  # noqa: S311 (questions, not secrets)
-        prompt = draw.choice(prompts) if prompts else subject.prompt(1, seed)
-        (ids,) = _tensors(subject, prompt)
-        return _generate(subject.model, ids, tokens, turn)
+        (ids,) = _tensors(subject, subject.prompt(1, f"{name} {turn}"))
+        return generated(subject.model, ids, tokens, turn)
 
     return Variant(name, run)
 
@@ -37,7 +32,7 @@ def guided(subject: TimedModel, tokens: int) -> Variant:
 
     def run(turn: int) -> Sample:
         ids, negative = _tensors(subject, subject.prompt(2, f"{name} {turn}"))
-        return _generate(
+        return generated(
             subject.model,
             ids,
             tokens,
@@ -70,39 +65,6 @@ def first_token(subject: TimedModel, weights: Sequence[float], system: int, ask:
         return Sample(_compose(subject, weights, _tensors(subject, prompt), tokens=1).milliseconds)
 
     return Variant(name, run)
-
-
-class _Clock(BaseStreamer):
-    """Takes the time when transformers hands out a token; it hands out the prompt first."""
-
-    def __init__(self) -> None:
-        self.clock = TokenClock.start()
-        self._seen_prompt = False
-
-    def put(self, value: Tensor) -> None:
-        if self._seen_prompt:
-            self.clock.lap()
-        self._seen_prompt = True
-
-    def end(self) -> None:
-        """Nothing is left to time."""
-
-
-def _generate(model: Any, ids: Tensor, tokens: int, seed: int, **options: Any) -> Sample:
-    torch.manual_seed(seed)
-    clock = _Clock()
-    model.generate(
-        ids,
-        attention_mask=torch.ones_like(ids),
-        max_new_tokens=tokens,
-        do_sample=True,
-        top_k=0,
-        pad_token_id=0,
-        streamer=clock,
-        **options,
-    )
-    assert len(clock.clock.arrivals) == tokens, "a model without an end token makes them all"
-    return clock.clock.sample()
 
 
 @torch.inference_mode()
