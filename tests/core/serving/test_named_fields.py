@@ -51,6 +51,7 @@ BASE: dict[str, Any] = {"messages": CHAT, "max_tokens": 2}
         ({"functions": [{}]}, "functions"),
         ({"suffix": "x"}, "suffix"),
         ({"bad_words": ["x"]}, "bad_words"),
+        ({"chat_template": "{{ 7 }}"}, "chat_template"),
         ({"model": "gpt-5"}, "model"),
         ({"continue_final_message": True}, "continue_final_message"),
         ({"marith": {"formula": "2*M"}}, "marith"),

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from marith.errors import RequestError
 from marith.scoring.prompting.rendering import Refused, render
 
-REFUSED = (Refused, RequestError)
 _FIRST, _SECOND = "zephyrlookup", "quartzlookup"  # names that no template holds
 _ARGUMENTS = ({"kiwi": "mango"}, {"plum": "cherry"})
 ID = "call00001"  # nine letters and digits, which some templates insist on
@@ -91,7 +89,7 @@ def call_format(tokenizer: Any) -> CallFormat | None:
     try:
         plain = _render(tokenizer, {"role": "assistant", "content": _TEXT})
         one = _render(tokenizer, _calls_of(1))
-    except REFUSED:
+    except Refused:
         return None
     before, text, end = plain.partition(_TEXT)
     first, second = (json.dumps(each) for each in _ARGUMENTS)
@@ -119,7 +117,7 @@ def offers_tools(tokenizer: Any) -> bool:
     tool = {"name": _FIRST, "description": _SECOND, "parameters": {"type": "object"}}
     try:
         text = render(tokenizer, [_QUESTION], [{"type": "function", "function": tool}])
-    except REFUSED:
+    except Refused:
         return False
     return _FIRST in text and _SECOND in text
 
@@ -184,7 +182,7 @@ def with_tools_listed(
 def _renders_text(tokenizer: Any, *messages: Mapping[str, Any]) -> bool:
     try:
         return _TEXT in _render(tokenizer, *messages)
-    except REFUSED:
+    except Refused:
         return False
 
 
@@ -192,7 +190,7 @@ def _two_calls(tokenizer: Any) -> str:
     """Two calls at once; nothing where the template allows but one."""
     try:
         return _render(tokenizer, _calls_of(2))
-    except REFUSED:
+    except Refused:
         return ""
 
 

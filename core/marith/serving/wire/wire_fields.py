@@ -65,6 +65,7 @@ REFUSED: Mapping[str, str] = {
     "structured_outputs": "write response_format or grammar",
     "logits_processors": "there are none over the network",
     "bad_words": "write marith.ban",
+    "chat_template": "a template comes with the checkpoint",
     "typical_p": "write top_p, top_k or min_p",
 }
 
