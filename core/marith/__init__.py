@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from marith.inspection.what_if import Redrawn, WhatIf
     from marith.options.options import Options
     from marith.request.ban import Ban
-    from marith.request.cache_salt import CacheSalt
     from marith.request.completion import (
         Alternative,
         CallChunk,
@@ -89,7 +88,6 @@ bound_spinning()  # before anything imports torch
 
 _LATER = {
     "Ban": "marith.request.ban",
-    "CacheSalt": "marith.request.cache_salt",
     "Grammar": "marith.request.forms.grammar",
     "Inspection": "marith.request.inspected.inspection",
     "Sampling": "marith.request.sampling",
@@ -126,7 +124,6 @@ __all__ = [
     "Alternative",
     "Ban",
     "Busy",
-    "CacheSalt",
     "CallChunk",
     "Choice",
     "Chunk",

@@ -36,7 +36,6 @@ CLASSES: dict[str, tuple[str, tuple[type, ...]]] = {
         "Request",
         (
             marith.Request, marith.Sampling, marith.Stop, marith.Ban, marith.Grammar, marith.Tools,
-            marith.CacheSalt,
         ),
     ),
     "plan.md": ("Plan", (marith.Plan,)),

@@ -15,7 +15,6 @@ from marith.errors import (
 )
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
-from marith.request.cache_salt import AnySalt
 from marith.request.checks import whole
 from marith.request.completion import Completion
 from marith.request.forms.tools import Tools
@@ -52,7 +51,7 @@ class ScoringOptions(TypedDict, total=False):
     timeout: float | None
     trusted: bool
     allowed: Collection[str]
-    cache_salt: AnySalt
+    cache_salt: str | None
 
 
 class InspectionOptions(ScoringOptions, total=False):
@@ -112,7 +111,7 @@ def scoring_request(
     timeout: float | None,
     trusted: bool,
     allowed: Collection[str],
-    cache_salt: AnySalt,
+    cache_salt: str | None,
 ) -> Request:
     """A request of which no token is drawn."""
     return Request(

@@ -31,7 +31,6 @@ from marith.engine.tokens import TokenCalls
 from marith.errors import ModelError, faults_named, names_checked
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
-from marith.request.cache_salt import AnySalt
 from marith.request.checks import memory_limits, whole
 from marith.request.limits import EngineStatus, Limits
 from marith.request.plan import Plan
@@ -189,7 +188,7 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         timeout: float | None = None,
         trusted: bool = True,
         allowed: Collection[str] = (),
-        cache_salt: AnySalt = None,
+        cache_salt: str | None = None,
     ) -> Tensor:
         """The composed log-distribution of the next token, [vocab] in float32.
 
@@ -212,7 +211,7 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         timeout: float | None = None,
         trusted: bool = True,
         allowed: Collection[str] = (),
-        cache_salt: AnySalt = None,
+        cache_salt: str | None = None,
     ) -> list[float]:
         """The composed log-probability of each token of the continuation.
 
@@ -233,7 +232,7 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         timeout: float | None = None,
         trusted: bool = True,
         allowed: Collection[str] = (),
-        cache_salt: AnySalt = None,
+        cache_salt: str | None = None,
         top: int = 0,
     ) -> Future[Scores]:
         """Start to score a continuation, as `score` does; texts scored together share passes.

@@ -16,11 +16,9 @@ from marith.formula.meaning.binding import BARE, BARE_MODEL, bind, parse, resolv
 from marith.formula.meaning.checking import check
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.terms import Prompted, Term
-from marith.request.cache_salt import CacheSalt
 from marith.request.plan import Plan
 from marith.request.prompt import Prompt, to_prompt
 from marith.request.request import Request, Speculation
-from marith.scoring.kv_cache.lanes import Scope
 from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.prompting.templates import to_tokens, turn_marks
 from marith.scoring.registry import Registry
@@ -36,15 +34,14 @@ class Prepared:
     of each draft that has a context. `opened` says that the prompt, as the bare model reads it,
     ends where reasoning has begun. `loaded` is what was loaded for its terms, which stays while
     this holds it. `width` is the number of tokens there are. `lanes` say under which name a scorer
-    keeps what it has read for a term, and `scopes` with whom it shares that; `tenant` says whom
-    the lanes are served to. At most `more` tokens follow the prompt, of which `prefix` are given.
-    A text without a grammar ends before one of `turn_marks` too.
+    keeps what it has read for a term; requests of the same `salt` share prefixes. At most `more`
+    tokens follow the prompt, of which `prefix` are given. A text without a grammar ends before one
+    of `turn_marks` too.
     """
 
     plan: ExecutionPlan
     scorers: Mapping[Term, Scorer]
     readings: Mapping[Term, Reading]
-    scopes: Mapping[Term, Scope]
     prompt_tokens: int
     room: int
     rooms: Mapping[Term, int]
@@ -53,7 +50,7 @@ class Prepared:
     width: int = 1
     deadline: Deadline = NEVER
     more: int = 0
-    tenant: str | None = None
+    salt: str | None = None
     prefix: tuple[int, ...] = ()
     turn_marks: tuple[str, ...] = ()
     lanes: Mapping[Term, Hashable] = field(init=False)
@@ -69,7 +66,7 @@ class Prepared:
         texts = []
         for term in {self.lanes[term]: term for term in self.readings}.values():
             scorer = self.scorers[term]
-            demand = Demand(term, self.readings[term], self.more, self.scopes[term])
+            demand = Demand(term, self.readings[term], self.more, self.salt)
             if (text := scorer.planned(demand)) is not None:
                 texts.append((scorer, text))
         return texts
@@ -102,7 +99,6 @@ def prepare(
         plan,
         scorers,
         readings,
-        _scopes(request.salt, prompt, scorers, readings),
         len(visible) + len(prefix),
         room,
         {draft: rooms[draft] for draft in plan.drafts if draft in rooms},
@@ -111,7 +107,7 @@ def prepare(
         registry.vocabulary.size,
         deadline,
         min(len(prefix) + (request.stop.max_tokens or room), room),
-        request.salt.text if request.salt.tenant is None else request.salt.tenant,
+        request.cache_salt,
         prefix,
         _turn_marks(plan, prompt, registry),
     )
@@ -123,21 +119,6 @@ def _turn_marks(plan: ExecutionPlan, prompt: Prompt, registry: Registry) -> tupl
     if marks and any(isinstance(t, Prompted) and t.template is None for t in plan.terms):
         registry.vocabulary.say_it_has_no_template()
     return marks
-
-
-def _scopes(
-    salt: CacheSalt,
-    prompt: Prompt,
-    scorers: Mapping[Term, Scorer],
-    readings: Mapping[Term, Reading],
-) -> dict[Term, Scope]:
-    """Whose texts may use what is read for each term."""
-    if not salt.share_system:
-        return dict.fromkeys(readings, Scope(salt.text))
-    return {
-        term: scorers[term].scope(term, reading, salt, prompt.head)
-        for term, reading in readings.items()
-    }
 
 
 def _prompt(request: Request, registry: Registry) -> Prompt:

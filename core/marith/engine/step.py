@@ -29,7 +29,6 @@ class Turn:
     """A job, what it wants now, and the terms that have been evaluated.
 
     It may take several steps: one term still reads a long prompt while another has been evaluated.
-    `served` says how many tokens of the text its tenant has been charged for.
     """
 
     job: Job
@@ -37,7 +36,6 @@ class Turn:
     counts: Mapping[Term, int] = field(default_factory=dict)
     answers: dict[Term, Scored] = field(default_factory=dict)
     spans: list[tuple[Scorer, Span]] = field(default_factory=list)
-    served: int = 0
 
     def ask(self) -> None:
         """See what the job wants; it wants the same until it has received it."""
@@ -189,12 +187,9 @@ def _spans(
     prepared: Prepared, text: Sequence[int], counts: Mapping[Term, int]
 ) -> list[tuple[Scorer, Span]]:
     """What a job wants of each term, but of classifiers, which judge what others return."""
-    lanes, readings, scopes = prepared.lanes, prepared.readings, prepared.scopes
+    lanes, readings, salt = prepared.lanes, prepared.readings, prepared.salt
     return [
-        (
-            prepared.scorers[term],
-            Span(term, lanes[term], readings[term], text, count, None, scopes[term]),
-        )
+        (prepared.scorers[term], Span(term, lanes[term], readings[term], text, count, None, salt))
         for term, count in counts.items()
         if not isinstance(term, Classifier)
     ]
@@ -211,8 +206,7 @@ def _classifier_spans(turn: Turn) -> Iterator[tuple[Scorer, Span]]:
             logprobs = {term: gather(term_rows) for term, term_rows in rows.items()}
             tokens = likeliest(guide, logprobs, classifier.candidates, classifier.coverage)
             lane, reading = prepared.lanes[classifier], prepared.readings[classifier]
-            scope = prepared.scopes[classifier]
-            span = Span(classifier, lane, reading, turn.text, count, tokens, scope)
+            span = Span(classifier, lane, reading, turn.text, count, tokens, prepared.salt)
             yield prepared.scorers[classifier], span
 
 

@@ -13,13 +13,13 @@ from pydantic import BaseModel
 from marith.errors import RequestError, shown
 from marith.formula.text.packages import listed
 from marith.request.ban import LETTERS as BANNED_LETTERS
-from marith.request.cache_salt import cache_salt
 from marith.request.checks import (
     Check,
     backend_name,
     check_names,
     device_name,
     dtype_name,
+    filled,
     flag,
     memory_limits,
     number,
@@ -69,7 +69,7 @@ CHECKS: Mapping[str, Check] = {
     "max_retries": whole_from(0),
     "chat_template_kwargs": template_options,
     "constraints": row_functions,
-    "cache_salt": cache_salt,
+    "cache_salt": optional(filled),
     "inspect": inspected,
     "steer_tools": flag,
     "faithful": number("a number from 0 to 100", lambda strength: 0 <= strength <= 100),

@@ -23,7 +23,6 @@ from marith.options import meaning
 from marith.options.file import Personas, opened
 from marith.options.object_options import NO_DATA, with_engine
 from marith.options.option_checks import CHECKS, PLACED, by_name, check_fields, variable
-from marith.request.cache_salt import CacheSalt
 from marith.request.limits import LOADED_BYTES
 from marith.request.plan import Plan, read_speculation
 from marith.request.request import RowFunction
@@ -114,8 +113,8 @@ class OptionFields(BaseModel):
     """Functions of your own that untrusted text may call, by the names of `marith.define`."""
     frozen: bool = False
     """True: a call may give neither formula nor terms."""
-    cache_salt: str | CacheSalt | None = None
-    """What was read of a text serves only texts of the same salt, such as a tenant's."""
+    cache_salt: str | None = None
+    """What was read of a text serves only texts of the same salt, such as a user's."""
     inspect: bool | int = False
     """True, or how many of the likeliest tokens: why each token is there, see `Inspection`."""
     constraints: tuple[RowFunction, ...] = ()

@@ -18,7 +18,6 @@ from marith.options.file import Personas
 from marith.options.object_options import NO_DATA, is_found_by_name, unique_name
 from marith.options.option_checks import ALIASES, ONCE, PLACED, by_name, check_call
 from marith.options.option_fields import OptionFields, opened_file
-from marith.request.cache_salt import CacheSalt, beside
 from marith.request.plan import Plan
 from marith.request.prompt import AnyPrompt, hides, to_prompt
 from marith.request.request import Request, RequestOptions
@@ -169,7 +168,7 @@ class Options(OptionFields):
     def _data(self) -> dict[str, Any]:
         """Every option that is data; what was read of a file is in the formula and the others."""
         return {
-            name: json.loads(json.dumps(asdict(v))) if isinstance(v, Plan | CacheSalt) else v
+            name: json.loads(json.dumps(asdict(v))) if isinstance(v, Plan) else v
             for name, v in self.values().items()
             if name not in (*NO_DATA, "file")
         }
@@ -189,7 +188,6 @@ class Options(OptionFields):
         if self.frozen or not self.trusted:
             formulas = getattr(self.file, "formulas", ())
             call = of_call(call, self.terms, formulas, self.frozen, self.allowed)
-            base["cache_salt"] = beside(base["cache_salt"], call)
         if self.file is not None and "model" in call:
             base = self.file.switched(base, call, OptionFields)
             del call["model"]

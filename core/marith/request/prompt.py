@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import count, takewhile
+from itertools import count
 from typing import Any, TypeAlias
 
 from marith.errors import RequestError, shown
@@ -36,12 +36,6 @@ class Prompt:
     options: Mapping[str, Any] = field(default_factory=dict)
     tokens: tuple[int, ...] = ()
     read: dict[Any, list[int]] = field(init=False, repr=False, compare=False, default_factory=dict)
-
-    @property
-    def head(self) -> str:
-        """What may stand before or within the system prompt of a term, as JSON."""
-        systems = takewhile(lambda one: one["role"] in SYSTEM_ROLES, self.messages)
-        return json.dumps([[*systems], self.tools, dict(self.options)])
 
 
 def to_prompt(

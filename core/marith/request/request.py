@@ -13,9 +13,9 @@ from marith.formula.text.trust import restricted
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import check_template_options
 from marith.request.ban import Ban
-from marith.request.cache_salt import NO_SALT, AnySalt, CacheSalt, cache_salt
 from marith.request.checks import (
     by,
+    filled,
     flag,
     hold,
     of_kind,
@@ -45,7 +45,7 @@ class RequestOptions(TypedDict, total=False):
     trusted: bool
     allowed: Collection[str]
     constraints: Sequence[RowFunction]
-    cache_salt: AnySalt
+    cache_salt: str | None
     prefix: str | Sequence[int]
     inspect: bool | int
 
@@ -146,15 +146,12 @@ class Request:
     and a term's system prompt stands before them as plain text; the token from which a text starts
     is not read after it. Over HTTP a `prompt` is text as it stands, and `messages` are a chat.
 
-    Requests share what was read of their texts only if they have the same `cache_salt` (vLLM's
-    word, RFC 16016), or none: keys, values, states, and a classifier's tokens. A `CacheSalt` with
-    `share_system` also shares system prompts with other salts. With a salt for each tenant, neither
-    `cached` nor how soon the first token comes says what another's texts begin with. Not scoped:
-    what is kept by formula (its system prompts are in it), grammar, tools, checkpoint or adapter;
-    the times and the share of drafts that stood, which only set how much is drafted; and the load.
-    What is drafted from texts is from the request's own, whatever the salt.
-    Where requests of several tenants wait, by default each salt one, that tenant is next whose
-    lanes have read fewer tokens.
+    Requests share what was read of their texts only if they have the same `cache_salt`, or none
+    (as in vLLM): keys, values, states, and a classifier's tokens. With a salt for each user,
+    neither `cached` nor the time to the first token says how another user's texts begin. The salt
+    does not keep apart what is kept by formula (its system prompts are in it), grammar, tools,
+    checkpoint or adapter; the measured times and the share of accepted drafts, which only decide
+    how much is drafted; and the load.
     """
 
     prompt: AnyPrompt
@@ -176,7 +173,7 @@ class Request:
     trusted: bool = field(default=True, metadata=by(flag))
     allowed: Collection[str] = ()
     constraints: Sequence[RowFunction] = field(default=(), metadata=by(row_functions))
-    cache_salt: AnySalt = field(default=None, metadata=by(cache_salt))
+    cache_salt: str | None = field(default=None, metadata=by(optional(filled)))
     prefix: str | Sequence[int] = field(default=(), metadata=by(prefix_of))
     inspect: bool | int = field(default=False, metadata=by(inspected))
 
@@ -197,14 +194,6 @@ class Request:
             formula, terms = restricted(self.formula, self.terms, self.allowed)
             object.__setattr__(self, "formula", formula)
             object.__setattr__(self, "terms", terms)
-
-    @property
-    def salt(self) -> CacheSalt:
-        """Whose texts may use what is read of its own, and who asks."""
-        given = self.cache_salt
-        if isinstance(given, str):
-            return CacheSalt(given)
-        return NO_SALT if given is None else given
 
     @property
     def answers_in_json(self) -> bool:

@@ -10,9 +10,7 @@ import torch
 from torch import Tensor
 
 from marith.formula.tree.terms import Term
-from marith.request.cache_salt import CacheSalt
 from marith.request.prompt import Prompt
-from marith.scoring.kv_cache.lanes import EVERYONE, Scope
 from marith.scoring.kv_cache.planned import Planned
 from marith.tensor_rows import Row, gather, rows_of
 
@@ -26,8 +24,8 @@ class Span:
     The first asked position follows all but the last `count − 1` tokens of the continuation, the
     last follows the whole of it. `reading` is the prompt as the term reads it. `lane` says whose
     reading this is: a scorer may keep state under it, but never answers differently for it.
-    `candidates` are the tokens that a classifier evaluates, for each position its own. `scope` says
-    whose spans may use what is kept of its text.
+    `candidates` are the tokens that a classifier evaluates, for each position its own. What is kept
+    of its text serves spans of the same `salt` alone.
     """
 
     term: Term
@@ -36,7 +34,7 @@ class Span:
     continuation: Sequence[int]
     count: int = 1
     candidates: Sequence[Sequence[int]] | None = None
-    scope: Scope = EVERYONE
+    salt: str | None = None
 
 
 @dataclass(slots=True)
@@ -86,13 +84,13 @@ def brought(answers: list[Scored | None], device: torch.device | None) -> list[S
 class Demand:
     """What a lane will hold at most: a prompt as its term reads it, and so many tokens more.
 
-    What prompts have in common is held once, as far as their `scope` lets them share it.
+    What prompts of the same `salt` have in common is held once.
     """
 
     term: Term
     reading: Reading
     more: int
-    scope: Scope = EVERYONE
+    salt: str | None = None
 
 
 UNBOUNDED = 1 << 30  # tokens that a term without a context of its own has room for
@@ -108,13 +106,6 @@ class Scorer(Protocol):
 
     def read(self, term: Any, prompt: Prompt) -> Reading:
         """The prompt as the term reads it. Raises RequestError for what it cannot read."""
-        ...
-
-    def scope(self, term: Any, reading: Reading, salt: CacheSalt, head: str) -> Scope:
-        """Whose texts may use what is read of a reading, by the request's salt.
-
-        `head` is what of the request may stand before or within a term's system prompt.
-        """
         ...
 
     @property
@@ -151,10 +142,6 @@ class WithoutContext:
     """Scorers that read no tokens by a language model of their own."""
 
     tokens_read = 0
-
-    def scope(self, term: Any, reading: Reading, salt: CacheSalt, head: str) -> Scope:
-        """Those of the same salt: there is no system prompt."""
-        return Scope(salt.text)
 
     def room(self, reading: Reading) -> int:
         """As much as anyone asks for."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from starlette.requests import Request as WebRequest
 
-from marith import CacheSalt, Engine, Inspection
+from marith import Engine, Inspection
 from marith.serving.http.guard import KEY
 from marith.serving.http.page_token import PageToken
 from marith.serving.http.until_gone import Runner
@@ -24,7 +24,6 @@ from marith.serving.wire.json_body import read_json
 from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.wire_fields import Fields, read_fields
 
-SYSTEM = CacheSalt(share_system=True)  # what is read at the start serves all keys
 KEEPING = 2  # texts of which log-probabilities are computed to be kept: each may take much memory
 
 
@@ -71,7 +70,7 @@ class Server:
             # What each formula names is loaded too; an alias has the options of what it names.
             for one in {id(one.options): one for one in models.by_name.values()}.values():
                 formula, terms = one.options.formula, one.options.terms
-                one.engine.next_logprobs("a", formula, terms, cache_salt=SYSTEM)
+                one.engine.next_logprobs("a", formula, terms)
             Inspection.json_schema()  # builds what writes inspections: 0.2 s without other threads
             self._models = models
             self.kept = KeptTexts(self.settings.bounds)  # what was kept is of the former models

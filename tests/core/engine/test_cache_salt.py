@@ -9,18 +9,17 @@ from typing import Any
 import pytest
 
 import marith
-from marith import CacheSalt, Completion, Engine, NGram, Plan, Prompted, Request, Sampling, Stop
+from marith import Completion, Engine, NGram, Plan, Prompted, Request, Sampling, Stop
 from marith.engine.prepare import prepare
 from marith.engine.queueing.admission import memory_of
 from marith.scoring.classifier.tree_attention import TreeRunner
-from marith.scoring.kv_cache.lanes import LEAST_LENT
 
 PROMPT = "Tell me, in a few words, which rivers of this country you have seen, and when."
 TERMS = {"polite": "Answer as a kind and patient teacher would."}
 FORMULA = "M + 0.5*polite"
 JUDGED = "M + 0.5*C"
 JUDGE = {"C": marith.Classifier("pocket-toxicity", label="civil", candidates=5, read_prompt=True)}
-NO_SALT = "cache_salt is a text that is not empty, or a CacheSalt, not"
+NO_SALT = "cache_salt is a text that is not empty, not"
 REPEATED = 20  # tokens, at least, that a prompt which was read before need not be read again
 
 
@@ -136,33 +135,13 @@ def test_memory_counts_what_is_shared_by_salt(engine: Engine) -> None:
     assert together("a", "a") == together(None, None) < together("a", "b") == 2 * together("a")
 
 
-def test_system_prompts_serve_every_salt_that_shares_them(engine: Engine) -> None:
-    def cached(salt: CacheSalt | str, prompt: str = PROMPT) -> int:
-        sampling, terms = Sampling(seed=3), {"polite": TERMS["polite"] * 9}
-        out = engine.generate(prompt, FORMULA, terms, sampling, Stop(6), cache_salt=salt)
-        texts.add((prompt, out.text))
-        return out.stats.cached
-
-    texts: set[tuple[str, str]] = set()
-    first = cached(CacheSalt("a", share_system=True))
-    others = cached("b"), cached(CacheSalt("c")), cached(CacheSalt(None))
-    system = cached(CacheSalt("d", share_system=True))
-    another_prompt = cached(CacheSalt("e", share_system=True), "Yes.")
-    again = cached(CacheSalt("a", share_system=True))
-    assert (first, *others) == (0, 0, 0, 0)
-    assert system == another_prompt >= LEAST_LENT  # of `polite` alone: M has none
-    assert again >= system + 2 * REPEATED
-    assert len(texts) == 2
-
-
 def test_a_system_prompt_is_no_part_of_the_prompt_that_was_cached(engine: Engine) -> None:
     """`usage` counts what the caller wrote; the term's own tokens are in its stats."""
     terms = {"polite": TERMS["polite"] * 9}
     for other in ("Which rivers?", "And which lakes, of all that there are?"):
         for formula in ("polite", "M + 0.5*polite"):
-            salt = CacheSalt(other, share_system=True)
             first, again = (
-                engine.generate(other, formula, terms, Sampling(seed=3), Stop(2), cache_salt=salt)
+                engine.generate(other, formula, terms, Sampling(seed=3), Stop(2), cache_salt=other)
                 for _ in range(2)
             )
             assert first.usage.cached_tokens <= 1  # the token that all texts begin with
@@ -171,28 +150,7 @@ def test_a_system_prompt_is_no_part_of_the_prompt_that_was_cached(engine: Engine
             assert polite >= again.usage.cached_tokens
 
 
-def test_tenants_are_served_in_turn_whatever_their_salts(engine: Engine) -> None:
-    def tenant(salt: CacheSalt | str | None) -> str | None:
-        return engine._open(Request("a", cache_salt=salt)).tenant
-
-    salts = None, "a", CacheSalt("a"), CacheSalt("a", tenant="t"), CacheSalt(None, tenant="t")
-    assert [*map(tenant, salts)] == [None, "a", "a", "t", "t"]
-
-
-@pytest.mark.parametrize(
-    ("salt", "problem"),
-    [
-        ({"text": ""}, "text is a text that is not empty, not ''"),
-        ({"text": "a", "tenant": 3}, "tenant is a text that is not empty, not 3"),
-        ({"text": "a", "share_system": 1}, "share_system is True or False, not 1"),
-    ],
-)
-def test_wrong_parts_of_a_salt_are_named(salt: dict[str, Any], problem: str) -> None:
-    with pytest.raises(marith.RequestError, match=problem):
-        CacheSalt(**salt)
-
-
-@pytest.mark.parametrize("salt", ["", 7, b"a", ["a"]])
+@pytest.mark.parametrize("salt", ["", 7, b"a", ["a"], {"text": "a"}])
 def test_a_salt_is_a_text_that_is_not_empty(engine: Engine, salt: Any) -> None:
     with pytest.raises(marith.RequestError, match=NO_SALT):
         engine.generate(PROMPT, cache_salt=salt)

@@ -15,7 +15,7 @@ from hypothesis import given
 from pydantic import ValidationError
 from support.strategies import NAMES, formulas
 
-from marith import CacheSalt, Classifier, Formula, Options, Plan, Prompted, RequestError
+from marith import Classifier, Formula, Options, Plan, Prompted, RequestError
 from marith.formula.meaning.binding import resolve
 from marith.request.forms.tools import Tools
 
@@ -196,23 +196,3 @@ def test_the_terms_of_a_call_are_added_to_those_of_the_model(trusted: bool) -> N
     call = model.over({"terms": {"c": "Be brief."}})
     assert call.terms == {**model.terms, "c": "Be brief."}
     assert Options(terms={"a": "x"}, formula="a").over({"terms": {"a": "y"}}).terms == {"a": "y"}
-
-
-def test_a_salt_is_given_as_data_too() -> None:
-    salt = CacheSalt("a", share_system=True)
-    options = Options(cache_salt=salt)
-    assert Options.model_validate_json(options.model_dump_json()).cache_salt == salt
-    assert options.request("a").salt == salt
-    assert Options(cache_salt="a").request("a").salt == CacheSalt("a")
-    assert Options().request("a").salt == CacheSalt()
-    with pytest.raises(ValueError, match=r"or a CacheSalt, not .'texts': 'a'."):
-        Options(cache_salt={"texts": "a"})  # type: ignore[arg-type]
-
-
-def test_what_strangers_write_is_not_shared_with_others() -> None:
-    salt = CacheSalt("a", share_system=True)
-    options = Options(cache_salt=salt, trusted=False)
-    assert options.over({"temperature": 0.5}).cache_salt == salt
-    for call in ({"formula": "M"}, {"terms": {"b": "Be brief."}}):
-        assert options.over(call).cache_salt == CacheSalt("a")
-        assert Options(cache_salt=salt).over(call).cache_salt == salt  # the application's own

@@ -32,7 +32,7 @@ class Drafts:
             scorer = prepared.scorers[term]
             assert isinstance(scorer, Proposer)
             lane, reading = prepared.lanes[term], prepared.readings[term]
-            span = Span(term, lane, reading, tokens, scope=prepared.scopes[term])
+            span = Span(term, lane, reading, tokens, salt=prepared.salt)
             yield scorer.propose(span, most)
 
     def scorer_of(self, term: Term) -> Scorer:

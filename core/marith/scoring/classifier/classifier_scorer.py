@@ -87,7 +87,7 @@ class ClassifierScorer(WithoutContext):
         """
         assert isinstance(demand.reading, str)
         read = len(demand.reading.encode("utf-8", "replace"))
-        return Planned(demand.scope.salt, (), min(self._context_length, read + 2 * demand.more))
+        return Planned(demand.salt, (), min(self._context_length, read + 2 * demand.more))
 
     def memory(self, texts: Sequence[Planned]) -> int:
         """How many bytes of keys and values these texts take together at most."""
@@ -105,14 +105,14 @@ class ClassifierScorer(WithoutContext):
         texts = [self._texts(span) for span in spans]
         lanes: dict[tuple[Texts, str | None], Hashable] = {}
         for span, asked in zip(spans, texts, strict=True):
-            lanes.setdefault((asked, _salt(span)), span.lane)
+            lanes.setdefault((asked, span.salt), span.lane)
         cases = [
             Case(lane, self._tokens(asked, salt), salt) for (asked, salt), lane in lanes.items()
         ]
         logits = dict(zip(lanes, self.runner.classify(cases), strict=True))
         scored: list[Scored | None] = []
         for span, asked in zip(spans, texts, strict=True):
-            answer = logits[asked, _salt(span)]
+            answer = logits[asked, span.salt]
             if answer is None:
                 scored.append(None)
                 continue
@@ -237,10 +237,3 @@ def _start_runner(
     except ModelError as error:
         warn(f"the classifier {name!r} runs without a cache, and so slower: {error}")
         return whole
-
-
-def _salt(span: Span) -> str | None:
-    """Whose texts may use what is read of a span's."""
-    salt = span.scope.salt
-    assert salt is None or isinstance(salt, str), "a classifier has no system prompt"
-    return salt

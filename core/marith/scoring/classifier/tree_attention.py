@@ -21,7 +21,6 @@ from marith.scoring.classifier.whole_texts import (
 )
 from marith.scoring.kv_cache.cache_limit import CacheLimit
 from marith.scoring.kv_cache.chunked_prefill import Unread, alike, choose
-from marith.scoring.kv_cache.lanes import Scope
 from marith.scoring.kv_cache.layer_masks import LayerMasks, unread_kinds
 from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.kv_cache.ragged_cache import KVCache
@@ -130,7 +129,7 @@ class TreeRunner:
         texts = [_pooled(text, self._padding) for text in case.texts]
         root = list(texts[-1])
         stops, trees = prefix_trees(texts[-1], texts)
-        lane = self.lanes.take(case.lane, None, root, scope=Scope(case.salt))
+        lane = self.lanes.take(case.lane, case.salt, root)
         logits = torch.zeros(len(texts), self.model.config.num_labels, device=self.model.device)
         passes = self._unfinished.pop(case.lane, set())
         asked = len(root) - min(stops.values(), default=len(root))

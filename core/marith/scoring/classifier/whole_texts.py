@@ -16,7 +16,7 @@ from marith.scoring.kv_cache.planned import Planned
 BATCH_TOKENS = 8192
 
 Text: TypeAlias = "tuple[int, ...]"
-_Scoped: TypeAlias = "tuple[Text, str | None]"  # a text, and the salt of those that share it
+_Salted: TypeAlias = "tuple[Text, str | None]"  # a text, and the salt of those that share it
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class WholeTextRunner:
     @torch.inference_mode()
     def classify(self, cases: Sequence[Case]) -> list[ClassLogits]:
         """Every distinct text of a salt once, texts of about one length together."""
-        logits_of: dict[_Scoped, tuple[Tensor, int]] = {}
+        logits_of: dict[_Salted, tuple[Tensor, int]] = {}
         for batch in _batches({(text, case.salt) for case in cases for text in case.texts}):
             logits = self._forward([text for text, _ in batch])
             logits_of.update(zip(batch, ((row, self.passes) for row in logits), strict=True))
@@ -126,9 +126,9 @@ def to_logprobs(config: Any, logits: Tensor) -> Tensor:
     return torch.log_softmax(logits.float(), dim=-1)
 
 
-def _batches(texts: set[_Scoped]) -> list[list[_Scoped]]:
+def _batches(texts: set[_Salted]) -> list[list[_Salted]]:
     """Texts of about one length together, so that little is padding."""
-    batches: list[list[_Scoped]] = [[]]
+    batches: list[list[_Salted]] = [[]]
     for text, salt in sorted(texts, key=lambda item: (len(item[0]), item[0], item[1] or "")):
         if (len(batches[-1]) + 1) * max(1, len(text)) > BATCH_TOKENS:
             batches.append([])

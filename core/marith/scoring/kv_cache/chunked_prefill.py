@@ -112,8 +112,7 @@ def _pieces(far: Sequence[Item], lanes: Lanes, left: int) -> list[Item]:
 def _will_hold_more(other: Unread, item: Unread) -> bool:
     """Whether another lane, once it has read its tokens, holds more of this text than its own."""
     ahead = len(item.lane.tokens) + TAIL
-    mine, same = item.lane, common(other.reach, item.tokens)
-    return other.lane.shared(mine.weights, mine.scope, same) >= ahead
+    return other.lane.key == item.lane.key and common(other.reach, item.tokens) >= ahead
 
 
 def alike(

@@ -12,46 +12,14 @@ from marith.scoring.kv_cache.cache_limit import Keeper
 
 IDLE_LANES = 64
 TAIL = 16  # so many tokens are computed again sooner than copied
-LEAST_LENT = 64  # so many are read again for another salt sooner than shared
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Whose texts may use what was read of a text: those of the same `salt`.
-
-    Its first `public` tokens come from no request. Where two texts have as many, those of one salt
-    share all that they have in common; else no more than what is public in both, so that nobody
-    finds out a system prompt by writing parts of it. Texts of several salts share what is public in
-    both, if it is long enough and the model `lends` it: if how much of it is held does not depend
-    on what follows it, which is another's.
-    """
-
-    salt: Hashable = None
-    public: int = 0
-    lends: bool = True
-
-    def shared(self, other: Scope, length: int) -> int:
-        """How many of the `length` first tokens that two texts have in common they may share."""
-        public = min(length, self.public, other.public)
-        if self.salt == other.salt:
-            return length if self.public == other.public else public
-        return public if public >= LEAST_LENT and self.lends and other.lends else 0
-
-    @property
-    def lent(self) -> int:
-        """How many first tokens other salts may use."""
-        return self.public if self.lends and self.public >= LEAST_LENT else 0
-
-
-EVERYONE = Scope()
 
 
 @dataclass(slots=True, eq=False)
 class Lane:
     """A row of the cache, and the tokens whose keys and values it holds.
 
-    `weights` names those that they were computed by: lanes of the same weights may take from each
-    other what their `scope` allows. `prompt` is the one asked last, which need not be compared
+    Lanes of the same `key` may take prefixes from each other: it names the weights that computed
+    them, and the salt of the text. `prompt` is the one asked last, which need not be compared
     again: it cannot change. Where lanes share rows, its own row holds the tokens from `start`;
     those before are read in the rows of its `parent`, of the parent's parent, and so on. Layers
     with windows no longer hold what its own row held before `lost`. `waited` counts the calls that
@@ -59,8 +27,7 @@ class Lane:
     """
 
     row: int
-    weights: Hashable = None
-    scope: Scope = EVERYONE
+    key: Hashable = None
     owner: Hashable | None = None
     tokens: list[int] = field(default_factory=list)
     used: int = 0
@@ -70,19 +37,12 @@ class Lane:
     lost: int = 0
     waited: int = 0
 
-    def shared(self, weights: Hashable, scope: Scope, length: int) -> int:
-        """How many of the `length` first tokens in common with a text may serve that too."""
-        return self.scope.shared(scope, length) if self.weights == weights else 0
-
-    def lacks_one(
-        self, weights: Hashable, prompt: Sequence[int], continuation: Sequence[int]
-    ) -> bool:
+    def lacks_one(self, key: Hashable, prompt: Sequence[int], continuation: Sequence[int]) -> bool:
         """Whether it holds all of a text but the last token of its continuation.
 
-        Also False where the prompt is not the one that was compared last; `cut` compares it. Whose
-        prompt it is has a scope, which does not change either.
+        Also False where the prompt is not the one that was compared last; `cut` compares it.
         """
-        if prompt is not self.prompt or weights != self.weights or not continuation:
+        if prompt is not self.prompt or key != self.key or not continuation:
             return False
         start = len(prompt)
         as_long = len(self.tokens) == start + len(continuation) - 1
@@ -109,7 +69,6 @@ class Lanes(Keeper):
     """
 
     most_idle = IDLE_LANES
-    lends = True  # whether what is held of a text's beginning is the same whatever follows it
 
     def __init__(self, most_bytes: int) -> None:
         super().__init__(most_bytes)
@@ -128,23 +87,23 @@ class Lanes(Keeper):
     def take(
         self,
         owner: Hashable,
-        weights: Hashable,
+        key: Hashable,
         prompt: Sequence[int],
         continuation: Sequence[int] = (),
         most: int | None = None,
-        scope: Scope = EVERYONE,
     ) -> Lane:
         """The owner's lane, cut back to what it has in common with the text asked for.
 
-        To what the `scope` allows, and to `most` tokens, where the others are to be read again.
+        And to `most` tokens, where the others are to be read again.
         """
         lane = self.held.get(owner)
         if lane is None:
-            lane = self.held[owner] = self._free_lane(weights, scope, [*prompt, *continuation])
+            lane = self.held[owner] = self._free_lane(key, [*prompt, *continuation])
             lane.owner = owner
         length = len(lane.tokens)
-        del lane.tokens[lane.shared(weights, scope, length) :]
-        lane.weights, lane.scope = weights, scope
+        if lane.key != key:
+            lane.tokens.clear()
+        lane.key = key
         self._clock += 1
         lane.used = self._clock
         lane.cut(prompt, continuation)
@@ -160,7 +119,7 @@ class Lanes(Keeper):
         Returns how many tokens it holds more.
         """
         held = len(lane.tokens)
-        best, length = self._nearest(lane.weights, lane.scope, tokens, self._all)
+        best, length = self._nearest(lane.key, tokens, self._all)
         if best is None or length < held + TAIL:
             return 0
         best.used = self._clock
@@ -206,14 +165,10 @@ class Lanes(Keeper):
     def _was_cut(self, lane: Lane, before: int) -> None:
         """After a lane of `before` tokens was cut back."""
 
-    def _free_lane(self, weights: Hashable, scope: Scope, tokens: list[int]) -> Lane:
-        """A lane that these tokens go on from, a new one while few lie idle, or the oldest.
-
-        No lane of another salt is gone on from: how long it is would be seen. It is copied from.
-        """
+    def _free_lane(self, key: Hashable, tokens: list[int]) -> Lane:
+        """A lane that these tokens go on from, a new one while few lie idle, or the oldest."""
         idle = [lane for lane in self._all if lane.owner is None]
-        own = [lane for lane in idle if lane.scope.salt == scope.salt]
-        best, length = self._nearest(weights, scope, tokens, own)
+        best, length = self._nearest(key, tokens, idle)
         if best is not None and length and len(best.tokens) - length < TAIL:
             return best
         full = len(idle) >= self.most_idle
@@ -224,20 +179,16 @@ class Lanes(Keeper):
         return lane
 
     def _nearest(
-        self, weights: Hashable, scope: Scope, tokens: list[int], lanes: Sequence[Lane]
+        self, key: Hashable, tokens: list[int], lanes: Sequence[Lane]
     ) -> tuple[Lane | None, int]:
-        """The lane with the longest prefix to share, and its length.
-
-        Of several one of the same salt, and of those the last used.
-        """
+        """The lane with the longest prefix to share, and its length; of several the last used."""
         best, length = None, 0
-        alike = [lane for lane in lanes if lane.shared(weights, scope, len(tokens))]
-        alike.sort(key=lambda lane: (lane.scope.salt == scope.salt, lane.used), reverse=True)
+        alike = [lane for lane in lanes if lane.key == key]
+        alike.sort(key=lambda lane: lane.used, reverse=True)
         for lane in alike:
             # One token says of most lanes that they have no more in common than the best so far.
             if lane.tokens[length : length + 1] == tokens[length : length + 1] != []:
-                same = lane.shared(weights, scope, common(lane.tokens, tokens))
-                usable = self._usable(lane, same)
+                usable = self._usable(lane, common(lane.tokens, tokens))
                 if usable > length:
                     best, length = lane, usable
         return best, length

@@ -6,30 +6,25 @@ from array import array
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from marith.scoring.kv_cache.lanes import EVERYONE, Scope
-
 BLOCK = 16  # tokens, by which prefixes are compared
 COPIED = 63  # so many tokens of a prefix in common may be copied, and not shared: see SegmentLanes
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Planned:
-    """A prompt, and at most `more` tokens after it. Texts of the same `weights` may share.
+    """A prompt, and at most `more` tokens after it. Texts of the same `key` may share prefixes.
 
-    `prefixes` are numbers of the prompt's first 16, 32, ... tokens: only equal prefixes, whose
-    `scope` lets them share, have the same.
+    `prefixes` are numbers of the prompt's first 16, 32, ... tokens: only equal prefixes of texts
+    of the same key have the same.
     """
 
-    weights: Hashable
+    key: Hashable
     prompt: Sequence[int]
     more: int
-    scope: Scope = EVERYONE
     prefixes: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "prefixes", tuple(_prefixes(self.weights, self.prompt, self.scope))
-        )
+        object.__setattr__(self, "prefixes", tuple(_prefixes(self.key, self.prompt)))
 
     @property
     def length(self) -> int:
@@ -37,12 +32,11 @@ class Planned:
         return len(self.prompt) + self.more
 
 
-def _prefixes(weights: Hashable, prompt: Sequence[int], scope: Scope) -> Iterator[int]:
+def _prefixes(key: Hashable, prompt: Sequence[int]) -> Iterator[int]:
     """Others have the same number once in 2^64: bytes are hashed with a secret of the process."""
-    number, tokens = hash(weights), array("q", prompt)
+    number, tokens = hash(key), array("q", prompt)
     for end in range(BLOCK, len(tokens) + 1, BLOCK):
-        whose = None if end <= scope.lent else (scope.salt, scope.public)
-        number = hash((number, whose, tokens[end - BLOCK : end].tobytes()))
+        number = hash((number, tokens[end - BLOCK : end].tobytes()))
         yield number
 
 

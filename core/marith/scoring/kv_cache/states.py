@@ -11,8 +11,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
 from marith.scoring.kv_cache.cache_limit import Keeper
-from marith.scoring.kv_cache.chunked_prefill import CHUNK
-from marith.scoring.kv_cache.lanes import EVERYONE, IDLE_LANES, TAIL, Scope
+from marith.scoring.kv_cache.lanes import IDLE_LANES, TAIL
 from marith.scoring.kv_cache.layer_masks import layer_count
 
 if TYPE_CHECKING:
@@ -27,17 +26,16 @@ _REPLACING = (DynamicLayer.update, DynamicSlidingWindowLayer.update)
 class State:
     """What a model keeps of a text, in a cache of transformers' own kinds of layers.
 
-    `weights` names those that it was computed by, `scope` whose texts may have it. Who goes on from
-    a `snapshot` copies it. While it is `joined` with others, what is kept lies in their cache. With
-    neither it is the state before a text.
+    Texts of the same `key` may go on from it: it names the weights that computed it, and the salt
+    of the text. Who goes on from a `snapshot` copies it. While it is `joined` with others, what is
+    kept lies in their cache. With neither it is the state before a text.
     """
 
-    weights: Hashable
+    key: Hashable
     tokens: list[int]
     cache: Cache | None = None
     snapshot: bool = False
     joined: Joined | None = None
-    scope: Scope = EVERYONE
 
     def copied(self, snapshot: bool = False) -> State:
         """One that goes on by itself; keys and values that nobody writes to are shared."""
@@ -46,23 +44,17 @@ class State:
         keyed = [layer for layer in layers if keeps_keys(layer)]
         shared = {id(kept): kept for layer in keyed for kept in (layer.keys, layer.values)}
         cache = copy.deepcopy(self.cache, shared)
-        return State(self.weights, [*self.tokens], cache, snapshot, scope=self.scope)
+        return State(self.key, [*self.tokens], cache, snapshot)
 
     def part(self) -> None:
         """Have a cache of its own again."""
         if self.joined is not None:
             self.joined.split()
 
-    def begins(self, weights: Hashable, scope: Scope, text: list[int], most: int) -> bool:
-        """Whether a text goes on from it, at most `most` of whose tokens may be known.
-
-        One of another salt only at the end of a chunk, where every text has left a state.
-        """
+    def begins(self, key: Hashable, text: list[int], most: int) -> bool:
+        """Whether a text goes on from it, at most `most` of whose tokens may be known."""
         length = len(self.tokens)
-        if self.weights != weights or length > most or self.scope.shared(scope, length) < length:
-            return False
-        lent = self.scope.salt == scope.salt or length % CHUNK == 0
-        return lent and self.tokens == text[:length]
+        return self.key == key and length <= most and self.tokens == text[:length]
 
     @property
     def kept_in(self) -> Cache | None:
@@ -123,21 +115,18 @@ class KeptStates(Keeper):
         while extra > 0 and self.idle:
             extra -= self.idle.pop(next(iter(self.idle)))
 
-    def nearest(
-        self, lane: Hashable, weights: Hashable, scope: Scope, text: list[int], most: int
-    ) -> State:
+    def nearest(self, lane: Hashable, key: Hashable, text: list[int], most: int) -> State:
         """The longest state from which a text goes on, the lane's own if it lacks little."""
 
         def fits(state: State) -> bool:
-            return state.begins(weights, scope, text, most)
+            return state.begins(key, text, most)
 
         states = [self.held.get(lane), self.before.get(lane)]
         own = states[0]
         if own is None or not fits(own) or most - len(own.tokens) >= TAIL:
             states += self.idle
         fitting = [state for state in states if state and fits(state)]
-        nothing = State(weights, [], scope=scope)
-        return max(fitting, key=lambda state: len(state.tokens), default=nothing)
+        return max(fitting, key=lambda state: len(state.tokens), default=State(key, []))
 
     def forget(self) -> None:
         """Drop all states."""

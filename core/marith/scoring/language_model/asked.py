@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
-from marith.scoring.kv_cache.lanes import EVERYONE, Scope
 from marith.scoring.language_model.lora import Adapter
 from marith.tensor_rows import Row, gather
 
@@ -19,7 +18,7 @@ class Asked:
     `lane` says whose text it is. `adapter` changes the weights that this lane is read with; `exits`
     are layers after which the model's log-probabilities are wanted too. The text is read with the
     rotary frequencies of one of `rotary_length` tokens; 0 where they are the same for all lengths,
-    or those of short ones. `scope` says whose texts it may share with.
+    or those of short ones. Only texts of the same `salt` share prefixes.
     """
 
     lane: Hashable
@@ -29,7 +28,7 @@ class Asked:
     exits: tuple[int, ...] = ()
     continuation: Sequence[int] = ()
     rotary_length: int = 0
-    scope: Scope = EVERYONE
+    salt: str | None = None
 
     @property
     def tokens(self) -> list[int]:
@@ -37,10 +36,9 @@ class Asked:
         return [*self.prompt, *self.continuation]
 
     @property
-    def weights(self) -> Hashable:
-        """By what its keys and values are computed."""
-        key: Hashable = self.adapter and self.adapter.key
-        return (key, self.rotary_length) if self.rotary_length else key
+    def key(self) -> Hashable:
+        """What texts have the same that share prefixes: what computes them, and the salt."""
+        return self.adapter and self.adapter.key, self.rotary_length, self.salt
 
     def beside(self, other: Asked) -> Asked:
         """This question and another about the same text, as one."""

@@ -50,7 +50,6 @@ class CachedRunner:
         self.passes = passes.read_by(store.reader)
         self._store = store
         self.lanes: Lanes = store.lanes
-        self.lends = store.lanes.lends
         self.memory = store.memory
         self.captured: Captured | None = None
         self._prefill = PrefillBudget()
@@ -91,7 +90,7 @@ class CachedRunner:
                 return None
             if asked.rotary_length != questions[0].rotary_length:
                 return None
-            if not lane.lacks_one(asked.weights, asked.prompt, asked.continuation):
+            if not lane.lacks_one(asked.key, asked.prompt, asked.continuation):
                 return None
             lanes.append(lane)
         return lanes
@@ -158,9 +157,7 @@ class CachedRunner:
     def _begin(self, asked: Asked) -> _Work:
         length = len(asked.prompt) + len(asked.continuation)
         known = max(0, length - asked.count)
-        lane = self.lanes.take(
-            asked.lane, asked.weights, asked.prompt, asked.continuation, known, asked.scope
-        )
+        lane = self.lanes.take(asked.lane, asked.key, asked.prompt, asked.continuation, known)
         answer = self._unfinished.pop(asked.lane, None) or Answer(())
         if not answer.passes:
             answer.cached = len(lane.tokens)

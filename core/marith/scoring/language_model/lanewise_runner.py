@@ -53,7 +53,6 @@ class LanewiseRunner:
     """
 
     plain = False
-    lends = True
 
     def __init__(
         self,
@@ -148,7 +147,7 @@ class LanewiseRunner:
 
     def _answer(self, asked: Asked, budget: _Budget) -> Answer | None:
         text, known = asked.tokens, len(asked.tokens) - asked.count
-        state = self.states.nearest(asked.lane, asked.weights, asked.scope, text, known)
+        state = self.states.nearest(asked.lane, asked.key, text, known)
         at = len(state.tokens)
         answer, redrawn = self._begun(asked, state), state is self.states.before.get(asked.lane)
         for end in self._ends(at, answer.cached, known, len(text)):
@@ -161,8 +160,6 @@ class LanewiseRunner:
                 break
             self._read(state, text[at:end], replace(asked, count=1, exits=()), answer)
             at, redrawn = end, False
-            if at == asked.scope.public // CHUNK * CHUNK:
-                self.states.keep(state.copied(snapshot=True))
         if at == known and known - answer.cached >= TAIL:
             self.states.keep(state.copied(snapshot=True))
         elif asked.count > 1 and at and not redrawn:
@@ -212,9 +209,7 @@ class LanewiseRunner:
             state.cache = new_cache(self.passes.model)
         if (weight := self.states.idle.pop(state, 0)) and state.snapshot:
             self.states.idle[state] = weight  # the last used
-        state = state.copied() if state.snapshot else state
-        state.scope = asked.scope
-        return state
+        return state.copied() if state.snapshot else state
 
     def _read(
         self, state: State, tokens: list[int], asked: Asked, answer: Answer
@@ -252,4 +247,4 @@ def _lacks_one(state: State, asked: Asked) -> bool:
     text = asked.tokens
     if asked.count != 1 or asked.exits or not len(state.tokens) == len(text) - 1 > 0:
         return False
-    return state.begins(asked.weights, asked.scope, text, len(text))
+    return state.begins(asked.key, text, len(text))

@@ -22,7 +22,6 @@ class PlainRunner:
     """
 
     plain = True
-    lends = False
 
     def __init__(self, passes: ModelPasses, context_length: int) -> None:
         self.passes = passes

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from datetime import date
-from functools import lru_cache, partial
 from weakref import WeakValueDictionary
 
 import torch
@@ -13,12 +11,10 @@ from torch import Tensor
 from marith.errors import ContextOverflow, ModelError, RequestError
 from marith.formula.tree.terms import Likelihood, Prompted, Term
 from marith.recent import Recent
-from marith.request.cache_salt import CacheSalt
 from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.request.prompt import Prompt
 from marith.scoring.checkpoints.checkpoint import Checkpoint
 from marith.scoring.cpu_threads import computing_with
-from marith.scoring.kv_cache.lanes import Scope
 from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.language_model import lora
 from marith.scoring.language_model.asked import Answer, Asked
@@ -26,9 +22,7 @@ from marith.scoring.language_model.lora import Adapter
 from marith.scoring.language_model.runner import Runner, start_runner
 from marith.scoring.language_model.text_likelihood import Histories, at_once
 from marith.scoring.llama_cpp.llama_cpp_runner import LlamaCppRunner
-from marith.scoring.prompting.public_prefixes import NO_HEAD, public_prefixes
 from marith.scoring.prompting.templates import require_text, to_tokens
-from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Demand, Reading, Scored, Span, brought
 from marith.scoring.tensor_parallel.parallel_passes import require_whole
 from marith.tensor_rows import Row, gather
@@ -51,7 +45,6 @@ class PromptedScorer:
         self._recent = recent or Recent(LOADED_BYTES)
         self._adapters: WeakValueDictionary[str, Adapter] = WeakValueDictionary()
         self._histories = Histories()
-        self._public = lru_cache(maxsize=256)(partial(_public_on, self.vocabulary))
         with computing_with(checkpoint.threads):
             self.runner = start_runner(
                 checkpoint.model,
@@ -91,26 +84,6 @@ class PromptedScorer:
             )
         return tuple(tokens)
 
-    def scope(
-        self, term: Prompted | Likelihood, reading: Reading, salt: CacheSalt, head: str
-    ) -> Scope:
-        """Whose texts may use what is read; what every prompt begins with is public as a whole.
-
-        A reading that does not begin so has a client's text before or within the term's system
-        prompt, who could see how far the one is like the other. So it is shared with readings by
-        the same term and of the same `head` alone, or where it does not begin as these do, with
-        itself.
-        """
-        assert not isinstance(reading, str)
-        of, today = (term.of if isinstance(term, Likelihood) else term), date.today()
-        assert isinstance(of, Prompted)
-        public = _longest(self._public(of, today, NO_HEAD), reading)
-        whose: Hashable = salt.text
-        if not public:
-            begins = not of.system or _longest(self._public(of, today, head), reading)
-            whose = salt.text, of, head if begins else reading
-        return Scope(whose, public, self.runner.lends)
-
     @property
     def tokens_read(self) -> int:
         """How many tokens the model has read in all passes."""
@@ -125,7 +98,7 @@ class PromptedScorer:
         reading = demand.reading
         assert not isinstance(reading, str)
         more = min(demand.more, self.room(reading))
-        return Planned(_adapter(demand.term), reading, more, demand.scope)
+        return Planned((_adapter(demand.term), demand.salt), reading, more)
 
     def memory(self, texts: Sequence[Planned]) -> int:
         """How many bytes of keys, values and states these texts take together at most."""
@@ -195,7 +168,7 @@ class PromptedScorer:
         assert isinstance(term, Prompted)
         adapter = None if term.adapter is None else self._adapters[term.adapter]
         exits = () if term.exit_layer is None else (term.exit_layer,)
-        return Asked(span.lane, reading, count, adapter, exits, continuation, scope=span.scope)
+        return Asked(span.lane, reading, count, adapter, exits, continuation, salt=span.salt)
 
     def _scored(self, span: Span, answer: Answer | None, asked: bool) -> Scored | None:
         """What is at hand counts up to the prompt's end: the continuation is no prompt."""
@@ -227,18 +200,6 @@ class PromptedScorer:
         """The lane's keys and values stay until another needs the room."""
         self._histories.release(lane)
         self.runner.release(lane)
-
-
-def _public_on(
-    vocabulary: Vocabulary, term: Prompted, _day: date, head: str
-) -> Sequence[tuple[int, ...]]:
-    """What all prompts of a day begin with: a template may write the day into them."""
-    return public_prefixes(term, vocabulary, head)
-
-
-def _longest(prefixes: Sequence[tuple[int, ...]], reading: Sequence[int]) -> int:
-    """The length of the longest prefix that a reading begins with."""
-    return max((len(one) for one in prefixes if reading[: len(one)] == one), default=0)
 
 
 def _read_adapter(name: str, checkpoint: Checkpoint, runner: Runner) -> Adapter:

@@ -77,11 +77,6 @@ class GGMLContext:
         self.drop(sequence)
         return False
 
-    @property
-    def keeps_all(self) -> bool:
-        """Whether a text can go on after any token of another, however long that is."""
-        return not (self._model.window or self.recurrent)
-
     def holds(self, sequence: int, length: int) -> bool:
         """Whether a text can go on after so many tokens, of those that were read of it.
 

@@ -42,11 +42,6 @@ class LlamaCppRunner:
         self._weight, self._working = _weight(context), context.working_bytes
         self._bare = self._reading(context)
 
-    @property
-    def lends(self) -> bool:
-        """Whether what is held of a text's beginning is the same whatever follows it."""
-        return self._bare.lends
-
     def ask(self, questions: Sequence[Asked]) -> list[Answer | None]:
         """Answer what can be answered now; None where a long text is still being read."""
         adapters = [*dict.fromkeys(asked.adapter for asked in questions)]

@@ -35,7 +35,6 @@ class SequenceLanes(Lanes):
     def __init__(self, context: GGMLContext, most_bytes: int, weight: SequenceWeight) -> None:
         super().__init__(most_bytes)
         self._context, self._weight = context, weight
-        self.lends = context.keeps_all
 
     @property
     def nbytes(self) -> int:

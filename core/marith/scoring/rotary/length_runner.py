@@ -26,8 +26,6 @@ class LengthRunner:
     questions.
     """
 
-    lends = False  # a text has other lanes where it is longer
-
     def __init__(
         self, runner: CachedRunner | LanewiseRunner | PlainRunner, scaling: RotaryScaling
     ) -> None:
@@ -53,7 +51,7 @@ class LengthRunner:
         """
         first = self._scaling.first
         beyond = [
-            Planned(object(), text.prompt, text.more, text.scope)
+            Planned(object(), text.prompt, text.more)
             for text in texts
             if first is not None and text.length > first
         ]

@@ -18,10 +18,8 @@ from pydantic import (
     field_validator,
 )
 
-from marith import CacheSalt
 from marith.serving.wire.refusals import Refusal, wrong_value
 
-NO_KEY = "no key"
 Number = StrictFloat  # takes whole numbers too
 Plain = StrictStr | StrictBool | StrictInt | StrictFloat
 # Fields that change no text.
@@ -137,14 +135,9 @@ class SaltedFields(KnownFields):
     cache_salt: StrictStr | None = Field(default=None, min_length=1, max_length=256)
     marith: FormulaFields = FormulaFields()
 
-    def salt(self, key: str | None) -> CacheSalt:
-        """The salt of whoever has this key; system prompts that no client wrote are everyone's.
-
-        All salts of a key are one tenant, and so are those of a server without keys.
-        """
-        own = json.dumps([key, self.cache_salt]) if self.cache_salt is not None else key
-        written = self.marith.formula is not None or self.marith.terms is not None
-        return CacheSalt(own, tenant=key or NO_KEY, share_system=not written)
+    def salt(self, key: str | None) -> str | None:
+        """The salt of a request: each key's texts are kept apart, and each of its salts."""
+        return key if self.cache_salt is None else json.dumps([key, self.cache_salt])
 
 
 class DrawnFields(SaltedFields):

@@ -113,7 +113,7 @@ def test_a_held_lane_that_changes_its_voice_holds_nothing_any_more() -> None:
     lanes.make_room(50)
     read(lanes, lane, text)
     assert lanes.take("a", "rude", text).tokens == []
-    assert lane.weights == "rude"
+    assert lane.key == "rude"
 
 
 def test_nothing_is_kept_beyond_the_bound_when_nobody_asks_any_more() -> None:

@@ -13,7 +13,6 @@ from support.rounds import Round, play, rounds
 
 from marith.errors import ModelError
 from marith.scoring.kv_cache.chunked_prefill import CHUNK
-from marith.scoring.kv_cache.lanes import Scope
 from marith.scoring.kv_cache.states import State, tensors
 from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.lanewise_runner import LanewiseRunner
@@ -176,7 +175,7 @@ def test_a_state_serves_texts_of_its_own_salt_alone() -> None:
     runner, prompt = runner_of("qwen3_next"), tuple(text(40))
     answers = []
     for lane, salt in enumerate(["a", "b", None, "a"]):
-        answers += ask(runner, [Asked(lane, prompt, scope=Scope(salt))])
+        answers += ask(runner, [Asked(lane, prompt, salt=salt)])
         runner.release(lane)
     assert [answer.cached for answer in answers] == [0, 0, 0, 39]
 

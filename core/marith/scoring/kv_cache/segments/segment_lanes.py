@@ -31,7 +31,6 @@ class SegmentLanes(Lanes):
         super().__init__(most_bytes)
         self.cache = cache
         self._window = window
-        self.lends = window is None  # behind a window of a longer text nothing is held
         self._free: list[int] = []
         self._rows = PADDING_ROW + 1  # how many rows were ever in use
 
@@ -123,7 +122,7 @@ class SegmentLanes(Lanes):
         readers = [other for other in self._all if other.parent is lane]
         last = max(readers, key=lambda reader: reader.start)
         kept = Lane(
-            lane.row, last.weights, last.scope, tokens=last.tokens[: last.start], used=lane.used,
+            lane.row, last.key, tokens=last.tokens[: last.start], used=lane.used,
             parent=lane.parent, start=lane.start, lost=lane.lost,
         )  # fmt: skip
         for reader in readers:
