@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from threading import Lock
-from weakref import WeakSet
 
 
 class Recent:
@@ -20,11 +18,6 @@ class Recent:
         self.most = most
         self._kept: OrderedDict[int, tuple[object, int]] = OrderedDict()  # value and weight, by id
         self._weight = 0
-        self._lock = Lock()
-        _instances.add(self)
-
-    def in_child(self) -> None:
-        """Replace the lock in a forked child, since a thread of the parent may hold it."""
         self._lock = Lock()
 
     def use(self, value: object, weight: int) -> None:
@@ -41,15 +34,3 @@ class Recent:
                 _, oldest = self._kept.popitem(last=False)
                 dropped.append(oldest)
                 self._weight -= oldest[1]
-
-
-_instances: WeakSet[Recent] = WeakSet()
-
-
-def _in_child() -> None:
-    for recent in [*_instances]:
-        recent.in_child()
-
-
-if hasattr(os, "register_at_fork"):  # Windows has no fork
-    os.register_at_fork(after_in_child=_in_child)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-import threading
-import time
 import traceback
 import warnings
 from collections.abc import Callable
@@ -54,30 +52,8 @@ def text_of(engine: Engine, timeout: float | None = None) -> str:
 
 
 def shared_text(_: int = 0) -> str:
-    """What the process's engine says: of the parent in a forked child, else loaded anew."""
+    """What the process's own engine says, loaded by the first call."""
     engine = Engine.shared("pocket")
     texts = {text_of(engine), text_of(engine, 25.0)}
     assert engine.score("Hello!", " you", timeout=25.0)
     return texts.pop() if len(texts) == 1 else repr(texts)
-
-
-def rounds(engine: Engine, want: str, seconds: float) -> list[Any]:
-    """Children of a process whose other threads generate meanwhile: what they say wrong."""
-    end, wrong = time.monotonic() + seconds, []
-    asking = True
-
-    def ask() -> None:
-        while asking:
-            if (said := text_of(engine)) != want:
-                wrong.append(said)
-
-    threads = [threading.Thread(target=ask) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    while time.monotonic() < end:
-        children = [fork(lambda: text_of(engine, 20.0)) for _ in range(2)]
-        wrong += [said for child in children if (said := told_by(child)) != want]
-    asking = False
-    for thread in threads:
-        thread.join()
-    return wrong

@@ -1,4 +1,4 @@
-"""What only a process of its own shows, as a program: how it forks, what threads it has, its end.
+"""What only a process of its own shows, as a program: what threads it has, and its end.
 
 It prints "ready" once all is imported, then the bits of a distribution, then what it found as JSON.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import os
 import sys
 import threading
@@ -15,9 +14,8 @@ import time
 from typing import Any
 
 import torch
-from support.forking import SECONDS, fork, shared_text, text_of, told_by
 
-from marith import Engine, Request, Stop
+from marith import Engine, Stop
 from marith.engine.threads import workers
 from marith.testing import inflate, tiny_model, tiny_tokenizer
 
@@ -33,50 +31,14 @@ def bits(engine: Engine) -> str:
     return hashlib.sha256(engine.next_logprobs(*PROMPT).numpy().tobytes()).hexdigest()
 
 
-def _serve() -> list[str]:
-    """A worker of a server that loaded the model before it forked, with threads of its own."""
-    answers: list[str] = []
-    threads = [threading.Thread(target=lambda: answers.append(shared_text())) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return answers
-
-
-def pools(engine: Engine) -> list[Any]:
-    """What workers of every method say that the process itself does not."""
-    anew = [multiprocessing.get_context(method).Pool(1) for method in ("spawn", "forkserver")]
-    later = [pool.map_async(shared_text, [0]) for pool in anew]
-    want = shared_text()
-    tickets = [engine.submit(Request("Tell me a story.", stop=Stop(400))) for _ in range(4)]
-    children = [fork(_serve) for _ in range(3)]
-    wrong = [told for child in children if (told := told_by(child)) != [want] * 3]
-    with multiprocessing.get_context("fork").Pool(2) as pool:
-        texts = pool.map_async(shared_text, range(4)).get(SECONDS)
-    texts += [text for result in later for text in result.get(60)]
-    for pool in anew:
-        pool.terminate()
-    assert all(ticket.result(60).tokens for ticket in tickets)
-    texts.append(text_of(engine, 20.0))
-    return wrong + [text for text in texts if text != want]
-
-
-def forked(engine: Engine) -> dict[str, Any]:
-    """A child that computes by itself, and how many threads the engine and its caller take."""
+def threads(engine: Engine) -> dict[str, Any]:
+    """How many threads the engine and its caller take."""
     engine.generate("Hello!", "M + 0.1*rude + 0.1*C", ADAPTED, stop=Stop(2))
     passes: set[int] = set()
     model = engine._registry.base.runner.passes.reader
     model.register_forward_pre_hook(lambda *_: passes.add(torch.get_num_threads()))
     engine.score("Hello!", "Good day.")
-    torch.ones(1 << 20).exp()  # by a team, whose workers the child does not have
-    child = os.fork()
-    if child == 0:
-        torch.ones(1 << 20).exp()
-        engine.score("Hello!", "Good day.")
-        os._exit(7)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return {"child": status, "caller": torch.get_num_threads(), "passes": [*passes]}
+    return {"caller": torch.get_num_threads(), "passes": [*passes]}
 
 
 def idle() -> dict[str, Any]:
@@ -118,8 +80,7 @@ def main() -> None:
     found: dict[str, Any] = {"threads": torch.get_num_threads()}
     with Engine.shared("pocket") as engine:
         print(bits(engine), flush=True)
-        if hasattr(os, "fork"):
-            found |= {"pools": pools(engine), "forked": forked(engine)}
+        found["taken"] = threads(engine)
     if os.path.isdir("/proc/self/task"):
         found["idle"] = idle()
     found["peft"] = "peft" in sys.modules

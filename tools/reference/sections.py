@@ -22,7 +22,7 @@ from tools.reference.signatures import (
 
 OURS = ("marith", "langchain_marith", "llamaindex_marith")
 # What a ticket has for the engine, which is not for callers.
-FOR_THE_ENGINE = {"Ticket": ("put", "end", "fail_after_fork")}
+FOR_THE_ENGINE = {"Ticket": ("put", "end")}
 
 
 def function_section(name: str, function: Any, links: Links, level: str = "##") -> list[str]:

@@ -25,7 +25,7 @@ from marith.engine.threads import workers
 from marith.engine.threads.deadline import NEVER, Deadline
 from marith.engine.threads.delivery import EngineFuture
 from marith.engine.threads.engine_thread import EngineThread
-from marith.engine.threads.forking import ForkSafeLock
+from marith.engine.threads.forking import LoadingLock, forked, require_not_forked
 from marith.engine.ticket import Ticket
 from marith.engine.tokens import TokenCalls
 from marith.errors import ModelError, faults_named, names_checked
@@ -44,7 +44,7 @@ from marith.scoring.checkpoints.placing import Placement
 from marith.scoring.free_memory import free_memory
 from marith.scoring.registry import Registry, device_of, require_lanes
 
-loading = ForkSafeLock()  # one thread at a time loads checkpoints
+loading = LoadingLock()
 _shared: dict[tuple[str, Placement, Limits], Engine] = {}
 _DEFAULT = Limits()
 _placement = lru_cache(maxsize=16, typed=True)(Placement)  # each call of an adapter makes one
@@ -55,6 +55,8 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
     """Formulas over one base model, for any number of callers in threads and tasks.
 
     One thread owns the models. A request that is cancelled, or that nobody holds, frees its lanes.
+    In a child that was forked from the process every call raises EngineClosed: start processes by
+    spawn.
     """
 
     def __init__(self, base: Checkpoint, limits: Limits = _DEFAULT) -> None:
@@ -62,7 +64,7 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
             limits = limits.with_memory(free_memory(device_of(base)))
             require_lanes(base, limits.max_lanes)
             bounds = limits.cache_bytes or 0, limits.loaded_bytes
-            registry = self._registry = workers.run_in_thread(lambda: Registry(base, *bounds))
+            registry = self._loaded = workers.run_in_thread(lambda: Registry(base, *bounds))
         self._answers = AnswerGrammars(base.vocabulary)
         self._thread = EngineThread(limits, registry.room, base.threads, device_of(base))
         self._closing = weakref.finalize(self, self._thread.close)
@@ -138,6 +140,12 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         return engine
 
     @property
+    def _registry(self) -> Registry:
+        """What is loaded. Raises EngineClosed in a forked child, and so does whatever uses it."""
+        require_not_forked()
+        return self._loaded
+
+    @property
     def model_name(self) -> str:
         """The name of the base model, as `load` was given it."""
         return self._registry.base.checkpoint.name
@@ -155,11 +163,12 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
     @property
     def closed(self) -> bool:
         """Whether the engine takes no more requests."""
-        return bool(self._thread.queue.closed)
+        return forked() or bool(self._thread.queue.closed)
 
     def status(self) -> EngineStatus:
         """How many requests run and wait at this moment, and what is loaded. Any thread may ask."""
-        return replace(self._thread.scheduler.status(), checkpoints=self._registry.checkpoints())
+        checkpoints = self._registry.checkpoints()
+        return replace(self._thread.scheduler.status(), checkpoints=checkpoints)
 
     @names_checked()
     def submit(self, request: Request, begun: float | None = None) -> Ticket:
@@ -276,6 +285,8 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
             _shared.pop(key, None)
 
     def __repr__(self) -> str:
+        if forked():
+            return "<Engine, of the parent process>"
         loaded = "_closing" in vars(self)  # the last attribute that is set
         return description(self._registry, self._thread.queue) if loaded else "<Engine, not loaded>"
 

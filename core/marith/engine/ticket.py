@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import Any
 
 from marith.engine.threads.deadline import waitable
+from marith.engine.threads.forking import forked, require_not_forked
 from marith.engine.threads.loop_waker import LoopWaker, waker_of
 from marith.errors import RequestError
 from marith.request.completion import Chunk, Completion
@@ -19,6 +20,7 @@ class Ticket:
 
     To stop reading is to cancel: a ticket whose reader stops, or that nobody holds any more, frees
     its lanes within one step. The reader and the engine's thread share its state, under one lock.
+    In a forked child waiting and cancelling raise EngineClosed.
     """
 
     def __init__(self, keeper: object = None) -> None:
@@ -48,19 +50,15 @@ class Ticket:
                 self._end = end
             self._wake()
 
-    def fail_after_fork(self, error: BaseException) -> None:
-        """Fail in a forked child, where a thread of the parent may hold the lock."""
-        self._changed = threading.Condition()
-        self._sleepers = []  # of the parent's event loops
-        self.end(error)
-
     def cancel(self) -> None:
         """Cancel the request. A reader that still waits gets a RequestError."""
+        require_not_forked()
         self.cancelled = True
         self.end(RequestError("the request was cancelled"))
 
     def result(self, timeout: float | None = None) -> Completion:
         """Wait for the completion. After `timeout` seconds: cancel, and raise TimeoutError."""
+        require_not_forked()
         seconds = waitable(timeout)
         try:
             with self._changed:
@@ -73,6 +71,7 @@ class Ticket:
     def __iter__(self) -> Iterator[Chunk]:
         try:
             while True:
+                require_not_forked()
                 with self._changed:
                     self._changed.wait_for(lambda: self._chunks or self._end is not None)
                     if not self._chunks:
@@ -108,6 +107,7 @@ class Ticket:
         """Sleep in this task's event loop until something is true; each change wakes it."""
         loop = asyncio.get_running_loop()
         while not ready():
+            require_not_forked()
             woken = loop.create_future()
             with self._changed:
                 if ready():
@@ -122,8 +122,8 @@ class Ticket:
         return self._end
 
     def _leave(self) -> None:
-        """The reader stops: cancel, unless there is an end."""
-        if self._end is None:
+        """The reader stops: cancel, unless there is an end, or a forked child stops alone."""
+        if self._end is None and not forked():
             self.cancel()
 
     def _wake(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,11 +15,15 @@ from marith.scoring.prompting.detokenizer import Detokenizer
 from marith.scoring.registry import Registry
 
 
-class TokenCalls:
+class TokenCalls(ABC):
     """The calls of an engine that tokenise. Safe in any thread."""
 
-    _registry: Registry
     _answers: AnswerGrammars
+
+    @property
+    @abstractmethod
+    def _registry(self) -> Registry:
+        """What is loaded."""
 
     @names_checked()
     def encode(self, text: str, start: bool = False) -> list[int]:

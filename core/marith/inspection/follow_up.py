@@ -44,12 +44,6 @@ class Following(Inspecting):
         if ticket := self.ticket():
             ticket.end(error)
 
-    def fail_after_fork(self, error: BaseException) -> None:
-        """The same in a forked child."""
-        super().fail_after_fork(error)
-        if ticket := self.ticket():
-            ticket.fail_after_fork(error)
-
 
 class Follower:
     """Begins the inspection of a request's completion; made and checked before the text is.

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-import os
 import subprocess
 import sys
 
 import pytest
-from support.forking import fork, told_by
 from support.holding import engine as loaded
-from support.holding import held, overshoot, until
+from support.holding import held, overshoot
 
 import marith
-from marith import Request, Stop, Ticket
+from marith import Request, Stop
 from marith.engine.threads import engine_thread
 
 LONG = Stop(3000)
@@ -79,32 +77,3 @@ def test_what_cannot_be_closed_keeps_no_other_from_its_end() -> None:
     assert done.stdout.split() == ["closed"] * 3
     assert done.stderr.count("could not be closed at the end of the program") == 3
     assert "OSError: gone" in done.stderr
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system knows no fork")
-def test_a_ticket_that_cannot_be_ended_in_a_child_keeps_no_other_from_its_end() -> None:
-    with loaded() as engine:
-        tickets = [engine.submit(Request(prompt, stop=LONG)) for prompt in "abc"]
-
-        def child() -> list[str]:
-            errors = []
-            for ticket in tickets[1:]:
-                with pytest.raises(marith.EngineClosed) as error:
-                    ticket.result(10)
-                errors.append(str(error.value))
-            return errors
-
-        faulty, fail_after_fork = tickets[0], Ticket.fail_after_fork
-
-        def raising(ticket: Ticket, error: BaseException) -> None:
-            if ticket is faulty:
-                raise OSError("gone")
-            fail_after_fork(ticket, error)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Ticket, "fail_after_fork", raising)
-            told = told_by(fork(child))
-        assert told == [engine_thread.FORKED] * 2
-        for ticket in tickets:
-            ticket.cancel()
-        assert until(lambda: engine.status().idle)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.forking import fork, told_by
 from support.holding import held
 from support.house import House, wait_until_idle
 
@@ -227,19 +225,3 @@ def test_the_deadline_of_a_text_is_that_of_its_inspection() -> None:
         go_on.set()
         wait_until_idle(engine)
         assert engine.submit(SHORT).result(20).inspection is not None
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_forked_child_has_no_inspection_of_its_parent() -> None:
-    with followed(LONG) as (_, ticket, _, go_on):
-
-        def told() -> str:
-            try:
-                return repr(ticket.result(10))
-            except Exception as error:
-                return type(error).__name__
-
-        released = threading.Timer(0.2, go_on.set)  # a fork waits for the step that runs
-        released.start()
-        assert told_by(fork(told)) == "EngineClosed"
-        assert ticket.result(20).inspection is not None

@@ -37,8 +37,12 @@ class InspectionCalls(ABC):
     """Each prepares a request and queues a job of the room `inspection`."""
 
     _answers: AnswerGrammars
-    _registry: Registry
     _thread: EngineThread
+
+    @property
+    @abstractmethod
+    def _registry(self) -> Registry:
+        """What is loaded."""
 
     @abstractmethod
     def _open(

@@ -171,10 +171,6 @@ class Generation:
         name = type(error).__name__
         log(_log, logging.DEBUG, "a request failed after %.3f s: %s", seconds, name)
 
-    def fail_after_fork(self, error: BaseException) -> None:
-        if ticket := self._ticket():
-            ticket.fail_after_fork(error)
-
     def _take(self, place: int, token: int) -> bool:
         """One token more of the text; whether the text goes on from it."""
         logprob = None if self._logprobs is None else self._logprobs.pop(place, token)

@@ -53,7 +53,3 @@ class Job(Protocol):
     def fail(self, error: BaseException) -> None:
         """Tell the caller, and be done. Any thread may call it."""
         ...
-
-    def fail_after_fork(self, error: BaseException) -> None:
-        """The same in a forked child, whatever locks a thread of the parent held."""
-        ...

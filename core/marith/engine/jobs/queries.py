@@ -72,9 +72,6 @@ class Query(Generic[Result]):
     def fail(self, error: BaseException) -> None:
         self.future.fail(error)
 
-    def fail_after_fork(self, error: BaseException) -> None:
-        self.future.fail_after_fork(error)
-
 
 class _FormulaQuery(Query[Result]):
     """A query of the whole formula."""

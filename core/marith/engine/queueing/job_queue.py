@@ -31,9 +31,6 @@ class JobQueue:
         self.waiting: deque[Job] = deque()
         self.lock = threading.RLock()
         self._changed = threading.Condition(self.lock)  # there is something for the engine's thread
-        self._between = threading.Condition(self.lock)  # a step has ended
-        self._stepping = False
-        self._forks = 0  # of the process, which are under way and hold the engine's thread
 
     @property
     def jobs(self) -> list[Job]:
@@ -70,10 +67,8 @@ class JobQueue:
         """Let those run that fit, in order; sleep while there is nothing to do. False when closed.
 
         One for which the machine lacks the memory fails with RequestError.
-        The engine's thread is between two steps from here on, and in a step when this returns.
         """
         with self.lock:
-            self._end_step()
             self._changed.wait_for(self._has_work)
             running = self._running()
             first = [*islice(self.waiting, self.limits.max_lanes)]
@@ -82,11 +77,11 @@ class JobQueue:
             for _ in chosen:
                 self.waiting.popleft()
             self.active += [Turn(job) for job, error in chosen if error is None]
-            self._stepping = not self.closed
+            is_open = not self.closed
         for job, error in chosen:
             if error is not None:
                 job.fail(error)
-        return self._stepping
+        return is_open
 
     def remove(self, jobs: Sequence[Job]) -> None:
         """Forget these jobs, whether they run or wait."""
@@ -105,28 +100,10 @@ class JobQueue:
         """The engine's thread ends: there are no more steps. Returns the jobs that are left."""
         with self.lock:
             self.closed = self.closed or why
-            self._end_step()
             return self.jobs
 
-    def hold(self, by_engine: bool) -> None:
-        """Keep the engine's thread between two steps, unless it is the one that asks."""
-        with self.lock:
-            self._forks += 1
-            if not by_engine:
-                self._between.wait_for(lambda: not self._stepping)
-
-    def resume(self) -> None:
-        """Let the engine's thread go on."""
-        with self.lock:
-            self._forks -= 1
-            self._changed.notify()
-
-    def _end_step(self) -> None:
-        self._stepping = False
-        self._between.notify_all()
-
     def _has_work(self) -> bool:
-        return not self._forks and bool(self.closed or self.waiting or self.active)
+        return bool(self.closed or self.waiting or self.active)
 
     def _require_room(self, job: Job) -> None:
         """Raises Busy if too many jobs would wait, besides those that are to run at once."""

@@ -1,1 +1,1 @@
-"""Which thread does what, until when, and what becomes of it at a fork and at the end?"""
+"""Which thread does what, until when, and what becomes of it at the end?"""

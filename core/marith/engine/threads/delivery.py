@@ -11,7 +11,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from marith.engine.threads import forking
+from marith.engine.threads.forking import require_not_forked
 
 SPARE = 2  # threads that wait for work; those above it end
 _log = logging.getLogger(__name__)
@@ -54,11 +54,10 @@ class EngineFuture(Future[Result]):
             self.cancel()
             raise
 
-    def fail_after_fork(self, error: BaseException) -> None:
-        """Fail it in a forked child, where a thread of the parent may hold its locks."""
-        self._condition = threading.Condition()
-        self._callbacks.lock = threading.Lock()
-        self.fail(error)
+    def result(self, timeout: float | None = None) -> Result:
+        """Wait for the result. Raises EngineClosed in a forked child, which never gets it."""
+        require_not_forked()
+        return super().result(timeout)
 
 
 class _Callbacks:
@@ -101,25 +100,14 @@ class Delivery:
     """
 
     def __init__(self) -> None:
-        self.in_child()
-        forking.register(self)
+        self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._waiting = 0
 
     def start(self, call: Callable[[], None]) -> None:
         """Run a call soon, on another thread."""
         self._calls.put(call)
         self._keep_one_waiting()
-
-    def before_fork(self) -> None:
-        """A fork waits for no call, which may wait for anything."""
-
-    def after_fork(self) -> None:
-        """Nothing was changed."""
-
-    def in_child(self) -> None:
-        """Without threads, and without the parent's calls."""
-        self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._lock = threading.Lock()
-        self._waiting = 0
 
     def _keep_one_waiting(self) -> None:
         with self._lock:

@@ -1,4 +1,4 @@
-"""The thread that owns an engine's models: when it begins, what a fork does to it, how it ends."""
+"""The thread that owns an engine's models: when it begins, and how it ends."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterable
-from contextlib import suppress
 
 from marith.engine.jobs.job import Job
 from marith.engine.queueing.admission import Room
 from marith.engine.queueing.job_queue import JobQueue
 from marith.engine.scheduler import Scheduler, fail_all, release
-from marith.engine.threads import forking, shutdown, workers
+from marith.engine.threads import shutdown, workers
 from marith.engine.threads.deadline_watch import DeadlineWatch
+from marith.engine.threads.forking import forked
 from marith.engine.threads.log_records import log
 from marith.errors import Busy, EngineClosed
 from marith.formula.tree.printing import without_texts
 from marith.request.limits import Limits
 from marith.scoring.cpu_threads import dismissing, take_threads
 
-FORKED = "the process was forked while the request ran; it goes on in the parent"
 CLOSED = "the engine is closed"
 CLOSED_MEANWHILE = "the engine was closed while the request ran"
 CLOSE_WITHIN = 30.0  # seconds that `close` waits for the step that runs
@@ -35,9 +34,8 @@ _log = logging.getLogger(__name__)
 class EngineThread:
     """Runs a scheduler's loop, for jobs from any thread or task, until it is closed.
 
-    A second thread, of `DeadlineWatch`, ends jobs at their deadlines. In a forked child both begin
-    anew over the same weights. `threads` is how many OpenMP threads a pass takes, None for as many
-    as torch has.
+    A second thread, of `DeadlineWatch`, ends jobs at their deadlines. `threads` is how many OpenMP
+    threads a pass takes, None for as many as torch has.
     """
 
     def __init__(
@@ -48,14 +46,11 @@ class EngineThread:
         device: str = "cpu",
     ) -> None:
         self.scheduler = Scheduler(limits, room)
-        self.device = device
         self._threads = threads
         self._dismiss_team = dismissing() if device == "cpu" else bool
         self._deadlines = DeadlineWatch(self.queue)
-        self._orphans: list[Job] = []  # of a forked child: the parent's jobs, whose lanes are held
         self._outlasted = False  # whether `close` has waited for a step in vain
-        self.thread: threading.Thread | None = workers.start_thread(self._run)
-        forking.register(self)
+        self.thread = workers.start_thread(self._run)
         shutdown.close_at_exit(self)
 
     @property
@@ -69,7 +64,6 @@ class EngineThread:
         try:
             with self.queue.lock:
                 self.queue.add(job)
-                self.thread = self.thread or workers.start_thread(self._run)
                 self._expect_deadline(job)
         except Busy as busy:
             log(_log, logging.INFO, "a request was refused: %s", busy)
@@ -85,12 +79,15 @@ class EngineThread:
         """Stop after the step that runs; jobs that are not done fail with EngineClosed.
 
         Where that step takes longer than CLOSE_WITHIN, a warning says what it computes; the jobs
-        fail at once, and their lanes are let go when the step ends.
+        fail at once, and their lanes are let go when the step ends. A forked child has nothing to
+        close.
         """
+        if forked():
+            return
         self.queue.close(CLOSED)
         self._deadlines.wake()
         thread = self.thread
-        if thread is None or threading.current_thread() in (thread, self._deadlines.thread):
+        if threading.current_thread() in (thread, self._deadlines.thread):
             return
         thread.join(0.0 if self._outlasted else CLOSE_WITHIN)
         if not thread.is_alive():
@@ -104,28 +101,6 @@ class EngineThread:
         log(_log, logging.WARNING, OUTLASTED, CLOSE_WITHIN, what, _position(thread))
         fail_all(jobs, lambda: EngineClosed(CLOSED_MEANWHILE))
 
-    def before_fork(self) -> None:
-        """Wait until the engine's thread is between two steps, and keep it there."""
-        self.queue.hold(by_engine=threading.current_thread() is self.thread)
-
-    def after_fork(self) -> None:
-        """Go on, in the parent."""
-        self.queue.resume()
-
-    def in_child(self) -> None:
-        """Serve in a forked child: on a thread that starts with the first job, without the old."""
-        parents = self.queue
-        self.scheduler.queue = JobQueue(parents.limits, parents.room, parents.closed)
-        parents.lock = threading.RLock()  # the old one may be held by a thread that is not here
-        self._orphans += parents.jobs
-        self._deadlines = DeadlineWatch(self.queue)
-        self.thread = None
-        for job in self._orphans:
-            with suppress(BaseException):  # whatever one job does, the others are not left waiting
-                job.fail_after_fork(EngineClosed(FORKED))
-        if self.device != "cpu":
-            self.queue.close(f"{self.device} serves no forked process; use spawn")
-
     def _expect_deadline(self, job: Job) -> None:
         if job.prepared.deadline.timeout is not None:
             self._deadlines.expect(job.prepared.deadline.at)
@@ -134,8 +109,6 @@ class EngineThread:
         try:
             threads = take_threads(self._threads)
             log(_log, logging.INFO, "the engine's thread computes with %s", threads)
-            release(self._orphans)
-            self._orphans = []
             self.scheduler.run()
         except BaseException as error:
             self.queue.close(f"the engine's thread ended with {type(error).__name__}: {error}")

@@ -1,100 +1,55 @@
-"""A fork happens between two steps; the child makes new threads and locks.
+"""No engine works in a forked child, which has none of its parent's threads: every call says so.
 
-Of all threads only the one that forks goes on in the child. A lock that another held is never
-released there, and a pass that another ran is never finished.
+A lock that another thread held is never released in the child, and so none is taken there.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from typing import Protocol
-from weakref import WeakSet
 
-from marith.scoring.cpu_threads import dismiss_team
+from marith.errors import EngineClosed
 
-
-class ForkAware(Protocol):
-    """Something with threads or locks of its own."""
-
-    def before_fork(self) -> None:
-        """Wait until no thread changes anything."""
-        ...
-
-    def after_fork(self) -> None:
-        """Go on in the parent."""
-        ...
-
-    def in_child(self) -> None:
-        """Begin anew in the child."""
-        ...
+FORKED = (
+    "this process was forked from one that has loaded an engine, and no engine works in a forked "
+    'process: start processes by spawn, with multiprocessing.get_context("spawn"), '
+    'DataLoader(multiprocessing_context="spawn") or gunicorn without --preload'
+)
+_loads = False  # whether this process, or one that it was forked from, has loaded an engine
+_forked = False
 
 
-class ForkSafeLock:
-    """A lock for one thread at a time, which may take it again; free in a forked child."""
+def forked() -> bool:
+    """Return whether this process was forked from one that has loaded an engine."""
+    return _forked
+
+
+def require_not_forked() -> None:
+    """Raise EngineClosed in a process that was forked from one that has loaded an engine."""
+    if _forked:
+        raise EngineClosed(FORKED)
+
+
+class LoadingLock:
+    """Lets one thread at a time load. Raises EngineClosed in a forked child."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        register(self)
 
     def __enter__(self) -> None:
+        global _loads
+        require_not_forked()
+        _loads = True
         self._lock.acquire()
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
 
-    def before_fork(self) -> None:
-        """It is not waited for: a load may take minutes."""
-
-    def after_fork(self) -> None:
-        """Nothing was changed."""
-
-    def in_child(self) -> None:
-        """Replace a lock that a thread of the parent holds."""
-        if self._lock.acquire(blocking=False):
-            self._lock.release()  # free, or held by the thread that forks
-        else:
-            self._lock = threading.RLock()
-
-
-_registered: WeakSet[ForkAware] = WeakSet()
-_registering = threading.Lock()
-_forks = threading.local()  # of each thread that forks: those whose `before_fork` it has called
-
-
-def register(each: ForkAware) -> None:
-    """Call the methods of `each` at each fork, for as long as it is used."""
-    with _registering:
-        _registered.add(each)
-
-
-def _all() -> list[ForkAware]:
-    with _registering:
-        return list(_registered)
-
-
-def _before_fork() -> None:
-    dismiss_team()  # the child would wait for ever for the workers of the thread that forks
-    stopped = _forks.stopped = []
-    while new := [each for each in _all() if each not in stopped]:  # some are made meanwhile
-        for each in new:
-            stopped.append(each)
-            each.before_fork()
-
-
-def _after_fork() -> None:
-    """Those that were stopped go on: others may have been made since."""
-    for each in _forks.__dict__.pop("stopped", []):
-        each.after_fork()
-
 
 def _in_child() -> None:
-    global _registering
-    _registering = threading.Lock()
-    _forks.__dict__.pop("stopped", None)
-    for each in _all():
-        each.in_child()
+    global _forked
+    _forked = _loads
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
+    os.register_at_fork(after_in_child=_in_child)

@@ -12,6 +12,8 @@ import threading
 from typing import Protocol
 from weakref import WeakSet
 
+from marith.engine.threads.forking import forked
+
 COMPUTING = ("marith-engine", "marith-load")  # the names of threads that hold tensors
 END_WITHIN = 5.0  # seconds for each thread: a load that its caller gave up may take minutes
 _log = logging.getLogger(__name__)
@@ -37,6 +39,8 @@ def close_at_exit(engine: Closable) -> None:
 
 @atexit.register
 def _end_all() -> None:
+    if forked():  # the threads are the parent's
+        return
     with _changing:
         running = list(_running)
     for engine in running:

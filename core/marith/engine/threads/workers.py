@@ -1,9 +1,8 @@
 """Which threads compute: never a caller's own thread.
 
 OpenMP keeps a team of worker threads for each thread that has ever computed. The workers spin for a
-while after each product, so a second team slows the first one down (2.5 times on two cores); and
-after a fork, a thread that had a team waits for it for ever. So a model computes on the engine's
-thread, or on a thread that ends, and its team with it.
+while after each product, so a second team slows the first one down (2.5 times on two cores). So a
+model computes on the engine's thread, or on a thread that ends, and its team with it.
 """
 
 from __future__ import annotations

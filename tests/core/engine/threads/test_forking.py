@@ -1,21 +1,29 @@
-"""A forked child gets an engine that works, over the weights that its parent loaded."""
+"""In a forked child every call and every load raises EngineClosed; a spawned process loads anew."""
 
 from __future__ import annotations
 
+import asyncio
+import multiprocessing
 import os
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
-from support.forking import fork, rounds, shared_text, text_of, told_by
+from support.forking import SECONDS, fork, shared_text, text_of, told_by
 from support.holding import held
 
 import marith
+from langchain_marith import ChatMarith
 from marith import Engine, Request, Stop
 from marith.engine.engine import loading
-from marith.engine.threads import forking
+from marith.engine.threads import shutdown
+from marith.engine.threads.forking import FORKED
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system knows no fork")
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system knows no fork")
+CHAT = [{"role": "user", "content": "Hello!"}]
 
 
 @pytest.fixture(scope="module")
@@ -29,127 +37,154 @@ def want(engine: Engine) -> str:
     return text_of(engine)
 
 
-def test_a_child_says_what_its_parent_says_with_and_without_a_timeout(
-    engine: Engine, want: str
-) -> None:
-    children = [fork(lambda: text_of(engine)), fork(lambda: text_of(engine, 20.0))]
-    assert [told_by(child) for child in children] == [want, want]
-    assert told_by(fork(shared_text)) == want
+async def _streamed(engine: Engine) -> list[Any]:
+    return [chunk async for chunk in engine.astream("Hello!")]
+
+
+CALLS: dict[str, Callable[[Engine], object]] = {
+    "generate": text_of,
+    "generate with a timeout": lambda engine: text_of(engine, 20.0),
+    "generate lists": lambda engine: engine.generate(["a", "b"], n=2),
+    "stream": lambda engine: [*engine.stream("Hello!")],
+    "agenerate": lambda engine: asyncio.run(engine.agenerate("Hello!")),
+    "astream": lambda engine: asyncio.run(_streamed(engine)),
+    "submit": lambda engine: engine.submit(Request("Hello!")),
+    "submit inspected": lambda engine: engine.submit(Request("Hello!", inspect=True)),
+    "choose": lambda engine: engine.choose("Hello!", ["a", "b"]),
+    "score": lambda engine: engine.score("Hello!", " you"),
+    "score nothing": lambda engine: engine.score("Hello!", ""),
+    "submit_scoring": lambda engine: engine.submit_scoring("Hello!", " you"),
+    "next_logprobs": lambda engine: engine.next_logprobs("Hello!"),
+    "inspect": lambda engine: engine.inspect("Hello!", " you"),
+    "readings": lambda engine: engine.readings("Hello!"),
+    "calibrate": lambda engine: engine.calibrate("M", ["Hello!"]),
+    "encode": lambda engine: engine.encode("Hello!"),
+    "decode": lambda engine: engine.decode([5]),
+    "count_tokens": lambda engine: engine.count_tokens(CHAT),
+    "status": Engine.status,
+    "load": lambda _: Engine.load("pocket"),
+    "load what does not exist": lambda _: Engine.load("/nowhere"),
+    "shared": lambda _: Engine.shared("pocket"),
+    "an adapter that loads": lambda _: ChatMarith(model="pocket").invoke("Hello!"),
+    "an adapter of the engine": lambda engine: ChatMarith(engine=engine).invoke("Hello!"),
+}
+
+
+def refused(call: Callable[[], object]) -> str:
+    try:
+        return f"returned {call()!r}"
+    except marith.EngineClosed as error:
+        return str(error)
+
+
+def all_refused(engine: Engine) -> dict[str, str]:
+    """What each call says, where that is anything else."""
+    said = {name: refused(lambda call=call: call(engine)) for name, call in CALLS.items()}
+    return {name: text for name, text in said.items() if text != FORKED}
+
+
+@needs_fork
+def test_every_call_and_every_load_of_a_child_is_an_error(engine: Engine, want: str) -> None:
+    def child() -> tuple[dict[str, str], dict[str, str], bool, str]:
+        others = told_by(fork(lambda: all_refused(engine)))  # of the child's own child
+        said = all_refused(engine)
+        engine.close()
+        return said, others, engine.closed, repr(engine)
+
+    expected = {}, {}, True, "<Engine, of the parent process>"
+    assert told_by(fork(child)) == expected
+    assert not engine.closed
     assert text_of(engine, 20.0) == want
 
 
-def test_a_childs_own_child_and_a_second_engine_work_too(engine: Engine, want: str) -> None:
-    def child() -> tuple[str, str, str]:
-        first = text_of(engine, 20.0)
-        second = told_by(fork(lambda: text_of(engine, 20.0)))
-        with Engine.load("pocket") as anew:
-            return first, second, text_of(anew, 20.0)
-
-    assert told_by(fork(child)) == (want, want, want)
-
-
-def test_who_waits_in_a_child_for_the_parents_request_is_told(engine: Engine, want: str) -> None:
-    def child() -> tuple[str, ...]:
-        errors = []
-        for wait in (lambda: ticket.result(20), lambda: list(ticket), lambda: future.result(20)):
-            try:
-                wait()
-            except marith.EngineClosed as error:
-                errors.append(str(error))
-        assert engine.status().lanes == 0
-        return (*errors, text_of(engine, 20.0))
-
-    said: list[tuple[str, ...]] = []
-    with held(engine) as begun:  # so that neither has ended when the process forks
-        ticket = engine.submit(Request("Tell me a story.", stop=Stop(200)))
-        begun.wait(20)
-        future = engine.submit_scoring("Hello!", "you are" * 40)
-        forks = threading.Thread(target=lambda: said.append(told_by(fork(child))))
-        forks.start()
-        forks.join(0.2)  # the fork waits for the step
-    forks.join(60)
-    *errors, text = said[0]
-    assert (len(errors), len(set(errors)), text) == (3, 1, want)
-    assert "forked" in errors[0]
-    assert ticket.result(60).usage
-    assert future.result(60).logprobs
-    assert engine._registry.base.runner.lanes.busy == 0 or not engine.status().idle
-
-
-def test_a_fork_waits_for_the_step_that_runs_and_for_no_load(engine: Engine, want: str) -> None:
-    loads, done = threading.Event(), threading.Event()
-
-    def load() -> None:
-        with loading:
-            loads.set()
-            done.wait(30)
-
-    thread = threading.Thread(target=load)
-    thread.start()
-    loads.wait(20)
-
-    def child() -> str:
-        with Engine.load("pocket") as anew:
-            return text_of(anew, 20.0)
-
-    assert told_by(fork(child)) == want
-    done.set()
-    thread.join()
-    with held(engine) as begun:
-        running = engine.submit(Request("Hello!", stop=Stop(3)))
-        begun.wait(20)
-        forked: list[str] = []
-        waits = threading.Thread(
-            target=lambda: forked.append(told_by(fork(lambda: text_of(engine, 20.0))))
-        )
-        waits.start()
-        waits.join(0.2)
-        assert waits.is_alive()  # no child sees half a pass
-    waits.join(30)
-    assert forked == [want]
-    assert running.result(30).usage
-
-
-def test_what_no_child_can_use_is_an_error_at_once(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+@needs_fork
+def test_a_child_waits_for_no_lock_and_for_no_request_of_its_parent(
+    engine: Engine, want: str
 ) -> None:
-    monkeypatch.setattr(engine._thread, "device", "cuda")
+    """Other threads of the parent hold all locks for good when it forks, as the child sees them."""
+    locked, go_on = threading.Event(), threading.Event()
 
-    def child() -> tuple[bool, str]:
-        try:
-            return engine.closed, text_of(engine, 20.0)
-        except marith.EngineClosed as error:
-            return engine.closed, str(error)
+    def hold(ticket: Any, future: Any) -> None:
+        locks = loading, engine._thread.queue.lock, ticket._changed, future._condition
+        with locks[0], locks[1], locks[2], locks[3], shutdown._changing:
+            locked.set()
+            go_on.wait(SECONDS)
 
-    assert told_by(fork(child)) == (True, "cuda serves no forked process; use spawn")
-    assert not engine.closed
+    with held(engine) as begun:  # so that neither has ended when the process forks
+        ticket, other = (engine.submit(Request("Tell me a story.", stop=Stop(9))) for _ in "ab")
+        begun.wait(20)
+        future = engine.submit_scoring("Hello!", "you are")
+        chunks = iter(other)
+        thread = threading.Thread(target=hold, args=(ticket, future))
+        thread.start()
+        locked.wait(20)
+
+        async def awaited() -> object:
+            return await ticket
+
+        def child() -> list[str]:
+            waits: list[Callable[[], object]] = [
+                ticket.result, lambda: list(ticket), lambda: asyncio.run(awaited()), ticket.cancel,
+                lambda: next(chunks), future.result, lambda: text_of(engine), engine.status,
+                lambda: Engine.load("pocket"),
+            ]  # fmt: skip
+            said = [refused(wait) for wait in waits]
+            engine.close()
+            shutdown._end_all()
+            return said
+
+        said = told_by(fork(child))
+        go_on.set()
+        thread.join()
+    assert set(said) == {FORKED}
+    assert ticket.result(60).tokens
+    assert "".join(chunk.text for chunk in chunks)
+    assert future.result(60).logprobs
+    assert text_of(engine) == want
 
 
-def test_children_of_a_process_that_generates_say_the_same(engine: Engine, want: str) -> None:
-    assert rounds(engine, want, 1.5) == []
+@needs_fork
+def test_a_process_that_generates_goes_on_while_it_forks(engine: Engine, want: str) -> None:
+    said, asking = [], True
+
+    def ask() -> None:
+        while asking:
+            said.append(text_of(engine))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    children = [told_by(fork(lambda: refused(lambda: text_of(engine)))) for _ in range(6)]
+    asking = False
+    for thread in threads:
+        thread.join()
+    assert set(children) == {FORKED}
+    assert set(said) == {want}
 
 
-class Follower:
-    """Counts the forks for which it has been stopped and not been let go on."""
-
-    def __init__(self) -> None:
-        self.stops = 0
-
-    def before_fork(self) -> None:
-        self.stops += 1
-
-    def after_fork(self) -> None:
-        self.stops -= 1
-
-    def in_child(self) -> None:
-        self.stops = 0
+@pytest.mark.parametrize("method", sorted({*multiprocessing.get_all_start_methods()} - {"fork"}))
+def test_a_process_of_its_own_loads_anew(method: Any, want: str) -> None:
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        assert pool.apply(shared_text) == want
 
 
-def test_who_is_made_during_a_fork_is_not_let_go_on_by_it() -> None:
-    one, other = Follower(), Follower()
-    forking.register(one)
-    forking._before_fork()
-    forking.register(other)
-    stops = one.stops
-    forking._after_fork()
-    assert (stops, one.stops, other.stops) == (1, 0, 0)
+BEFORE = """
+import os, marith
+from support.forking import fork, shared_text, told_by
+text = told_by(fork(shared_text))
+marith.Engine.shared("pocket").close()
+child = os.fork()
+if child == 0:
+    raise SystemExit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), text)
+"""
+
+
+@needs_fork
+def test_a_child_loads_before_its_parent_does_and_ends_as_any_process(want: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", BEFORE], capture_output=True, text=True,
+        env=environment, timeout=120,
+    )  # fmt: skip
+    assert done.stdout == f"7 {want}\n", done.stderr

@@ -1,4 +1,4 @@
-"""A process that forks, computes beside others and ends: one program for all that it shows."""
+"""A process that computes beside others and ends: one program for all that it shows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from support.own_process import bits
 from marith import Engine
 from marith.scoring.cpu_threads import _of_the_runtime
 
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system knows no fork")
 THREADS = {"OMP_NUM_THREADS": "3", "OMP_WAIT_POLICY": "PASSIVE"}  # as an application has them
 
 
@@ -66,17 +65,11 @@ def test_two_processes_compute_the_same_bits(program: Program) -> None:
         assert program.bits == bits(engine)
 
 
-@needs_fork
-def test_pools_and_preloaded_workers_of_every_method(program: Program) -> None:
-    assert program.found["pools"] == []
-
-
-@needs_fork
-def test_a_caller_that_has_used_an_engine_may_still_fork_and_compute(program: Program) -> None:
-    forked = program.found["forked"]
+def test_a_small_model_takes_one_thread_and_leaves_its_caller_all(program: Program) -> None:
+    taken = program.found["taken"]
     threads = program.found["threads"]  # three, or the machine's cores where those are fewer
-    assert (forked["child"], forked["caller"]) == (7, threads)
-    assert forked["passes"] == [threads if _of_the_runtime("omp_set_num_threads") is None else 1]
+    assert taken["caller"] == threads
+    assert taken["passes"] == [threads if _of_the_runtime("omp_set_num_threads") is None else 1]
 
 
 @pytest.mark.skipif(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,10 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.forking import fork, told_by
 
 from marith import RequestError
-from marith.evals.experiment import text_generation
 from marith.evals.experiment.store import Journal, opened, read_lines
 from marith.evals.experiment.texts import FILE, read_texts
 from marith.evals.paper import toxicity
@@ -27,6 +26,17 @@ FORMULAS = ("M", "union = M - 0.9*union(toxic, M)")
 PROMPTS = 12
 TOKENS = 6
 SEED = 2  # one of whose draws none lies so near an edge that rounding decides it
+
+
+FEW_AT_A_TIME = f"""
+import sys
+from pathlib import Path
+from marith.evals.experiment import text_generation
+from marith.evals.paper import toxicity
+text_generation.IN_FLIGHT = 2
+size = {{"n": {PROMPTS}, "max_tokens": {TOKENS}, "seed": {SEED}}}
+toxicity.run(toxicity.ToxicitySettings(formulas={FORMULAS!r}, out=Path(sys.argv[1]), **size))
+"""
 
 
 def evaluate(out: Path) -> dict[str, Any]:
@@ -51,25 +61,19 @@ def test_killed_half_way_and_started_again_it_ends_with_the_same_table(
     unbroken: Finished, tmp_path: Path
 ) -> None:
     out = tmp_path / "killed"
-    child = fork(lambda: _few_at_a_time(out))
-    try:
-        texts = _wait_for_lines(out / FILE)
-    finally:
-        os.kill(child[0], signal.SIGKILL)
-    with pytest.raises(EOFError):  # it has returned nothing
-        told_by(child)
+    with subprocess.Popen([sys.executable, "-c", FEW_AT_A_TIME, str(out)]) as child:
+        try:
+            texts = _wait_for_lines(out / FILE)
+        finally:
+            child.kill()
+    assert child.returncode == -signal.SIGKILL  # it has not ended
     assert 0 < texts < PROMPTS * len(FORMULAS)
     assert evaluate(out) == unbroken[1]
 
 
-def _few_at_a_time(out: Path) -> None:
-    text_generation.IN_FLIGHT = 2
-    evaluate(out)
-
-
 def _wait_for_lines(path: Path) -> int:
     """How many texts there are as soon as there is one."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         if path.is_file() and (lines := path.read_bytes().count(b"\n")):
             return lines
@@ -104,7 +108,7 @@ def test_a_finished_evaluation_is_read_and_not_made_again(
 def test_what_runs_beside_a_text_changes_nothing(
     unbroken: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_generation, "IN_FLIGHT", 3)
+    monkeypatch.setattr("marith.evals.experiment.text_generation.IN_FLIGHT", 3)
     assert evaluate(tmp_path / "out") == unbroken[1]
 
 
