@@ -7,7 +7,7 @@ export TOKENIZERS_PARALLELISM := false
 # come in their order: sorted by their numbers of tests, those of few long ones would end alone.
 WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test check format reference models golden evidence real peers bench clients ray llamacpp quantised gpu speed way pocket browser pictures clean
+.PHONY: demo test check format reference models golden evidence real bench clients ray llamacpp quantised gpu speed way pocket browser pictures clean
 
 demo: .venv/installed
 	$(BIN)/marith demo
@@ -38,11 +38,6 @@ models: .venv/installed
 golden: .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/python tests/golden.py --against HEAD
 
-# Ten minutes: the conformance suite on our LLM for LlamaIndex and on another's, as the tables of
-# docs/reference/llamaindex_conformance.md.
-peers: .venv/peers
-	OMP_NUM_THREADS=1 $(BIN)/python -m tools.conformance
-
 # Three hours: what is measured and takes long: effects on texts, draws by the ten thousand, and laws
 # with 300 examples each; then 100,000 formulas that are meant to cost much, and how long the slowest
 # takes; an hour of texts with too little memory; and for how long text from strangers holds other
@@ -62,8 +57,8 @@ real: .venv/installed .venv/browser
 	$(REAL) $(BIN)/pytest tests/real -rs $(if $(LARGE),--large)
 
 # Eight minutes: clients of other makers ask `marith serve`, each in what its makers pin: openai,
-# LangChain's standard suite, LiteLLM, our conformance suite on LlamaIndex's OpenAILike, and
-# lm-evaluation-harness beside its figures without a server.
+# LangChain's standard suite, LiteLLM, LlamaIndex's OpenAILike, and lm-evaluation-harness beside its
+# figures without a server.
 clients: .venv/installed .venv/clients .venv/clients-llamaindex
 	$(BIN)/python -m tools.clients .venv/clients/bin/python .venv/clients-llamaindex/bin/python
 
@@ -149,10 +144,6 @@ pocket: .venv/installed
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "marith needs Python 3.11 or later")'
 	$(PYTHON) -m venv .venv
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --editable '.[dev]'
-	touch $@
-
-.venv/peers: .venv/installed peers/requirements.txt
-	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --requirement peers/requirements.txt
 	touch $@
 
 clean:

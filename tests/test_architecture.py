@@ -16,7 +16,6 @@ ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / "core" / "marith"
 ADAPTERS = ("langchain_marith", "llamaindex_marith")
 PROCESSES = "scoring/tensor_parallel/process_group.py"  # passes of all engines take turns there
-CONFORMANCE = "llamaindex_marith.testing"  # a suite for pytest, no part of the adapter
 
 _ASKED = {"errors", "formula", "request"}
 _MODELS = {"errors", "formula", "scoring"}
@@ -48,7 +47,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__main__": {"cli"},
     "marith": {"recipes", "engine", "inspection", "options", "spinning", *_ASKED},
     **{adapter: {"marith", "openai_format"} for adapter in ADAPTERS},
-    CONFORMANCE: set(),
 }
 # What plain data needs of rooms with torch is imported when it is called.
 WHEN_CALLED = {"options": {"engine", "scoring", "speculation"}, "engine": {"inspection"}}
@@ -58,8 +56,8 @@ NO_TORCH = {
     "showing", "tables", "marith",
 }  # fmt: skip
 ONLY_IN: dict[str, set[str]] = {
-    "threading": {"engine", "recent", "serving", CONFORMANCE, PROCESSES},
-    "asyncio": {"engine", "serving", CONFORMANCE},
+    "threading": {"engine", "recent", "serving", PROCESSES},
+    "asyncio": {"engine", "serving"},
     "queue": {"engine"},
     "concurrent": {"engine", "serving"},
     "transformers": {"scoring", "evals", "testing", "training"},
@@ -70,9 +68,8 @@ ONLY_IN: dict[str, set[str]] = {
     "scipy": {"evals"},
     "lm_eval": {"evals"},
     "langchain_core": {"langchain_marith"},
-    "llama_index": {"llamaindex_marith", CONFORMANCE},
-    "pickle": {CONFORMANCE},
-    **{module: set[str]() for module in ("multiprocessing", "peft", "dill")},
+    "llama_index": {"llamaindex_marith"},
+    **{module: set[str]() for module in ("multiprocessing", "peft", "pickle", "dill")},
 }
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
 
@@ -89,8 +86,6 @@ def tree(path: Path) -> ast.Module:
 
 def room(path: Path) -> str:
     """The folder, or the lone module, directly under `core/marith`; an adapter is a room."""
-    if path.is_relative_to(ROOT / CONFORMANCE.replace(".", "/")):
-        return CONFORMANCE
     if not path.is_relative_to(CORE):
         return path.relative_to(ROOT).parts[0]
     first = path.relative_to(CORE).parts[0]
@@ -113,8 +108,6 @@ def imported(path: Path) -> Iterator[str]:
 
 def target(module: str) -> str:
     """The room that an import leads to; `marith` for the front door."""
-    if f"{module}.".startswith(f"{CONFORMANCE}."):
-        return CONFORMANCE
     parts = module.split(".")
     inside = len(parts) > 1 and parts[0] == "marith"
     known = inside and ((CORE / parts[1]).is_dir() or (CORE / f"{parts[1]}.py").is_file())
@@ -251,7 +244,7 @@ def test_folders_and_classes_are_small() -> None:
         assert len(files) <= 12, f"{folder.relative_to(ROOT)} has {len(files)} files"
 
     def large(path: Path) -> Iterator[str]:
-        if room(path) in {*ADAPTERS, CONFORMANCE}:
+        if room(path) in ADAPTERS:
             return
         for node in ast.walk(tree(path)):
             if isinstance(node, ast.ClassDef) and node.name not in MANY_METHODS:

@@ -38,14 +38,6 @@ def make(tiny_dir: str) -> Make:
 
 
 @pytest.fixture(scope="session")
-def thinking_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A checkpoint that reasons before it answers."""
-    from conformance_pocket import save_thinking
-
-    return save_thinking(tmp_path_factory.mktemp("thinking"))
-
-
-@pytest.fixture(scope="session")
 def scripted_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A checkpoint that returns the replies of `SCRIPT`."""
     from marith.testing import save_scripted

@@ -45,7 +45,12 @@ async def test_reasoning_stands_beside_the_text(thinking_dir: str, way: str) -> 
     assert answer.additional_kwargs["reasoning"] == "A greeting."
     assert answer.raw["usage"]["reasoning_tokens"] > 0
     assert answer.additional_kwargs["total_tokens"] == answer.raw["usage"]["total_tokens"]
+    if way in CHATS:
+        blocks = [block for block in answer.message.blocks if block.block_type == "thinking"]
+        assert [block.content for block in blocks] == ["A greeting."]
     if "stream" in way:
+        deltas = [each.additional_kwargs.get("thinking_delta", "") for each in answers]
+        assert "".join(deltas) == "A greeting."
         thoughts = [each.additional_kwargs.get("reasoning", "") for each in answers]
         assert len(set(thoughts)) > 3
         assert all(b.startswith(a) for a, b in zip(thoughts, thoughts[1:], strict=False))
@@ -71,7 +76,10 @@ async def test_an_answer_follows_the_grammar_of_its_call(make: Make, way: str) -
 async def test_log_probabilities_are_the_engines(make: Make, way: str) -> None:
     model = make(max_tokens=6)
     truth = model.submit([{"role": "user", "content": "k l"}], logprobs=2).result().logprobs
-    logprobs = (await ask(model, way, logprobs=2))[-1].logprobs
+    answer, plain = [(await ask(model, way, logprobs=count))[-1] for count in (2, None)]
+    logprobs = answer.logprobs
+    assert text_of(answer) == text_of(plain)
+    assert plain.logprobs is None
     assert truth
     assert len(logprobs) == len(truth) > 3
     for place, token in zip(logprobs, truth, strict=True):
@@ -81,7 +89,6 @@ async def test_log_probabilities_are_the_engines(make: Make, way: str) -> None:
         others = [other for other in token.top if other.token != token.token]
         assert [each.token for each in place[1:]] == [each.text for each in others]
         assert all(math.isfinite(each.logprob) for each in place)
-    assert (await ask(model, way))[-1].logprobs is None
     with pytest.raises(marith.RequestError, match="logprobs is a whole number from 0, not True"):
         await ask(make(model="/nowhere"), way, logprobs=True)
 

@@ -10,10 +10,19 @@ import statistics
 
 import pytest
 from llama_index.core.agent.react.output_parser import ReActOutputParser
+from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.agent.workflow.workflow_events import AgentStream
+from llama_index.core.memory import ChatMemoryBuffer
+from pydantic import BaseModel
 from support.agent_runs import ASKED, FACTS, first_call, is_valid, shown, work
 
 FEW = ASKED[::3]
+
+
+class Verdict(BaseModel):
+    """Whether it was told."""
+
+    told: bool
 
 
 async def test_an_agent_calls_its_tools_validly_and_then_answers() -> None:
@@ -36,6 +45,19 @@ async def test_without_steering_an_agents_first_calls_are_the_bare_models() -> N
     bare = await work(lambda seed: shown.helper("M", seed, 0), ASKED)
     pairs = [[first_call(run) for run in pair] for pair in zip(steered, bare, strict=True)]
     assert statistics.mean(a == b for a, b in pairs) >= 0.9
+
+
+async def test_an_agent_remembers_its_turns_and_answers_by_an_object() -> None:
+    model, memory = shown.speaker("M"), ChatMemoryBuffer.from_defaults(token_limit=600)
+    (agent,) = AgentWorkflow.from_tools_or_functions(shown.tools(), llm=model).agents.values()
+    assert isinstance(agent, FunctionAgent)
+    agent = FunctionAgent(
+        llm=model, tools=shown.tools(), output_cls=Verdict, initial_tool_choice="none"
+    )
+    for turn in (1, 2):
+        output = await agent.run(shown.QUESTIONS[0], memory=memory)
+        Verdict.model_validate(output.structured_response)
+        assert [message.role.value for message in memory.get_all()].count("user") == turn
 
 
 @pytest.mark.parametrize("steer", [True, False])

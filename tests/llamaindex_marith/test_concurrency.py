@@ -46,6 +46,24 @@ async def test_thirty_two_at_once_answer_as_one_by_one(make: Make) -> None:
     assert len(set(texts)) > 8
 
 
+@pytest.mark.parametrize("way", ["stream_complete", "stream_chat", "tools", "objects"])
+async def test_the_loop_turns_while_an_answer_is_made(scripted: Make, way: str) -> None:
+    model = scripted(temperature=1, max_tokens=900)
+    model.complete("k l")
+    prompt, tool = PromptTemplate("k l"), FunctionTool.from_defaults(dive, fn_schema=Log)
+    ways: dict[str, Callable[[], Any]] = {
+        "stream_complete": lambda: model.astream_complete("k l", **LONG),
+        "stream_chat": lambda: model.astream_chat(QUESTION, **LONG),
+        "tools": lambda: model.astream_chat_with_tools([tool], "k l", tool_required=True),
+        "objects": lambda: model.astream_structured_predict(Log, prompt),
+    }
+    async with Loop() as loop:
+        parts = [part async for part in await ways[way]()]
+    assert len(parts) > 10
+    assert loop.longest < 2 * PAUSE
+    assert loop.turns > 10
+
+
 async def test_weights_load_off_the_event_loop(make: Make) -> None:
     model = make(max_queue=78)  # an engine of its own
     async with Loop() as loop:

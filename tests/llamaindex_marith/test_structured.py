@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from llama_index.core.callbacks import CallbackManager, TokenCountingHandler
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.llms import ChatMessage, ChatResponse
@@ -168,8 +169,12 @@ async def test_a_model_that_never_saw_the_schema_answers_by_it() -> None:
     assert all(each == objects[0] for each in objects)
 
 
-async def test_each_answer_starts_and_ends_once(scripted: Make, seen: Seen) -> None:
-    await every_way(scripted())
+async def test_each_answer_starts_and_ends_once_and_is_counted(scripted: Make, seen: Seen) -> None:
+    counter = TokenCountingHandler(tokenizer=lambda _: [])
+    await every_way(scripted(callback_manager=CallbackManager([counter])))
+    (counts,) = {(e.prompt_token_count, e.completion_token_count) for e in counter.llm_token_counts}
+    assert len(counter.llm_token_counts) == 4
+    assert min(counts) > 0
     for event in ("StructuredPredictStart", "StructuredPredictEnd", "ChatStart", "ChatEnd"):
         assert seen.names.count(f"LLM{event}Event") == 4, event
     assert seen.names.count("LLMStructuredPredictInProgressEvent") == 2  # runs of them
@@ -188,6 +193,9 @@ async def test_a_structured_model_answers_with_the_objects_json(scripted: Make) 
         assert answer.raw == ADA
         assert Sailor.model_validate_json(answer.message.content or "") == ADA
     assert model.complete("Who sails?").text == ADA.model_dump_json()
+    assert (await model.acomplete("Who sails?")).text == ADA.model_dump_json()
+    assert Sailor.model_validate_json(model.predict(PROMPT, verb="sails")) == ADA
+    assert Sailor.model_validate_json(await model.apredict(PROMPT, verb="sails")) == ADA
 
 
 async def test_llama_indexs_own_programs_run_too(scripted: Make) -> None:

@@ -27,6 +27,16 @@ def clock(place: str) -> str:
     return f"12:00 in {place}"
 
 
+async def aclock(place: str) -> str:
+    """Tell the time at a place."""
+    return clock(place)
+
+
+def sink(place: str) -> str:
+    """Sink the ship."""
+    raise RuntimeError("she sank")
+
+
 def chart(river: str, scale: int) -> str:
     """Show a river."""
     return f"{river} at 1:{scale}"
@@ -206,6 +216,9 @@ async def test_a_tool_is_run_and_its_answer_read(scripted: Make) -> None:
         await model.apredict_and_call(TOOLS, user_msg="What time is it?"),
     ):
         assert done.response == "12:00 in Málaga"
+    waiting = FunctionTool.from_defaults(async_fn=aclock, name="clock")
+    done = await model.apredict_and_call([waiting], user_msg="What time is it?")
+    assert done.response == "12:00 in Málaga"
     asked = [ChatMessage("What time is it?")]
     before = copy.deepcopy(asked)
     answer = model.chat_with_tools(TOOLS, chat_history=asked)
@@ -214,9 +227,32 @@ async def test_a_tool_is_run_and_its_answer_read(scripted: Make) -> None:
     result = ChatMessage(
         role=MessageRole.TOOL, content="12:00", additional_kwargs={"tool_call_id": call.tool_id}
     )
-    after = model.chat_with_tools(TOOLS, chat_history=[*asked, answer.message, result])
+    history = [*asked, answer.message, result]
+    after = model.chat_with_tools(TOOLS, chat_history=history)
     assert after.message.content == "It is noon there."
     assert model.get_tool_calls_from_response(after, error_on_no_tool_call=False) == []
+    (other,) = model.get_tool_calls_from_response(model.chat_with_tools(TOOLS, chat_history=asked))
+    assert other.tool_id != call.tool_id
+
+
+def test_a_question_follows_its_history(scripted: Make) -> None:
+    model, history = scripted(), [ChatMessage("Hello."), ChatMessage("Ahoy.", role="assistant")]
+    answer = model.chat_with_tools(TOOLS, user_msg="What time is it?", chat_history=history)
+    asked = [*history, ChatMessage("What time is it?")]
+    whole = model.chat_with_tools(TOOLS, chat_history=asked)
+    assert len(history) == 2
+    assert answer.raw is not None
+    assert whole.raw is not None
+    assert answer.raw["usage"]["prompt_tokens"] == whole.raw["usage"]["prompt_tokens"]
+
+
+def test_a_tool_that_fails_is_told_or_raised(scripted: Make) -> None:
+    sunk = FunctionTool.from_defaults(sink, name="clock")
+    done = scripted().predict_and_call([sunk], user_msg="What time is it?")
+    assert done.sources[0].is_error
+    assert "she sank" in done.response
+    with pytest.raises(ValueError, match="she sank"):
+        scripted().predict_and_call([sunk], user_msg="What time is it?", error_on_tool_error=True)
 
 
 def test_a_tool_goes_by_the_name_that_llama_index_finds_it_by(scripted: Make) -> None:

@@ -39,12 +39,12 @@ SERVER = "import marith.testing; from marith.cli.__main__ import main; main()"
 def main(clients: str, llamaindex: str) -> int:
     with tempfile.TemporaryDirectory() as folder, served(Path(folder)) as (file, url):
         asking, suite = FOLDER / "asking.py", FOLDER / "standard_suite.py"
-        conformance = FOLDER / "openai_like_suite.py"
+        openai_like = FOLDER / "openai_like_suite.py"
         done = {
             "openai 3, LangChain and LiteLLM": ran([clients, asking, url], url),
             "openai 2": ran([llamaindex, asking, url, "openai"], url),
             "LangChain's standard suite": ran(tests(clients, suite), url),
-            "the conformance suite on OpenAILike": ran(tests(llamaindex, conformance), url),
+            "LlamaIndex's OpenAILike": ran(tests(llamaindex, openai_like), url),
             "lm-evaluation-harness": compare(
                 clients, url, KEY, file, {"pocket": "M", "polite": "polite"}
             ),

@@ -1,1 +1,0 @@
-"""What LlamaIndex builds on an LLM: tools, objects, engines, agents."""

@@ -1,1 +1,0 @@
-"""What must hold for every call: options, streams, events, usage, errors, cancellation."""
