@@ -15,7 +15,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / "core" / "marith"
 ADAPTERS = ("langchain_marith", "llamaindex_marith")
-PROCESSES = "scoring/tensor_parallel/process_group.py"  # passes of all engines take turns there
 
 _ASKED = {"errors", "formula", "request"}
 _MODELS = {"errors", "formula", "scoring"}
@@ -56,7 +55,7 @@ NO_TORCH = {
     "showing", "tables", "marith",
 }  # fmt: skip
 ONLY_IN: dict[str, set[str]] = {
-    "threading": {"engine", "recent", "serving", PROCESSES},
+    "threading": {"engine", "recent", "serving"},
     "asyncio": {"engine", "serving"},
     "queue": {"engine"},
     "concurrent": {"engine", "serving"},

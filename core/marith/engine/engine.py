@@ -93,10 +93,9 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         A loaded model comes with its `tokenizer`; a GGUF file may. `device` and `dtype` default to
         what the machine has; `quantize`, "int8" or "int4", is for a CPU, and `backend`,
         "llama.cpp", for GGUF files; the device "auto" is several, of each of which `max_memory`
-        says how much, and "tp" several processes, each with a part of every layer;
-        `context_length` is in tokens; for the others see `Limits`. No pickle is read and no code of
-        a checkpoint run; a loaded model has the weights that it has now. Raises ModelError for what
-        cannot be loaded; so does a request after these weights were changed.
+        says how much; `context_length` is in tokens; for the others see `Limits`. No pickle is
+        read and no code of a checkpoint run; a loaded model has the weights that it has now. Raises
+        ModelError for what cannot be loaded; so does a request after these weights were changed.
         """
         placement = Placement(
             device, dtype, revision, context_length, quantize, backend, _by_device(max_memory)

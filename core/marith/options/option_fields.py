@@ -70,7 +70,7 @@ class OptionFields(BaseModel):
     seed: int | None = None
     """The same seed gives the same text."""
     device: str | None = Field(default_factory=lambda: variable("device"), validate_default=True)
-    """As for torch, "cpu" or "cuda"; "auto" or "tp" for several; else MARITH_DEVICE."""
+    """As for torch, "cpu" or "cuda"; "auto" for several; else MARITH_DEVICE."""
     dtype: str | None = Field(default_factory=lambda: variable("dtype"), validate_default=True)
     """As for torch, "float32" or "bfloat16"; else MARITH_DTYPE, or what suits the device."""
     max_lanes: int = 256

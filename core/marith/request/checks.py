@@ -18,7 +18,6 @@ PARTS = 100_000
 # Names of torch's devices and types, which are checked without torch.
 QUANTIZED = "int8", "int4"
 SPREAD = "auto"  # the device of a model that accelerate spreads over several
-PARALLEL = "tp"  # of one that several processes compute, each a part of every layer
 BACKENDS = "transformers", "llama.cpp"  # the first where none is given
 DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "npu", "mlu", "musa", "xla")
 _AMOUNT = re.compile(r"\d+(\.\d+)?\s?[KMGT]i?B", re.IGNORECASE)
@@ -222,7 +221,7 @@ def device_name(name: str, value: Any, error: type[MarithError] = RequestError) 
     A name that resembles no known one passes: it may be that of a backend of its own.
     """
     device = _name_of(value)
-    if device in (None, SPREAD, PARALLEL):
+    if device in (None, SPREAD):
         return device
     match = _DEVICE.fullmatch(device) if isinstance(device, str) else None
     word = match[1] if match else str(device).lower().rstrip("0123456789:")

@@ -25,7 +25,6 @@ from marith.formula.tree.terms import (
     Uniform,
 )
 from marith.recent import Recent
-from marith.request.checks import PARALLEL
 from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.scoring import notices
 from marith.scoring.checkpoints import loader
@@ -181,10 +180,6 @@ class Registry:
             device = of.device or self.base.checkpoint.backend_device
             return Placement(device, of.dtype, backend=self.base.checkpoint.backend)
         placement = self.placement
-        if of.device == PARALLEL:
-            raise ModelError(
-                "device='tp' is for Engine.load; a term is on one device, or on 'auto'"
-            )
         if of.device is not None:
             few = placement.quantize if device_for(of.device).type == "cpu" else None
             placement = replace(placement, device=of.device, dtype=None, quantize=few)

@@ -35,9 +35,6 @@ from marith.scoring.cpu_threads import threads_of
 from marith.scoring.free_memory import free_memory, returning_freed
 from marith.scoring.layouts.laying_out import lay_out, lay_out_copy
 from marith.scoring.llama_cpp.llama_cpp_loading import llama_cpp_checkpoint, resolved
-from marith.scoring.tensor_parallel.following import load_together
-from marith.scoring.tensor_parallel.parallel_plan import require_safetensors
-from marith.scoring.tensor_parallel.process_group import process_group
 
 _log = logging.getLogger(__name__)
 
@@ -104,8 +101,6 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
             raise ModelError(f"a loaded model has its own {option}; {value!r} cannot be given")
     name = str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
     kinds.check_loaded(name, model)
-    if (getattr(model, "_tp_size", None) or 1) > 1:
-        raise ModelError(f"{name!r} is cut in parts; write its directory, with device='tp'")
     with threads_of(model):
         unchanging = independent(model, partial(kinds.try_out, name))
         layout = lay_out_copy(
@@ -123,7 +118,7 @@ def _cached(kind: str, name: str, placement: Placement, suits: Suits | None = No
     checkpoint = _kept.get(key)
     if checkpoint is None:
         checkpoint = _kept[key] = _load(kind, name, where, exact, suits=suits)
-    if suits is not None:  # several processes, and files that list no words, do not show it before
+    if suits is not None:  # files that list no words do not show it before
         suits(checkpoint.vocabulary)
     return checkpoint
 
@@ -135,7 +130,7 @@ def _exactly(name: str, where: str, placement: Placement) -> Placement:
     device = device_for(placement.device)
     on_cpu(placement.quantize, device)
     dtype = dtype_for(name, where, device, placement)
-    where_to = placement.device if placement.is_several else str(device)
+    where_to = placement.device if placement.is_spread else str(device)
     return replace(placement, device=where_to, dtype=str(dtype))
 
 
@@ -149,33 +144,17 @@ def _load(
 ) -> Checkpoint:
     if placement.backend is not None:
         return llama_cpp_checkpoint(name, where, placement, tokenizer, suits)
-    if placement.is_parallel:
-        require_safetensors(name, where)
-        return load_together(_load_here, kind, name, where, placement)
-    return _load_here(kind, name, where, placement, tokenizer, suits)
-
-
-def _load_here(
-    kind: str,
-    name: str,
-    where: str,
-    placement: Placement,
-    tokenizer: Any = None,
-    suits: Suits | None = None,
-) -> Checkpoint:
     begun, layout = time.monotonic(), ""
     # Tensor by tensor, each in float32 first.
     in_parts = placement.quantize or where.lower().endswith(GGUF)
     with returning_freed() if in_parts else nullcontext():
-        # Before a pass: a process that has nothing to compute would keep the others waiting.
-        with process_group().agreeing(name) if placement.is_parallel else nullcontext():
-            found = read(kind, name, where, placement, tokenizer=tokenizer, suits=suits)
+        found = read(kind, name, where, placement, tokenizer=tokenizer, suits=suits)
         model = found.model
         with threads_of(model):
             if kind == LANGUAGE_MODEL:
                 kinds.try_out(name, model)
-            # What accelerate has hooked stays as it is, and what is one part of a layer.
-            layout = "" if placement.is_several else lay_out(model, placement.quantize)
+            # What accelerate has hooked stays as it is.
+            layout = "" if placement.is_spread else lay_out(model, placement.quantize)
     return _logged(_checkpoint(name, found, placement), begun, layout)
 
 

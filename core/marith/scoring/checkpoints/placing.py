@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -12,7 +11,6 @@ from transformers import PreTrainedConfig
 
 from marith.errors import ModelError
 from marith.request.checks import (
-    PARALLEL,
     SPREAD,
     backend_name,
     device_name,
@@ -50,30 +48,20 @@ class Placement:
 
     @property
     def is_spread(self) -> bool:
-        """Whether accelerate places the layers, over several devices."""
+        """Whether accelerate places the layers, over several devices: they stay as they are."""
         return self.device == SPREAD
-
-    @property
-    def is_parallel(self) -> bool:
-        """Whether several processes compute a part of every layer each."""
-        return self.device == PARALLEL
-
-    @property
-    def is_several(self) -> bool:
-        """Whether several devices or processes compute: their layers stay as they are."""
-        return self.is_spread or self.is_parallel
 
     def _check_several(self) -> None:
         """Raises ModelError for options that exclude each other."""
         if self.max_memory is not None and not self.is_spread:
             raise ModelError("max_memory limits what device='auto' may take; write that too")
-        if not self.is_several:
+        if not self.is_spread:
             return
         if self.quantize is not None or self.backend is not None:
             what = f"quantize={self.quantize!r}" if self.quantize else f"backend={self.backend!r}"
             name, device = what.partition("=")[0], f"device={self.device!r}"
             raise ModelError(f"{what} computes on one device alone; leave out {name} or {device}")
-        if self.is_spread and find_spec("accelerate") is None:
+        if find_spec("accelerate") is None:
             raise ModelError("device='auto' needs `pip install accelerate`")
 
     def context(self, name: str, positions: int) -> int:
@@ -90,7 +78,7 @@ class Placement:
 def device_for(name: str | None) -> torch.device:
     """The device that is given, or else what the machine has. Raises ModelError."""
     device_name("device", name, ModelError)
-    name = _own_device() if name == PARALLEL else None if name == SPREAD else name
+    name = None if name == SPREAD else name
     try:
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
     except (RuntimeError, TypeError):
@@ -100,12 +88,6 @@ def device_for(name: str | None) -> torch.device:
         present = ", ".join(["cpu", *(f"cuda:{i}" for i in range(count))])
         raise ModelError(f"this machine has no device {name!r}, but {present}")
     return device
-
-
-def _own_device() -> str:
-    """That of this process among those that torchrun started on this machine."""
-    own = os.environ.get("LOCAL_RANK", "0")
-    return f"cuda:{own}" if torch.cuda.is_available() else "cpu"
 
 
 def main_device(model: Any) -> torch.device:

@@ -31,8 +31,6 @@ from marith.scoring.checkpoints.quantised_files import Quantised, quantised
 from marith.scoring.checkpoints.sizes import check_held, check_size, require_memory
 from marith.scoring.layouts.quantising import loading_in
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.tensor_parallel.parallel_plan import in_parts, require_floats
-from marith.scoring.tensor_parallel.process_group import is_first
 
 Fits: TypeAlias = Callable[[Any], None]
 Suits: TypeAlias = Callable[[Vocabulary], None]
@@ -137,8 +135,6 @@ def _read_stored(
         stored, _ = PreTrainedConfig.get_config_dict(where, revision=placement.revision)
         kinds.check_code(name, stored)
         found = quantised(name, stored, place[0], placement.quantize)
-        if placement.is_parallel:
-            require_floats(name, found is not None)
         config = AutoConfig.from_pretrained(where, **given)
         kinds.check_kind(name, config, kind)
         placement.context(name, stated_positions(config))
@@ -149,12 +145,11 @@ def _read_stored(
         if kind == LANGUAGE_MODEL:
             checks[1](vocabulary_of(name, tokenizer, config.get_text_config().vocab_size))
         weights = check_size(name, where, placement.revision, CLASSES[kind], config)
-        parts = in_parts(name, config) if placement.is_parallel else {}
         if found is None or found.unpacked:
             footprint = Footprint.of(weights, config.to_dict())
             require_memory(name, footprint, *place, placement)
         with _progress(name not in EMBEDDED and _is_most_of_it(placement, place)):
-            files = {"use_safetensors": True, **given, **_how(placement, place, found), **parts}
+            files = {"use_safetensors": True, **given, **_how(placement, place, found)}
             model, report = CLASSES[kind].from_pretrained(where, config=config, **files)
         model = _placed(model, placement, place, found)
     complete = _complete(name, kind, model, report["missing_keys"])
@@ -215,7 +210,7 @@ def _placed(
     found: Quantised | None,
 ) -> Any:
     """The model where it computes, if transformers has not put it there."""
-    if placement.is_several or (found is not None and not found.unpacked):
+    if placement.is_spread or (found is not None and not found.unpacked):
         return model
     return model.to(*place[: 1 if found is None else 2])  # it makes bfloat16 of what it unpacks
 
@@ -252,7 +247,7 @@ def _has_tokenizer(where: str) -> bool:
 
 def _is_most_of_it(placement: Placement, place: tuple[torch.device, torch.dtype]) -> bool:
     """Whether reading takes most of the time: on a CPU, laying weights out takes as long."""
-    return (placement.is_several or place[0].type != "cpu") and is_first(placement.is_parallel)
+    return placement.is_spread or place[0].type != "cpu"
 
 
 @contextmanager

@@ -17,7 +17,6 @@ from marith.errors import ModelError
 from marith.scoring.checkpoints.footprint import Footprint, amount
 from marith.scoring.checkpoints.placing import Placement
 from marith.scoring.free_memory import free_memory
-from marith.scoring.tensor_parallel.process_group import process_group
 
 _REPEATED = re.compile(r"(layers?|blocks?|depth)$")
 _LEAST = 512  # so many layers are always built: configurations list some that a model leaves out
@@ -60,24 +59,20 @@ def require_memory(
     if placement.is_spread:  # accelerate places what fits
         return
     how, free = str(dtype).removeprefix("torch."), free_memory(str(device))
-    packed = device.type == "cpu" and not placement.is_several
+    packed = device.type == "cpu"
     needed = footprint.nbytes(how, placement.quantize, packed=packed)
-    # Each process has a device of its own, and a part of the weights.
-    parts = process_group().size if placement.is_parallel and device.type != "cpu" else 1
-    if needed <= free * parts:
+    if needed <= free:
         return
     fitting = [
         f"{choice} takes {amount(size)}"
         for choice, size in footprint.choices(packed=packed)
-        if size < min(needed, free * parts + 1)
-        and (device.type == "cpu" or "quantize" not in choice)
+        if size < min(needed, free + 1) and (device.type == "cpu" or "quantize" not in choice)
     ]
     numbers = f"{placement.quantize} and {how}" if placement.quantize else how
-    each = f" for a part of {parts}" if parts > 1 else ""
     instead = ", ".join(fitting) or "no smaller choice fits either"
     raise ModelError(
         f"{name!r} has {footprint.weights:,} weights, which take {amount(needed)} in {numbers}, "
-        f"and {amount(free)} of memory is free on {str(device)!r}{each}; {instead}"
+        f"and {amount(free)} of memory is free on {str(device)!r}; {instead}"
     )
 
 

@@ -89,11 +89,6 @@ class KVCache(Cache):
         """Aim by tensors where the keys are: writes at rows [rows, 1], reads the rows of `view`."""
         self._rows, self._slots, self._seen, self._view = rows, slots, seen, view
 
-    @property
-    def aimed(self) -> tuple[Tensor, Tensor, int, slice | Tensor]:
-        """What `point` was given last."""
-        return self._rows, self._slots, self._seen, self._view
-
 
 class Addressed(Protocol):
     """A cache that says where its layers write in each pass, and how much they read."""

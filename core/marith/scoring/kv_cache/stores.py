@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from marith.scoring.kv_cache.layer_masks import LayerMasks, Mask
+from marith.scoring.kv_cache.layer_masks import LayerMasks, Mask, layer_count
 from marith.scoring.kv_cache.planned import Planned, own_lengths
 from marith.scoring.kv_cache.ragged_cache import KVCache
 from marith.scoring.kv_cache.rectangle_lanes import RectangleLanes
@@ -28,8 +28,8 @@ class RectangleStore:
 
     packs = False
 
-    def __init__(self, model: Any, masks: LayerMasks, most_bytes: int, cache: KVCache) -> None:
-        self.cache = cache
+    def __init__(self, model: Any, masks: LayerMasks, most_bytes: int) -> None:
+        self.cache = KVCache(layer_count(model))
         self.lanes = RectangleLanes(self.cache, most_bytes)
         self.masks = masks
         self.memory = self.lanes.memory

@@ -50,10 +50,6 @@ class ModelPasses(Passes):
             self._exits = Exits(self.model)
         return self._exits
 
-    def forget_exits(self) -> None:
-        """Try the model anew when `exits` are asked for next."""
-        self._exits = None
-
     @property
     def reader(self) -> Any:
         """The tree of modules that `run` runs."""
@@ -95,11 +91,6 @@ class ModelPasses(Passes):
         cut = isinstance(kept, int) or out.logits.shape[1] != len(kept)
         return out.logits[:, where] if cut else out.logits, early
 
-    def whole(self, ids: Tensor) -> Tensor:
-        """Logits [rows, length, vocab] of texts [rows, length] without a cache."""
-        logits: Tensor = self.model(input_ids=ids, use_cache=False).logits
-        return logits
-
     @torch.inference_mode()
     def uncached(self, texts: Tensor) -> Tensor:
         """Log-probabilities [rows, length, vocab] of texts [rows, length], by the model alone.
@@ -109,6 +100,7 @@ class ModelPasses(Passes):
         parts = []
         for end, count in rotary_scaling(self.model.config).parts(texts.shape[1], texts.shape[1]):
             with self.rotated(0):
-                logits = self.whole(texts[:, :end].to(self.device))[:, -count:]
+                out = self.model(input_ids=texts[:, :end].to(self.device), use_cache=False)
+            logits = out.logits[:, -count:]
             parts.append(self.logprobs(logits).view(*logits.shape[:2], -1))
         return torch.cat(parts, dim=1)

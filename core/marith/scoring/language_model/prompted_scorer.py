@@ -24,7 +24,6 @@ from marith.scoring.language_model.text_likelihood import Histories, at_once
 from marith.scoring.llama_cpp.llama_cpp_runner import LlamaCppRunner
 from marith.scoring.prompting.templates import require_text, to_tokens
 from marith.scoring.scorer import Demand, Reading, Scored, Span, brought
-from marith.scoring.tensor_parallel.parallel_passes import require_whole
 from marith.tensor_rows import Row, gather
 
 
@@ -206,7 +205,6 @@ def _read_adapter(name: str, checkpoint: Checkpoint, runner: Runner) -> Adapter:
     """A LoRA for the weights of a checkpoint. Raises ModelError for what cannot be read."""
     if isinstance(runner, LlamaCppRunner):
         return runner.read_adapter(name)
-    require_whole(checkpoint.model)
     return lora.read(name, checkpoint.model)
 
 

@@ -9,8 +9,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from marith.request.limits import CACHE_BYTES
-from marith.scoring.kv_cache.layer_masks import LayerMasks, layer_count, unread_kinds
-from marith.scoring.kv_cache.ragged_cache import KVCache
+from marith.scoring.kv_cache.layer_masks import LayerMasks, unread_kinds
 from marith.scoring.kv_cache.stores import RectangleStore, SegmentStore
 from marith.scoring.language_model.cached_runner import CachedRunner
 from marith.scoring.language_model.lanewise_runner import LanewiseRunner
@@ -22,11 +21,6 @@ from marith.scoring.notices import warn
 from marith.scoring.probing.probe import DIFFER, compare, why_inexact
 from marith.scoring.rotary.length_runner import LengthRunner
 from marith.scoring.rotary.rotary_scaling import rotary_scaling
-from marith.scoring.tensor_parallel.parallel_passes import (
-    ParallelCache,
-    ParallelPasses,
-    is_parallel,
-)
 
 Cached: TypeAlias = CachedRunner | LanewiseRunner
 OfModel: TypeAlias = Cached | PlainRunner | LengthRunner
@@ -54,7 +48,7 @@ def start_runner(
     if isinstance(model, GGMLModel):
         return LlamaCppRunner(model, vocab, cache_bytes, name, holes)
     begun = time.monotonic()
-    passes = (ParallelPasses if is_parallel(model) else ModelPasses)(model, vocab, name, holes)
+    passes = ModelPasses(model, vocab, name, holes)
     runner = _probed(passes, context_length, cache_bytes, capture)
     runner.passes.forget_counts()
     mode = "without a cache" if runner.plain else "with a cache"
@@ -66,9 +60,8 @@ def _probed(
     passes: ModelPasses, context_length: int, cache_bytes: int, capture: bool | None
 ) -> OfModel:
     """A runner with a cache, captured or not, or a plain one."""
-    several = getattr(passes.model, "hf_device_map", None) or isinstance(passes, ParallelPasses)
-    on_gpu = passes.device.type == "cuda" and not several
-    captures = on_gpu if capture is None else capture and not isinstance(passes, ParallelPasses)
+    on_gpu = passes.device.type == "cuda" and not getattr(passes.model, "hf_device_map", None)
+    captures = on_gpu if capture is None else capture
     runner, reason = _cached(passes, context_length, cache_bytes, captures)
     if runner is None:
         plain = PlainRunner(passes, context_length)
@@ -119,8 +112,6 @@ def _cached(
         if not reason:
             return runner, ""
         reasons.append(reason)
-    if not reasons:
-        return None, unread_kinds(passes.model)
     if not {"past_key_values", "cache_params"} & passes.arguments:
         return None, "its code has no argument for a cache (`past_key_values` or `cache_params`)"
     answered = [reason for reason in reasons if DIFFER in reason]
@@ -138,16 +129,14 @@ def _makers(
     passes: ModelPasses, context_length: int, cache_bytes: int, captures: bool
 ) -> Iterator[Maker]:
     """What makes a runner with a cache of passes, the fastest first."""
-    model, parallel = passes.model, isinstance(passes, ParallelPasses)
+    model = passes.model
     if not unread_kinds(model):
         candidates = range(len(LayerMasks.candidates(model)))
-        if passes.device.type == "cpu" and not captures and not parallel:
+        if passes.device.type == "cpu" and not captures:
             for choice in candidates:
                 yield partial(_by_segments, choice, context_length, cache_bytes)
         for choice in candidates:
             yield partial(_by_slots, choice, cache_bytes)
-    if parallel:  # the other processes move keys and values alone
-        return
     for places in (False, True) if "position_ids" in passes.arguments else (False,):
         for pieces in (True, False):
             for joins in (True, False):
@@ -170,6 +159,4 @@ def _by_segments(
 
 def _by_slots(choice: int, cache_bytes: int, passes: ModelPasses) -> CachedRunner:
     masks = LayerMasks.candidates(passes.model)[choice]
-    make = ParallelCache if isinstance(passes, ParallelPasses) else KVCache
-    store = RectangleStore(passes.model, masks, cache_bytes, make(layer_count(passes.model)))
-    return CachedRunner(passes, store)
+    return CachedRunner(passes, RectangleStore(passes.model, masks, cache_bytes))

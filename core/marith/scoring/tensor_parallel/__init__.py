@@ -1,1 +1,0 @@
-"""A model that several processes compute together, each a part of every layer."""
