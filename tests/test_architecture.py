@@ -10,8 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / "core" / "marith"
 ADAPTERS = ("langchain_marith", "llamaindex_marith")
@@ -133,13 +131,6 @@ def test_there_is_something_to_hold() -> None:
         "marith.formula.tree.bounds.refuse_beyond",
         "marith.formula.tree.printing.to_text",
     }
-
-
-def test_a_broken_rule_lists_every_offender() -> None:
-    with pytest.raises(AssertionError) as failure:
-        hold(lambda path: iter([3, 5] if path == FILES[1] else []), FILES[:2])
-    name = FILES[1].relative_to(ROOT)
-    assert {line.strip() for line in str(failure.value).splitlines()} > {f"{name}: 3", f"{name}: 5"}
 
 
 def test_a_room_knows_its_neighbours_only() -> None:

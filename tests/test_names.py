@@ -48,9 +48,3 @@ def test_no_module_has_the_name_of_another_but_those_listed() -> None:
 
 def test_no_public_class_has_the_name_of_another_but_those_listed() -> None:
     assert repeated(classes()) == listed("classes")
-
-
-def test_a_repeated_name_is_seen() -> None:
-    assert repeated(iter(["a", "b", "a", "c", "b", "a"])) == ["a", "b"]
-    assert "node" in set(modules())
-    assert "Sum" in set(classes())

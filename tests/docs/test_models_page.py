@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 import transformers
 from support.architectures.models import CLOSE, KINDS, expected, names
-from support.architectures.page import PAGE, Row, page, summary
+from support.architectures.page import PAGE, Row, summary
 from support.architectures.tables import ABOVE, OWN, REMARKS, VARIANTS
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
@@ -51,10 +50,3 @@ def test_tables_name_what_transformers_has() -> None:
     assert known >= set(OWN)
     assert known >= {architecture for architecture, _ in VARIANTS.values()}
     assert not known & set(VARIANTS)
-
-
-@pytest.mark.parametrize("worst", [None, 2e-6])
-def test_a_line_is_markdown(worst: float | None) -> None:
-    row = Row("new", "cached", worst, True, False, "a | b *c*")
-    lines = page([row]).splitlines()
-    assert lines[-1].endswith("| yes | no | a \\| b \\*c\\* |")

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from marith import Engine, Prompted, Sampling, Stop
-from marith.cli import app, generate_command
-from marith.cli.terminal import answer_output
+from marith.cli import app
 
 PERSONAS = """
 [model]
@@ -72,26 +68,6 @@ def test_verbose_logs_to_standard_error_and_keeps_texts_out_of_it() -> None:
     assert lines[-1].startswith("DEBUG marith.engine.jobs.generation: a request ended (")
     assert "cucumber" not in done.stderr
     assert done.stdout.strip() not in done.stderr
-
-
-def test_verbose_breaks_no_line_of_an_answer_on_a_terminal() -> None:
-    reader, terminal = pty.openpty()
-    words = ("generate", "Hello!", "--seed", "1", "--max-tokens", "8", "-n", "2")
-    command = [sys.executable, "-m", "marith", "-v", *words]
-    with subprocess.Popen(command, stdout=terminal, stderr=terminal):
-        os.close(terminal)
-        printed = b""
-        with suppress(OSError):  # Linux ends a terminal so
-            while piece := os.read(reader, 4096):
-                printed += piece
-    os.close(reader)
-    lines = re.split(r"[\r\n]+", re.sub(r"\x1b\[[\d;?]*\w", "", printed.decode()))
-    records = [line for line in lines if "DEBUG marith" in line]
-    assert len(records) == 2
-    assert all(line.startswith("DEBUG marith") for line in records), lines
-    assert [*generated(*words[1:]).splitlines()] == [
-        line for line in lines if line and not re.match("(DEBUG|INFO) ", line)
-    ]
 
 
 def test_a_dash_reads_the_prompt_from_standard_input() -> None:
@@ -193,25 +169,3 @@ def test_a_time_out_has_its_own_exit_code_and_prints_no_answer() -> None:
         code, out, err = run(*long, *form)
         assert (code, out) == (124, "")
         assert "not finished within 0.01 seconds" in err
-
-
-def test_on_a_terminal_what_was_not_finished_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_output, "_is_terminal", lambda: True)
-    monkeypatch.setattr(generate_command, "print_answers", late)
-    code, out, err = run("generate", "Tell me a story.", "--timeout", "30")
-    assert code == 124
-    assert out == "Once [cut off]\n"
-    assert "not finished within 30 seconds" in err
-
-
-def late(*_: object) -> None:
-    """Print an answer whose time ends after its first word."""
-    from marith.errors import DeadlineExceeded
-    from marith.request.completion import Chunk
-
-    class Ticket:
-        def __iter__(self):  # type: ignore[no-untyped-def]
-            yield Chunk("Once")
-            raise DeadlineExceeded("not finished within 30 seconds")
-
-    answer_output.print_answers([Ticket()], as_json=False, has_timeout=True)  # type: ignore[list-item]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +26,7 @@ from marith.cli.chatting.talking import (
 )
 from marith.cli.why import why_page
 from marith.cli.why.given_text import inspection_of
-from marith.cli.why.why_page import print_inspection, strip_of
+from marith.cli.why.why_page import print_inspection
 from marith.errors import ModelError
 from marith.request.inspected.inspected_position import LikelyToken
 
@@ -38,13 +36,6 @@ HOSTILE = [
     "\x1b[2J\x1b[31mred", "\x1b]0;title\x07", "\x1b]8;;http://evil\x1b\\click", "a\rb", "a\bb",
     "\x9b31m", "left\u202eright", "a\u2066b", "\u2028", "\x7f", "[bold red]x[/]", "\n\t",
 ]  # fmt: skip
-
-
-class Terminal(io.StringIO):
-    """A terminal's end of standard output."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 def why(*arguments: str) -> tuple[int, str, str]:
@@ -148,36 +139,6 @@ def test_what_a_terminal_obeys_is_shown(
         assert text in out
     table = out.split("bare model's.\n")[1]
     assert "\t" not in table
-
-
-def test_colours_say_what_pushed_and_what_surprises(
-    inspection: Inspection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(why_page, "has_colours", lambda _: True)
-    (first, *_), plain = inspection.positions, replace
-    liked = plain(first, text="x", logprob=-3.0, bare_logprob=-9.0, flipped=False)
-    cases = {
-        "\x1b[38;5;33m\x1b[4mx\x1b[0m": liked,
-        "\x1b[38;5;222m\x1b[1mx\x1b[0m": plain(liked, logprob=-0.2, bare_logprob=0.0, flipped=True),
-        "x\x1b[0m": plain(liked, logprob=-1.0, bare_logprob=-1.0),
-    }
-    for expected, position in cases.items():
-        assert strip_of(plain(inspection, positions=(position,))) == expected
-
-
-@pytest.mark.parametrize("unwanted", ["", "1"])
-def test_a_terminal_gets_colours_unless_they_are_unwanted(
-    inspection: Inspection, monkeypatch: pytest.MonkeyPatch, unwanted: str
-) -> None:
-    monkeypatch.setenv("NO_COLOR", unwanted)
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setattr(sys, "stdout", Terminal())
-    print_inspection(inspection, every=False)
-    assert isinstance(sys.stdout, Terminal)
-    shown = sys.stdout.getvalue()
-    assert "log-odds" in shown
-    assert ("\x1b[38;5;" in shown) == (not unwanted)
-    assert bool(re.search(r" [+-]\d+\.\d\d\]", shown)) == bool(unwanted)
 
 
 def test_why_in_a_conversation_explains_the_last_answer() -> None:

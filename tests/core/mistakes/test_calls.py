@@ -16,35 +16,9 @@ SAMPLING = "sampling is a Sampling, not 0.7; write, for example, Sampling(temper
 
 PROMPTS = [
     (
-        "engine.generate('')",
-        "the prompt is empty: write a message, or template='plain' for a text from its start",
-    ),
-    (
         "engine.generate([])",
         "a prompt is a text or a list of messages, not []; an empty prompt has no message: "
         f"[{MESSAGE}]",
-    ),
-    (
-        "engine.generate([{'role': 'user'}])",
-        f"a message has a content: {MESSAGE}, not {{'role': 'user'}}",
-    ),
-    (
-        "engine.generate([{'role': 'usr', 'content': 'hi'}])",
-        "no role of a message is called 'usr'; did you mean 'user'?",
-    ),
-    (
-        "engine.generate([('user', 'hi')])",
-        "a message is written as {'content': 'hi', 'role': 'user'}, not ('user', 'hi')",
-    ),
-    (
-        "engine.stream(['a', 'b'])",
-        "one prompt is needed here, not a list of 2; Engine.generate and agenerate take lists of "
-        f"prompts, and a message is written as {MESSAGE}",
-    ),
-    (
-        "engine.generate(['a', {'role': 'user', 'content': 'b'}])",
-        "a list has either messages, as one prompt, or prompts, not both: "
-        "['a', {'content': 'b', 'role': 'user'}]",
     ),
     (
         "engine.generate(b'hi')",
@@ -55,10 +29,6 @@ PROMPTS = [
         "engine.generate({'role': 'user', 'content': 'hi'})",
         "a prompt is a text or a list of messages, not {'content': 'hi', 'role': 'user'}; a "
         "message stands in a list: [message]",
-    ),
-    (
-        "engine.generate([{'role': 'user', 'content': [{'type': 'image_url', 'image_url': 'x'}]}])",
-        "only text can be read, not {'image_url': 'x', 'type': 'image_url'}",
     ),
 ]
 OPTIONS = [
@@ -88,21 +58,11 @@ OPTIONS = [
     ),
     ("engine.generate('Hi', sampling=0.7)", SAMPLING),
     ("engine.generate('Hi', 'M', None, 0.7)", SAMPLING),
-    ("engine.generate('Hi', stop=5)", "stop is a list of texts, not 5"),
     (
         "engine.generate('Hi', temprature=1)",
         "a request takes no 'temprature'; did you mean 'temperature'?",
     ),
-    (
-        "engine.generate('Hi', max_new_tokens=5)",
-        "a request takes no 'max_new_tokens'; write max_tokens=…",
-    ),
     ("engine.generate('Hi', term={'a': 'b'})", "a request takes no 'term'; did you mean 'terms'?"),
-    (
-        "engine.stream('Hi', n=3)",
-        "a request takes no 'n'; generate and agenerate take n, for so many samples",
-    ),
-    ("engine.generate('Hi', n=0)", "n is a whole number from 1, not 0"),
     (
         "engine.generate('Hi', temperature=1, sampling=Sampling(0.5))",
         "temperature is given twice: temperature=1, and sampling=Sampling(temperature=0.5)",
@@ -127,11 +87,6 @@ OPTIONS = [
         "Engine.count_tokens takes no 'tool'; did you mean 'tools'?",
     ),
     (
-        "engine.choose('Hi', ['yes', 'no'], timout=1)",
-        "choose takes no 'timout'; did you mean 'timeout'?",
-    ),
-    ("engine.choose('Hi', 'yes')", "options are a list of two texts or more, not 'yes'"),
-    (
         "engine.generate('Hi', {'chef': 'You are a chef.'})",
         "a formula is a text or a Formula, not {'chef': 'You are a chef.'}; terms are given after "
         "it, or by name: terms={…}",
@@ -151,23 +106,6 @@ OPTIONS = [
 
 
 GRAMMARS = [
-    ("Grammar.regex('(')", "this regex cannot be followed: unclosed group: '('"),
-    (
-        "Grammar.regex('(?<=a)b')",
-        "this regex cannot be followed: look-around, including look-ahead and look-behind, is not "
-        "supported: '(?<=a)b'",
-    ),
-    (
-        r"Grammar.regex(r'\bword\b')",
-        r"this regex cannot be followed: lookarounds not supported yet: '\\bword\\b'",
-    ),
-    ("Grammar.regex(5)", "a regex is a text, not 5"),
-    (
-        "Grammar.json_schema({'type': 'objekt'})",
-        "this json_schema cannot be followed: Invalid type: objekt; did you mean 'object'?",
-    ),
-    ("Grammar.json_schema('x')", "a JSON schema is a mapping, or a class of pydantic's, not 'x'"),
-    ("Grammar.choice(['yes'])", "options are a list of two texts or more, not ['yes']"),
     (
         "engine.generate('Hi', grammar='yes|no')",
         "grammar is a Grammar, not 'yes|no'; write, for example, Grammar.regex('yes|no')",
@@ -176,11 +114,6 @@ GRAMMARS = [
         "Tools([tool({'type': 'objekt'})])",
         "the tool 'f': its parameters are an object: {'type': 'object', 'properties': {…}}, not of "
         "type 'objekt'",
-    ),
-    (
-        "Tools([tool({'properties': {'a': {'type': 'strin'}}})])",
-        "the tool 'f': this json_schema cannot be followed: Invalid type: strin; did you mean "
-        "'string'?",
     ),
     (
         "Tools([{'name': 'f'}])",

@@ -16,44 +16,18 @@ from marith.scoring.checkpoints import hub_lookup, loader
 from marith.scoring.checkpoints.loader import Placement
 from marith.training import train  # noqa: F401
 
-DEVICE = "device is a device of torch, such as 'cpu', 'cuda' or 'cuda:1', not"
-DTYPE = "dtype is a floating-point type of torch, such as 'float32', 'bfloat16' or 'float16', not"
-
 NO_FORMAT = "quantize is 'int8' or 'int4', or None for weights of the dtype, not 'int3'"
 
 GENERATE = [
-    (
-        "marith generate ''",
-        "the prompt is empty: write a message, or template='plain' for a text from its start",
-    ),
-    ("marith generate hi --device gpu", f"{DEVICE} 'gpu'; write 'cuda'"),
-    ("marith generate hi --dtype bf16", f"{DTYPE} 'bf16'; write 'bfloat16'"),
-    ("marith generate hi --model poket", "there is no model 'poket'; did you mean 'pocket'?"),
-    (
-        "marith generate hi --model pocket-toxicity",
-        "'pocket-toxicity' is a sequence classifier (LlamaForSequenceClassification); a causal "
-        "language model is needed here, and in formulas this is classifier('pocket-toxicity')",
-    ),
     (
         "marith generate hi --formula 2chef --term chef=Cook.",
         "not a formula: an operator is missing; write 2*chef",
     ),
     ("marith generate hi --term chef:Cook", "--term is NAME=PROMPT, not 'chef:Cook'"),
-    ("marith generate hi --regex '('", "this regex cannot be followed: unclosed group: '('"),
-    (
-        "marith generate hi --file marith.toml --persona cheerfull",
-        "'marith.toml' has no formula 'cheerfull'; did you mean 'cheerful'?",
-    ),
-    (
-        "marith generate hi --file marith.toml --model cheerfull",
-        "'marith.toml' has no formula 'cheerfull', and no model on this machine is called so; did "
-        "you mean 'cheerful'?",
-    ),
     (
         "marith generate hi --persona cheerful",
         "--persona 'cheerful' is a formula of a file; give its --file too",
     ),
-    ("marith generate hi --temperature=-1", "temperature is a number from 0, not -1.0"),
 ]
 FORMULAS = [
     (
@@ -61,40 +35,14 @@ FORMULAS = [
         "this has no meaning in a formula; there are no powers: in a sum write 2*M",
     ),
     (
-        "marith show 'dexpert(M, a, b)'",
-        "'dexpert' has no meaning in a formula; did you mean 'dexperts'?",
-    ),
-    (
-        "marith show 'M - toxic' --term 'toxc=You are toxic.'",
-        "unknown term 'toxic'; did you mean 'toxc'?",
-    ),
-    (
-        "marith show cheerfull --file marith.toml",
-        "'marith.toml' has no formula and no term 'cheerfull'; did you mean 'cheerful'?",
-    ),
-    (
         "marith show other --file marith.toml",
         "'marith.toml' has no formula and no term 'other'; its formulas are plain, cheerful",
-    ),
-    ("marith recipes dexpert", "there is no recipe 'dexpert'; did you mean 'dexperts'?"),
-    (
-        "marith models nowhere",
-        "the model 'nowhere' is not on this machine; `marith models` lists those that are",
-    ),
-    (
-        "marith calibrate M",
-        "a plan is measured on prompts: --prompt TEXT or --prompts FILE",
     ),
 ]
 EVALUATIONS = [
     (
         "marith eval toxicity --n 100000",
         '"pocket\'s own hostile messages" has 1000 texts, not 100000',
-    ),
-    (
-        "marith eval toxicity --n 2 --judge nobody/none",
-        "there is no directory 'nobody/none', and nothing of this name in the hub's cache; "
-        "HF_HUB_OFFLINE is set",
     ),
     (
         "marith eval texts --measure pocket-toxicity:toxc --direction up",
@@ -108,10 +56,6 @@ EVALUATIONS = [
         "marith tune 'a*M' --range a=0-1 --attribute pocket-toxicity:toxic --direction down",
         "a range is NAME=LOW:HIGH, not 'a=0-1'",
     ),
-    (
-        "marith tune 'a*M' --range a=0:1 --attribute pocket-toxicity:toxic --direction left",
-        "a direction is down or up, not 'left'",
-    ),
     *(
         (f"marith {command} --quantize int3", NO_FORMAT)
         for command in (
@@ -124,10 +68,6 @@ EVALUATIONS = [
             "calibrate M --prompt a",
             "tune 'a*M' --range a=0:1 --attribute pocket-toxicity:toxic --direction down",
         )
-    ),
-    (
-        "marith train-classifier --base pocket-toxicity --data nowhere.csv --out out",
-        "there is no file 'nowhere.csv'",
     ),
 ]
 # What typer itself refuses, after a line of usage.
