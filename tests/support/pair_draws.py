@@ -10,6 +10,7 @@ from support.drafting import Small
 from support.reference import Reference
 
 from marith import Request, Sampling, Stop
+from marith.decoding.constraints.penalties import penalised
 from marith.decoding.sampling import warp
 
 TERMS = {"x": "b c", "y": "d", "z": "a a a"}
@@ -51,8 +52,10 @@ def pairs_expected(reference: Reference, request: Request) -> dict[tuple[int, ..
 def warped(
     reference: Reference, request: Request, sampling: Sampling, tokens: list[int]
 ) -> list[float]:
-    logprobs = warp(reference.distribution(request, tokens), sampling, tokens)[0]
-    return [float(p) for p in logprobs.exp()]
+    logprobs = reference.distribution(request, tokens)
+    if sampling.penalises:
+        logprobs = penalised(logprobs, tokens, sampling)
+    return [float(p) for p in warp(logprobs, sampling)[0].exp()]
 
 
 def p_value(counts: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], float]) -> float:

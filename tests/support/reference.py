@@ -15,6 +15,7 @@ from torch import Tensor
 
 from marith import Ban, Classifier, NGram, Prompted, Request
 from marith.decoding.composition.evaluate import evaluate, likeliest
+from marith.decoding.constraints.penalties import penalised
 from marith.decoding.random_numbers import DRAW, uniform
 from marith.decoding.sampling import drawn, warp
 from marith.errors import RequestError
@@ -93,7 +94,9 @@ class Reference:
                 text, end, back = "", None, len(tokens) - 1
             else:
                 number = torch.tensor(uniform([seed], [len(tokens)], [rewinds])[:, DRAW])
-                masses = warp(logprobs, request.sampling, tokens).double().exp()
+                if request.sampling.penalises:
+                    logprobs = penalised(logprobs, tokens, request.sampling)
+                masses = warp(logprobs, request.sampling).double().exp()
                 tokens.append(int(drawn(masses, number)[0]))
                 text, end = self._said(request, tokens, most)
                 back = self._banned(request, tokens, text, end is not None)

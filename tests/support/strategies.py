@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -19,6 +19,7 @@ from marith.formula.tree.factors import (
     sigmoid,
     smallest,
 )
+from marith.formula.tree.node import Node, descend
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.operators import (
     agreed,
@@ -170,6 +171,11 @@ COMPOUNDS: Sequence[Callable[[Parts], Formula]] = (
 )
 MEASURED, COMBINED = st.sampled_from(MEASURES), st.sampled_from(ARITHMETIC)
 COMPOUND = st.sampled_from(COMPOUNDS)
+
+
+def walk(formula: Node) -> Iterator[Formula]:
+    """Yield every formula in the tree, those within factors included; not a classifier's guide."""
+    return (node for node in descend(formula) if isinstance(node, Formula))
 
 
 @st.composite

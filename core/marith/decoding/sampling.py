@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from marith.decoding import cuts
-from marith.decoding.constraints.penalties import penalised
 from marith.errors import FormulaError
 from marith.request.sampling import Sampling
 
@@ -16,13 +15,11 @@ NO_NUMBER = -1  # in place of a token
 COLDEST = 1e-30  # at this temperature only the likeliest is drawn; float32 divides by no less
 
 
-def warp(logprobs: Tensor, sampling: Sampling, continuation: Sequence[int] = ()) -> Tensor:
-    """The warped distribution, from which tokens are drawn, [positions, vocab], normalised.
+def warp(logprobs: Tensor, sampling: Sampling) -> Tensor:
+    """Return the distribution from which tokens are drawn, [positions, vocab], normalised.
 
-    `continuation` has the tokens so far, to which penalties apply.
+    Penalties are applied before (`constraints/penalties.py`).
     """
-    if sampling.penalises:
-        logprobs = penalised(logprobs, continuation, sampling)
     if sampling.temperature == 0.0:
         return cuts.keep(logprobs, cuts.top_k(logprobs, 1))
     if sampling.temperature != 1.0:

@@ -21,7 +21,6 @@ from marith.inspection.redrawing import NO_TOKEN, Redrawing
 from marith.request.request import Request
 from marith.speculation.execution_plan import ExecutionPlan
 
-MOST_BYTES = 2**28  # of log-probabilities that are kept of one text
 MOST_VALUES = 1000  # of a number at once
 AT_ONCE = 1 << 20  # log-probabilities of a term that are composed together
 

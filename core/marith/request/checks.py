@@ -56,19 +56,13 @@ def hold(value: Any) -> None:
                 object.__setattr__(value, field.name, check(field.name, given))
 
 
-def whole(
-    name: str,
-    value: Any,
-    least: int,
-    most: int | None = None,
-    error: type[MarithError] = RequestError,
-) -> int:
-    """A whole number of a range as an int; raises `error`, a sentence about `name`, for others."""
+def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Return a whole number of a range as an int. Raises RequestError about `name` for others."""
     number = plain(value)
     is_whole = isinstance(number, int) and not isinstance(number, bool)
     if not (is_whole and least <= number and (most is None or number <= most)):
         range_ = f"from {least}" if most is None else f"from {least} to {most}"
-        raise error(f"{name} is a whole number {range_}, not {shown(value)}")
+        raise RequestError(f"{name} is a whole number {range_}, not {shown(value)}")
     return int(number)
 
 

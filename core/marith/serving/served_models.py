@@ -14,9 +14,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+import marith
 from marith import Engine, Options, RequestError
 from marith.serving.server_settings import Bounds, ServerSettings
-from marith.serving.wire.refusals import Refusal, meant
+from marith.serving.wire.refusals import Refusal
 
 _log = logging.getLogger(__name__)
 # Options that every request over HTTP has anyway, and those that no text depends on.
@@ -114,7 +115,8 @@ class ServedModels:
         """A persona by name; without one the first. Raises Refusal."""
         persona = self.by_name.get(name or self.default)
         if persona is None:
-            hint = meant(name, self.by_name) or f", but {', '.join(self.by_name)}"
+            served = f", but {', '.join(self.by_name)}"
+            hint = marith.errors.suggestion(name[:80], self.by_name, served)
             problem = f"there is no model {name!r:.80}{hint}"
             raise Refusal(problem, 404, "model_not_found", "model")
         return persona

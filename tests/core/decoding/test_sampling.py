@@ -14,6 +14,7 @@ from scipy.stats import chisquare
 from support.strategies import logprobs
 from torch import Tensor
 
+from marith.decoding.constraints.penalties import penalised
 from marith.decoding.random_numbers import DRAW, uniform
 from marith.decoding.sampling import drawn, warp
 from marith.errors import RequestError
@@ -54,7 +55,7 @@ def test_warping_is_what_its_definitions_say(
     penalty: float, seen: set[int],
 ) -> None:  # fmt: skip
     sampling = Sampling(temperature, k, p, None, min_p, penalty)
-    warped = warp(given_, sampling, [*seen, *seen]).exp()
+    warped = warp(penalised(given_, [*seen, *seen], sampling), sampling).exp()
     expected = [one_by_one(row, sampling, seen) for row in given_.double().tolist()]
     torch.testing.assert_close(warped, torch.tensor(expected), atol=1e-5, rtol=1e-4)
 
@@ -67,7 +68,9 @@ def test_the_default_changes_nothing(given_: Tensor) -> None:
 @given(rows)
 def test_warping_leaves_its_input_alone(given_: Tensor) -> None:
     before = given_.clone()
-    warp(given_, Sampling(0.5, 3, 0.9, None, 0.1, 1.5), [0, 1])
+    sampling = Sampling(0.5, 3, 0.9, None, 0.1, 1.5)
+    warp(penalised(given_, [0, 1], sampling), sampling)
+    warp(given_, sampling)
     assert torch.equal(given_, before)
 
 
@@ -100,9 +103,9 @@ def test_penalties_and_biases_are_taken_and_added() -> None:
     sampling = Sampling(presence_penalty=0.5, frequency_penalty=0.25, logit_bias={"2": 1, 1: -2})
     added = torch.tensor([-0.5 - 2 * 0.25, -2.0, -0.5 - 0.25 + 1.0])
     expected = torch.softmax(row + added, dim=-1)
-    torch.testing.assert_close(warp(row, sampling, [0, 2, 0]).exp(), expected)
+    torch.testing.assert_close(penalised(row, [0, 2, 0], sampling).exp(), expected)
     only_biased = torch.softmax(row + torch.tensor([0.0, -2.0, 1.0]), dim=-1)
-    torch.testing.assert_close(warp(row, sampling).exp(), only_biased)
+    torch.testing.assert_close(penalised(row, [], sampling).exp(), only_biased)
     assert sampling.penalises
     assert not sampling.warping.penalises
     assert hash(sampling) == hash(Sampling(**{n: getattr(sampling, n) for n in ADDED}))
@@ -110,10 +113,10 @@ def test_penalties_and_biases_are_taken_and_added() -> None:
 
 def test_the_repetition_penalty_multiplies_what_was_said() -> None:
     row = torch.tensor([[0.5, 0.3, 0.2]]).log()
-    warped = warp(row, Sampling(repetition_penalty=2.0), [0, 0])
+    taken = penalised(row, [0, 0], Sampling(repetition_penalty=2.0))
     expected = torch.tensor([[0.25, 0.3, 0.2]]) / 0.75
-    torch.testing.assert_close(warped.exp(), expected)
-    assert torch.equal(warp(row, Sampling(repetition_penalty=2.0)), row)
+    torch.testing.assert_close(taken.exp(), expected)
+    assert torch.equal(penalised(row, [], Sampling(repetition_penalty=2.0)), row)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from marith import Classifier, NGram, Prompted, agreed, first, jsd
-from marith.errors import FormulaError, RequestError, shown
+from marith.errors import RequestError, shown
 from marith.formula.scalars import plain
 from marith.formula.text.parsing import parse_text
 from marith.request.checks import finite, whole
@@ -34,8 +34,8 @@ def test_a_number_is_a_python_float(value: Any) -> None:
 def test_a_whole_number_is_a_python_int(value: Any) -> None:
     assert whole("it", value, 1, 7) == 7
     assert type(whole("it", value, 1)) is int
-    with pytest.raises(FormulaError, match="it is a whole number from 8, not"):
-        whole("it", value, 8, error=FormulaError)
+    with pytest.raises(RequestError, match="it is a whole number from 8, not"):
+        whole("it", value, 8)
 
 
 @pytest.mark.parametrize("value", [*NEITHER, 10**400, -(10**9000)], ids=lambda v: shown(v)[:20])

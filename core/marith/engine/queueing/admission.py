@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from marith.errors import RequestError, fault
 from marith.request.limits import Limits
+from marith.scoring.checkpoints.footprint import amount
 from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.scorer import Scorer
 
@@ -55,8 +56,8 @@ class Admission:
         if memory <= free:
             return None
         return RequestError(
-            f"the request may need {_size(memory)} for keys and values of up to "
-            f"{prepared.prompt_tokens + prepared.more} tokens, and {_size(free)} are free: "
+            f"the request may need {amount(memory)} for keys and values of up to "
+            f"{prepared.prompt_tokens + prepared.more} tokens, and {amount(free)} are free: "
             "write a smaller max_tokens, or a shorter prompt"
         )
 
@@ -101,8 +102,3 @@ def memory_of(requests: Iterable[Prepared]) -> int:
         for scorer, text in one.texts:
             by_scorer.setdefault(id(scorer), (scorer, []))[1].append(text)
     return sum(scorer.memory(texts) for scorer, texts in by_scorer.values())
-
-
-def _size(count: int) -> str:
-    """Bytes as a person reads them."""
-    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"

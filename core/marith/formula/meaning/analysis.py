@@ -107,12 +107,6 @@ def drafts(formula: Formula) -> list[Term]:
     return [term for term in drafting if term not in used]
 
 
-def superseding(formula: Formula, draft: Term) -> list[Formula]:
-    """The formulas that a draft drafts for; once part of one can be computed, the draft is idle."""
-    supersedes = [node for node in descend(formula) if isinstance(node, Supersede)]
-    return [node.of for node in supersedes if draft in (*leaves(node.draft), *drafts(node.draft))]
-
-
 def without_drafts(formula: Formula) -> Formula:
     """The formula once every draft is superseded.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -12,7 +11,7 @@ from unicodedata import normalize
 from marith.errors import FormulaError, shown
 from marith.formula.scalars import plain
 from marith.formula.tree.factors import Factor, Varying, is_number, number, times
-from marith.formula.tree.node import Node, descend, parts
+from marith.formula.tree.node import Node, parts
 
 MOST_TOKENS = 10**9
 
@@ -154,14 +153,6 @@ def added(first: Formula, *others: Formula) -> Formula:
 def children(formula: Formula) -> tuple[Formula, ...]:
     """The direct parts of a formula that are formulas, from left to right; not those of factors."""
     return tuple(part for part in parts(formula) if isinstance(part, Formula))
-
-
-def walk(formula: Node) -> Iterator[Formula]:
-    """Every formula in the tree, parents before children, those within factors included.
-
-    The guide of a classifier is not included.
-    """
-    return (node for node in descend(formula) if isinstance(node, Formula))
 
 
 def _scaled(factor: Factor, of: Formula) -> Formula:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -172,11 +172,6 @@ class Inspection:
 
     def _repr_html_(self) -> str:
         return inspection_html(self)
-
-
-def names_of(inspection: Inspection) -> Sequence[str]:
-    """Each term by the first name that stands for it, or else by its text."""
-    return [term.names[0] if term.names else term.text for term in inspection.terms]
 
 
 def _brief(text: str) -> str:

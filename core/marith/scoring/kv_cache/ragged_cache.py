@@ -119,10 +119,6 @@ class AddressedLayer(CacheLayerMixin):
         """How many positions a row has."""
         return self.owner.capacity
 
-    def get_max_cache_shape(self) -> int:
-        """How many positions a row has."""
-        return self.owner.capacity
-
     def reset(self) -> None:
         """Take other memory with the next pass."""
         self.is_initialized = False

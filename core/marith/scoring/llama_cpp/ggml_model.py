@@ -52,15 +52,12 @@ class GGMLModel:
             lib.llama_model_is_recurrent(self.handle) or lib.llama_model_is_hybrid(self.handle)
         )
 
-    def tokens(self, text: str, start: bool = False) -> list[int]:
-        """A text as llama.cpp's own tokenizer reads it; names of special tokens are letters.
-
-        `start` adds what stands before a text of its own.
-        """
+    def tokens(self, text: str) -> list[int]:
+        """Return a text as llama.cpp's tokenizer reads it; names of special tokens are letters."""
         raw = text.encode()
         room = len(raw) + 8
         found = (self.lib.llama_token * room)()
-        count = self.lib.llama_tokenize(self.words, raw, len(raw), found, room, start, False)
+        count = self.lib.llama_tokenize(self.words, raw, len(raw), found, room, False, False)
         return list(found[: max(0, count)])
 
     def ends(self) -> list[int]:

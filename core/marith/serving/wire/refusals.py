@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from starlette.responses import JSONResponse
 
+import marith
 from marith import (
     Busy,
     ContextOverflow,
@@ -102,12 +102,6 @@ def naming(param: str, kind: type[MarithError] = RequestError) -> Iterator[None]
         raise refused from None
 
 
-def meant(name: str, names: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name: one that it resembles, or ""."""
-    near = get_close_matches(name[:80], [*names], 1)
-    return f"; did you mean {near[0]!r}?" if near else ""
-
-
 def _fields_of(kind: type[BaseModel] | None, where: Iterable[str]) -> Iterable[str]:
     """The names of the fields of an object inside a body."""
     for name in where:
@@ -134,7 +128,7 @@ def wrong_value(error: ValidationError, kind: type[BaseModel] | None = None) -> 
         problem = f"'{'.'.join(where[:4])}' is missing"
     elif first["type"] == "extra_forbidden":
         *of, name = where
-        hint = meant(name, _fields_of(kind, of))
+        hint = marith.errors.suggestion(name[:80], _fields_of(kind, of))
         problem = f"{name!r:.80} is no field of {'.'.join(of) or 'the body'}{hint}"
     elif first["type"] != "value_error":  # pydantic's own sentence, which names neither
         at, given = ".".join(where[:4]) or "the body", repr(first.get("input"))[:80]

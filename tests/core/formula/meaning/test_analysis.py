@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from support.strategies import observed, speakers, spoken, weighty
+from support.strategies import observed, speakers, spoken, walk, weighty
 from torch import Tensor
 
 from marith.decoding.composition.evaluate import evaluate
@@ -16,7 +16,7 @@ from marith.formula.meaning.analysis import drafts, leaves, part, without_drafts
 from marith.formula.meaning.binding import bind, parse, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.meaning.weights import weigh
-from marith.formula.tree.nodes import Formula, walk
+from marith.formula.tree.nodes import Formula
 from marith.formula.tree.operators import Supersede, intersection, supersede, union, unscaled
 from marith.formula.tree.terms import Classifier, Prompted, Term, Uniform
 

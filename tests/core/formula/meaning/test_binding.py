@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from support.strategies import formulas
+from support.strategies import formulas, walk
 
 from marith.errors import FormulaError
 from marith.formula.meaning.binding import bind, parse, resolve
-from marith.formula.tree.nodes import Formula, Name, Scaled, Sum, walk
+from marith.formula.tree.nodes import Formula, Name, Scaled, Sum
 from marith.formula.tree.terms import Classifier, Prompted
 
 M, a, b = Name("M"), Name("a"), Name("b")

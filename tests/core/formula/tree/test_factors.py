@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.strategies import Parts, plain_leaves
+from support.strategies import Parts, plain_leaves, walk
 
 from marith.errors import FormulaError
 from marith.formula.meaning.binding import bind, parse
 from marith.formula.text.parsing import parse_text
 from marith.formula.tree.factors import Arithmetic, Varying, factor, largest, sigmoid, smallest
-from marith.formula.tree.nodes import Name, Scaled, walk
+from marith.formula.tree.nodes import Name, Scaled
 from marith.formula.tree.printing import locate
 from marith.formula.tree.signals import entropy, first, jsd, peak
 from marith.formula.tree.terms import Prompted

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.strategies import factors, formulas
+from support.strategies import factors, formulas, walk
 
 from marith.errors import FormulaError
 from marith.formula.text.parsing import parse_text
-from marith.formula.tree.nodes import Formula, Name, Scaled, Sum, walk
+from marith.formula.tree.nodes import Formula, Name, Scaled, Sum
 from marith.formula.tree.operators import intersection, supersede, union, unscaled
 from marith.formula.tree.terms import Prompted
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import pytest
 from hypothesis import example, given
-from support.strategies import formulas, texts
+from support.strategies import formulas, texts, walk
 
 from marith.errors import FormulaError
 from marith.formula.text.explaining import draw_tree
 from marith.formula.text.parsing import parse_text
-from marith.formula.tree.nodes import Formula, Name, children, walk
+from marith.formula.tree.nodes import Formula, Name, children
 from marith.formula.tree.operators import union
 from marith.formula.tree.printing import locate, number_text, to_text
 from marith.formula.tree.signals import entropy
