@@ -32,7 +32,6 @@ from marith.scoring.checkpoints.sizes import check_held, check_size, require_mem
 from marith.scoring.layouts.quantising import loading_in
 from marith.scoring.prompting.tokenizer import Vocabulary
 
-Fits: TypeAlias = Callable[[Any], None]
 Suits: TypeAlias = Callable[[Vocabulary], None]
 _ANY = 2048  # tokens of context where a configuration does not say
 
@@ -55,20 +54,18 @@ def read(
     name: str,
     where: str,
     placement: Placement,
-    fits: Fits | None = None,
     tokenizer: Any = None,
     suits: Suits | None = None,
 ) -> StoredCheckpoint:
     """The model with every weight that it has.
 
-    `fits` sees its configuration and `suits` its vocabulary before any weight is read. A
-    `tokenizer` is for a GGUF file whose own cannot be built. Raises ModelError.
+    `suits` sees its vocabulary before any weight is read. A `tokenizer` is for a GGUF file whose
+    own cannot be built. Raises ModelError.
     """
     device = device_for(placement.device)
     dtype = dtype_for(name, where, device, placement)
     reader = _read_gguf if where.lower().endswith(GGUF) else _read_stored
-    place, checks = (device, dtype), (fits or _any, suits or _any)
-    return reader(kind, name, where, placement, place, checks, tokenizer)
+    return reader(kind, name, where, placement, (device, dtype), suits or _any, tokenizer)
 
 
 def require_found(name: str, where: str, revision: str | None) -> None:
@@ -110,8 +107,8 @@ def stated_positions(config: Any) -> int:
     return stated if isinstance(stated, int) and stated > 0 else _ANY
 
 
-def _any(_: Any) -> None:
-    """Every configuration suits, and every vocabulary."""
+def _any(_: Vocabulary) -> None:
+    """Every vocabulary suits."""
 
 
 def vocabulary_of(name: str, tokenizer: Any, width: int, ends: Sequence[int] = ()) -> Vocabulary:
@@ -126,7 +123,7 @@ def _read_stored(
     where: str,
     placement: Placement,
     place: tuple[torch.device, torch.dtype],
-    checks: tuple[Fits, Suits],
+    suits: Suits,
     _tokenizer: Any,
 ) -> StoredCheckpoint:
     given = {"revision": placement.revision, "trust_remote_code": False}
@@ -138,12 +135,11 @@ def _read_stored(
         config = AutoConfig.from_pretrained(where, **given)
         kinds.check_kind(name, config, kind)
         placement.context(name, stated_positions(config))
-        checks[0](config)
         home = where if _has_tokenizer(where) else str(WEIGHTS / EMBEDDED["pocket"])
         require_tokenizer(name, Path(home))
         tokenizer = AutoTokenizer.from_pretrained(home, **given)
         if kind == LANGUAGE_MODEL:
-            checks[1](vocabulary_of(name, tokenizer, config.get_text_config().vocab_size))
+            suits(vocabulary_of(name, tokenizer, config.get_text_config().vocab_size))
         weights = check_size(name, where, placement.revision, CLASSES[kind], config)
         if found is None or found.unpacked:
             footprint = Footprint.of(weights, config.to_dict())
@@ -163,7 +159,7 @@ def _read_gguf(
     where: str,
     placement: Placement,
     place: tuple[torch.device, torch.dtype],
-    checks: tuple[Fits, Suits],
+    suits: Suits,
     tokenizer: Any,
 ) -> StoredCheckpoint:
     require_library(name)
@@ -171,9 +167,8 @@ def _read_gguf(
     config = gguf_config(name, header)
     kinds.check_kind(name, config, kind)
     placement.context(name, stated_positions(config))
-    checks[0](config)
     tokenizer = tokenizer_of(name, header, tokenizer)
-    checks[1](vocabulary_of(name, tokenizer, config.get_text_config().vocab_size))
+    suits(vocabulary_of(name, tokenizer, config.get_text_config().vocab_size))
     with refusing(f"cannot load the model {name!r}"):
         stored = len(header.tensors), header.nbytes
         footprint = Footprint.of(check_held(name, *stored, CLASSES[kind], config), config.to_dict())
