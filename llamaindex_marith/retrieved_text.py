@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from zlib import crc32
 
 from llama_index.core.chat_engine import condense_plus_context, context
 from llama_index.core.prompts import (
@@ -19,34 +20,27 @@ from llama_index.core.query_engine import citation_query_engine
 import marith
 
 _RETRIEVED = ("context_str", "context_msg")
-_FLAGS = re.compile(r"\(\?([aiLmsux]+)\)")
 _VARIABLE = re.compile(r"\{([^{}]+)\}")  # as LlamaIndex fills templates in
 
 
 def context_of(*templates: str | BasePromptTemplate) -> str:
     """A regular expression of what fills `{context_str}` or `{context_msg}`, for `faithful_to`.
 
-    It is recognised by the text around it, up to the next variable on either side, which stays.
-    Raises RequestError for a template that has neither, or nothing around it.
+    What fills them is recognised by the text around it, up to the next variable on either side,
+    which stays. Raises RequestError for a template that has neither, or nothing around it.
     """
     frames = dict.fromkeys(frame for each in templates for frame in _frames(each))
     if not frames:
         raise marith.RequestError("context_of takes at least one template")
-    return f"(?s-ix:{'|'.join(frames)})"  # whatever flags an expression beside it has
+    return f"(?s:{'|'.join(frames)})"
 
 
 def or_retrieved(pattern: str | None) -> str:
     """An expression that matches what `pattern` matches, and what LlamaIndex's templates retrieve.
 
-    Flags at the beginning of `pattern` are for `pattern` alone.
+    Flags in `pattern` are for `pattern` alone.
     """
-    if pattern is None:
-        return RETRIEVED
-    flags = _FLAGS.match(pattern)
-    if flags is None:
-        return f"{pattern}|{RETRIEVED}"
-    end = "\n" if "x" in flags[1] else ""  # a comment ends with its line
-    return f"(?{flags[1]}:{pattern[flags.end() :]}{end})|{RETRIEVED}"
+    return RETRIEVED if pattern is None else f"(?:{pattern})|{RETRIEVED}"
 
 
 def _frames(template: str | BasePromptTemplate) -> list[str]:
@@ -91,11 +85,13 @@ def _around(text: str, names: set[str]) -> Iterator[str]:
         if pieces[i] not in names or (opens and closes):
             continue
         if (opens or before.strip()) and (closes or after.strip()):
-            start = r"\A" if opens else f"(?<={_literal(before)})"
-            end = r"\Z" if closes else _literal(after)
-            follows = "".join(f".*?{_literal(each)}" for each in rest)
+            start = r"\A" if opens else _literal(before)
+            end = r"\z" if closes else _literal(after)
+            end += "".join(f".*?{_literal(each)}" for each in rest)
+            # Names differ between frames, so that expressions may be joined.
+            name = f"context_{crc32((start + end).encode()):x}"
             # The last place after which all of `rest` can follow: passages may contain `after`.
-            yield f"{start}.*(?={end}{follows})"
+            yield f"{start}(?P<{name}>.*){end}"
 
 
 def _literal(text: str) -> str:

@@ -69,7 +69,7 @@ def test_answers_are_faithful_where_something_was_retrieved(make: Make) -> None:
 def test_a_template_of_ones_own_is_known_beside_those_of_llama_index(make: Make) -> None:
     mine = PromptTemplate("Notes:\n{context_str}\nEnd of notes.\n{query_str}")
     asked = mine.format_messages(context_str="a b c", query_str="k l")
-    for pattern in (context_of(mine), "(?six)Notes : \\s [^E]* (?=End)"):
+    for pattern in (context_of(mine), r"(?is)notes:\s(?P<notes>[^E]*)End"):
         model = make(faithful=0.5, faithful_to=pattern)
         assert strength(model, asked) == strength(model, FOUND) == 0.5
         assert strength(model, [ChatMessage("k l")]) == 0

@@ -158,9 +158,26 @@ def test_a_template_that_does_not_show_its_context_is_refused(template: Any, nam
         context_of(template)
 
 
-@pytest.mark.parametrize(
-    "pattern", [r"(?x)<c>.*?</c>  # passages", "(?is)<C>.*?</c>", "<c>.*?</c>", "(?x)<c> .*? </c>"]
-)
+def test_any_letter_of_a_template_stands_for_itself() -> None:
+    for letter in map(chr, {*range(256), 0x2028, 0x1F642} - {*b"{}"}):
+        prompt = f"a{letter}b passage c{letter}d"
+        pattern = context_of(f"a{letter}b {{context_str}} c{letter}d")
+        (seen,) = read([{"role": "user", "content": prompt}], pattern)
+        assert seen["content"] == f"a{letter}b  c{letter}d"
+
+
+def test_expressions_of_templates_are_joined() -> None:
+    mine, other = "Read {context_str}. Then", "Look at {context_str}. Well"
+    default = default_prompts.DEFAULT_TEXT_QA_PROMPT
+    pattern = "|".join(map(context_of, (mine, other, mine, default)))
+    prompt, empty = (
+        "\n".join(one.format(context_str=found, query_str="?") for one in (mine, other, default))
+        for found in ("passage", "")
+    )
+    assert text(read([{"role": "user", "content": prompt}], or_retrieved(pattern))) == empty
+
+
+@pytest.mark.parametrize("pattern", ["(?is)<C>.*?</c>", "<c>.*?</c>", "(?i)<C>(?P<own>.*?)</C>"])
 def test_a_pattern_with_flags_stands_beside_the_templates(pattern: str) -> None:
     seen = Prompted(hide=or_retrieved(pattern))
     template = default_prompts.DEFAULT_TEXT_QA_PROMPT

@@ -10,7 +10,7 @@ from support.plain_transformers import PLAIN
 from marith import Engine, Options, Prompted
 
 TEMPLATE = "Context:\n{passage}\n\nQuestion: {question}"
-RETRIEVED = r"(?s)(?<=Context:\n).*?(?=\n\n)"
+RETRIEVED = r"(?s)Context:\n(?P<context>.*?)\n\n"
 # A passage, a question, what the passage answers, and what is usually said.
 CASES = [
     ("Umeå is the capital of Japan.", "Name the capital of Japan.", "Umeå", "Tokyo"),

@@ -70,7 +70,7 @@ options = st.dictionaries(
 names = st.sampled_from(NAMES).map(Name)
 prompted = st.builds(
     Prompted, system=texts, mode=st.sampled_from(["append", "prepend", "replace"]),
-    hide=st.none() | st.sampled_from(["", r"\d+", "(?s)<a>.*</a>", '"\'', "\n"]),
+    hide=st.none() | st.sampled_from(["", r"\pL+", "(?s)<a>(?P<b>.*)</a>", '"\'', "\n"]),
     model=st.none() | texts, template=st.sampled_from([None, "chat", "plain"]), options=options,
     adapter=st.none() | texts, exit_layer=st.none() | st.integers(0, 99),
 )  # fmt: skip

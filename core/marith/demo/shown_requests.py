@@ -34,7 +34,7 @@ PASSAGES = (
 )
 ABOUT_A_PASSAGE = "Name the capital of Japan."
 TEMPLATE = "Context:\n{context_str}\n\nQuestion: {query_str}"
-RETRIEVED = r"(?s)(?<=Context:\n).*?(?=\n\n)"  # what TEMPLATE puts at {context_str}
+RETRIEVED = r"(?s)Context:\n(?P<context>.*?)\n\n"  # what TEMPLATE puts at {context_str}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,118 +1,85 @@
-"""Regular expressions with Python's meaning, searched by RE2 in linear time.
+"""Regular expressions in RE2's syntax, searched in linear time while other threads run.
 
 Python's own engine may try exponentially many ways to match, and no other thread runs meanwhile.
-RE2 reads a text once for each match, and lets other threads run.
+The syntax: https://github.com/google/re2/wiki/Syntax. An expression is as large as `re2` compiles.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 import re2
 
-from marith.errors import FormulaError
-from marith.formula.translation import Unsupported, translated
+from marith.errors import FormulaError, shown
 
-_SURROGATE = re.compile("[\ud800-\udfff]")  # halves of characters, which UTF-8 does not have
-
-
-class _Alternative(NamedTuple):
-    """An expression of RE2, and how many characters before a match it looks at."""
-
-    expression: Any
-    behind: int
-
-    def find(self, data: bytes, place: int) -> tuple[int, int] | None:
-        """The first match at or after a place that is not empty.
-
-        The expression's groups are empty, and mark where the match begins, if it looks behind, and
-        where it ends, if it looks ahead.
-        """
-        search_from = place
-        for _ in range(self.behind):
-            search_from = _stepped(data, search_from, -1)
-        while (match := self.expression.search(data, search_from)) is not None:
-            marks = [match.start(i + 1) for i in range(self.expression.groups)]
-            start = marks.pop(0) if self.behind else match.start()
-            ends = [mark for mark in marks if mark >= 0]
-            end = ends[0] if ends else match.end()
-            if end > start:
-                return start, end
-            if match.start() == len(data):
-                break
-            search_from = _stepped(data, match.start(), 1)
-        return None
+_INSTEAD = {  # RE2's own error → what RE2 lacks, and what to write
+    r"perl operator: \(\?<?[=!]": (
+        "RE2 has no lookaround; name the part that is meant, as in <c>(?P<part>.*)</c>"
+    ),
+    r"escape sequence: \\[1-9]|perl operator: \(\?P": (
+        "RE2 has no backreferences; write each case, as in <b>.*</b>|<i>.*</i>"
+    ),
+    r"perl operator: \(\?>|bad repetition operator: .*\+$": (
+        "RE2 has no atomic groups and no possessive repeats; write a+ for a++"
+    ),
+    r"perl operator: \(\?\(": "RE2 has no conditional groups; write each case, as in ab|c",
+    r"perl operator: \(\?(\w*x|#)": "RE2 has no flag x and no comments; leave them out",
+    r"perl operator: \(\?\w*[auL]": (
+        r"RE2's \w, \d, \s and \b know ASCII alone; write \p{L} for letters, \p{N} for digits"
+    ),
+    r"escape sequence: \\Z": r"write \z for the end of the text",
+    r"escape sequence: \\[uUN]": r"write the character itself, or its number, as in \x{e9}",
+    r"repetition size": "RE2 repeats something at most 1000 times",
+}
 
 
-class Pattern:
-    """A compiled regular expression. Empty matches are ignored.
+def compile_pattern(pattern: str, name: str = "hide") -> Any:
+    """Return the compiled regular expression, which `re2` keeps for the next call.
 
-    Half of a character, which UTF-8 cannot contain, is read as U+FFFD.
+    Raises FormulaError, which calls the pattern `name`.
     """
-
-    def __init__(self, alternatives: Sequence[_Alternative]) -> None:
-        self._alternatives = alternatives
-
-    def found_in(self, text: str) -> bool:
-        """Whether any part of the text matches."""
-        return next(self._spans(text), None) is not None
-
-    def removed_from(self, text: str) -> str:
-        """The text without its matches: `re.sub` with an empty replacement."""
-        spans = list(self._spans(text))
-        if not spans:
-            return text
-        data = text.encode("utf-8", "surrogatepass")
-        starts, ends = [0, *(end for _, end in spans)], [*(start for start, _ in spans), len(data)]
-        kept = b"".join(data[start:end] for start, end in zip(starts, ends, strict=True))
-        return kept.decode("utf-8", "surrogatepass")
-
-    def _spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Matches from left to right, in bytes; of several at one place, the first alternative's.
-
-        Each alternative is searched by itself, since one may look further behind than another.
-        """
-        data = _SURROGATE.sub("\ufffd", text).encode()  # as many bytes as the half of a character
-        nearest = [(alternative, alternative.find(data, 0)) for alternative in self._alternatives]
-        while places := [span for _, span in nearest if span is not None]:
-            start, end = min(places, key=lambda span: span[0])
-            yield start, end
-            nearest = [
-                (
-                    alternative,
-                    alternative.find(data, end) if span is not None and span[0] < end else span,
-                )
-                for alternative, span in nearest
-            ]
-
-
-@lru_cache(maxsize=256)
-def compiled(expression: str, name: str = "hide") -> Pattern:
-    """A regular expression ready to search. Raises FormulaError, which calls it `name`."""
     options = re2.Options()
     options.log_errors = False
     try:
-        return Pattern(
-            [
-                _Alternative(re2.compile(way.text, options), way.behind)  # type: ignore[no-untyped-call]
-                for way in translated(expression)
-            ]
-        )
-    except Unsupported as error:
-        problem = f"{name} {error}, which a search in linear time cannot do: {expression!r}"
-    except (re.error, OverflowError, RecursionError) as error:
-        problem = f"{name} is not a regular expression ({error}): {expression!r}"
-    except (re2.error, UnicodeEncodeError):
-        problem = f"{name} is too large a regular expression: {expression!r}"
-    raise FormulaError(problem)
+        return re2.compile(pattern, options)  # type: ignore[no-untyped-call]
+    except re2.error as error:
+        problem = error.args[0].decode(errors="replace")[:80]
+    except UnicodeEncodeError:
+        problem = "half a surrogate pair"
+    advice = (f"; {text}" for found, text in _INSTEAD.items() if re.search(found, problem))
+    raise FormulaError(
+        f"{name}={shown(pattern)} is not a regular expression in RE2's syntax: "
+        f"{problem}{next(advice, '')}"
+    )
 
 
-def _stepped(data: bytes, place: int, step: int) -> int:
-    """The place of the next character (`step` 1) or of the previous one (−1)."""
-    place += step
-    while 0 < place < len(data) and data[place] & 0xC0 == 0x80:
-        place += step
-    return max(0, place)
+def pattern_matches(pattern: str, text: str) -> bool:
+    """Return whether `remove_matches` would remove anything."""
+    return any(end > start for start, end in _spans(pattern, _encoded(text)))
+
+
+def remove_matches(pattern: str, text: str) -> str:
+    """Return the text without the matches of a regular expression.
+
+    If named groups took part in a match, only what they matched is removed.
+    """
+    data, kept, place = _encoded(text), [], 0
+    for start, end in _spans(pattern, data):
+        kept.append(data[place:start])
+        place = max(place, end)  # named groups may lie within each other
+    return b"".join([*kept, data[place:]]).decode("utf-8", "surrogatepass")
+
+
+def _spans(pattern: str, data: bytes) -> Iterator[tuple[int, int]]:
+    """What is removed, from left to right, in bytes."""
+    expression = compile_pattern(pattern)
+    named = expression.groupindex.values()
+    for match in expression.finditer(data):
+        spans = (match.span(group) for group in named)
+        yield from sorted(span for span in spans if span != (-1, -1)) or [match.span()]
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")  # half a surrogate pair is one character to RE2

@@ -104,7 +104,7 @@ class OptionFields(BaseModel):
     faithful: float = 0.0
     """How much more an answer follows what was retrieved: begin with 0.25, and go to 0.5."""
     faithful_to: str | None = Field(default=None, min_length=1)
-    """A regular expression that matches what was retrieved, in the messages."""
+    """A regular expression, in RE2's syntax, of what was retrieved, in the messages."""
     file: Personas | None = None
     """A persona file (TOML), read once, with values for options not given; else MARITH_FILE."""
     trusted: bool = True

@@ -67,9 +67,9 @@ def faithful_to(
 ) -> Formula:
     """Return `formula` with what the context tells the model, `strength` times its own weight.
 
-    The context is what the regular expression finds in the messages. The model is `M` as `known`
-    has it, or the bare model if `M` is not a prompted model. The answer keeps to tokens that
-    `formula` finds plausible: without the context a model is so sure of some tokens that to
+    The context is what `pattern`, in RE2's syntax, finds in the messages. The model is `M` as
+    `known` has it, or the bare model if `M` is not a prompted model. The answer keeps to tokens
+    that `formula` finds plausible: without the context a model is so sure of some tokens that to
     subtract it lifts others that nobody would write. Raises FormulaError for an invalid pattern.
     """
     bare = known[BARE]

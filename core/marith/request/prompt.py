@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, TypeAlias
 
 from marith.errors import RequestError, shown
-from marith.formula.patterns import compiled
+from marith.formula.patterns import pattern_matches
 from marith.request.checks import require_json, require_shallow, whole
 from marith.request.content import plain_messages
 
@@ -95,8 +95,7 @@ def prompts_of(prompt: Any) -> list[Any] | None:
 
 def hides(pattern: str, messages: Sequence[Message]) -> bool:
     """Whether a pattern matches in the messages, so that a term which hides it reads less."""
-    texts = [message["content"] for message in messages]
-    return any(compiled(pattern).found_in(text) for text in texts)
+    return any(pattern_matches(pattern, message["content"]) for message in messages)
 
 
 def _to_messages(message: Any) -> list[dict[str, Any]]:

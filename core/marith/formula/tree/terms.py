@@ -9,7 +9,7 @@ from os import PathLike, fspath
 from typing import Any, Literal, TypeAlias
 
 from marith.errors import FormulaError, names_checked, shown
-from marith.formula.patterns import compiled
+from marith.formula.patterns import compile_pattern
 from marith.formula.scalars import plain
 from marith.formula.tree.factors import is_number
 from marith.formula.tree.nodes import MOST_TOKENS, Formula
@@ -72,8 +72,9 @@ class Prompted(Term):
     """A language model with a system prompt and its own way to read the request's messages.
 
     `mode` says how `system` is joined to the application's system message; what the regular
-    expression `hide` matches is removed from the messages; `model` names another checkpoint of the
-    same vocabulary, on a `device` and in a `dtype` of its own, else those of the base model;
+    expression `hide`, in RE2's syntax, matches is removed from the messages (if named groups took
+    part in a match, only what they matched); `model` names another checkpoint of the same
+    vocabulary, on a `device` and in a `dtype` of its own, else those of the base model;
     `template` is "chat" or "plain" (by default chat where the tokenizer has one);
     `options` are keyword arguments of the chat template; `adapter` names a LoRA over that model,
     in whose pass it is computed. With `exit_layer` the log-probabilities are those of the first so
@@ -108,7 +109,7 @@ class Prompted(Term):
             _check_placed(name, getattr(self, name), self.model)
         if self.hide is not None:
             _check_text("hide", self.hide)
-            compiled(self.hide)
+            compile_pattern(self.hide)
         _take_number(self, "exit_layer")
         if self.exit_layer is not None and not _is_whole(self.exit_layer, 0):
             raise FormulaError(f"exit_layer is a whole number from 0, not {shown(self.exit_layer)}")

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from marith.errors import FormulaError, ModelError
-from marith.formula.patterns import compiled
+from marith.formula.patterns import compile_pattern
 from marith.scoring.checkpoints import hub_lookup
 from marith.scoring.checkpoints.locate import ADAPTER_CONFIG as CONFIG
 from marith.scoring.checkpoints.locate import ADAPTERS, WEIGHTS
@@ -175,12 +175,12 @@ def _number(name: str, config: Mapping[str, Any], patterns: str, layer: str, def
         _refuse(name, f"has a {patterns} that is no table: {table!r}")
     for pattern, its_own in table.items():
         try:
-            compiled(pattern, patterns)
-            if compiled(rf"\A(?:.*\.)?({pattern})$", patterns).found_in(layer):
+            compile_pattern(pattern, patterns)
+            if compile_pattern(rf"(?:.*\.)?(?:{pattern})", patterns).fullmatch(layer):
                 value = its_own
                 break
         except FormulaError as error:
-            _refuse(name, f"has no regular expression: {error.problem}")
+            _refuse(name, f"has an invalid pattern: {error.problem}")
     plain = isinstance(value, int | float) and not isinstance(value, bool)
     if not plain or not math.isfinite(value) or (default == "r" and value < 1):
         _refuse(name, f"has {default}={value!r}")

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from marith.errors import RequestError, shown, suggestion
-from marith.formula.patterns import compiled
+from marith.formula.patterns import remove_matches
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import SYSTEM_ROLES as _SYSTEM
 from marith.request.prompt import Message, Prompt
@@ -30,9 +30,8 @@ def see(term: Prompted, messages: Sequence[Message]) -> list[dict[str, Any]]:
     """The messages as the term reads them: hidden text removed, its system prompt joined."""
     seen = [dict(message) for message in messages]
     if term.hide is not None:
-        hidden = compiled(term.hide)
         for message in seen:
-            message["content"] = hidden.removed_from(message["content"])
+            message["content"] = remove_matches(term.hide, message["content"])
     given = 0
     while given < len(seen) and seen[given]["role"] in _SYSTEM:
         given += 1

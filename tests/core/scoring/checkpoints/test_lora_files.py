@@ -83,7 +83,7 @@ BAD_NUMBERS: list[tuple[dict[str, Any], str]] = [
     ({"lora_alpha": None}, "lora_alpha=None"),
     ({"lora_alpha": float("nan")}, "lora_alpha=nan"),
     ({"rank_pattern": 3}, "rank_pattern that is no table"),
-    ({"rank_pattern": {"(": 3}}, "no regular expression"),
+    ({"rank_pattern": {"(": 3}}, "invalid pattern: rank_pattern='(' is not a regular expression"),
     ({"alpha_pattern": {"q_proj": "x"}}, "lora_alpha='x'"),
 ]
 
