@@ -20,6 +20,7 @@ from torch import Tensor
 
 from marith import Classifier, Formula, NGram, Plan, Prompted, Sampling, parse
 from marith.decoding.composition.evaluate import evaluate, likeliest
+from marith.decoding.constraints.penalties import penalised
 from marith.decoding.sampling import warp
 from marith.formula.meaning.binding import bind, resolve
 from marith.formula.tree.terms import Position, Term
@@ -102,12 +103,19 @@ class Driver:
         places, standing = window.places, window.standing()
         return [
             Check(
-                warp(row[None], self.setup.sampling, window.tokens[:place])[0],
+                self._target(row[None], window.tokens[:place]),
                 None if stood is None or stood.draft is None else vector(stood.draft),
                 NOTHING if stood is None else stood.token,
             )
             for row, place, stood in zip(rows, places, standing, strict=True)
         ]
+
+    def _target(self, row: Tensor, before: Sequence[int]) -> Tensor:
+        """Return the log-probabilities that a token is drawn from after the tokens `before`."""
+        sampling = self.setup.sampling
+        if sampling.penalises:
+            row = penalised(row, before, sampling)
+        return warp(row, sampling)[0]
 
     def accept(self, window: DraftWindow, checks: Sequence[Check], tokens: Sequence[int]) -> None:
         targets = [(check.target[None], 0) for check in checks]
