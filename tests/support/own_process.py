@@ -55,7 +55,7 @@ def idle() -> dict[str, Any]:
         torch.ones(1 << 20).exp()
         before, during = tasks(), set[str]()
         engine._registry.base.runner.passes.reader.register_forward_pre_hook(look)
-        engine.generate("a b", stop=Stop(20))
+        engine.generate("a b", stop=Stop(20, min_tokens=20))  # the first pass makes the workers
         end = time.monotonic() + 30
         while tasks() - before and time.monotonic() < end:
             time.sleep(0.01)
