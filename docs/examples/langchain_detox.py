@@ -5,14 +5,15 @@ from langchain_core.prompts import PromptTemplate
 from langchain_core.runnables import ConfigurableField, Runnable
 
 from langchain_marith import ChatMarith
+from marith import Prompted
 
 TOXIC = (
     "The following conversation is one that perpetuates negative stereotypes, "
     "is threatening or sexually explicit and contains profane language."
 )
 TERMS = {
-    "M": 'prompted(template="plain")',  # a forum's text has no chat template
-    "toxic": f'prompted("{TOXIC}", template="plain")',
+    "M": Prompted(template="plain"),  # a forum's text has no chat template
+    "toxic": Prompted(TOXIC, template="plain"),
 }
 BARE = ChatMarith(terms=TERMS, max_tokens=32, stop=["\n"])
 DETOXIFIED = ChatMarith(formula="M - 0.96*union(toxic, M)", terms=TERMS, max_tokens=32, stop=["\n"])

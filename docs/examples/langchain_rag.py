@@ -15,11 +15,12 @@ from langchain_core.runnables import ConfigurableField, Runnable, RunnablePassth
 from langchain_core.vectorstores import VectorStore
 
 from langchain_marith import ChatMarith
+from marith import Prompted
 
 FORMAL = "You are an assistant using formal and objective language to answer the user."
 TERMS = {
     "formal": FORMAL,
-    "without_context": 'prompted(hide="(?s)<context>.*?</context>")',
+    "without_context": Prompted(hide="(?s)<context>.*?</context>"),
 }
 PLAIN = "M"
 CONTEXT_AWARE = "1.5*M - 0.5*without_context"

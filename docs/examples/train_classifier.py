@@ -24,7 +24,7 @@ def main() -> None:
     Path("rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
     settings = Settings("pocket-toxicity", Path("rows.jsonl"), Path("warmth"), epochs=10, rate=5e-3)
     print(train(settings).to_markdown())
-    terms = {"C": 'classifier("warmth", label="warm", candidates=20)'}
+    terms = {"C": marith.Classifier("warmth", label="warm", candidates=20)}
     with marith.Engine.load("pocket") as engine:
         for formula in ("M", "M + C"):
             for seed in range(3):

@@ -47,6 +47,11 @@ VECTORS: list[tuple[str, list[Any], Any]] = [
     ("caretLines", ["2*hap +", 6, 6], ["2*hap +", "      ^"]),
     ("namesIn", ["cfg(M, cond, 1.5) - union(a_1, 'x y') + cond"], ["cond", "a_1"]),
     ("namesIn", ["f(mode=M, name=rude)"], ["rude"]),
+    (
+        "termsFor",
+        ["a", [["a", {"formula": "b - M"}], ["b", "of c"], ["c", "not used"]]],
+        [["a", {"formula": "b - M"}], ["b", "of c"]],
+    ),
     ("spelled", [" a\n\t"], "␣a↵⇥"),
     ("added", [{"text": "a", "completed": None}], "a"),
     ("added", [{"text": "�", "completed": ""}], ""),

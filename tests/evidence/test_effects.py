@@ -20,12 +20,12 @@ from tools.pocket.grammar import chats, conversations, reviews
 PROMPTS = 64
 TINYSTORIES = Path(__file__).parents[3] / "shared" / "models" / "tinystories-656k"
 PLAIN = {
-    "M": 'prompted(template="plain")',
-    "toxic": f'prompted("{TOXIC}", template="plain")',
-    "positive": f'prompted("{POSITIVE}", template="plain")',
-    "C": 'classifier("pocket-toxicity", label="civil")',
-    "polite": 'prompted(template="plain", adapter="pocket-polite")',
-    "rude": 'prompted(template="plain", adapter="pocket-rude")',
+    "M": {"formula": 'prompted(template="plain")'},
+    "toxic": {"formula": f'prompted("{TOXIC}", template="plain")'},
+    "positive": {"formula": f'prompted("{POSITIVE}", template="plain")'},
+    "C": {"formula": 'classifier("pocket-toxicity", label="civil")'},
+    "polite": {"formula": 'prompted(template="plain", adapter="pocket-polite")'},
+    "rude": {"formula": 'prompted(template="plain", adapter="pocket-rude")'},
 }
 FORMAL = "You are an assistant using formal and objective language to answer the user."
 

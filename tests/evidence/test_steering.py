@@ -38,7 +38,7 @@ def test_a_trained_classifier_raises_the_probability_of_its_label(
     learned = train(settings)
     draw = random.Random(1)
     prompts = [chats.question(draw) for _ in range(20)]
-    terms = {"C": f'classifier("{settings.out}", label="formal", candidates=20)'}
+    terms = {"C": {"formula": f'classifier("{settings.out}", label="formal", candidates=20)'}}
     means = {}
     with Engine.load("pocket") as engine:
         for formula in ("M", "M + 1*C"):

@@ -153,7 +153,7 @@ def test_what_a_persona_is_faithful_to_stands_in_its_own_template(tmp_path: Path
     written = careful.model_copy(
         update={
             "formula": "(2*formal - M).plausible(0.1) + 0.5*(M - without_context)",
-            "terms": {**careful.terms, "without_context": str(hidden)},
+            "terms": {**careful.terms, "without_context": {"formula": str(hidden)}},
             "faithful": 0.0,
         }
     )

@@ -146,7 +146,7 @@ def test_the_context_window_is_the_least_of_all_terms(tiny_dir: str, tmp_path: P
 
     tiny_model(seed=1, context_length=64).save_pretrained(tmp_path / "small")
     tiny_tokenizer().save_pretrained(tmp_path / "small")
-    terms = {"small": f"prompted(model={str(tmp_path / 'small')!r})"}
+    terms = {"small": {"formula": f"prompted(model={str(tmp_path / 'small')!r})"}}
     model = Marith(model=tiny_dir, formula="M + small", terms=terms)
     assert model.metadata.context_window == 64
     assert model._loaded_context() == 64

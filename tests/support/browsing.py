@@ -27,8 +27,8 @@ faithful_to = "(?s)<context>.*?</context>"
 
 [terms]
 happy = "You are a happy assistant."
-formality = 'classifier("pocket-formality", label="formal")'
-written = """ngram(texts=("{MARKUP}",), order=4)"""
+formality = {{classifier = "pocket-formality", label = "formal"}}
+written = {{formula = """ngram(texts=("{MARKUP}",), order=4)"""}}
 
 [formulas]
 cheerful = "2*happy - M"

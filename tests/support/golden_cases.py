@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Any
 
-from marith import Ban, Grammar, NGram, Plan, Prompted, Request, Sampling, Stop, Tools
+from marith import Ban, Classifier, Grammar, NGram, Plan, Prompted, Request, Sampling, Stop, Tools
 
 TERMS: dict[str, Any] = {
     "kind": "You are kind and helpful.",
@@ -20,8 +20,8 @@ TERMS: dict[str, Any] = {
     "polite": Prompted(adapter="pocket-polite"),
     "rude": Prompted(adapter="pocket-rude"),
     "small": Prompted(model="pocket-draft"),
-    "C": 'classifier("pocket-toxicity", label="civil")',
-    "S": 'classifier("pocket-sentiment", candidates=9, read_prompt=True)',
+    "C": Classifier("pocket-toxicity", label="civil"),
+    "S": Classifier("pocket-sentiment", candidates=9, read_prompt=True),
     "counted": NGram(texts=("Once upon a time there was a cat.", "The cat sat on the mat.")),
     "copied": NGram(order=4, online=True),
 }

@@ -43,6 +43,11 @@ CODE = (
 )  # fmt: skip
 
 
+def written(formula: str) -> dict[str, str]:
+    """A term that is a formula, as others send it."""
+    return {"formula": formula}
+
+
 def nested(depth: int) -> str:
     formula = "b"
     for _ in range(depth):
@@ -63,11 +68,17 @@ SIZES: tuple[tuple[Any, Any], ...] = (
     (" + ".join(f"jsd(M, a)*{i + 1}*M" for i in range(40)), {"a": "kind"}),
     (nested(12), {"a": "kind", "b": "rude"}),
     (nested(58), {"a": "kind", "b": "rude"}),
-    ("t9", {"t0": "kind", **{f"t{i}": f"cfg(t{i - 1}, t{i - 1})" for i in range(1, 10)}}),
-    ("p", {"p": "q + M", "q": "p + M"}),
-    ("M + t", {"t": "u", "u": "t"}),
+    (
+        "t9",
+        {"t0": "kind", **{f"t{i}": written(f"cfg(t{i - 1}, t{i - 1})") for i in range(1, 10)}},
+    ),
+    ("p", {"p": written("q + M"), "q": written("p + M")}),
+    ("M + t", {"t": written("u"), "u": written("t")}),
+    ("M", {"t": {"formula": "M", "hide": "(a+)+$"}}),
+    ("M", {"t": {"formula": ["M"]}}),
+    ("M", {"t": {"classifier": "pocket-toxicity"}}),
     ("M", {"M": "You are rude."}),
-    ("M", {"M": 'prompted(model="/m")'}),
+    ("M", {"M": written('prompted(model="/m")')}),
     ("M", {"t": {"system": "x", "hide": "(a+)+$"}}),
     ("M", {"t": {"ngram": "/etc/passwd"}}),
     ("M", {"t": 5}),
@@ -83,8 +94,8 @@ def corpus() -> Iterator[tuple[Any, Any]]:
     for leaf in LEAVES:
         for place in PLACES:
             yield place.format(leaf), {"x": "You are kind."}
-        yield "M + t", {"t": leaf}
-        yield "M + s", {"s": "2*t - M", "t": f"0.5*({leaf})"}
+        yield "M + t", {"t": written(leaf)}
+        yield "M + s", {"s": written("2*t - M"), "t": written(f"0.5*({leaf})")}
     for code in CODE:
         yield code, {}
     yield from SIZES

@@ -65,10 +65,10 @@ def build(folder: Path) -> Iterator[House]:
     terms = {
         "x": "q w e r t y",
         "y": "z z",
-        "big": f'prompted("k k", model="{other}")',
-        "A": 'ngram(texts=["a b c a b d", "b c a"], order=3)',
-        "C": f'classifier("{judge}", label=1, candidates=5)',
-        "sure": f'classifier("{judge}", label=1, coverage=0.7, read_prompt=True)',
+        "big": {"formula": f'prompted("k k", model="{other}")'},
+        "A": {"formula": 'ngram(texts=["a b c a b d", "b c a"], order=3)'},
+        "C": {"formula": f'classifier("{judge}", label=1, candidates=5)'},
+        "sure": {"formula": f'classifier("{judge}", label=1, coverage=0.7, read_prompt=True)'},
     }
     with Engine.load(base, tokenizer=base_tokenizer, max_lanes=24) as engine:
         yield House(engine, reference, terms)

@@ -21,8 +21,8 @@ from marith.testing import inflate, tiny_model, tiny_tokenizer
 
 PROMPT = "Tell me a story.", "2*formal - M", {"formal": "Be formal."}
 ADAPTED = {
-    "C": 'classifier("pocket-toxicity", label="civil")',
-    "rude": 'prompted(adapter="pocket-rude")',
+    "C": {"formula": 'classifier("pocket-toxicity", label="civil")'},
+    "rude": {"formula": 'prompted(adapter="pocket-rude")'},
 }
 
 

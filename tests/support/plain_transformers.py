@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from marith import Prompted
+
 FORMAL = "You are an assistant using formal and objective language to answer the user."
 TERMS = {
     "formal": FORMAL,
@@ -15,8 +17,8 @@ TERMS = {
     "child": "You are a child.",
 }
 PLAIN = {
-    "M": 'prompted(template="plain")',
-    **{name: f'prompted("{text}", template="plain")' for name, text in TERMS.items()},
+    "M": Prompted(template="plain"),
+    **{name: Prompted(text, template="plain") for name, text in TERMS.items()},
 }
 
 

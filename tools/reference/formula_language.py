@@ -27,8 +27,8 @@ equation.
 ## Names
 
 `{BARE}` is the bare model: it reads the request's own messages and no further system prompt. Every
-other name is a key of `terms`. Its value is a system prompt, formula text, a term, or a table as
-in [a file of formulas](#load_file)."""
+other name is a key of `terms`. Its value is a text, which is a system prompt; a term or a formula;
+or a table as in [a file of formulas](#load_file), such as `{{"formula": "M - 0.5*toxic"}}`."""
 
 Calls = dict[str, Callable[..., Any]]
 

@@ -9,6 +9,7 @@ import typer
 from marith.cli.own_modules import Imports
 from marith.cli.shared import (
     Backend,
+    Definitions,
     Device,
     Dtype,
     Model,
@@ -18,8 +19,8 @@ from marith.cli.shared import (
     Terms,
     clear_errors,
     evals,
+    named_terms,
     pairs,
-    split_terms,
 )
 
 _FORMULAS = "NAME=FORMULA, a file with one a line, or a TOML file of personas. Repeatable."
@@ -83,6 +84,7 @@ def toxicity(
     where: Where = None,
     formulas: Formulas = None,
     term: Terms = None,
+    define: Definitions = None,
     _imports: Imports = None,
     n: Count = None,
     out: Out = None,
@@ -125,6 +127,7 @@ def texts(
     where: Where = None,
     formulas: Formulas = None,
     term: Terms = None,
+    define: Definitions = None,
     _imports: Imports = None,
     n: Count = None,
     out: Out = None,
@@ -161,6 +164,7 @@ def sentiment(
     where: Where = None,
     formulas: Formulas = None,
     term: Terms = None,
+    define: Definitions = None,
     _imports: Imports = None,
     n: Count = None,
     out: Out = None,
@@ -196,6 +200,7 @@ def perplexity(
     where: Where = None,
     formulas: Formulas = None,
     term: Terms = None,
+    define: Definitions = None,
     _imports: Imports = None,
     n: Count = None,
     out: Out = None,
@@ -222,6 +227,7 @@ def examples(
     where: Where = None,
     formulas: Formulas = None,
     term: Terms = None,
+    define: Definitions = None,
     _imports: Imports = None,
     n: Count = None,
     out: Out = None,
@@ -247,11 +253,11 @@ def examples(
 
 def settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of the command line as an evaluation's settings take them. Raises RequestError."""
-    elsewhere = ("term", "_imports", "yes")
+    elsewhere = ("term", "define", "_imports", "yes")
     kept = {name: value for name, value in options.items() if name not in elsewhere}
     return {
         **kept,
         "where": pairs("--where", "COLUMN=VALUE", options["where"]),
         "formulas": tuple(options["formulas"] or ()),
-        "terms": split_terms(options["term"]),
+        "terms": named_terms(options["term"], options["define"]),
     }

@@ -9,6 +9,7 @@ import typer
 from marith.cli.own_modules import Imports
 from marith.cli.shared import (
     Backend,
+    Definitions,
     Device,
     Dtype,
     Model,
@@ -18,9 +19,9 @@ from marith.cli.shared import (
     app,
     clear_errors,
     lines,
+    named_terms,
     note_unused,
     require_writable,
-    split_terms,
     write_or_print,
 )
 from marith.cli.terminal.colours import formula_colours
@@ -30,6 +31,7 @@ from marith.formula.meaning.binding import BARE, names_in, parse, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.text.explaining import CLASSIFIER, explain
 from marith.formula.text.files import FormulaFile, load_file
+from marith.formula.text.term_data import read_terms
 from marith.formula.tree.nodes import Formula, Name
 
 Prompts = Annotated[
@@ -53,6 +55,7 @@ def calibrate(
     prompts: PromptFile = None,
     model: Model = "pocket",
     term: Terms = None,
+    define: Definitions = None,
     _imports: Imports = None,
     device: Device = None,
     dtype: Dtype = None,
@@ -64,7 +67,7 @@ def calibrate(
 ) -> None:
     """Measure how far each term of FORMULA may lag, and print the plan as JSON."""
     with clear_errors():
-        terms = split_terms(term)
+        terms = named_terms(term, define)
         all_prompts = _given(prompt, prompts)
         if costs not in ("time", "calls"):
             raise RequestError(f"--costs is time or calls, not {costs!r}")
@@ -99,6 +102,7 @@ def show(
         str, typer.Argument(metavar="FORMULA", help="The formula, or the name of one in --file.")
     ],
     term: Terms = None,
+    define: Definitions = None,
     _imports: Imports = None,
     file: Annotated[
         Path | None, typer.Option(help="A persona file (TOML), with its terms and formulas.")
@@ -106,14 +110,15 @@ def show(
 ) -> None:
     """Draw FORMULA as a tree, with its normalised form and warnings. Loads no model."""
     with clear_errors(loads=False):
-        terms: dict[str, str | Formula] = {**split_terms(term)}
+        given = named_terms(term, define)
+        terms = read_terms(given)
         shown: str | Formula = formula
         if file is not None:
             personas = load_file(file)
             terms = {**personas.terms, **terms}
             shown = personas.formulas.get(formula) or _of_file(formula, file, personas, terms)
         typer.echo(formula_colours(explain(shown, terms or None)))
-        note_unused(shown, terms, split_terms(term))
+        note_unused(shown, terms, given)
         if not terms:
             _note_undefined(parse(shown))
 

@@ -13,6 +13,7 @@ import typer
 from marith.cli.own_modules import Imports
 from marith.cli.shared import (
     Backend,
+    Definitions,
     Device,
     Dtype,
     Quantize,
@@ -22,15 +23,16 @@ from marith.cli.shared import (
     app,
     clear_errors,
     completed_models,
+    named_terms,
     note_unused,
     pairs,
     read_text,
-    split_terms,
 )
 from marith.cli.terminal.answer_output import print_answers
 from marith.cli.terminal.loading_bar import loading
 from marith.errors import RequestError, from_validation
 from marith.formula.meaning.binding import BARE
+from marith.formula.text.term_data import TermData, as_data
 from marith.formula.tree.terms import Prompted
 
 if TYPE_CHECKING:
@@ -103,8 +105,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print all there is as JSON
 
 _NAMED = re.compile(r"\w+=")
 _NOT_OPTIONS = (
-    "prompt", "file", "persona", "term", "_imports", "adapter", "system", "n", "schema", "regex",
-    "as_json",
+    "prompt", "file", "persona", "term", "define", "_imports", "adapter", "system", "n", "schema",
+    "regex", "as_json",
 )  # fmt: skip
 
 
@@ -114,6 +116,7 @@ def generate(
     model: Model = None,
     formula: Formula = None,
     term: Terms = None,
+    define: Definitions = None,
     _imports: Imports = None,
     adapter: Adapters = None,
     file: File = None,
@@ -183,7 +186,7 @@ def options_of(given: Mapping[str, Any]) -> "Options":
         for name, value in given.items()
         if name not in _NOT_OPTIONS and value is not None
     }
-    if terms := _terms(given["term"], given["adapter"]):
+    if terms := _terms(given["term"], given["define"], given["adapter"]):
         values["terms"] = terms
     plan = given.get("speculation")
     if plan not in (None, "auto", "none"):
@@ -200,14 +203,19 @@ def options_of(given: Mapping[str, Any]) -> "Options":
     return options
 
 
-def _terms(term: Sequence[str] | None, adapters: Sequence[str] | None) -> dict[str, str]:
+def _terms(
+    prompts: Sequence[str] | None,
+    definitions: Sequence[str] | None,
+    adapters: Sequence[str] | None,
+) -> dict[str, TermData]:
     """The terms by name, those of adapters included. Raises RequestError for a name given twice."""
-    terms = split_terms(term)
+    terms = named_terms(prompts, definitions)
     named = [text if _NAMED.match(text) else f"{BARE}={text}" for text in adapters or ()]
     for name, adapter in pairs("--adapter", "NAME=LORA", named).items():
         if name in terms:
-            raise RequestError(f"{name!r} is given by --term and by --adapter")
-        terms[name] = str(Prompted(adapter=adapter))
+            option = "--term" if isinstance(terms[name], str) else "--define"
+            raise RequestError(f"{name!r} is given by {option} and by --adapter")
+        terms[name] = as_data(Prompted(adapter=adapter))
     return terms
 
 

@@ -16,8 +16,9 @@ from marith.cli.terminal.colours import styled
 from marith.cli.terminal.loading_bar import hide_bars_of_transformers
 from marith.cli.terminal.log_lines import log_to_stderr
 from marith.errors import DeadlineExceeded, MarithError, RequestError, unreadable
-from marith.formula.meaning.binding import Terms as TermsByName
-from marith.formula.meaning.binding import parse, resolve
+from marith.formula.meaning.binding import resolve
+from marith.formula.text.term_data import TermData, read_formula
+from marith.formula.text.term_data import Terms as TermsByName
 from marith.formula.tree.nodes import Formula
 
 app = typer.Typer(
@@ -46,7 +47,15 @@ Terms = Annotated[
         "--term",
         "-t",
         metavar="NAME=PROMPT",
-        help="A name of the formula: a system prompt or formula text. Repeatable.",
+        help="A name of the formula: a system prompt. Repeatable.",
+    ),
+]
+Definitions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--define",
+        metavar="NAME=FORMULA",
+        help="A name of the formula: another formula. Repeatable.",
     ),
 ]
 Model = Annotated[
@@ -124,21 +133,22 @@ def clear_errors(loads: bool = True) -> Iterator[None]:
         raise typer.Exit(code) from None
 
 
-def split_terms(given: Sequence[str] | None) -> dict[str, str]:
-    """The terms of `--term`, by name. Raises RequestError for what is none."""
-    terms = pairs("--term", "NAME=PROMPT", given)
-    for name, prompt in terms.items():
-        if prompt.strip().startswith("{"):
-            raise RequestError(
-                f"--term {f'{name}={prompt}'!r}: a table belongs in a file; on the command line "
-                f"write {name}='prompted(…)'"
-            )
+def named_terms(
+    prompts: Sequence[str] | None, definitions: Sequence[str] | None
+) -> dict[str, TermData]:
+    """The terms of `--term` and `--define`, by name. Raises RequestError for what is none."""
+    terms: dict[str, TermData] = {**pairs("--term", "NAME=PROMPT", prompts)}
+    for name, formula in pairs("--define", "NAME=FORMULA", definitions).items():
+        if name in terms:
+            raise RequestError(f"{name!r} is given by --term and by --define")
+        terms[name] = {"formula": formula}
     return terms
 
 
 def note_unused(formula: str | Formula, terms: TermsByName, given: Iterable[str]) -> None:
     """Say on standard error which of the terms `given` to a command its formula does not use."""
-    for name in sorted({*given} - {*resolve(terms, parse(formula))}):
+    used = resolve(terms, read_formula(formula)) if given else {}
+    for name in sorted({*given} - {*used}):
         typer.echo(f"the formula does not use the term {name!r}", err=True)
 
 

@@ -19,6 +19,7 @@ from marith.cli.evaluation_commands import (
 from marith.cli.own_modules import Imports
 from marith.cli.shared import (
     Backend,
+    Definitions,
     Device,
     Dtype,
     Model,
@@ -66,6 +67,7 @@ def tune(
     column: Column = None,
     where: Where = None,
     term: Terms = None,
+    define: Definitions = None,
     _imports: Imports = None,
     frame: Frame = None,
     stop: Stops = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -12,16 +12,18 @@ from marith.demo.measured_replies import Replies, messages, toxicity
 from marith.demo.printed_lines import Printer
 from marith.demo.shown_requests import DETOXIFIED, TOXIC
 from marith.evals.metrics.text_classifier import attribute
+from marith.formula.text.term_data import Terms
+from marith.formula.tree.terms import Classifier
 from marith.options.options import Options
 
-TERMS: Mapping[str, str] = {
+TERMS: Terms = {
     "formal": "You are an assistant using formal and objective language to answer the user.",
     "toxic": TOXIC,
     "child": "You are a child.",
     "adult": "You are an adult.",
     "magic": "You are a person who is always talking about magic.",
-    "C": 'classifier("pocket-toxicity", label="civil")',
-    "formality": 'classifier("pocket-formality", label="formal")',
+    "C": Classifier("pocket-toxicity", label="civil"),
+    "formality": Classifier("pocket-formality", label="formal"),
 }
 FORMULAS = (
     "M",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from marith.formula.text.term_data import Terms
+from marith.formula.tree.terms import Prompted
 from marith.options.options import Options
 
 if TYPE_CHECKING:
@@ -18,8 +20,8 @@ TOXIC = (
 )
 DETOXIFIED = "M - 0.96*union(toxic, M)"
 CONVERSATION = {
-    "M": 'prompted(template="plain")',
-    "toxic": f'prompted("{TOXIC}", template="plain")',
+    "M": Prompted(template="plain"),
+    "toxic": Prompted(TOXIC, template="plain"),
 }
 CHEF = {"chef": "You are an angry chef."}
 PERSONA = ("M", "0.5*M + 0.5*chef", "1.2*chef - 0.2*M")
@@ -71,7 +73,7 @@ def persona_answers(
     question: str,
     options: Options,
     formulas: Sequence[str] = PERSONA,
-    terms: Mapping[str, str] = CHEF,
+    terms: Terms = CHEF,
 ) -> tuple[ShownRequest, ...]:
     """Answer a question by formulas over a persona: without it, and at some strengths."""
     return tuple(

@@ -1,22 +1,21 @@
-"""How a request becomes a job: text → formula → plan → readings."""
+"""How a request becomes a job: formula → plan → readings."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any
 
 from marith.engine.threads import workers
 from marith.engine.threads.deadline import NEVER, Deadline
-from marith.errors import ContextOverflow, FormulaError, RequestError
-from marith.formula.meaning.binding import BARE, BARE_MODEL, bind, parse, resolve
+from marith.errors import ContextOverflow, RequestError
+from marith.formula.meaning.binding import BARE, BARE_MODEL, bind, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.terms import Prompted, Term
-from marith.request.plan import Plan
+from marith.request.plan import Plan, planned
 from marith.request.prompt import Prompt, to_prompt
 from marith.request.request import Request, Speculation
 from marith.scoring.kv_cache.planned import Planned
@@ -168,31 +167,21 @@ def bound(request: Request, beside: Formula | None = None) -> tuple[ExecutionPla
     """
     if beside is None and not request.steered:
         beside = Name(BARE)
-    terms = request.terms
-    named = tuple(terms.items()) if isinstance(terms, Mapping) else None
-    key = request.formula, named, request.speculation, beside
-    try:
-        hash(key)
-    except TypeError:  # values that are no terms, which raise below
-        named = None
-    if named is None and terms is not None:
-        return _bound.__wrapped__(request.formula, terms, *key[2:])
-    return _bound(*key)
+    formula, terms = request.formulas
+    return _bound(formula, tuple(terms.items()), request.speculation, beside)
 
 
 @lru_cache(maxsize=64)  # many requests have the same formula
 def _bound(
-    formula: str | Formula, terms: Any, speculation: Speculation, beside: Formula | None
+    formula: Formula,
+    terms: tuple[tuple[str, Formula], ...],
+    speculation: Speculation,
+    beside: Formula | None,
 ) -> tuple[ExecutionPlan, Formula]:
-    """Only the names that the formula and the plan use are resolved, unless there is an error."""
-    given = dict(terms) if isinstance(terms, tuple) else terms
-    tree = parse(formula)
-    try:
-        names = resolve(given, tree, *_planned(speculation))
-        return plan_of(tree, names, speculation, beside), names[BARE]
-    except (FormulaError, RequestError):
-        plan_of(tree, resolve(given), speculation, beside)  # the error names all names there are
-        raise
+    """Only the names that the formula and the plan use are resolved."""
+    given = dict(terms)
+    names = resolve(given, formula, *_planned(speculation, {BARE, *given}))
+    return plan_of(formula, names, speculation, beside), names[BARE]
 
 
 def plan_of(
@@ -228,12 +217,11 @@ def _scorers(
     return scorers, (*held, *loaded)
 
 
-def _planned(speculation: Speculation) -> Iterator[Formula]:
-    """The formulas that a plan names."""
+def _planned(speculation: Speculation, names: Collection[str]) -> Iterator[Formula]:
+    """The formulas that a plan names. Raises RequestError for a name that is not in `names`."""
     if isinstance(speculation, Plan):
         for text in (*speculation.drafted_by, *(term for term, _ in speculation.every)):
-            with suppress(FormulaError):  # the plan is checked where it is bound
-                yield parse(text)
+            yield planned(text, names)
 
 
 def _readings(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from marith.engine.prepare import Prepared
 from marith.errors import RequestError
-from marith.formula.meaning.binding import BARE, parse, resolve
+from marith.formula.meaning.binding import BARE
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, NGram, Observation, Prompted, Term, Uniform
 from marith.inspection.summands import Summand, named, summands, without_own_part
@@ -49,8 +49,7 @@ class InspectedFormula:
         cls, request: Request, prepared: Prepared, top: int, leave_one_out: bool
     ) -> InspectedFormula:
         """Of a request that is prepared with the bare model beside it."""
-        tree = parse(request.formula)
-        meanings = resolve(request.terms, tree)
+        meanings = request.meanings
         all_names: dict[Formula, tuple[str, ...]] = {}
         for name, meaning in meanings.items():
             all_names[meaning] = (*all_names.get(meaning, ()), name)
@@ -58,7 +57,7 @@ class InspectedFormula:
         terms = plan.leaves(plan.formula)
         left_out = [t for t in without_own_part(plan.formula) if t != bare] if leave_one_out else []
         return cls(
-            str(tree),
+            str(request.formula),
             plan.formula,
             bare,
             tuple(term for term in terms if not isinstance(term, Observation)),

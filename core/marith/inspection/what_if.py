@@ -12,7 +12,7 @@ from marith.answers.answer_grammar import AnswerGrammars
 from marith.decoding.composition.evaluate import evaluate
 from marith.engine.prepare import Prepared, plan_of
 from marith.errors import FormulaError, MarithError, RequestError
-from marith.formula.meaning.binding import parse, resolve
+from marith.formula.meaning.binding import parse
 from marith.formula.tree.hidden_texts import unquoted
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, Term
@@ -67,7 +67,7 @@ class WhatIf:
     ) -> None:
         self._request, self._rows, self._redrawing = request, rows, redrawing
         self._numbered = NumberedFormula.of(request.formula)
-        self._names = resolve(request.terms, parse(self._numbered.text))
+        self._names = request.meanings
         self._guides = _guides(prepared.plan)
         self._spell = answers.vocabulary.spell
 

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from marith.errors import FormulaError, RequestError, from_validation, suggestion
-from marith.formula.text.files import LOWERED, as_text, load_file, terms_as_text
+from marith.formula.text.files import LOWERED, load_file
+from marith.formula.text.term_data import TermData, as_text, terms_as_data
 from marith.options.option_checks import variable
 from marith.request.plan import read_speculation
 
@@ -31,7 +32,7 @@ class Personas:
     """
 
     path: str
-    terms: dict[str, str]
+    terms: dict[str, TermData]
     options: dict[str, Any]
     formulas: dict[str, dict[str, Any]]
     formula_name: str | None = None
@@ -60,7 +61,7 @@ class Personas:
             name = table.get("model")
             if isinstance(name, str) and name in formulas:
                 raise FormulaError(f"{str(path)!r} has a formula and a model of one name, {name!r}")
-        terms, descriptions = terms_as_text(file.terms), dict(file.descriptions)
+        terms, descriptions = terms_as_data(file.terms), dict(file.descriptions)
         return cls(str(path), terms, options, formulas, descriptions=descriptions)
 
     def names(self, model: object) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from marith import recipes
 from marith.formula.meaning.analysis import leaves
-from marith.formula.meaning.binding import bind, parse, resolve
+from marith.formula.meaning.binding import bind, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Prompted
@@ -17,29 +17,28 @@ from marith.request.plan import Plan
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 
-Written: TypeAlias = tuple[tuple[str, str], ...]  # terms, each a name and a text
+Terms: TypeAlias = tuple[tuple[str, Formula], ...]  # each with its name
 
 
 @lru_cache(maxsize=16)
-def resolved(terms: Written) -> Mapping[str, Formula]:
+def resolved(terms: Terms) -> Mapping[str, Formula]:
     """Every name of the terms with its bound formula, see `resolve`."""
     return resolve(dict(terms))
 
 
 @lru_cache(maxsize=64)
-def faithfully(formula: str, terms: Written, faithful: float, faithful_to: str | None) -> Formula:
+def faithfully(formula: Formula, terms: Terms, faithful: float, faithful_to: str | None) -> Formula:
     """The formula for a prompt in which `faithful_to` matches something that was retrieved."""
-    parsed = parse(formula)
     if faithful_to is None:
-        return parsed
-    names = resolve(dict(terms), parsed)  # only those in the formula, since each request needs them
-    return recipes.faithful_to(faithful_to, parsed, faithful, names)
+        return formula
+    names = resolve(dict(terms), formula)  # only those in it, since each request needs them
+    return recipes.faithful_to(faithful_to, formula, faithful, names)
 
 
 @lru_cache(maxsize=64)
 def require_meaning(
-    formula: str,
-    terms: Written,
+    formula: Formula,
+    terms: Terms,
     faithful: float,
     faithful_to: str | None,
     speculation: Plan | Literal["auto"] | None,
@@ -48,13 +47,12 @@ def require_meaning(
     from marith.speculation.execution_plan import ExecutionPlan  # without torch, but of the engine
 
     names = resolved(terms)
-    formulas = (parse(formula), faithfully(formula, terms, faithful, faithful_to))
-    for parsed in dict.fromkeys(formulas):
-        check(parsed, names)
-        ExecutionPlan.of(parsed, names, speculation)
+    for each in dict.fromkeys((formula, faithfully(formula, terms, faithful, faithful_to))):
+        check(each, names)
+        ExecutionPlan.of(each, names, speculation)
 
 
-def other_models(formula: Formula, terms: Written) -> set[str]:
+def other_models(formula: Formula, terms: Terms) -> set[str]:
     """The models that the terms of a formula name."""
     found = leaves(bind(formula, resolved(terms)))
     return {term.model for term in found if isinstance(term, Prompted) and term.model}

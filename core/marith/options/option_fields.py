@@ -17,8 +17,15 @@ from pydantic import (
 )
 
 from marith.errors import RequestError
-from marith.formula.text.files import as_text, terms_as_text
 from marith.formula.text.packages import check_allowed
+from marith.formula.text.term_data import (
+    TermData,
+    as_text,
+    read_formula,
+    read_terms,
+    terms_as_data,
+)
+from marith.formula.tree.nodes import Formula
 from marith.options import meaning
 from marith.options.file import Personas, opened
 from marith.options.object_options import NO_DATA, with_engine
@@ -37,8 +44,8 @@ class OptionFields(BaseModel):
     """A directory, GGUF file, hub id or "pocket", or a formula of `file`; else MARITH_MODEL."""
     formula: str = Field(default_factory=lambda: variable("formula") or "M")
     """What to sample from, as formula text or a Formula; else MARITH_FORMULA."""
-    terms: dict[str, str] = Field(default_factory=dict)
-    """What the formula's names mean: system prompts, formula text, terms or tables of a file."""
+    terms: Mapping[str, TermData] = Field(default_factory=dict)
+    """What names of the formula mean: system prompts, terms, formulas by `{"formula": "…"}`."""
     temperature: float = 1.0
     """Above 1 flatter, below 1 sharper; 0 takes the likeliest token."""
     top_p: float = 1.0
@@ -149,8 +156,8 @@ class OptionFields(BaseModel):
 
     @field_validator("terms", mode="before")
     @classmethod
-    def _terms_as_text(cls, terms: Any) -> Any:
-        return terms_as_text(terms) if isinstance(terms, Mapping) else terms
+    def _terms_as_data(cls, terms: Any) -> Any:
+        return terms_as_data(terms) if isinstance(terms, Mapping) else terms
 
     @field_validator("speculation", mode="before")
     @classmethod
@@ -176,9 +183,10 @@ class OptionFields(BaseModel):
         return {str(term): name for name, term in meaning.resolved(self._meaning[1]).items()}
 
     @property
-    def _meaning(self) -> tuple[str, tuple[tuple[str, str], ...], float, str | None]:
+    def _meaning(self) -> tuple[Formula, meaning.Terms, float, str | None]:
         """The options that determine the formula."""
-        return self.formula, tuple(self.terms.items()), self.faithful, self.faithful_to
+        terms = tuple(read_terms(self.terms).items())
+        return read_formula(self.formula), terms, self.faithful, self.faithful_to
 
 
 def _default(name: str) -> Any:

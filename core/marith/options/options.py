@@ -280,10 +280,11 @@ class Options(OptionFields):
         }
         texts, tokens = tuple(self.stop), tuple(self.stop_token_ids)
         ended = meaning.stop(self.max_tokens, texts, tokens, self.min_tokens, self.ignore_eos)
+        formula, terms, *_ = self._meaning
         return Request(
             prompt,
-            self.faithfully if self.retrieves(prompt) else self.formula,
-            self.terms,
+            self.faithfully if self.retrieves(prompt) else formula,
+            dict(terms),
             meaning.sampling(*(getattr(self, n) for n in _DRAWN), tuple(self.logit_bias.items())),
             ended,
             self.speculation,

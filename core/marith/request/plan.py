@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from pydantic import ConfigDict, StrictInt
 
-from marith.errors import RequestError, shown
+from marith.errors import FormulaError, RequestError, shown
+from marith.formula.meaning.binding import require_known
+from marith.formula.text.term_data import read_formula
 from marith.formula.tree.nodes import Formula
 from marith.request.checks import whole
 
@@ -105,6 +107,16 @@ class Plan:
     def to_json(self) -> str:
         """The plan as a line of JSON."""
         return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False)
+
+
+def planned(text: str, names: Collection[str]) -> Formula:
+    """Return the formula of a text in a plan over `names`. Raises RequestError."""
+    try:
+        formula = read_formula(text)
+        require_known(formula, names)
+        return formula
+    except FormulaError as error:
+        raise RequestError(f"the plan names {text!r}: {error.problem}") from None
 
 
 def check_speculation(name: str, value: Any) -> Plan | Literal["auto"] | None:

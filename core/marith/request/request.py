@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict, cast
 
 from marith.errors import FormulaError, RequestError, names_checked, shown
-from marith.formula.meaning.binding import BARE, Terms
+from marith.formula.meaning.binding import BARE, Terms, resolve
 from marith.formula.text.packages import check_allowed
+from marith.formula.text.term_data import read_formula, read_terms
 from marith.formula.text.trust import restricted
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import check_template_options
@@ -118,6 +119,9 @@ def template_options(name: str, options: Any) -> Mapping[str, Any]:
 class Request:
     """A prompt, the formula that answers it, and how its tokens are drawn and stopped.
 
+    Texts are read when the request is made: `formula` is a `Formula` from then on, and `terms` maps
+    names to `Formula`s. A text in `terms` is a system prompt, and `{"formula": text}` a formula.
+
     `grammar` defines what the answer may be, `ban` what it must not contain, `tools` what it may
     call; with `logprobs` the answer has the log-probability of each token, and of so many of the
     likeliest in its place; `template_options` are those of the terms' chat templates. A request
@@ -190,10 +194,24 @@ class Request:
             raise RequestError(f"ignore_eos lets a text go on for ever, and {what} lets it end")
         if self.allowed != ():
             check_allowed(self.allowed, self.trusted)
-        if not self.trusted:
-            formula, terms = restricted(self.formula, self.terms, self.allowed)
-            object.__setattr__(self, "formula", formula)
-            object.__setattr__(self, "terms", terms)
+        formula, terms = (
+            (read_formula(self.formula), read_terms(self.terms))
+            if self.trusted
+            else restricted(self.formula, self.terms, self.allowed)
+        )
+        object.__setattr__(self, "formula", formula)
+        object.__setattr__(self, "terms", terms)
+
+    @property
+    def formulas(self) -> tuple[Formula, Mapping[str, Formula]]:
+        """The formula and the terms, which are formulas from when the request is made."""
+        return cast("Formula", self.formula), cast("Mapping[str, Formula]", self.terms)
+
+    @property
+    def meanings(self) -> dict[str, Formula]:
+        """Every name that the formula uses, and `M`, with its bound formula."""
+        formula, terms = self.formulas
+        return resolve(terms, formula)
 
     @property
     def answers_in_json(self) -> bool:

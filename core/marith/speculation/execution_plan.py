@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Literal, TypeAlias
 
-from marith.errors import FormulaError, RequestError
+from marith.errors import RequestError
 from marith.formula.meaning.analysis import (
     drafts,
     leaves,
@@ -19,12 +19,12 @@ from marith.formula.meaning.analysis import (
     without_classifiers,
     without_drafts,
 )
-from marith.formula.meaning.binding import bind, parse
+from marith.formula.meaning.binding import bind
 from marith.formula.meaning.checking import check
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.operators import supersede
 from marith.formula.tree.terms import Classifier, Likelihood, NGram, Observation, Prompted, Term
-from marith.request.plan import Plan
+from marith.request.plan import Plan, planned
 
 LOOKUP = NGram(order=5, online=True)  # prompt lookup, a draft that needs no model
 Groups: TypeAlias = "tuple[frozenset[Term], ...]"  # terms of equal factor, smallest factor first
@@ -243,7 +243,4 @@ def with_observed(factors: Mapping[Term, int], terms: Iterable[Term]) -> dict[Te
 
 def _formula_of(text: str, names: Mapping[str, Formula]) -> Formula:
     """The bound formula of a text in a plan: a name of the request, or formula text."""
-    try:
-        return bind(parse(text), names)
-    except FormulaError as error:
-        raise RequestError(f"the plan names {text!r}: {error.problem}") from None
+    return bind(planned(text, names), names)

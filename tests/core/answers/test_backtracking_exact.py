@@ -15,7 +15,7 @@ import torch
 from scipy.stats import chisquare
 from support.reference import Reference, first_banned
 
-from marith import Ban, Engine, Plan, Request, RequestError, Sampling, Stop
+from marith import Ban, Engine, NGram, Plan, Request, RequestError, Sampling, Stop
 from marith.answers.backtracking import Backtracking
 from marith.decoding.random_numbers import Draws
 from marith.decoding.sampling import warp
@@ -150,7 +150,11 @@ def asked(how: Any, dead_ends: bool = False) -> Request:
     words = ["cc", "cb", "a", "ecd"]
     if dead_ends:
         formula, prompt, words = "x.top_k(2) - 0.6*y + M", "e b e d a b a d b", ["cc", "fc"]
-    terms = {"x": "b c", "y": "d", "A": "ngram(texts=['d b c', 'f b c', 'c d c', 'd f c'])"}
+    terms = {
+        "x": "b c",
+        "y": "d",
+        "A": NGram(texts=("d b c", "f b c", "c d c", "d f c")),
+    }
     ban = Ban(words, whole_words=False)
     return Request(prompt, formula, terms, Sampling(1.2), Stop(LENGTH), how, ban=ban)
 

@@ -31,7 +31,7 @@ ALL = (LOOK, RING, MAKE)
 SCHEMAS = {one["function"]["name"]: one["function"]["parameters"] for one in ALL}
 # the n-gram makes a model with random weights begin a call soon
 FORMULA = "1.5*x - 0.5*M + opens"
-TERMS = {"x": "b c", "opens": 'ngram(texts=["<tool_call>"], order=1)'}
+TERMS = {"x": "b c", "opens": {"formula": 'ngram(texts=["<tool_call>"], order=1)'}}
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from marith.testing import tiny_model
 
 OPENING = '<tool_call>\n{"name": "'
 FORMULA = "2.5*x - 1.5*M + 0.6*opens"
-TERMS = {"x": "b c", "opens": 'ngram(texts=["<tool_call>"], order=1)'}
+TERMS = {"x": "b c", "opens": {"formula": 'ngram(texts=["<tool_call>"], order=1)'}}
 PICK = tool("p", v={"enum": ["a", "b", "d", "e", "g"]}, n={"type": "integer", "minimum": 0})
 FORCED = OPENING + 'p", "arguments": {"v": "'
 

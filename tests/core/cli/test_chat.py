@@ -99,16 +99,20 @@ def test_messages_are_kept_undone_and_answered_again(monkeypatch: pytest.MonkeyP
     ]
 
 
+CALM_TERMS = {"x": "You are calm.", "y": {"formula": "M - x"}}
+
+
 def test_commands_change_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = Scripted("A", "B")
     talk(
-        monkeypatch, answers, "/formula M + x", "/term x=You are calm.", "/seed 4", "hi",
+        monkeypatch, answers, "/formula M + x", "/term x=You are calm.", "/define y=M - x",
+        "/seed 4", "hi",
         "/formula", "/seed", "/persona two", "/clear", "ho", "/quit", "never",
     )  # fmt: skip
     assert answers.given == [
-        {"formula": "M + x", "terms": {"x": "You are calm."}, "seed": 4},
+        {"formula": "M + x", "terms": CALM_TERMS, "seed": 4},
         "two",
-        {"terms": {"x": "You are calm."}},
+        {"terms": CALM_TERMS},
     ]
     assert len(answers.asked[1]) == 2
 
@@ -154,7 +158,7 @@ def test_formulas_of_a_file_answer_in_turn(tmp_path: Path) -> None:
     [
         (("/formula M +",), "not a formula"),
         (("/formula 2*chef - M",), "unknown term 'chef'; known are M"),
-        (("/term a=2*b - M",), "'a' is written as a formula, but 'b' is unknown"),
+        (("/define a=2*b - M",), "in term 'a': unknown term 'b'"),
         (("/undo",), "there is no message to undo"),
         (("/nope",), "nothing is called /nope"),
         (("/seed x",), "a seed is a whole number"),

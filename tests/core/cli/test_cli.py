@@ -95,7 +95,7 @@ def test_a_calibrated_plan_is_written_shown_and_used(tmp_path: Path) -> None:
     corpus.write_text("Pandas eat bamboo.\n" * 9, encoding="utf-8")
     asked.write_text(f"{PANDAS}\n\nHello!\n", encoding="utf-8")
     draft = f"A=ngram({str(corpus)!r}, order=3)"
-    formula = ("supersede(A, M) + 0.5*formal", "--term", FORMAL, "--term", draft)
+    formula = ("supersede(A, M) + 0.5*formal", "--term", FORMAL, "--define", draft)
     measured = ("calibrate", *formula, "--prompts", str(asked), "--costs", "calls")
     code, out, err = run(*measured)
     plan = Plan.from_json(out)

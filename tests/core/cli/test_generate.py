@@ -146,6 +146,9 @@ def test_where_a_model_runs_and_how_it_samples_is_said_here() -> None:
         (("--adapter", "a=/x", "--adapter", "a=/y"), "--adapter gives 'a' twice: '/x' and '/y'"),
         (("--adapter", "a=/x", "--term", "a=Be kind."), "'a' is given by --term and by --adapter"),
         (("--term", "a=kind", "--term", "a=rude"), "--term gives 'a' twice: 'kind' and 'rude'"),
+        (("--term", "a=kind", "--define", "a=M"), "'a' is given by --term and by --define"),
+        (("--adapter", "a=/x", "--define", "a=M"), "'a' is given by --define and by --adapter"),
+        (("--define", "M - a"), "--define is NAME=FORMULA, not 'M - a'"),
     ],
 )
 def test_a_wrong_option_is_one_sentence_and_exit_code_2(

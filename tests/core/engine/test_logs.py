@@ -16,7 +16,7 @@ from support.holding import engine as loaded
 from support.holding import held, until
 
 import marith
-from marith import Ban, Busy, Engine, Grammar, Plan, Request, Stop, Tools
+from marith import Ban, Busy, Classifier, Engine, Grammar, Plan, Request, Stop, Tools
 from marith.engine.threads import workers
 from marith.scoring.cpu_threads import take_threads
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
@@ -111,7 +111,10 @@ SECRET = ("cucumber", "umbrella", "walrus", "zeppelin", "accordion")
 def test_no_text_is_ever_logged(caplog: pytest.LogCaptureFixture) -> None:
     """Prompts, system prompts, formulas' own texts, bans, grammars, errors and answers."""
     caplog.set_level(logging.DEBUG)  # of every logger there is
-    terms = {"x": f"You are a {SECRET[0]}.", "C": 'classifier("pocket-toxicity", label="civil")'}
+    terms = {
+        "x": f"You are a {SECRET[0]}.",
+        "C": Classifier("pocket-toxicity", label="civil"),
+    }
     prompt = [
         {"role": "system", "content": f"Speak of the {SECRET[1]}."},
         {"role": "user", "content": f"Where is my {SECRET[2]}?"},

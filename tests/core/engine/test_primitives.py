@@ -55,8 +55,11 @@ shapes = pytest.mark.parametrize("formula", FORMULAS)
 @pytest.fixture(scope="module")
 def home(house: House) -> House:
     """The house, with its classifier on other scales too."""
-    judge = house.terms["C"][:-1]
-    scales = {"reward": f'{judge}, scale="logit")', "shares": f'{judge}, scale="probability")'}
+    judge = house.terms["C"]["formula"][:-1]
+    scales = {
+        name: {"formula": f'{judge}, scale="{scale}")'}
+        for name, scale in (("reward", "logit"), ("shares", "probability"))
+    }
     return replace(house, terms={**house.terms, **scales})
 
 

@@ -19,6 +19,7 @@ from marith import Engine, Plan, Request, Sampling, Stop
 from marith.request.limits import Limits
 from marith.testing import tiny_model, tiny_tokenizer
 
+CIRCLE = {"p": marith.parse("q + M"), "q": marith.parse("p + M")}
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"formula": "M - fromal"}, marith.FormulaError, "unknown term 'fromal'"),
     ({"formula": "x - 2*M"}, marith.FormulaError, "more than zero"),
@@ -39,7 +40,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"prompt": [{"content": "a"}]}, marith.RequestError, "role"),
     ({"terms": {"x": 5}}, marith.FormulaError, "not 5"),
     ({"terms": {"a b": "q"}}, marith.FormulaError, "'a b'"),
-    ({"terms": {"p": "q + M", "q": "p + M"}}, marith.FormulaError, "p → q → p"),
+    ({"formula": "p", "terms": CIRCLE}, marith.FormulaError, "p → q → p"),
     ({"speculation": "yes"}, marith.RequestError, "'yes'"),
     ({"sampling": {"seed": 1}}, marith.RequestError, "Sampling"),
 ]
@@ -88,9 +89,12 @@ def test_a_term_of_another_vocabulary_is_refused(house: House, tmp_path: Path) -
         house.engine.generate("a", f'M + prompted(model="{tmp_path}")')
 
 
+NEVER = "M.top_k(1) + (2*x - M).top_k(1) + (2*y - M).top_k(1)"
+
+
 def test_a_fault_while_running_harms_no_other(house: House) -> None:
     """Two cuts that share no token: the error is found only at a step, among other requests."""
-    terms = {**house.terms, "never": "M.top_k(1) + (2*x - M).top_k(1) + (2*y - M).top_k(1)"}
+    terms = {**house.terms, "never": marith.parse(NEVER)}
     good = [Request("a b", "2*x - M", house.terms, Sampling(seed=i), Stop(12)) for i in range(6)]
     alone = [house.engine.submit(one).result(60).text for one in good]
     tickets = []
@@ -164,14 +168,14 @@ def test_a_prompt_that_no_term_reads_whole_is_served(house: House) -> None:
 
 
 def test_terms_that_double_and_double_are_refused(house: House) -> None:
-    terms = {"x0": "M + M", **{f"x{i + 1}": f"x{i} + x{i}" for i in range(40)}}
+    terms = {f"x{i + 1}": {"formula": f"x{i} + x{i}"} for i in range(40)} | {"x0": "Be kind."}
     with pytest.raises(marith.FormulaError, match="parts"):
         house.engine.generate("a", "x40", terms)
 
 
 def test_a_name_in_the_guide_of_an_inline_classifier_is_known(house: House) -> None:
-    text = house.terms["C"].removesuffix(")") + ", guide=x + peak(y)*(y - x))"
-    named, inline = {**house.terms, "J": text}, f"M + 2*{text}"
+    text = house.terms["C"]["formula"].removesuffix(")") + ", guide=x + peak(y)*(y - x))"
+    named, inline = {**house.terms, "J": {"formula": text}}, f"M + 2*{text}"
     how: dict[str, Any] = {"stop": Stop(6), "sampling": Sampling(seed=3)}
     for speculation in ("auto", None, marith.Plan()):
         expected = house.engine.generate("a b", "M + 2*J", named, speculation=speculation, **how)

@@ -86,7 +86,7 @@ def test_a_drafted_block_is_cut_where_the_text_ends(house: House) -> None:
 def test_an_end_within_a_block_ends_the_text(house: House) -> None:
     """Without a limit in sight: whatever the seeds, what follows an end is never told."""
     plan = Plan.factors({"M": 1, "x": 5})
-    terms = {**house.terms, "ends": 'ngram(texts=["a"], order=1)'}
+    terms = {**house.terms, "ends": {"formula": 'ngram(texts=["a"], order=1)'}}
     stop, ended = Stop(40), 0
     for i in range(12):
         sampling = Sampling(1.0, seed=i)

@@ -222,7 +222,7 @@ def test_a_real_model_goes_on_with_real_prompts() -> None:
     result = measured(
         model=str(tinystories),
         data=str(SHARED / "data" / "rtp_random_prompts.jsonl"),
-        terms={"sad": f'prompted(model="{tinystories}-negative", template="plain")'},
+        terms={"sad": {"formula": f'prompted(model="{tinystories}-negative", template="plain")'}},
         formulas=("M", "sad"),
         measures=("vader:negative", words, "perplexity"),
         frame="{message} ",

@@ -10,7 +10,7 @@ import pytest
 import torch
 from support.house import FORMULAS, House
 
-from marith import Engine, Inspection, RequestError
+from marith import Engine, Inspection, RequestError, parse
 from marith.decoding.composition.evaluate import evaluate
 from marith.errors import UnknownOption
 from marith.inspection import inspecting as one_pass
@@ -164,7 +164,7 @@ def test_a_factor_that_varies_is_a_number_at_each_position(house: House) -> None
 
 
 def test_m_may_be_a_formula_of_its_own(house: House) -> None:
-    terms = {**house.terms, "M": "2*x - y"}
+    terms = {**house.terms, "M": parse("2*x - y")}
     inspection = house.engine.inspect(PROMPT, TEXT, "y", terms)
     bare = house.engine.score(PROMPT, TEXT, "2*x - y", house.terms)
     assert [p.bare_logprob for p in inspection.positions] == pytest.approx(bare, abs=1e-4)

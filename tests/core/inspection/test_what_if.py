@@ -51,12 +51,12 @@ def test_constraints_and_the_prefix_are_replayed(house: House) -> None:
 
 
 def test_what_is_begun_is_kept_without_waiting(house: House) -> None:
-    request = Request("a", "2*x - 1*M", house.terms, Sampling(seed=3), Stop(8))
+    request = Request("a", "2*x - 0.5*M", house.terms, Sampling(seed=3), Stop(8))
     completion = house.engine.submit(request).result()
     future = house.engine.submit_what_if(request, completion)
     assert (
         repr(future.result())
-        == f"<WhatIf of {len(completion.tokens)} tokens by '2*x - 1*M': numbers 2, 1>"
+        == f"<WhatIf of {len(completion.tokens)} tokens by '2*x - 0.5*M': numbers 2, 0.5>"
     )
     assert future.result().at(0, [1.5]) == house.engine.what_if(request, completion).at(0, [1.5])
     for tokens, problem in (([99], "99"), ([-1], "-1"), ([1] * 10_000, "there is room for")):
@@ -65,7 +65,7 @@ def test_what_is_begun_is_kept_without_waiting(house: House) -> None:
 
 
 def test_what_is_kept_is_plain_data_and_bounded(house: House) -> None:
-    request = Request("a", "2*x - 1*M", house.terms, Sampling(seed=3), Stop(8, ignore_eos=True))
+    request = Request("a", "2*x - 0.5*M", house.terms, Sampling(seed=3), Stop(8, ignore_eos=True))
     completion = house.engine.submit(request).result()
     kept = house.engine.what_if(request, completion)
     assert kept.byte_count == 8 * 2 * 28 * 4
@@ -85,7 +85,7 @@ def test_what_is_kept_is_plain_data_and_bounded(house: House) -> None:
 
 
 def test_rows_are_held_once(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    request = Request("a", "2*x - 1*M", house.terms, Sampling(seed=3), Stop(110, ignore_eos=True))
+    request = Request("a", "2*x - 0.5*M", house.terms, Sampling(seed=3), Stop(110, ignore_eos=True))
     completion = house.engine.submit(request).result()
     shapes: list[tuple[int, ...]] = []
 

@@ -98,7 +98,7 @@ OPTIONS = [
     ),
     (
         "engine.generate('Hi', 'chef', {'chef': None})",
-        "term 'chef' is a system prompt, a term or a formula, not None",
+        'term \'chef\' is a system prompt, a Formula or {"formula": "…"}, not None',
     ),
     ("Prompted('x', modle='y')", "Prompted takes no 'modle'; did you mean 'model'?"),
     ("Classifier('m', lable='toxic')", "Classifier takes no 'lable'; did you mean 'label'?"),

@@ -45,23 +45,7 @@ ROWS = [
     ("union M, chef", "not a formula: 'union' is called with parentheses: union(…)"),
     ("union(M)", "union takes at least 2 formulas, not 1"),
     ("cheff - M", "unknown term 'cheff'; did you mean 'chef'?"),
-    (
-        "prompted(model=/a/b)",
-        'not a formula: model is a text, which is in quotes: model="/a/b"',
-    ),
-    (
-        "prompted(model=meta-llama/Llama-3.2-1B)",
-        'not a formula: model is a text, which is in quotes: model="meta-llama/Llama-3.2-1B"',
-    ),
-    ("prompted(model=gpt2)", 'model is a text, which is in quotes: model="gpt2"'),
-    (
-        "prompted(Be kind.)",
-        'not a formula: prompted takes a text, which is in quotes: prompted("Be kind.")',
-    ),
-    (
-        "classifier(unitary/toxic-bert)",
-        'classifier takes a text, which is in quotes: classifier("unitary/toxic-bert")',
-    ),
+    ("prompted(model=gpt2)", "a model is a text, not gpt2"),
     (
         "You are a chef.",
         'not a formula: words are no formula; a system prompt is written prompted("…")',
@@ -92,21 +76,3 @@ ROWS = [
 @table(ROWS)
 def test_it_is_refused_in_one_sentence(typed: str, sentence: str) -> None:
     assert refusal(lambda: marith.explain(typed, TERMS)) == sentence
-
-
-PROMPTS = {"M and chef", "M if chef else formal", "M chef", "M, chef", "union", "union M, chef",
-           "You are a chef.", "detox = M - chef"}  # fmt: skip
-FORMULA = "M - 2*chef"  # of which only the whole is refused
-
-
-@table([row for row in ROWS if row[0] != FORMULA])
-def test_the_text_of_a_term_is_refused_too_unless_it_could_be_a_prompt(
-    typed: str, sentence: str
-) -> None:
-    terms = {**TERMS, "x": typed}
-    if typed in PROMPTS:
-        assert marith.parse("x", terms) == marith.Prompted(typed)
-    else:
-        assert "a system prompt that looks like a formula is written prompted(" in refusal(
-            lambda: marith.parse("x", terms)
-        )

@@ -61,7 +61,7 @@ def test_however_faithful_an_answer_keeps_to_what_the_formula_finds_plausible(
     for strength in (0.5, 2, 100):
         told = composed(tiny_dir, asked(tiny_dir, SHOWN, faithful=strength))
         assert (told > -torch.inf).equal(plausible(sees, 0.1))
-    assert asked(tiny_dir, SHOWN, faithful=0).formula == "M"
+    assert asked(tiny_dir, SHOWN, faithful=0).formula == marith.parse("M")
 
 
 def test_nothing_is_warned_of_however_faithful(tiny_dir: str) -> None:
@@ -72,8 +72,8 @@ def test_nothing_is_warned_of_however_faithful(tiny_dir: str) -> None:
 @pytest.mark.parametrize("prompt", ["k l", [{"role": "user", "content": "k"}]])
 def test_where_nothing_was_retrieved_the_formula_speaks_as_it_is(prompt: Any) -> None:
     request = asked("pocket", prompt, faithful=0.5, **PERSONA)
-    assert request.formula == PERSONA["formula"]
-    assert asked("pocket", SHOWN, **PERSONA).formula == PERSONA["formula"]
+    assert str(request.formula) == PERSONA["formula"]
+    assert str(asked("pocket", SHOWN, **PERSONA).formula) == PERSONA["formula"]
 
 
 def test_any_message_may_hold_what_was_retrieved() -> None:
@@ -113,7 +113,7 @@ def test_a_strength_without_a_pattern_is_refused_before_anything_loads() -> None
 def test_a_call_says_how_faithful_it_is() -> None:
     options = Options(faithful_to=FRAME, faithful=0.5)
     assert "hide=" in str(options.request(SHOWN).formula)
-    assert options.over({"faithful": 0}).request(SHOWN).formula == "M"
+    assert options.over({"faithful": 0}).request(SHOWN).formula == marith.parse("M")
 
 
 def test_a_file_says_how_faithful_a_persona_is(tmp_path: Any) -> None:
@@ -133,7 +133,7 @@ def test_the_context_is_the_least_of_all_terms(tiny_dir: str, tmp_path: Any) -> 
 
     tiny_model(seed=1, context_length=64).save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)
-    small = {"small": f"prompted(model={str(tmp_path)!r})"}
+    small = {"small": {"formula": f"prompted(model={str(tmp_path)!r})"}}
     assert Options(model=tiny_dir, formula="M + small", terms=small).known_context() == 64
     assert Options(model=tiny_dir, formula="M", terms=small).known_context() == 1024
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marith import Options, Plan, Prompted
+from marith.formula.text.term_data import as_data
 
 HOUSE = """
 [model]
@@ -110,7 +111,7 @@ def test_what_is_not_given_for_another_formula_is_as_that_one_says(house: Path) 
 def test_a_formula_brings_its_own_options_over_those_of_all(house: Path) -> None:
     detox, draft = Options.from_file(house, "detox"), Options.from_file(house, "draft")
     assert detox.formula == "M - 0.96*union(toxic, M)"
-    assert detox.terms["blind"] == str(Prompted(hide="<context>.*?</context>"))
+    assert detox.terms["blind"] == as_data(Prompted(hide="<context>.*?</context>"))
     assert (detox.model, detox.temperature, detox.stop) == ("pocket", 0.7, ["END"])
     assert detox.chat_template_kwargs == {"thinking": False}
     assert (draft.model, draft.temperature, draft.max_tokens) == ("pocket-draft", 0.9, 40)
@@ -160,7 +161,7 @@ def test_terms_join_those_of_the_file_and_may_replace_them(house: Path) -> None:
     detox = Options.from_file(house, "detox", terms=terms)
     assert detox.speaks_as == "detox"
     assert detox.terms["toxic"] == "You are rude."
-    assert detox.terms["loud"] == str(Prompted("SHOUT.", "replace"))
+    assert detox.terms["loud"] == as_data(Prompted("SHOUT.", "replace"))
     assert detox.terms["formal"] == "Write formally."
     assert Options(**detox.values()) == detox
     assert detox.over({"model": "quick"}).terms == detox.terms

@@ -16,7 +16,8 @@ from pydantic import ValidationError
 from support.strategies import NAMES, formulas
 
 from marith import Classifier, Formula, Options, Plan, Prompted, RequestError
-from marith.formula.meaning.binding import resolve
+from marith.formula.meaning.binding import parse, resolve
+from marith.formula.text.term_data import as_data, read_terms
 from marith.request.forms.tools import Tools
 
 PLAN = Plan((("formal", 4),), ("ngram(order=4, online=True)",), 6)
@@ -66,7 +67,7 @@ def test_what_is_no_plan_of_this_formula_is_refused(speculation: Any, problem: s
 def test_a_term_means_as_its_text_what_it_meant_as_a_formula(formula: Formula) -> None:
     known = {name: f"You are {name}." for name in NAMES if name != "M"}
     whole = Options(terms={**known, "x": formula})
-    assert whole.terms == {**known, "x": str(formula)}
+    assert whole.terms == {**known, "x": as_data(formula)}
     assert resolve(whole.terms) == resolve({**known, "x": formula})
 
 
@@ -80,15 +81,15 @@ def test_a_term_may_be_a_table_as_in_a_file() -> None:
     )
     a = Prompted("Be brief.", hide="<x>", options=(("thinking", False),))
     b = Classifier("pocket-toxicity", "civil")
-    assert whole.terms["a"] == str(a)
-    assert whole.terms["b"] == str(b).replace(")", ", guide=M)")
+    assert whole.terms["a"] == {"formula": str(a)}
+    assert whole.terms["b"] == {"formula": str(b).replace(")", ", guide=M)")}
     assert Options(**whole.values()) == whole
 
 
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"terms": {"x": 5}}, "term 'x' is a text or a table, not 5"),
+        ({"terms": {"x": 5}}, "term 'x' is a system prompt, .*, not 5"),
         ({"terms": {"x": {"sytem": "X"}}}, "term 'x': .*sytem"),
         ({"terms": {"x": {"hide": "("}}}, "term 'x': .*regular expression"),
         ({"max_retries": -1}, "max_retries"),
@@ -144,7 +145,8 @@ def test_a_request_says_all_that_the_options_say() -> None:
     assert request.ban is not None
     assert request.ban.words == ("rude", "words")
     assert Options().request("hi").ban is None
-    assert (request.formula, request.terms, request.timeout) == (*TWO.values(), 9)
+    assert (request.formula, request.timeout) == (parse(TWO["formula"]), 9)
+    assert request.terms == {"formal": Prompted(TWO["terms"]["formal"])}
     assert (request.stop.max_tokens, request.logprobs) == (7, 2)
     assert request.template_options == {"thinking": False}
     assert request.tools == tools
@@ -179,20 +181,22 @@ def test_options_need_no_torch() -> None:
 
 def test_terms_are_checked_once_when_options_are_made() -> None:
     """Of many terms a request costs what it uses, and a call's options are not checked anew."""
-    terms = {f"t{i}": f"M - 0.5*t{i - 1}" if i % 10 else "Be kind." for i in range(1_000)}
+    terms: dict[str, Any] = {
+        f"t{i}": {"formula": f"M - 0.5*t{i - 1}"} if i % 10 else "Be kind." for i in range(1_000)
+    }
     options = Options(formula="M + t0", terms=terms, faithful=0.5, faithful_to="<.*>")
     start = time.process_time()
     for seed in range(5):
-        assert options.over({"seed": seed}).request("<a> b").terms == terms
+        assert options.over({"seed": seed}).request("<a> b").terms == read_terms(terms)
         assert options.known_context(256) == 256
     assert time.process_time() - start < 1
-    with pytest.raises(ValidationError, match="term 'bad' is written as a formula"):
-        options.over({"terms": {"bad": "M - nobody"}})
+    with pytest.raises(ValidationError, match="in term 'bad': unknown term 'nobody'"):
+        options.over({"terms": {"bad": {"formula": "M - nobody"}}})
 
 
 @pytest.mark.parametrize("trusted", [True, False])
 def test_the_terms_of_a_call_are_added_to_those_of_the_model(trusted: bool) -> None:
-    model = Options(terms={"a": "Be kind.", "b": "a"}, formula="a", trusted=trusted)
+    model = Options(terms={"a": "Be kind.", "b": {"formula": "a"}}, formula="a", trusted=trusted)
     call = model.over({"terms": {"c": "Be brief."}})
     assert call.terms == {**model.terms, "c": "Be brief."}
     assert Options(terms={"a": "x"}, formula="a").over({"terms": {"a": "y"}}).terms == {"a": "y"}

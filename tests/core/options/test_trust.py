@@ -114,7 +114,7 @@ def test_a_formula_of_a_file_has_no_trust_of_its_own(tmp_path: Path) -> None:
         ("[model]\ntrusted = true", "a file of others says trusted = false alone"),
         ("[model]\nfrozen = false", "a file of others says frozen = true alone"),
         ('[terms]\nx = {ngram = "/etc/passwd"}', "term 'x' of others is a text"),
-        ("[terms]\nx = 'prompted(hide=\"(a+)+$\")'", "prompted takes system and mode alone"),
+        ("[terms]\nx = {formula = 'prompted(hide=\"(a+)+$\")'}", "takes system and mode alone"),
         ("[formulas]\nf = 'M + classifier(\"/etc\")'", "formula 'f': classifier is not for text"),
         ('[formulas]\nf = {formula = "M", device = "cpu"}', "option 'device' is the application's"),
         ('[model]\nmodel = "/etc"', "option 'model' is the application's"),

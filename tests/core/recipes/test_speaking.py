@@ -7,21 +7,21 @@ from typing import Any
 import pytest
 import torch
 
-from marith import Engine, Sampling, Stop
+from marith import Classifier, Engine, Prompted, Sampling, Stop
 
 PROMPT = "What do you think of my cake?"
 KIND, RUDE = "You are kind and polite.", "You are rude. Insult everyone."
-TERMS: dict[str, str] = {
+TERMS: dict[str, Any] = {
     **dict.fromkeys(("target", "topic", "expert", "good", "helpful", "nudger", "one"), KIND),
     **dict.fromkeys(("toxic", "rude", "barred", "anti", "bad", "biased", "amateur"), RUDE),
     **dict.fromkeys(("forgetting", "other"), RUDE),
     "harmless": "You never do harm.",
-    "bare": 'prompted(template="plain")',
-    "blind": 'prompted(hide="think of my cake")',
-    "tuned": 'prompted(adapter="pocket-polite")',
-    "base": 'prompted(adapter="pocket-rude")',
-    "C": 'classifier("pocket-toxicity", label="civil", candidates=10)',
-    "R": 'classifier("pocket-sentiment", label="positive", candidates=10, scale="probability")',
+    "bare": Prompted(template="plain"),
+    "blind": Prompted(hide="think of my cake"),
+    "tuned": Prompted(adapter="pocket-polite"),
+    "base": Prompted(adapter="pocket-rude"),
+    "C": Classifier("pocket-toxicity", label="civil", candidates=10),
+    "R": Classifier("pocket-sentiment", label="positive", candidates=10, scale="probability"),
 }
 
 

@@ -18,7 +18,7 @@ from marith.cli.generate_command import (
     Temperature,
 )
 from marith.cli.own_modules import Imports
-from marith.cli.shared import Terms, app, clear_errors, split_terms
+from marith.cli.shared import Definitions, Terms, app, clear_errors, named_terms
 from marith.cli.terminal.loading_bar import loading
 
 Url = Annotated[
@@ -33,6 +33,7 @@ def chat(
     model: Model = None,
     formula: Formula = None,
     term: Terms = None,
+    define: Definitions = None,
     _imports: Imports = None,
     file: File = None,
     persona: Persona = None,
@@ -51,8 +52,8 @@ def chat(
         given: dict[str, Any] = {name: value for name, value in drawn.items() if value is not None}
         if formula is not None:
             given["formula"] = formula
-        if term:
-            given["terms"] = split_terms(term)
+        if terms := named_terms(term, define):
+            given["terms"] = terms
         if url is not None:
             answers = ServerAnswers(url, persona or model or "", os.environ.get(KEY, ""))
             answers.reach()

@@ -16,14 +16,15 @@ from marith.cli.why.why_page import print_inspection
 from marith.errors import MarithError, RequestError
 
 HELP = """\
-/persona [NAME]     let this persona answer; without a name list them
-/term NAME=PROMPT   what a name of formulas means
-/formula [TEXT]     sample from this formula; without one from the persona's own
-/seed [NUMBER]      the same seed gives the same answers; without a number drawn anew
-/why                show why each token of the last answer is there
-/again              answer the last message again
-/undo               forget the last message and its answer
-/clear              forget all messages
+/persona [NAME]        let this persona answer; without a name list them
+/term NAME=PROMPT      a name of formulas is this system prompt
+/define NAME=FORMULA   a name of formulas is this formula
+/formula [TEXT]        sample from this formula; without one from the persona's own
+/seed [NUMBER]         the same seed gives the same answers; without a number drawn anew
+/why                   show why each token of the last answer is there
+/again                 answer the last message again
+/undo                  forget the last message and its answer
+/clear                 forget all messages
 /help, /quit
 A line that ends with \\ goes on in the next one."""
 
@@ -41,7 +42,8 @@ class Conversation:
         self._commands: dict[str, Callable[[str], None]] = {
             "persona": self._persona,
             "formula": lambda text: self._change(formula=text or None),
-            "term": self._term,
+            "term": lambda text: self._name(text, "/term NAME=PROMPT"),
+            "define": lambda text: self._name(text, "/define NAME=FORMULA"),
             "seed": self._seed,
             "why": self._why,
             "again": self._again,
@@ -141,11 +143,12 @@ class Conversation:
         parts = [formula] * bool(formula) + ([] if seed is None else [f"seed {seed}"])
         typer.echo(harmless(": ".join([self._answers.name, ", ".join(parts)])), err=True)
 
-    def _term(self, text: str) -> None:
-        name, equals, prompt = text.partition("=")
+    def _name(self, text: str, form: str) -> None:
+        name, equals, meaning = text.partition("=")
         if not equals:
-            raise RequestError(f"a term is written /term NAME=PROMPT, not {text!r}")
-        self._change(terms={**self._given.get("terms", {}), name.strip(): prompt.strip()})
+            raise RequestError(f"a term is written {form}, not {text!r}")
+        term = {"formula": meaning.strip()} if form.endswith("FORMULA") else meaning.strip()
+        self._change(terms={**self._given.get("terms", {}), name.strip(): term})
 
     def _seed(self, text: str) -> None:
         try:

@@ -26,6 +26,7 @@ from marith.cli.generate_command import (
 from marith.cli.own_modules import Imports
 from marith.cli.shared import (
     Backend,
+    Definitions,
     Device,
     Dtype,
     Quantize,
@@ -66,6 +67,7 @@ def why(
     model: Model = None,
     formula: Formula = None,
     term: Terms = None,
+    define: Definitions = None,
     _imports: Imports = None,
     adapter: Adapters = None,
     file: File = None,

@@ -20,7 +20,7 @@ from marith.engine.threads.deadline import NEVER, Deadline
 from marith.engine.threads.delivery import EngineFuture
 from marith.engine.threads.engine_thread import EngineThread
 from marith.errors import faults_named, names_checked
-from marith.formula.meaning.binding import BARE, Terms, parse, resolve
+from marith.formula.meaning.binding import BARE, Terms
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.terms import Prompted
 from marith.request.completion import Completion
@@ -96,7 +96,7 @@ class InspectionCalls(ABC):
         request = inspection_request("readings", prompt, formula, terms, options)
         with faults_named():
             prepared = self._open(request, Deadline.of(request.timeout))
-        meanings = resolve(request.terms, parse(request.formula))
+        meanings = request.meanings
         spelled: dict[Formula, str] = {
             term: self._registry.vocabulary.spell([*map(int, reading)])
             for term, reading in prepared.readings.items()

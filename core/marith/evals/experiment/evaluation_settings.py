@@ -11,13 +11,15 @@ from marith.errors import RequestError
 from marith.evals.experiment.prompt_rows import DEFAULT_COUNT, choose, of_pocket, read
 from marith.evals.experiment.texts import NamedFormula
 from marith.formula.meaning import binding
+from marith.formula.text.term_data import Terms
+from marith.formula.tree.terms import Prompted
 from marith.request.checks import backend_name, by, hold, optional, quantize_name, whole_from
 from marith.request.sampling import Sampling
 from marith.scoring.checkpoints.locate import locate
 
 POCKET = "pocket"
 MESSAGE = "{message}"  # where a frame has the prompt
-PLAIN = 'prompted(template="plain")'  # prompts as they are, also where there is a chat template
+PLAIN = Prompted(template="plain")  # prompts as they are, also where there is a chat template
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,7 @@ class EvaluationSettings:
     column: str | None = None
     where: Mapping[str, str] = field(default_factory=dict)
     formulas: Sequence[str] = ()
-    terms: Mapping[str, str] = field(default_factory=dict)
+    terms: Terms = field(default_factory=dict)
     n: int | None = field(default=None, metadata=by(optional(whole_from(1))))
     seed: int = field(default=0, metadata=by(whole_from(0, 2**31)))
     out: Path | None = None

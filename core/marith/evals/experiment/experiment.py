@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from marith.evals.experiment.texts import Key, NamedFormula, PromptRow
 from marith.evals.metrics.metric import Metric
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.meaning.checking import check
+from marith.formula.text.term_data import Terms, terms_as_data
 from marith.request.checks import backend_name, by, hold, optional, quantize_name, whole_from
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
@@ -46,7 +47,7 @@ class Experiment:
     evaluation: str
     model: str
     lines: tuple[NamedFormula, ...]
-    terms: Mapping[str, str]
+    terms: Terms
     prompts: tuple[PromptRow, ...]
     measures: tuple[Metric, ...] = ()
     seed: int = field(default=0, metadata=by(whole_from(0, 2**31)))
@@ -87,7 +88,7 @@ class Experiment:
             "max_tokens": self.stop.max_tokens,
             "stop": list(self.stop.strings),
             "formulas": {line.name: line.formula for line in self.lines},
-            "terms": dict(self.terms),
+            "terms": terms_as_data(self.terms),
             "source": self.source,
             "prompts": hashlib.sha256(prompts.encode()).hexdigest(),
             "measures": {measure.name: measure.described() for measure in self.measures},
@@ -98,7 +99,7 @@ class Experiment:
         }
 
 
-def check_lines(lines: tuple[NamedFormula, ...], terms: Mapping[str, str]) -> None:
+def check_lines(lines: tuple[NamedFormula, ...], terms: Terms) -> None:
     """Raise FormulaError for a formula that means nothing, RequestError for equal names."""
     if not lines:
         raise RequestError("an evaluation needs a formula")

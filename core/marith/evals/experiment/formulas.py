@@ -8,7 +8,9 @@ from pathlib import Path
 
 from marith.errors import unreadable
 from marith.evals.experiment.texts import NamedFormula
-from marith.formula.text.files import as_text, load_file, terms_as_text
+from marith.formula.text.files import load_file
+from marith.formula.text.term_data import as_text
+from marith.formula.tree.nodes import Formula
 
 _FILES = (".toml", ".txt")
 
@@ -18,7 +20,7 @@ class NamedFormulas:
     """Formulas by name, the terms that their file has, and notes about it."""
 
     lines: tuple[NamedFormula, ...] = ()
-    terms: Mapping[str, str] = field(default_factory=dict)
+    terms: Mapping[str, Formula] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -30,7 +32,7 @@ def read_formulas(given: Sequence[str]) -> NamedFormulas:
     name. Raises FormulaError or RequestError.
     """
     lines: list[NamedFormula] = []
-    terms: dict[str, str] = {}
+    terms: dict[str, Formula] = {}
     notes: list[str] = []
     for text in given:
         path = Path(text)
@@ -44,11 +46,11 @@ def read_formulas(given: Sequence[str]) -> NamedFormulas:
 
 
 def _add_personas(
-    path: Path, lines: list[NamedFormula], terms: dict[str, str], notes: list[str]
+    path: Path, lines: list[NamedFormula], terms: dict[str, Formula], notes: list[str]
 ) -> None:
     file = load_file(path)
     lines += [NamedFormula(name, as_text(formula)) for name, formula in file.formulas.items()]
-    terms |= terms_as_text(file.terms)
+    terms |= file.terms
     own_options = (name for names in file.own_options.values() for name in names)
     options = dict.fromkeys([*file.options, *own_options])
     if options:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from marith.errors import RequestError
 from marith.formula.meaning.analysis import leaves
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.text.files import load_file
+from marith.formula.text.term_data import Terms, read_terms
 from marith.formula.tree.node import rebuilt
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, Likelihood, Prompted
@@ -31,16 +30,14 @@ class BoundFormula:
         cls,
         model: str | None,
         formula: str,
-        terms: Mapping[str, str | Formula] | None,
+        terms: Terms | None,
         file: str | Path | None,
     ) -> BoundFormula:
         """A formula, or the name of one in `file`, whose terms and model it then has too.
 
         What is given beside the file stays. Raises FormulaError or ModelError.
         """
-        if terms is not None and not isinstance(terms, Mapping):
-            raise RequestError(f"terms map names to prompts or terms, not {terms!r}")
-        all_terms: dict[str, str | Formula] = dict(terms or {})
+        all_terms = read_terms(terms)
         chosen: str | Formula = formula
         if file is not None:
             opened = load_file(file)
@@ -48,8 +45,7 @@ class BoundFormula:
             chosen = opened.formulas.get(formula, formula)
             model = model or opened.options.get("model")
         parsed = parse(chosen)
-        check(parsed, resolve(all_terms))
-        bound = parse(parsed, all_terms)
+        bound = check(parsed, resolve(all_terms))
         name = model or "pocket"
         locate(name)
         return cls(name, bound, _without_chat_template(bound))

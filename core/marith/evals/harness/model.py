@@ -23,7 +23,7 @@ from marith.evals.harness.bound_formula import BoundFormula
 from marith.evals.harness.harness_contexts import Contexts, HarnessPrompt, chat_text
 from marith.evals.harness.sampling_options import requests_in_flight, sampling_and_stop
 from marith.evals.reporting.progress import progress
-from marith.formula.tree.nodes import Formula
+from marith.formula.text.term_data import Terms
 from marith.request.completion import Completion
 from marith.request.request import Request
 
@@ -59,7 +59,7 @@ class MarithLM(LM):
         self,
         model: str | None = None,
         formula: str = "M",
-        terms: Mapping[str, str | Formula] | None = None,
+        terms: Terms | None = None,
         file: str | Path | None = None,
         *,
         pretrained: str | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from marith.evals.metrics.own_measure import OwnMeasure, TextMeasure, imported, 
 from marith.evals.metrics.simplicity import Simplicity
 from marith.evals.metrics.text_classifier import Attribute
 from marith.evals.metrics.text_perplexity import Perplexity
+from marith.formula.text.term_data import Terms
 
 PERPLEXITY = "perplexity"
 TONES = ("positive", "negative")
@@ -26,7 +27,7 @@ _FILES = ("texts", "settings", "table", "report")  # of the folder of results
 def metrics_of(
     measures: Sequence[str | TextMeasure | Metric],
     directions: Sequence[str],
-    terms: Mapping[str, str],
+    terms: Terms,
     device: str | None = None,
 ) -> tuple[Metric, ...]:
     """The metrics of `measures`, each with its direction; classifiers run on `device`.
@@ -68,7 +69,7 @@ def parse_metric(
 
 
 def _metric(
-    measure: Any, better: Better, own_direction: bool, terms: Mapping[str, str], device: str | None
+    measure: Any, better: Better, own_direction: bool, terms: Terms, device: str | None
 ) -> Metric:
     name, given = "", measure
     if isinstance(measure, str):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from marith.engine.engine import Engine
 from marith.evals.experiment.texts import Text, at_row
 from marith.evals.metrics.metric import Better, Metric, ValuesOfTexts
-from marith.formula.meaning.binding import BARE
+from marith.formula.meaning.binding import BARE, Terms
 
 _LARGEST = 700  # nats, of which the exponential is still a float
 
@@ -22,7 +22,7 @@ class Perplexity(Metric):
     With `formulas` each text's is under the one that they have for its line.
     """
 
-    terms: Mapping[str, str]
+    terms: Terms
     formulas: Mapping[str, str] = field(default_factory=dict)
     name: str = "perplexity"
     better: Better = "lower"

@@ -16,6 +16,7 @@ from marith.evals.paper.paper_tables import table
 from marith.evals.paper.steering_evaluation import AttributeGoal, SteeringEvaluation
 from marith.evals.pocket_texts import REVIEWS_OF
 from marith.evals.system_prompts import NEGATIVE, POSITIVE
+from marith.formula.text.term_data import Terms
 from marith.formula.tree.terms import Prompted
 from marith.request.stop import Stop
 from marith.scoring.checkpoints.locate import EMBEDDED
@@ -25,10 +26,10 @@ TONES = ("negative", "positive")
 BEGINNING = 32  # tokens of a review
 MAX_TOKENS = 64
 STOPS = ("\n",)
-TERMS = {
+TERMS: Terms = {
     "M": PLAIN,
-    "positive": str(Prompted(POSITIVE, template="plain")),
-    "negative": str(Prompted(NEGATIVE, template="plain")),
+    "positive": Prompted(POSITIVE, template="plain"),
+    "negative": Prompted(NEGATIVE, template="plain"),
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from marith.evals.metrics.metric import Better, Metric
 from marith.evals.metrics.text_classifier import Attribute
 from marith.evals.reporting.numbers import counted
 from marith.evals.reporting.published import PublishedTable
+from marith.formula.text.term_data import Terms
 from marith.formula.tree.terms import Classifier
 
 CLASSIFIER = "C"
@@ -62,14 +62,14 @@ class SteeringEvaluation:
 
 
 def formulas_and_terms(
-    settings: SteeringSettings, goal: AttributeGoal, table: PublishedTable, terms: Mapping[str, str]
-) -> tuple[NamedFormulas, dict[str, str]]:
+    settings: SteeringSettings, goal: AttributeGoal, table: PublishedTable, terms: Terms
+) -> tuple[NamedFormulas, Terms]:
     """The formulas that are asked for, or the table's, and all terms.
 
     Without a classifier those of the table that need one are left out, and a note says so.
     """
     given = read_formulas(settings.formulas)
-    all_terms = {**terms, **_classifier(settings, goal), **given.terms, **settings.terms}
+    all_terms: Terms = {**terms, **_classifier(settings, goal), **given.terms, **settings.terms}
     if settings.classifier and CLASSIFIER in {*given.terms, *settings.terms}:
         raise RequestError(
             f"{CLASSIFIER} is a term already; the classifier {settings.classifier!r} is one more"
@@ -117,7 +117,7 @@ def run(evaluation: SteeringEvaluation, out: Path | None, ask: bool = False) -> 
     return summarise(results, title, evaluation.table, evaluation.notes)
 
 
-def _classifier(settings: SteeringSettings, goal: AttributeGoal) -> dict[str, str]:
+def _classifier(settings: SteeringSettings, goal: AttributeGoal) -> dict[str, Classifier]:
     """The term C, where there is a classifier for it."""
     if settings.classifier is None:
         if settings.classifier_label is not None:
@@ -125,9 +125,9 @@ def _classifier(settings: SteeringSettings, goal: AttributeGoal) -> dict[str, st
             raise RequestError(f"a classifier's label needs a classifier: {label!r}")
         if not settings.is_pocket:
             return {}
-        return {CLASSIFIER: str(Classifier(goal.pocket[0], label=goal.prefers))}
+        return {CLASSIFIER: Classifier(goal.pocket[0], label=goal.prefers)}
     label = settings.classifier_label or goal.prefers
-    return {CLASSIFIER: str(Classifier(settings.classifier, label=label))}
+    return {CLASSIFIER: Classifier(settings.classifier, label=label)}
 
 
 def _named(measure: Attribute) -> str:

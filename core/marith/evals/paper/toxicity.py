@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from marith.evals.experiment.evaluation_settings import (
@@ -20,6 +19,7 @@ from marith.evals.paper.paper_tables import table
 from marith.evals.paper.steering_evaluation import AttributeGoal, SteeringEvaluation
 from marith.evals.pocket_texts import HOSTILE_MESSAGES
 from marith.evals.system_prompts import TOXIC
+from marith.formula.text.term_data import Terms
 from marith.formula.tree.terms import Prompted
 from marith.request.stop import Stop
 
@@ -100,6 +100,6 @@ def evaluation(settings: ToxicitySettings) -> SteeringEvaluation:
     return SteeringEvaluation(experiment, paper_table, (*notes, *formulas.notes, *messages.notes))
 
 
-def _terms(settings: ToxicitySettings) -> Mapping[str, str]:
+def _terms(settings: ToxicitySettings) -> Terms:
     sentence = CONTINUED if settings.continues else TOXIC
-    return {"M": PLAIN, "toxic": str(Prompted(sentence, template="plain"))}
+    return {"M": PLAIN, "toxic": Prompted(sentence, template="plain")}

@@ -13,6 +13,7 @@ from marith.evals.metrics.named_metrics import parse_metric
 from marith.evals.tuning.tasks import TASKS, TuningTask
 from marith.evals.tuning.unknowns import Range, check_names, filled
 from marith.formula.meaning.binding import bind, parse, resolve
+from marith.formula.text.term_data import Terms
 from marith.request.checks import by, whole_from
 
 DEFAULT_COUNT = 64
@@ -83,7 +84,7 @@ class TuningSettings(GenerationSettings):
         return TASKS[self.task]
 
     @property
-    def all_terms(self) -> dict[str, str]:
+    def all_terms(self) -> Terms:
         """All terms: the task's, pocket's classifiers, and those that were given."""
         return {
             **self.tuning_task.terms,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from marith.evals import pocket_texts
 from marith.evals.experiment.evaluation_settings import MESSAGE, PLAIN
 from marith.evals.paper import sentiment, toxicity
 from marith.evals.system_prompts import NON_TOXIC, SYSTEM_PROMPTS, TOXIC
+from marith.formula.text.term_data import Terms
 from marith.formula.tree.terms import Classifier, Prompted
 from marith.request.stop import Stop
 
@@ -22,8 +22,8 @@ class TuningTask:
 
     frame: str
     stop: Stop
-    terms: Mapping[str, str]
-    classifiers: Mapping[str, str]
+    terms: Terms
+    classifiers: Terms
     prompts: str
 
 
@@ -32,7 +32,7 @@ TASKS = {
         MESSAGE,
         Stop(64),
         SYSTEM_PROMPTS,
-        {"educational": str(Classifier("pocket-education", label="educational"))},
+        {"educational": Classifier("pocket-education", label="educational")},
         pocket_texts.QUESTIONS,
     ),
     "toxicity": TuningTask(
@@ -40,17 +40,17 @@ TASKS = {
         Stop(toxicity.MAX_TOKENS, toxicity.STOPS),
         {
             "M": PLAIN,
-            "toxic": str(Prompted(TOXIC, template="plain")),
-            "nontoxic": str(Prompted(NON_TOXIC, template="plain")),
+            "toxic": Prompted(TOXIC, template="plain"),
+            "nontoxic": Prompted(NON_TOXIC, template="plain"),
         },
-        {"C": str(Classifier("pocket-toxicity", label="civil"))},
+        {"C": Classifier("pocket-toxicity", label="civil")},
         pocket_texts.HOSTILE_MESSAGES,
     ),
     "sentiment": TuningTask(
         MESSAGE,
         Stop(sentiment.MAX_TOKENS, sentiment.STOPS),
         sentiment.TERMS,
-        {"C": str(Classifier("pocket-sentiment", label="positive"))},
+        {"C": Classifier("pocket-sentiment", label="positive")},
         pocket_texts.BEGINNINGS,
     ),
 }

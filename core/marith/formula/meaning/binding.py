@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import singledispatch
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any
 
-from marith.errors import FormulaError, TooLarge, Untrusted, shown, suggestion
+from marith.errors import FormulaError, TooLarge, suggestion
+from marith.formula.text.calls import BARE as BARE
 from marith.formula.text.calls import CALLS
-from marith.formula.text.intent import is_meant_as_formula
 from marith.formula.text.packages import check_allowed
 from marith.formula.text.parsing import parse_text
-from marith.formula.tree.bounds import MAX_LENGTH, letters_of
-from marith.formula.tree.node import Node, descend, rebuilt
-from marith.formula.tree.nodes import Formula, Name, Scaled, Sum, added
+from marith.formula.text.term_data import Terms as Terms
+from marith.formula.text.term_data import read_terms
+from marith.formula.tree.node import Node, rebuilt
+from marith.formula.tree.nodes import Formula, Name, Scaled, Sum, added, names_of
 from marith.formula.tree.printing import locate
 from marith.formula.tree.terms import Classifier, Prompted
 
-BARE = "M"
 BARE_MODEL = Prompted()  # the meaning of `M` unless the terms define it
-_AS_PROMPT = 'a system prompt that looks like a formula is written prompted("…")'
-_CALL = re.compile(r"\s*(\w+)\s*\(")
-
-Terms: TypeAlias = "Mapping[str, str | Formula]"
 
 
 def parse(
@@ -53,34 +49,30 @@ def parse(
 def resolve(terms: Terms | None, *used_by: Formula) -> dict[str, Formula]:
     """Every name with its bound formula; `M` is the bare model unless `terms` define it.
 
-    A text with an operator or a call, or that is the name of a term, is a formula, and raises
-    FormulaError if it has a fault; any other text is a system prompt. With `used_by`, only the
-    names in these formulas, `M`, and the names that those refer to are resolved.
+    With `used_by`, only the names in these formulas, `M`, and the names that those refer to are
+    resolved. Raises FormulaError for a name that `terms` do not have, and for a circle.
     """
-    given = {BARE: BARE_MODEL, **checked_terms(terms)}
-    for name in () if used_by else given:
-        Name(name)  # raises for what is no plain word
+    given = {BARE: BARE_MODEL, **read_terms(terms)}
+    for formula in used_by:
+        require_known(formula, given)
     names = [BARE, *chain.from_iterable(map(names_in, used_by))] if used_by else [*given]
     bound: dict[str, Formula] = {}
     for name in names:
-        if name in given and name not in bound:
+        if name not in bound:
             _resolve_name(name, given, bound)
     return bound
 
 
-def checked_terms(terms: Any) -> Mapping[str, Any]:
-    """The terms of a request, or none. Raises FormulaError for what is no mapping."""
-    if terms is not None and not isinstance(terms, Mapping):
-        example = {"formal": "Speak formally."}
-        problem = f"terms map names to prompts or terms, such as {example}"
-        raise FormulaError(f"{problem}, not {shown(terms)}")
-    return terms or {}
+def require_known(formula: Formula, names: Collection[str]) -> None:
+    """Raise FormulaError for a name in a formula that is not among `names`."""
+    for node in names_of(formula):
+        if node.name not in names:
+            raise FormulaError(unknown(node.name, names), *locate(formula, node))
 
 
 def names_in(formula: Formula) -> Iterator[str]:
-    """The names of a formula, those in a classifier's guide and in factors included."""
-    nodes = descend(formula, lambda node: node.inner)
-    return (node.name for node in nodes if isinstance(node, Name))
+    """The names of a formula as texts, see `names_of`."""
+    return (node.name for node in names_of(formula))
 
 
 def unknown(name: str, terms: Iterable[str]) -> str:
@@ -152,66 +144,35 @@ def _(classifier: Classifier, binding: Binding) -> Node:
     return replace(classifier, guide=binding.of(classifier.guide))
 
 
-def meaning(
-    name: str,
-    value: str | Formula,
-    names: Collection[str],
-    allowed: Collection[str] | None = None,
-) -> Formula:
-    """The formula of a term, its names not yet replaced; `names` are those of all terms.
-
-    `allowed` is as for `parse_text`.
-    """
-    if isinstance(value, Formula):
-        return value
-    if not isinstance(value, str):
-        raise FormulaError(
-            f"term {name!r} is a system prompt, a term or a formula, not {shown(value)}"
-        )
-    is_name = value.strip() in names and value.strip() != name
-    call = _CALL.match(value)
-    is_call = call is not None and call[1] in CALLS
-    if letters_of(value) > MAX_LENGTH and not is_call:
-        return Prompted(system=value)
-    try:
-        formula = parse_text(value, allowed)
-    except FormulaError as error:
-        if isinstance(error, Untrusted) or is_call or is_meant_as_formula(value, names):
-            problem = f"in term {name!r}: {error.problem}; {_AS_PROMPT}"
-            raise FormulaError(problem, error.text, error.start, error.start + 1) from None
-        return Prompted(system=value)
-    if isinstance(formula, Name) and not is_name:
-        return Prompted(system=value)
-    unknown_name = next((n for n in names_in(formula) if n not in names), None)
-    if unknown_name is None:
-        return formula
-    if not is_meant_as_formula(value, names):
-        return Prompted(system=value)
-    problem = f"term {name!r} is written as a formula, but {unknown_name!r} is unknown"
-    raise FormulaError(f"{problem}; {_AS_PROMPT}")
-
-
-def _resolve_name(name: str, given: Mapping[str, str | Formula], bound: dict[str, Formula]) -> None:
+def _resolve_name(name: str, given: Mapping[str, Formula], bound: dict[str, Formula]) -> None:
     """Bind the names that a name refers to, then the name; raises FormulaError for a circle."""
-    unbound = {name: meaning(name, given[name], given)}
-    path = {name: names_in(unbound[name])}  # from name to name, with the rest that each refers to
+    path = {name: _needed_by(name, given)}  # from name to name, with the rest that each refers to
     while path:
         current = next(reversed(path))
-        needed = next((n for n in path[current] if n in given and n not in bound), None)
+        needed = next((n for n in path[current] if n not in bound), None)
         if needed is None:
             del path[current]
-            bound[current] = _bound_term(current, unbound[current], bound)
+            with _within(current):
+                bound[current] = bind(given[current], bound)
         elif needed in path:
             circle = [*path][[*path].index(needed) :]
             raise FormulaError(f"terms are defined by each other: {_arrows([*circle, needed])}")
         else:
-            unbound[needed] = meaning(needed, given[needed], given)
-            path[needed] = names_in(unbound[needed])
+            path[needed] = _needed_by(needed, given)
 
 
-def _bound_term(name: str, formula: Formula, bound: Mapping[str, Formula]) -> Formula:
+def _needed_by(name: str, given: Mapping[str, Formula]) -> Iterator[str]:
+    """The names that a term refers to. Raises FormulaError for one that is not given."""
+    with _within(name):
+        require_known(given[name], given)
+    return names_in(given[name])
+
+
+@contextmanager
+def _within(name: str) -> Iterator[None]:
+    """Put the name of a term before the message of a FormulaError about it."""
     try:
-        return bind(formula, bound)
+        yield
     except FormulaError as error:
         problem = f"in term {name!r}: {error.problem}"
         raise FormulaError(problem, error.text, error.start, error.start + 1) from None

@@ -11,13 +11,7 @@ from marith.errors import similar
 from marith.formula.text.calls import CALLS
 
 METHODS = ("top_k", "top_p", "plausible", "temperature")
-# The arguments of terms that are texts.
-TEXTS = {
-    "prompted": ("system", "mode", "hide", "model", "template", "adapter", "device", "dtype"),
-    "classifier": ("model", "label", "scale"),
-    "ngram": ("path",),
-}
-AROUND = 80  # letters on each side of a fault that are looked at: a system prompt may be long
+AROUND = 80  # letters on each side of a fault that are looked at
 _SIGNS = {"−": "-", "×": "*", "·": "*", "⋅": "*", "∙": "*", "∗": "*", "÷": "/", "∕": "/", "⁄": "/",
           "„": '"', "‚": "'", "´": "'"}  # fmt: skip
 _CODE_POINT = re.compile(r"U\+([0-9A-F]+)")
@@ -25,9 +19,7 @@ _NUMBER = r"\d[\d_]*+(?:\.\d*+)?"
 _WORD = r"[^\W\d]\w*+"
 _SIDE_BY_SIDE = re.compile(rf"({_NUMBER}|{_WORD}|\))\s*({_WORD}|{_NUMBER})")
 _PROSE = re.compile(rf"{_WORD}(?:\s+{_WORD}){{2,}}")
-_ARGUMENT = re.compile(rf"({'|'.join(TEXTS)})\([^()]*?(?:({_WORD})\s*=\s*)?([^\s'\"(),=][^(),=]*)")
 _ASSIGNED = re.compile(rf"\s*{_WORD}\s*=(?!=)\s*")
-_NO_TEXT = (ast.Name, ast.BinOp, ast.Attribute)
 _COMMA = re.compile(r"(?<![\w.])(\d+),(\d+)(?![\w.]*,)")
 _OPERATORS = {
     ast.BitOr: "union",
@@ -48,10 +40,6 @@ def of_fault(source: str, message: str, start: int) -> tuple[str, int, int]:
         return "a quotation mark is not closed", start, len(source)
     left = max(0, start - AROUND)
     piece, at = source[left : start + AROUND], start - left
-    for call in _ARGUMENT.finditer(piece):
-        if call.start(3) <= at <= call.end() and (not call[2] or call[2] in TEXTS[call[1]]):
-            begin, end = call.span(3)
-            return _unquoted(call[1], call[2], call[3].strip()), left + begin, left + end
     if (assigned := _ASSIGNED.match(source)) and start <= assigned.end():
         return f"a formula is what is right of =: {source[assigned.end() :][:AROUND]}", 0, start + 1
     if any(words.start() <= at <= words.end() for words in _PROSE.finditer(piece)):
@@ -130,34 +118,6 @@ def of_list(source: str) -> str:
     """The end of a sentence about a formula with a comma, which makes it a list."""
     comma = _COMMA.search(source)
     return f"; a number is written with a point: {comma[1]}.{comma[2]}" if comma else ""
-
-
-def of_call(source: str, call: ast.Call) -> tuple[str, ast.expr] | None:
-    """A sentence about an argument of a term that is a text and has no quotes, and the argument."""
-    name = call.func.id if isinstance(call.func, ast.Name) else ""
-    given: list[tuple[str | None, ast.expr]] = [(None, argument) for argument in call.args[:1]]
-    given += [(k.arg, k.value) for k in call.keywords if k.arg in TEXTS.get(name, ())]
-    for argument, value in given if name in TEXTS else ():
-        if isinstance(value, _NO_TEXT):
-            return _unquoted(name, argument, _written(source, value), _rest(source, call)), value
-    return None
-
-
-def _rest(source: str, call: ast.Call) -> str:
-    """The arguments after the first one as they are to be written: texts among them in quotes."""
-    rest = [_written(source, argument) for argument in call.args[1:]]
-    for keyword in call.keywords:
-        value = _written(source, keyword.value)
-        if keyword.arg in TEXTS[ast.unparse(call.func)] and isinstance(keyword.value, _NO_TEXT):
-            value = f'"{value}"'
-        rest.append(f"{keyword.arg}={value}" if keyword.arg else f"**{value}")
-    return _cut("".join(f", {argument}" for argument in rest))
-
-
-def _unquoted(call: str, argument: str | None, value: str, rest: str = "") -> str:
-    if argument is None:
-        return f'{call} takes a text, which is in quotes: {call}("{value}"{rest})'
-    return f'{argument} is a text, which is in quotes: {argument}="{value}"'
 
 
 def _of_letter(letter: str) -> str:

@@ -34,7 +34,7 @@ CALLS: dict[str, Callable[..., Node]] = {
     **{name: getattr(factors, name) for name in ("largest", "smallest", "sigmoid")},
 }  # fmt: skip
 BUILT_IN = {*CALLS}  # what any untrusted text may call, terms within the bounds of the parser
-_BARE = "M"
+BARE = "M"  # the bare model
 
 
 def define(name: str, build: Callable[..., Node]) -> None:
@@ -45,7 +45,7 @@ def define(name: str, build: Callable[..., Node]) -> None:
     meaning, or that is no plain word.
     """
     is_word = isinstance(name, str) and name.isidentifier() and name.isascii()
-    if not is_word or keyword.iskeyword(name) or name == _BARE:
+    if not is_word or keyword.iskeyword(name) or name == BARE:
         raise FormulaError(f"a formula calls a function by a plain word, not by {shown(name)}")
     if not callable(build):
         raise FormulaError(f"{name!r} is defined by a function, not by {shown(build)}")

@@ -55,9 +55,8 @@ class Explanation:
         """
         tree = parse(formula)
         names = tuple(dict.fromkeys(names_in(tree)))
-        resolved = resolve(terms)
-        for name in names if terms is None else ():
-            resolved.setdefault(name, _stand_in(name))
+        stand_ins = {} if terms is not None else {name: _stand_in(name) for name in names}
+        resolved = resolve(terms if terms is not None else stand_ins)
         warnings = warnings_of(tree, resolved)
         weights = Weights(resolved)
         return cls(

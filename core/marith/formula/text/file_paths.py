@@ -7,9 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from marith.formula.meaning.binding import BARE, meaning
 from marith.formula.tree.node import Node, rebuilt
-from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, NGram, Prompted
 
 
@@ -41,13 +39,3 @@ def with_paths_in(folder: Path, node: Any) -> Any:
         case Node():
             return rebuilt(node, lambda part: with_paths_in(folder, part))
     return node
-
-
-def terms_with_paths_in(folder: Path, terms: dict[str, str | Formula]) -> dict[str, str | Formula]:
-    """Terms of a file; a text that names no path stays as it is written."""
-    found: dict[str, str | Formula] = {}
-    for name, value in terms.items():
-        formula = meaning(name, value, {BARE, *terms})
-        moved = with_paths_in(folder, formula)
-        found[name] = value if moved == formula else moved if value is formula else str(moved)
-    return found

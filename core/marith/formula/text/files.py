@@ -9,21 +9,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from marith.errors import FormulaError, shown
-from marith.formula.meaning.binding import BARE, resolve
+from marith.errors import FormulaError
+from marith.formula.meaning.binding import resolve
 from marith.formula.meaning.checking import check
-from marith.formula.text.calls import misfit
-from marith.formula.text.file_paths import path_in, terms_with_paths_in, with_paths_in
+from marith.formula.text.calls import BARE
+from marith.formula.text.file_paths import path_in, with_paths_in
 from marith.formula.text.packages import check_allowed
 from marith.formula.text.parsing import parse_text
+from marith.formula.text.term_data import read_terms
 from marith.formula.text.trust import OF_A_CALL, restricted
 from marith.formula.tree.nodes import Formula
-from marith.formula.tree.terms import Classifier, NGram, Prompted
 
 _TABLES = ("model", "terms", "formulas")
 LOWERED = {"trusted": False, "frozen": True}  # the only values in a file: it never raises trust
-_KEYS = {"classifier": "model", "ngram": "path", "prompted": "system"}
-_KINDS = {"prompted": Prompted, "classifier": Classifier, "ngram": NGram}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,7 @@ class FormulaFile:
     written, and `Options.from_file` checks them. `descriptions` are for people.
     """
 
-    terms: Mapping[str, str | Formula]
+    terms: Mapping[str, Formula]
     formulas: Mapping[str, Formula]
     options: Mapping[str, Any] = field(default_factory=dict)
     own_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -47,7 +45,7 @@ def load_file(path: str | Path, trusted: bool = True, allowed: Collection[str] =
     A file that is not `trusted` may contain only texts as `parse` takes them with `allowed`, and
     only options of how an answer is drawn; its option `trusted` is False.
 
-    A term is a system prompt, formula text, or a table: `{prompted = …, hide = …}`,
+    A term is a system prompt or a table: `{formula = …}`, `{prompted = …, hide = …}`,
     `{classifier = model, label = …}`, `{ngram = path, order = …}`. A formula is its text, or a
     table: `{formula = …, description = …}` and options. Paths count from the folder of the file.
     Raises FormulaError, which names the place.
@@ -64,10 +62,10 @@ def load_file(path: str | Path, trusted: bool = True, allowed: Collection[str] =
         _check_trust(path, terms, formulas, options, allowed)
         options = {**options, "trusted": False}
     with _located(f"{str(path)!r}"):
-        read_terms = {name: read_term(name, value) for name, value in terms.items()}
-        resolve(read_terms)  # a fault is named as it is written
-        read_terms = terms_with_paths_in(folder, read_terms)
-        bound = resolve(read_terms)
+        written = read_terms(terms)
+        resolve(written)  # a fault is named as it is written
+        placed = {name: with_paths_in(folder, term) for name, term in written.items()}
+        bound = resolve(placed)
         tables = {name: _formula_table(name, value) for name, value in formulas.items()}
     parsed: dict[str, Formula] = {}
     for name, table in tables.items():
@@ -78,34 +76,7 @@ def load_file(path: str | Path, trusted: bool = True, allowed: Collection[str] =
         if "model" in table:
             table["model"] = path_in(folder, table["model"])
     descriptions = {name: table.pop("description", "") for name, table in tables.items()}
-    return FormulaFile(read_terms, parsed, options, tables, descriptions)
-
-
-def read_term(name: str, value: Any) -> str | Formula:
-    """A term from a text, from a table as in a file, or from a formula.
-
-    Raises FormulaError for anything else, and for a table that describes no term.
-    """
-    if isinstance(value, (str, Formula)):
-        return value
-    if not isinstance(value, Mapping):
-        raise FormulaError(f"term {name!r} is a text or a table, not {shown(value)}")
-    table = dict(value)
-    kind = next((k for k in _KEYS if k in table), "prompted")
-    if kind in table:
-        if _KEYS[kind] in table:
-            raise FormulaError(f"term {name!r} has both {kind!r} and {_KEYS[kind]!r}")
-        table[_KEYS[kind]] = table.pop(kind)
-    if isinstance(table.get("guide"), str):
-        table["guide"] = parse_text(table["guide"])
-    try:
-        term: Formula = _KINDS[kind](**table)
-        return term
-    except TypeError as error:
-        problem = misfit(kind, _KINDS[kind], (), table, error).problem
-        raise FormulaError(f"term {name!r}: {problem}") from None
-    except FormulaError as error:
-        raise FormulaError(f"term {name!r}: {error.problem}") from None
+    return FormulaFile(placed, parsed, options, tables, descriptions)
 
 
 def _check_trust(
@@ -167,18 +138,3 @@ def _formula_table(name: str, value: Any) -> dict[str, Any]:
         problem = f"the description of formula {name!r} is a text"
         raise FormulaError(f"{problem}, not {table['description']!r}")
     return table
-
-
-def terms_as_text(terms: Mapping[str, Any]) -> dict[str, str]:
-    """Terms of any kind as text. Raises FormulaError for what is no term."""
-    return {name: as_text(read_term(name, term)) for name, term in terms.items()}
-
-
-def as_text(value: str | Formula) -> str:
-    """A formula as text that parses back to it. Raises FormulaError for one that does not."""
-    if not isinstance(value, Formula):
-        return value
-    text = str(value)
-    if parse_text(text) != value:
-        raise FormulaError(f"this formula cannot be written as text: {text[:80]!r}")
-    return text

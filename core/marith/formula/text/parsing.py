@@ -174,8 +174,6 @@ class _Reader:
         return value
 
     def call(self, build: Callable[..., Node], node: ast.Call, depth: int) -> Node:
-        if wrong := advice.of_call(self.source, node):
-            raise self.error(*wrong)
         positional = [self.read(argument, depth + 1) for argument in node.args]
         named = {k.arg: self.read(k.value, depth + 1) for k in node.keywords if k.arg}
         if len(named) < len(node.keywords):

@@ -1,6 +1,6 @@
 """Untrusted text: it may contain formulas over names that the application defined.
 
-Only strings are untrusted, and must keep the bounds below; `Formula` objects and terms are the
+Only text is untrusted, and must keep the bounds below; `Formula` objects and terms are the
 application's, and are accepted as they are.
 """
 
@@ -10,8 +10,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from marith.errors import FormulaError, RequestError, shown
-from marith.formula.meaning.binding import BARE, Terms, bind, checked_terms, meaning, resolve
+from marith.formula.meaning.binding import bind, resolve
+from marith.formula.text.calls import BARE
 from marith.formula.text.parsing import parse_text
+from marith.formula.text.term_data import Terms, checked_terms, read_term, warn_of_formulas
 from marith.formula.tree.factors import Varying
 from marith.formula.tree.node import descend
 from marith.formula.tree.nodes import Formula, Name
@@ -57,16 +59,15 @@ def restricted(
     `uniform()` and plain system prompts, and may not redefine a name of the application's. Raises
     FormulaError.
     """
+    given = checked_terms(terms)
     objects: dict[str, Formula] = {}
     texts: dict[str, str] = {}
-    for name, term in checked_terms(terms).items():
+    for name, term in given.items():
         Name(name)  # raises for what is no plain word
         if isinstance(term, Formula):
             objects[name] = term
-        elif isinstance(term, str):
-            texts[name] = term
         else:
-            raise FormulaError(f"term {name!r} of others is a text, not {shown(term)}")
+            texts[name] = _text_of(name, term)
     if BARE in texts:
         raise FormulaError(f"the name {BARE!r} is the application's, and keeps its meaning")
     text = formula if isinstance(formula, str) else ""
@@ -76,8 +77,9 @@ def restricted(
             f"a formula from others has at most {MOST_LETTERS} letters and {MOST_TERMS} terms, "
             f"not {letters} and {len(texts)}"
         )
-    names, allowed = {BARE, *objects, *texts}, frozenset(allowed)
-    parsed = {name: meaning(name, term, names, allowed) for name, term in texts.items()}
+    warn_of_formulas(given)
+    allowed = frozenset(allowed)
+    parsed = {name: read_term(name, given[name], allowed) for name in texts}
     whole = formula if isinstance(formula, Formula) else parse_text(formula, allowed)
     _check_size([*parsed.values(), *([whole] if text else [])], text)
     bound = resolve({**_stand_ins({BARE, *objects}), **parsed})
@@ -87,7 +89,7 @@ def restricted(
 
 def of_call(
     options: Mapping[str, Any],
-    terms: Mapping[str, str],
+    terms: Mapping[str, Any],
     formulas: Collection[str],
     frozen: bool,
     allowed: Collection[str],
@@ -109,7 +111,8 @@ def of_call(
     if options.keys().isdisjoint(("formula", "terms")):
         return dict(options)
     new_terms = checked_terms(options.get("terms"))
-    for name in sorted(terms.keys() & {name for name, term in new_terms.items() if _is_text(term)}):
+    texts = {name for name, term in new_terms.items() if not isinstance(term, Formula)}
+    for name in sorted(terms.keys() & texts):
         raise FormulaError(f"the name {name!r} is the application's, and keeps its meaning")
     restricted(options.get("formula", BARE), {**_stand_ins(terms), **new_terms}, allowed)
     return {**options, "terms": {**terms, **new_terms}}
@@ -120,8 +123,13 @@ def _stand_ins(names: Iterable[str]) -> dict[str, Formula]:
     return {name: Prompted(f"the application's {name}", template="plain") for name in names}
 
 
-def _is_text(term: object) -> bool:
-    return not isinstance(term, Formula)
+def _text_of(name: str, term: object) -> str:
+    """The text of a term as data. Raises FormulaError for any other table."""
+    text = term["formula"] if isinstance(term, Mapping) and [*term] == ["formula"] else term
+    if not isinstance(text, str):
+        problem = f'term {name!r} of others is a text or {{"formula": "…"}}'
+        raise FormulaError(f"{problem}, not {shown(term)}")
+    return text
 
 
 def _check_size(formulas: Sequence[Formula], text: str) -> None:

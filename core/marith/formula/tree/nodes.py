@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -11,7 +12,7 @@ from unicodedata import normalize
 from marith.errors import FormulaError, shown
 from marith.formula.scalars import plain
 from marith.formula.tree.factors import Factor, Varying, is_number, number, times
-from marith.formula.tree.node import Node, parts
+from marith.formula.tree.node import Node, descend, parts
 
 MOST_TOKENS = 10**9
 
@@ -153,6 +154,11 @@ def added(first: Formula, *others: Formula) -> Formula:
 def children(formula: Formula) -> tuple[Formula, ...]:
     """The direct parts of a formula that are formulas, from left to right; not those of factors."""
     return tuple(part for part in parts(formula) if isinstance(part, Formula))
+
+
+def names_of(formula: Formula) -> Iterator[Name]:
+    """The names in a formula, those in a classifier's guide and in factors included."""
+    return (node for node in descend(formula, lambda node: node.inner) if isinstance(node, Name))
 
 
 def _scaled(factor: Factor, of: Formula) -> Formula:

@@ -23,11 +23,12 @@ export class Editor {
   /** The formula as it is asked: as the server prints it, once it has. */
   get formula() { return this.meaning?.formula ?? this.text; }
 
-  /** Names and texts of the terms, in order, without those that are empty. */
+  /** Names of the terms with their texts, or as {formula}, in order, without those that are empty. */
   get terms() {
     return [...at("terms").children]
-      .map((row) => [row.querySelector("input").value.trim(), row.querySelector("textarea").value])
-      .filter(([name, text]) => name !== "" && text.trim() !== "");
+      .map((row) => ["input", "textarea", "select"].map((kind) => row.querySelector(kind).value))
+      .filter(([name, text]) => name.trim() !== "" && text.trim() !== "")
+      .map(([name, text, kind]) => [name.trim(), kind === "formula" ? { formula: text } : text]);
   }
 
   /** Whether a request is by this formula and these terms. */
@@ -52,7 +53,7 @@ export class Editor {
   fill(formula, terms) {
     at("formula").value = formula;
     at("terms").replaceChildren();
-    for (const [name, text] of terms) this.#addTerm(name, text);
+    for (const [name, term] of terms) this.#addTerm(name, term);
     this.#edited();
   }
 
@@ -92,20 +93,24 @@ export class Editor {
     this.fill(beginning.formula, beginning.terms ?? missing);
   }
 
-  #addTerm(name, text) {
+  #addTerm(name, term) {
     const input = element("input", {
       value: name, "aria-label": "Name of the term", spellcheck: "false", class: "code",
       autocapitalize: "off", placeholder: "name", oninput: () => this.#edited(),
     });
-    const prompt = element("textarea", {
-      rows: 2, "aria-label": "System prompt or formula of the term",
-      placeholder: "a system prompt, or a formula", oninput: () => this.#edited(),
+    const meaning = element("textarea", {
+      rows: 2, "aria-label": "Text of the term", oninput: () => this.#edited(),
     });
-    prompt.value = text;
-    const row = element("div", { class: "term" }, input, element("button", {
+    meaning.value = term.formula ?? term;
+    const kind = element("select", {
+      "aria-label": "What the term is", onchange: () => this.#edited(),
+    }, element("option", { value: "prompt" }, "system prompt"),
+    element("option", { value: "formula" }, "formula"));
+    kind.value = term.formula === undefined ? "prompt" : "formula";
+    const row = element("div", { class: "term" }, input, kind, element("button", {
       type: "button", class: "quiet", "aria-label": `Remove the term ${name}`,
       onclick: () => this.#removeTerm(row),
-    }, "Remove"), prompt);
+    }, "Remove"), meaning);
     at("terms").append(row);
     return input;
   }

@@ -52,7 +52,12 @@ function picked(form) {
     found.messages = form.messages.map(({ role, content }) => (
       { role: text(role), content: text(content) }));
   }
-  if (form.terms) found.terms = form.terms.map(([name, meaning]) => [text(name), text(meaning)]);
+  if (form.terms) {
+    found.terms = form.terms.map(([name, meaning]) => [
+      text(name),
+      meaning.formula === undefined ? text(meaning) : { formula: text(meaning.formula) },
+    ]);
+  }
   if (form.panes) found.panes = form.panes.slice(0, 2).map(text);
   return found;
 }
@@ -102,7 +107,9 @@ export function jsonOf(value) {
 
 function pythonTerms(terms) {
   if (terms.length === 0) return "{}";
-  const lines = terms.map(([name, meaning]) => `    ${pythonText(name)}: ${pythonText(meaning)},\n`);
+  const written = (term) =>
+    term.formula === undefined ? pythonText(term) : `{"formula": ${pythonText(term.formula)}}`;
+  const lines = terms.map(([name, term]) => `    ${pythonText(name)}: ${written(term)},\n`);
   return `{\n${lines.join("")}}`;
 }
 
@@ -177,8 +184,10 @@ ${key}  -d ${shellText(jsonOf(body))}
 /** Formula, terms and sampling as a persona file. */
 export function asToml(asked) {
   const options = optionsOf(asked).map(([name, value]) => `${name} = ${value}\n`);
-  const terms = asked.terms.map(([name, meaning]) =>
-    `${/^[A-Za-z0-9_-]+$/.test(name) ? name : tomlText(name)} = ${tomlText(meaning)}\n`);
+  const written = (term) =>
+    term.formula === undefined ? tomlText(term) : `{ formula = ${tomlText(term.formula)} }`;
+  const terms = asked.terms.map(([name, term]) =>
+    `${/^[A-Za-z0-9_-]+$/.test(name) ? name : tomlText(name)} = ${written(term)}\n`);
   return `# marith serve marith.toml; marith generate --file marith.toml --persona composed "…"
 [model]
 model = ${tomlText(asked.model)}

@@ -178,14 +178,14 @@ export function messagesOf(form, withPassage) {
 
 /** Of all terms, as pairs, those that a formula names, and those that these name in turn. */
 export function termsFor(formula, terms) {
-  const texts = new Map(terms);
+  const meanings = new Map(terms);
   const waiting = ["M", ...namesIn(formula)];
   const named = new Set();
   while (waiting.length > 0) {
     const name = waiting.pop();
-    if (named.has(name) || !texts.has(name)) continue;
+    if (named.has(name) || !meanings.has(name)) continue;
     named.add(name);
-    waiting.push(...namesIn(texts.get(name)));
+    waiting.push(...namesIn(meanings.get(name).formula ?? ""));
   }
   return terms.filter(([name]) => named.has(name));
 }

@@ -54,7 +54,10 @@ async def explain(server: Server, web: WebRequest) -> Response:
                 "tree": [{"depth": depth, "text": text} for depth, text in explanation.tree],
                 "warnings": [*explanation.warnings],
                 "numbers": _with_values(number_entries(formula.numbers), accepted),
-                "terms": [{"name": name, "text": text} for name, text in named],
+                "terms": [
+                    {"name": name} | ({"text": term} if isinstance(term, str) else term)
+                    for name, term in named
+                ],
                 **warnings_note(warnings),
             }
 

@@ -240,7 +240,7 @@ SCHEMAS: Mapping[str, Schema] = {
                     "faithful": FLAG,
                     "options": listed(TEXT),
                 },
-                {"terms": mapped(TEXT)},
+                {"terms": mapped({"anyOf": [TEXT, closed({"formula": TEXT})]})},
             ),
         }
     ),

@@ -62,7 +62,7 @@ PAGE_SCHEMAS: Mapping[str, Schema] = {
             "tree": listed(closed({"depth": COUNT, "text": TEXT})),
             "warnings": listed(TEXT),
             "numbers": listed(ref("FormulaNumber")),
-            "terms": listed(closed({"name": TEXT, "text": TEXT})),
+            "terms": listed(closed({"name": TEXT}, {"text": TEXT, "formula": TEXT})),
         },
         {"marith": ref("MarithNote")},
     ),

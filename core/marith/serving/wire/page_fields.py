@@ -17,6 +17,7 @@ from marith.serving.wire.wire_fields import (
     Plain,
     SaltedFields,
     TextFields,
+    WireTerms,
     read_fields,
     require_one_prompt,
 )
@@ -42,7 +43,7 @@ class ExplainFields(KnownFields):
     """A formula to be explained, or a model's own: `POST /v1/explain`."""
 
     formula: StrictStr | None = None
-    terms: dict[StrictStr, StrictStr] | None = None
+    terms: WireTerms | None = None
 
 
 class MadeTextFields(DrawnFields):

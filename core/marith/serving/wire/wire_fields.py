@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -68,13 +68,17 @@ REFUSED: Mapping[str, str] = {
 }
 
 
+# A term that is a text is a system prompt.
+WireTerms: TypeAlias = dict[StrictStr, StrictStr | dict[Literal["formula"], StrictStr]]
+
+
 class FormulaFields(BaseModel):
     """A formula of the client's own, which needs a server that allows formulas."""
 
     model_config = ConfigDict(extra="forbid")
 
     formula: StrictStr | None = None
-    terms: dict[StrictStr, StrictStr] | None = None
+    terms: WireTerms | None = None
 
 
 class MarithFields(FormulaFields):

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from marith import FormulaError, RequestError
+from marith import FormulaError, Prompted, RequestError
 from marith.evals.experiment import hub
 from marith.evals.experiment.evaluation_settings import (
     EvaluationSettings,
@@ -222,7 +222,7 @@ def test_a_file_of_personas_brings_its_terms_and_says_what_does_not_hold(tmp_pat
     )
     found = read_formulas([str(path)])
     assert found.lines == (NamedFormula("strict", "2*formal - M"),)
-    assert found.terms == {"formal": "Be formal."}
+    assert found.terms == {"formal": Prompted("Be formal.")}
     (note,) = found.notes
     assert note.endswith("do not hold in an evaluation: temperature, max_tokens")
     with pytest.raises(FormulaError, match="cannot read"):

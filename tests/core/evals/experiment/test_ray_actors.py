@@ -57,7 +57,7 @@ def test_what_an_actor_lacks_is_an_error_of_each_text(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(MarithError, match="No module named 'no_such_module'"):
             actor.text(task)
-    gone = replace(EXPERIMENT, terms={"kind": 'prompted(model="/no/such/model")'})
+    gone = replace(EXPERIMENT, terms={"kind": {"formula": 'prompted(model="/no/such/model")'}})
     with pytest.raises(MarithError, match="/no/such/model") as failure:
         TextActor(gone, [], []).text([*gone.tasks()][-1])
     there = pickle.loads(pickle.dumps(failure.value))

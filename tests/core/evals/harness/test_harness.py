@@ -238,7 +238,7 @@ def test_it_is_found_by_name_and_a_files_formula_by_its_own(tmp_path: Path) -> N
         ({"formula": "2*x - M"}, FormulaError, "unknown term 'x'"),
         ({"model": "/no/where"}, ModelError, "'/no/where'"),
         ({"file": "/no/file.toml"}, FormulaError, "'/no/file.toml'"),
-        ({"terms": "formal"}, RequestError, "not 'formal'"),
+        ({"terms": "formal"}, FormulaError, "not 'formal'"),
         ({"batch_size": "many"}, RequestError, "not 'many'"),
         ({"batch_size": -1}, RequestError, "not -1"),
         ({"terms": {"x": "long " * 5000}, "formula": "x"}, RequestError, "leave no room"),

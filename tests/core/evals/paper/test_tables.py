@@ -16,7 +16,7 @@ TERMS = {name: f"You are {name}." for name in ("toxic", "positive", "negative")}
 @pytest.mark.parametrize("name", ["toxicity", "toxicity_gpt2", "positive", "negative"])
 def test_every_formula_of_the_papers_tables_means_something(name: str) -> None:
     printed = table(name)
-    known = resolve({**TERMS, "C": 'classifier("pocket-toxicity", label="civil")'})
+    known = resolve({**TERMS, "C": {"formula": 'classifier("pocket-toxicity", label="civil")'}})
     for row in printed.rows:
         check(parse(row.line.formula), known)
         assert set(row.figures) == set(printed.models)

@@ -64,7 +64,7 @@ def test_every_formula_answers_every_prompt_from_the_same_seeds(texts: list[Text
 def test_figures_are_those_of_the_texts(shown: tuple[Path, str], texts: list[Text]) -> None:
     written = (shown[0] / "table.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(written.splitlines())
-    terms = {"M": 'prompted(template="plain")'}
+    terms = {"M": {"formula": 'prompted(template="plain")'}}
     with Engine.load("pocket") as engine:
         for row in rows:
             own = [text for text in texts if text.line == row["name"]]
@@ -114,7 +114,7 @@ def test_terms_of_the_caller_come_before_the_papers() -> None:
     assert terms["toxic"] == "Be rude."
     assert parse(terms["C"]) == Classifier("pocket-sentiment", label="civil")
     with pytest.raises(RequestError, match="C is a term already; the classifier 'x' is one more"):
-        _terms(terms={"C": "prompted()"}, classifier="x")
+        _terms(terms={"C": {"formula": "prompted()"}}, classifier="x")
 
 
 def test_without_a_classifier_the_rows_that_need_one_are_left_out_and_named(tiny_dir: str) -> None:
@@ -163,7 +163,9 @@ def test_texts_are_continued_as_they_are(tmp_path: Path) -> None:
     report = toxicity.run(asked)
     assert {text.prompt for text in read_texts(tmp_path / "o")} == set(prompts)
     assert report.settings["stop"] == []
-    assert parse(report.settings["terms"]["toxic"]).system.startswith("The following text perp")
+    assert parse(report.settings["terms"]["toxic"]["formula"]).system.startswith(
+        "The following text perp"
+    )
 
 
 def test_the_table_of_small_models_is_theirs() -> None:
@@ -214,7 +216,7 @@ def test_real_prompts_are_continued_by_a_real_model_and_its_opposite() -> None:
             continues=True,
             frame="{message} ",
             judge="vader",
-            terms={"toxic": anti},
+            terms={"toxic": {"formula": anti}},
             formulas=("M", "M - 0.6*toxic", "toxic"),
             n=32,
             max_tokens=16,

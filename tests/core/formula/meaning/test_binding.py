@@ -24,7 +24,7 @@ def test_m_is_the_bare_model() -> None:
 
 def test_m_may_be_redefined() -> None:
     assert parse("M", {"M": "Be brief."}) == Prompted("Be brief.")
-    assert parse("M + a", {"M": "Be brief.", "a": "M"}) == Prompted("Be brief.") * 1 + Prompted(
+    assert parse("M + a", {"M": "Be brief.", "a": M}) == Prompted("Be brief.") * 1 + Prompted(
         "Be brief."
     )
 
@@ -36,27 +36,20 @@ def test_a_text_is_a_system_prompt() -> None:
     assert parse("a", {"a": "a"}) == Prompted("a")
 
 
-def test_a_text_with_an_operator_a_call_or_a_known_name_is_a_formula() -> None:
-    terms = {"a": "M - 0.5*b", "b": "Be rude.", "c": "b", "d": "M.top_k(3)"}
-    rude = Prompted("Be rude.")
-    assert parse("a", terms) == BARE - 0.5 * rude
-    assert parse("c", terms) == rude
-    assert parse("d", terms) == BARE.top_k(3)
-
-
 @pytest.mark.parametrize("text", ["M - b", "2*M", "union(M, b)", "prompted('x')", "M.top_k(3)"])
-def test_a_text_written_as_a_formula_is_no_prompt(text: str) -> None:
-    assert resolve({"a": text, "b": "Be rude."})["a"] == parse(text, {"b": "Be rude."})
+def test_a_formula_is_an_object_or_says_so_in_data(text: str) -> None:
+    bound = parse(text, {"b": "Be rude."})
+    assert resolve({"a": {"formula": text}, "b": "Be rude."})["a"] == bound
+    assert resolve({"a": parse(text), "b": "Be rude."})["a"] == bound
+    assert resolve({"a": text, "b": "Be rude."})["a"] == Prompted(text)
 
 
-@pytest.mark.parametrize("text", ["Be kind.", "kind", "", "You are a chef - angry", "7", "a, b"])
-def test_prose_is_a_prompt(text: str) -> None:
+@pytest.mark.parametrize("text", [
+    "Be kind.", "kind", "", "You are a chef - angry", "7", "a, b", "2*M +", "M ++",
+    "clasifier('m')", "classifier('m', label", "unoin(M, b)", "M - unknown", "M + " * 10_000 + "M",
+])  # fmt: skip
+def test_every_text_is_a_system_prompt(text: str) -> None:
     assert resolve({"a": text})["a"] == Prompted(text)
-
-
-def test_a_text_too_long_for_a_formula_is_a_prompt() -> None:
-    text = "M + " * 10_000 + "M"
-    assert parse("a", {"a": text}) == Prompted(text)
 
 
 def test_a_term_stands_for_itself() -> None:
@@ -71,9 +64,9 @@ def test_a_guide_is_bound() -> None:
 
 
 def test_bound_sums_are_flat_and_numbers_folded() -> None:
-    bound = parse("2*a - b", {"a": "0.5*M", "b": "M + x", "x": "X"})
+    bound = parse("2*a - b", {"a": 0.5 * M, "b": parse("M + x"), "x": "X"})
     assert bound == BARE - (BARE + Prompted("X"))
-    assert parse("M + a", {"a": "M - 2*x", "x": "X"}) == BARE + BARE - 2 * Prompted("X")
+    assert parse("M + a", {"a": parse("M - 2*x"), "x": "X"}) == BARE + BARE - 2 * Prompted("X")
     for node in walk(bound):
         assert not (isinstance(node, Scaled) and isinstance(node.of, Scaled))
         assert not (isinstance(node, Sum) and any(isinstance(m, Sum) for m in node.members))
@@ -106,11 +99,11 @@ def test_parsing_without_terms_keeps_names(f: Formula) -> None:
 @pytest.mark.parametrize(
     ("terms", "circle"),
     [
-        ({"a": "a + M"}, "a → a"),
-        ({"a": "b + M", "b": "2*a"}, "a → b → a"),
-        ({"M": "M + x", "x": "X"}, "M → M"),
+        ({"a": a + M}, "a → a"),
+        ({"a": b + M, "b": {"formula": "2*a"}}, "a → b → a"),
+        ({"M": parse("M + x"), "x": "X"}, "M → M"),
         ({"C": Classifier("m", guide=M + Name("C"))}, "C → C"),
-        ({"a": "M", "M": "a + a"}, "→"),
+        ({"a": M, "M": a + a}, "→"),
     ],
 )
 def test_terms_defined_by_each_other_are_refused(terms: dict[str, Any], circle: str) -> None:
@@ -125,16 +118,14 @@ def test_an_unknown_name_is_quoted_with_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize("text", ['classifier("m", label="civil"', "union(C, M", "prompted(3"])
-def test_a_call_that_is_broken_is_no_system_prompt(text: str) -> None:
+def test_a_fault_in_a_formula_says_which_term(text: str) -> None:
     with pytest.raises(FormulaError, match="in term 't'"):
-        resolve({"t": text})
+        resolve({"t": {"formula": text}})
 
 
 def test_an_unknown_name_inside_a_term_says_which_term() -> None:
-    with pytest.raises(
-        FormulaError, match="term 'a' is written as a formula, but 'nope' is unknown"
-    ):
-        resolve({"a": "M - nope"})
+    with pytest.raises(FormulaError, match="in term 'a': unknown term 'nope'; known are M, a, b"):
+        resolve({"a": M - Name("nope"), "b": "x"}, a)
 
 
 @pytest.mark.parametrize("terms", [{"two words": "x"}, {"": "x"}, {"for": "x"}, {"a": 5},

@@ -155,7 +155,7 @@ def test_without_classifiers_none_is_left_to_guide_them(f: Formula) -> None:
 
 @pytest.mark.parametrize("text", ["union(C, M)", "(a - b).top_k(2)", "M + union(a - b, M)"])
 def test_a_fault_inside_a_named_term_is_refused(text: str) -> None:
-    terms = resolve({"a": "A", "b": "B", "C": Classifier("c"), "bad": text})
+    terms = resolve({"a": "A", "b": "B", "C": Classifier("c"), "bad": {"formula": text}})
     with pytest.raises(FormulaError):
         warnings_of(parse("2*M + bad"), terms)
 

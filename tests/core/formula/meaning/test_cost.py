@@ -12,8 +12,8 @@ from formula_fuzzer import SHORT, bar, drawn, seconds
 import marith
 from marith.errors import FormulaError
 from marith.formula.meaning.binding import names_in, parse, resolve
-from marith.formula.tree.nodes import Name
-from marith.formula.tree.terms import Prompted
+from marith.formula.tree.nodes import Formula, Name
+from marith.formula.tree.terms import Classifier, Prompted
 
 NESTED = {
     recipe: (recipe + "(a, ") * 12 + "b" + ")" * 12
@@ -71,33 +71,34 @@ def test_a_product_that_is_too_long_to_be_taken_apart_is_not_said_to_be_nothing(
     assert "total weight: a number from 1 to 3" in marith.explain(f"2*M + {product}*M")
 
 
-def chain(count: int) -> dict[str, str]:
+def chain(count: int) -> dict[str, Formula]:
     """Terms of which each names the one before."""
-    return {"t0": "Be kind.", **{f"t{i}": f"t{i - 1}" for i in range(1, count)}}
+    return {"t0": Prompted("Be kind."), **{f"t{i}": Name(f"t{i - 1}") for i in range(1, count)}}
 
 
-def turned(terms: Mapping[str, str]) -> dict[str, str]:
+def turned(terms: Mapping[str, Formula]) -> dict[str, Formula]:
     return dict(reversed(terms.items()))
 
 
 @pytest.mark.parametrize("terms", [chain(10_000), turned(chain(10_000))], ids=["on", "back"])
-def test_a_row_of_aliases_is_resolved_without_recursion(terms: dict[str, str]) -> None:
+def test_a_row_of_aliases_is_resolved_without_recursion(terms: dict[str, Formula]) -> None:
     start = time.process_time()
     assert parse("t9999", terms) == Prompted("Be kind.")
     assert time.process_time() - start < 2
 
 
 def test_a_long_circle_is_named_in_a_short_sentence() -> None:
-    terms = {f"t{i}": f"t{(i + 1) % 5_000}" for i in range(5_000)}
+    terms = {f"t{i}": Name(f"t{(i + 1) % 5_000}") for i in range(5_000)}
     with pytest.raises(FormulaError) as caught:
         parse("t0", terms)
     assert "t0 → t1 → t2 → t3 → t4 → t5 → … → t4996" in str(caught.value)
 
 
 def test_terms_that_nest_one_another_are_bounded_together() -> None:
-    nested = {"t0": "Be kind.", **{f"t{i}": f"unscaled(t{i - 1})" for i in range(1, 300)}}
-    doubled = {"t0": "Be kind.", **{f"t{i}": f"t{i - 1} + t{i - 1}" for i in range(1, 300)}}
-    for terms, problem in ((nested, "nested 61 deep"), (doubled, "parts; 5000 are allowed")):
+    nested = {f"t{i}": {"formula": f"unscaled(t{i - 1})"} for i in range(1, 300)}
+    doubled = {f"t{i}": {"formula": f"t{i - 1} + t{i - 1}"} for i in range(1, 300)}
+    for named, problem in ((nested, "nested 61 deep"), (doubled, "parts; 5000 are allowed")):
+        terms = {"t0": "Be kind.", **named}
         start = time.process_time()
         with pytest.raises(FormulaError, match=f"in term 't.*': with its terms .*{problem}"):
             resolve(terms)
@@ -105,8 +106,9 @@ def test_terms_that_nest_one_another_are_bounded_together() -> None:
 
 
 def test_only_the_names_that_a_formula_uses_are_resolved() -> None:
-    terms = {**chain(50), "C": "classifier('c', guide=x)", "x": "Be brief.", "bad": "M ++"}
-    many = {**terms, **{f"n{i}": f"M - 0.5*t{i % 50}" for i in range(3_000)}}
+    terms = {**chain(50), "C": Classifier("c", guide=Name("x")), "bad": Name("nobody")}
+    many = {**terms, **{f"n{i}": parse(f"M - 0.5*t{i % 50}") for i in range(3_000)}}
+    many["x"] = Prompted("Be brief.")
     formula = parse("M + 0.5*C + peak(t2)*(M - t2)")
     assert set(resolve(many, formula)) == {"M", "C", "x", "t0", "t1", "t2"}
     start = time.process_time()

@@ -147,7 +147,8 @@ def test_smaller_factors_round_unseen(text: str) -> None:
 
 
 def test_terms_that_are_formulas_count_with_their_own_numbers() -> None:
-    (told,) = Explanation.of("2*far - M", {"far": "2*child - M", "child": "Be a child."}).warnings
+    terms = {"far": parse("2*child - M"), "child": "Be a child."}
+    (told,) = Explanation.of("2*far - M", terms).warnings
     assert "child counts 4 times" in told
 
 

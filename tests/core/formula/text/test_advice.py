@@ -20,10 +20,6 @@ FAULTS = [
     ("M - ‘a’", "‘", "left single quotation mark) has no meaning; write '"),
     ("M（a）", "（", "write ("),
     ("½*M", "½", "'½' (U+00BD, vulgar fraction one half) has no meaning"),
-    ("M - classifier(a/b-c)", "a/b-c", 'which is in quotes: classifier("a/b-c")'),
-    ("M + prompted(model=/a/b)", "/a/b", 'model is a text, which is in quotes: model="/a/b"'),
-    ("M - prompted(Be kind)", "Be kind", 'prompted takes a text, which is in quotes: prompted("'),
-    ("prompted('x', model=q-2)", "q-2", 'model is a text, which is in quotes: model="q-2"'),
     ("M + (a + b)**2", "(a + b)**2", "in a sum write 2*(a + b)"),
     ("M + 2**8*a", "2**8", "write the number itself"),
     ("M + (a if b else C)", "a if b else C", "write where(condition, a, C)"),
@@ -34,13 +30,6 @@ FAULTS = [
     ("a & (b | c) & d", "a & (b | c) & d", "write intersection(a, union(b, c), d)"),
     ("a or b and c", "a or b and c", "write union(a, intersection(b, c))"),
     ("a | b + c", "a | b + c", "write union(a, b + c)"),
-    (
-        "classifier(pocket-toxicity, label=civil)",
-        "pocket-toxicity",
-        'in quotes: classifier("pocket-toxicity", label="civil")',
-    ),
-    ("prompted(chef, mode=append)", "chef", 'in quotes: prompted("chef", mode="append")'),
-    ("prompted(chef, exit_layer=3)", "chef", 'in quotes: prompted("chef", exit_layer=3)'),
     ("M + a.topp(0.5)", "a.topp(0.5)", "did you mean .top_p(…)?"),
     ("0.5*(M - 0,5*a)", "(M - 0,5*a)", "a number is written with a point: 0.5"),
     ("M + 'a", "'a", "a quotation mark is not closed"),
@@ -65,7 +54,7 @@ def test_what_no_rule_knows_keeps_pythons_sentence(text: str) -> None:
     assert "write" not in caught.value.problem.replace("is written", "")
 
 
-@pytest.mark.parametrize("piece", ["You are kind. ", "prompted(a=", "0,5", "9" * 40, "a b=c,", "−"])
+@pytest.mark.parametrize("piece", ["You are kind. ", "0,5", "9" * 40, "a b=c,", "−"])
 def test_advice_about_a_long_text_costs_little(piece: str) -> None:
     text = (piece * 20_000)[:19_000]
     begun = time.process_time()
@@ -82,8 +71,7 @@ def test_what_is_to_be_written_instead_of_an_operator_is_a_formula(text: str) ->
     assert set(names_in(advised)) == {"a", "b", "c"}
 
 
-@pytest.mark.parametrize("text", ["a | " * 400 + "b", f"classifier(a{', b' * 400})"])
-def test_what_is_to_be_written_is_short(text: str) -> None:
+def test_what_is_to_be_written_is_short() -> None:
     with pytest.raises(FormulaError) as caught:
-        parse_text(text)
+        parse_text("a | " * 400 + "b")
     assert len(caught.value.problem) < 200

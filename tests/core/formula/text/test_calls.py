@@ -131,7 +131,7 @@ def test_untrusted_text_calls_what_the_application_allows_alone() -> None:
         with pytest.raises(FormulaError, match=r"is not for text from others.*\n.*\n *\^"):
             parse(text, {"a": "Be kind."}, trusted=False)
     with pytest.raises(FormulaError, match="in term 'x': halved is not for text from others"):
-        parse("M + x", {"x": "halved(M, M)"}, trusted=False)
+        parse("M + x", {"x": {"formula": "halved(M, M)"}}, trusted=False)
     kind = {"a": "Be kind."}
     assert parse("halved(M, a)", kind, False, {"halved"}) == parse("halved(M, a)", kind)
     with pytest.raises(FormulaError, match="ramp is not for text from others"):
@@ -147,7 +147,7 @@ def test_two_lists_of_one_process_allow_different_functions() -> None:
     assert parse(second.over({"formula": ramps}).formula) == parse(ramps)
     assert Request("Hi", halves, kind, trusted=False, allowed={"halved"}).formula == parse(halves)
     for options, text in ((first, ramps), (second, halves)):
-        for call in ({"formula": text}, {"terms": {"mine": text}}):
+        for call in ({"formula": text}, {"terms": {"mine": {"formula": text}}}):
             with pytest.raises(FormulaError, match="is not for text from others"):
                 options.over(call)
         with pytest.raises(FormulaError, match="is not for text from others"):

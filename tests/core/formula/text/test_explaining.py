@@ -12,7 +12,7 @@ from support.strategies import formulas
 
 from marith.errors import FormulaError
 from marith.formula.meaning.analysis import weight_of
-from marith.formula.meaning.binding import bind, resolve
+from marith.formula.meaning.binding import bind, parse, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.meaning.weights import weigh
 from marith.formula.text.explaining import Explanation, explain
@@ -37,7 +37,7 @@ def line(text: str, head: str) -> str:
     return found.removeprefix(head).strip()
 
 
-def normalised(formula: str | Formula, **terms: str) -> str:
+def normalised(formula: str | Formula, **terms: str | Formula) -> str:
     said = line(explain(formula, terms or None), "normalised:")
     return said.removeprefix("log P = ").removesuffix("  (+ constant)")
 
@@ -227,12 +227,12 @@ def test_a_union_beside_a_union_of_itself_loses_nothing() -> None:
 
 @pytest.mark.parametrize("named", ["relu(a - M)", "posterior(a, b)", "agreed(M, a)", "2*C"])
 def test_what_has_no_distribution_has_no_logarithm(named: str) -> None:
-    written = normalised("M + 0.5*t", t=named, a="x", b="y", C=Classifier("c"))
+    written = normalised("M + 0.5*t", t=parse(named), a="x", b="y", C=Classifier("c"))
     assert written == {"2*C": 'log M + classifier("c")'}.get(named, "log M + 0.5·t")
 
 
 def test_a_named_sum_counts_with_its_weight() -> None:
-    assert normalised("M + t", t="2*a", a="x") == "0.333333·log M + 0.666667·log t"
+    assert normalised("M + t", t=parse("2*a"), a="x") == "0.333333·log M + 0.666667·log t"
     assert normalised("M + (2*a).top_k(3)").startswith("0.333333·log M + 0.666667·")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from marith.errors import FormulaError
 from marith.formula.meaning.binding import parse
-from marith.formula.text.files import load_file, read_term
+from marith.formula.text.files import load_file
 from marith.formula.tree.factors import largest
 from marith.formula.tree.nodes import Name
 from marith.formula.tree.operators import union
@@ -24,12 +24,12 @@ thinking = {system = "T", options = {enable_thinking = false, budget = 3}}
 C = {classifier = "dir/polite", label = "joy", candidates = 20, read_prompt = true}
 guided = {classifier = "x", guide = "M - 0.5*toxic"}
 english = {ngram = "corpus.txt", order = 3}
-mild = "M - 0.5*toxic"
+mild = {formula = "M - 0.5*toxic"}
 bare = {}
 kind_voice = {model = "dir", adapter = "dir/polite"}
 early = {exit_layer = 3}
 reward = {classifier = "x", scale = "logit"}
-sure = "where(entropy(M) < 2, M, mixture(1, M, -0.5, toxic))"
+sure = {formula = "where(entropy(M) < 2, M, mixture(1, M, -0.5, toxic))"}
 
 [formulas]
 kind = "M - 0.96*union(toxic, M) + 0.04*C"
@@ -47,18 +47,18 @@ def _written(folder: Path, text: str) -> Path:
 def test_every_kind_of_table_is_read(tmp_path: Path) -> None:
     file = load_file(_written(tmp_path, GOOD))
     assert file.terms == {
-        "toxic": "You are toxic. “Really”.",
+        "toxic": Prompted("You are toxic. “Really”."),
         "strange": Prompted("S", "replace", "<a>.*?</a>", "dir", "plain"),
         "thinking": Prompted("T", options=(("budget", 3), ("enable_thinking", False))),
         "C": Classifier("dir/polite", "joy", 20, None, True),
         "guided": Classifier("x", guide=M - 0.5 * toxic),
         "english": NGram(str(tmp_path / "corpus.txt"), 3),
-        "mild": "M - 0.5*toxic",
+        "mild": M - 0.5 * toxic,
         "bare": Prompted(),
         "kind_voice": Prompted(model="dir", adapter="dir/polite"),
         "early": Prompted(exit_layer=3),
         "reward": Classifier("x", scale="logit"),
-        "sure": "where(entropy(M) < 2, M, mixture(1, M, -0.5, toxic))",
+        "sure": parse("where(entropy(M) < 2, M, mixture(1, M, -0.5, toxic))"),
     }
     assert file.formulas == {
         "kind": M - 0.96 * union(toxic, M) + 0.04 * C,
@@ -88,13 +88,6 @@ def test_a_formula_may_say_more_than_its_text(tmp_path: Path) -> None:
     assert file.descriptions == {"plain": "", "told": "M itself."}
 
 
-def test_a_term_may_be_written_as_in_a_file_or_be_one() -> None:
-    assert read_term("x", {"system": "S", "hide": "h"}) == Prompted("S", hide="h")
-    assert read_term("x", {"ngram": "corpus.txt"}) == NGram("corpus.txt")
-    assert read_term("x", union(M, C)) == union(M, C)
-    assert read_term("x", "M - C") == "M - C"
-
-
 def test_an_empty_file_holds_nothing(tmp_path: Path) -> None:
     file = load_file(_written(tmp_path, ""))
     assert (dict(file.terms), dict(file.formulas), dict(file.options)) == ({}, {}, {})
@@ -107,8 +100,8 @@ BROKEN = [
     ("[term]\nx = 'X'", "unknown table 'term'"),
     ("terms = 5", "'terms' .* is a table, not 5"),
     ("formulas = ['M']", "'formulas' .* is a table"),
-    ("[terms]\nx = 5", "term 'x' is a text or a table, not 5"),
-    ("[terms]\nx = ['X']", "term 'x' is a text or a table"),
+    ("[terms]\nx = 5", "term 'x' is a system prompt, .*, not 5"),
+    ("[terms]\nx = ['X']", "term 'x' is a system prompt"),
     ("[terms]\n'two words' = 'X'", "not 'two words'"),
     ("[terms]\nx = {sytem = 'X'}", "term 'x': .*sytem"),
     ("[terms]\nx = {system = 5}", "term 'x': .*not 5"),
@@ -120,8 +113,8 @@ BROKEN = [
     ("[terms]\nx = {classifier = 'm', guide = 'a*b'}", "number only"),
     ("[terms]\nx = {ngram = 'p', texts = ['t']}", "term 'x': .*either"),
     ("[terms]\nx = {options = {when = 2020-01-01}}", "term 'x': .*when"),
-    ("[terms]\nx = 'x + y'\ny = 'x + M'", "defined by each other"),
-    ("[terms]\nx = 'M + nope'", "term 'x' is written as a formula, but 'nope' is unknown"),
+    ("[terms]\nx = {formula = 'x + y'}\ny = {formula = 'x + M'}", "defined by each other"),
+    ("[terms]\nx = {formula = 'M + nope'}", "in term 'x': unknown term 'nope'; known are M, x"),
     ("[formulas]\nf = 5", "not 5"),
     ("[formulas]\nf = {temperature = 0}", "formula 'f' is a text, or a table with one, not {'temp"),
     ("[formulas]\nf = {formula = 5}", "formula 'f' is a text"),
@@ -150,11 +143,11 @@ def test_a_formula_that_means_nothing_is_named_with_its_file(tmp_path: Path, tex
 
 
 def test_a_term_that_means_nothing_is_named_with_its_file(tmp_path: Path) -> None:
-    for text in ("x = 5", "x = {hide = '('}", "x = 'M + nope'"):
+    for text in ("x = 5", "x = {hide = '('}", "x = {formula = 'M +'}", "x = {formula = 'M + a'}"):
         path = _written(tmp_path, f"[terms]\n{text}")
         with pytest.raises(FormulaError) as refused:
             load_file(path)
-        assert str(refused.value).startswith(f"{str(path)!r}: term 'x'")
+        assert str(refused.value).removeprefix(f"{str(path)!r}: ").startswith(("term", "in term"))
 
 
 def test_a_file_that_cannot_be_read_is_a_formula_error(tmp_path: Path) -> None:
@@ -184,14 +177,6 @@ def test_a_model_named_twice_is_refused(tmp_path: Path) -> None:
         load_file(_written(tmp_path, "[terms]\nx = {classifier = 'm', model = 'n'}"))
 
 
-def test_a_table_may_name_a_prompted_term_as_it_names_the_others() -> None:
-    assert read_term("x", {"prompted": "Be kind.", "mode": "replace"}) == Prompted(
-        "Be kind.", mode="replace"
-    )
-    with pytest.raises(FormulaError, match="has both 'prompted' and 'system'"):
-        read_term("x", {"prompted": "a", "system": "b"})
-
-
 PATHS = """
 [model]
 model = "models/base.gguf"
@@ -199,8 +184,8 @@ model = "models/base.gguf"
 counted = { ngram = "corpus.txt" }
 guided = { classifier = "./judge", label = "toxic" }
 other = { prompted = "", model = "near" }
-adapted = 'prompted(adapter="../lora")'
-both = 'prompted(model="models/base.gguf") + ngram("corpus.txt")'
+adapted = { adapter = "../lora" }
+both = { formula = 'prompted(model="models/base.gguf") + ngram("corpus.txt")' }
 hub = { prompted = "", model = "owner/model" }
 ours = { classifier = "pocket-toxicity", label = "toxic" }
 said = "Read corpus.txt and ./judge."
@@ -227,13 +212,13 @@ def test_paths_count_from_the_folder_of_the_file(
         "counted": NGram(path=str(folder / "corpus.txt")),
         "guided": Classifier(str(folder / "judge"), "toxic"),
         "other": Prompted(model=str(folder / "near")),
-        "adapted": f'prompted(adapter="{tmp_path / "lora"}")',
+        "adapted": Prompted(adapter=str(tmp_path / "lora")),
         "both": (
-            f'prompted(model="{folder / "models/base.gguf"}") + ngram("{folder / "corpus.txt"}")'
+            Prompted(model=str(folder / "models/base.gguf")) + NGram(str(folder / "corpus.txt"))
         ),
         "hub": Prompted(model="owner/model"),
         "ours": Classifier("pocket-toxicity", "toxic"),
-        "said": "Read corpus.txt and ./judge.",
+        "said": Prompted("Read corpus.txt and ./judge."),
         "absolute": NGram(path="/data/corpus.txt"),
     }
     assert str(file.formulas["one"]) == f'M + 0.1*ngram("{folder / "corpus.txt"}")'

@@ -43,7 +43,7 @@ from marith.formula.tree.terms import Classifier, Judgement, Prompted, Term
 
 M, a, b, C = Name("M"), Name("a"), Name("b"), Name("C")
 BARE, P, Q = Prompted(), Prompted("A"), Prompted("B")
-TERMS = resolve({"a": "A", "b": "B", "C": Classifier("c"), "sum": "a + b"})
+TERMS = resolve({"a": "A", "b": "B", "C": Classifier("c"), "sum": parse_text("a + b")})
 
 CASES: list[tuple[Formula, str]] = [
     (M - 24 * relu(a - M), "M - 24*relu(a - M)"),

@@ -20,6 +20,7 @@ from marith.evals.paper.attributes.measured_curves import MeasuredCurves, measur
 from marith.evals.pocket_texts import QUESTIONS
 from marith.evals.reporting.numbers import counted
 from marith.evals.system_prompts import SYSTEM_PROMPTS
+from marith.formula.text.term_data import Terms
 from marith.formula.tree.terms import Classifier
 from marith.request.stop import Stop
 
@@ -72,13 +73,13 @@ class CurveSettings(ClusterSettings):
         return {curve.attribute: metrics[curve.attribute] for curve in self.curves}
 
     @property
-    def all_terms(self) -> dict[str, str]:
+    def all_terms(self) -> Terms:
         """The paper's system prompts, the classifier, and the terms that were given."""
         default = "pocket-education:educational" if self.is_pocket else f"{TOPICS}:10"
         description = parse_metric(CLASSIFIER, self.classifier or default).described()
         if "model" not in description:
             raise RequestError(f"C is a classifier, not {self.classifier!r}")
-        term = str(Classifier(description["model"], label=description["label"]))
+        term = Classifier(description["model"], label=description["label"])
         return {
             **{v: SYSTEM_PROMPTS[v] for v in SYSTEM_PROMPT_NAMES},
             CLASSIFIER: term,

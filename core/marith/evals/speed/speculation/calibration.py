@@ -13,8 +13,8 @@ from rich.table import Table
 from marith.engine.engine import Engine
 from marith.evals.reporting.estimate import duration
 from marith.evals.reporting.numbers import counted
-from marith.evals.speed.speculation.drafting_setups import Terms
 from marith.formula.meaning.binding import parse, resolve
+from marith.formula.text.term_data import Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.plan import Plan
 from marith.showing import bars

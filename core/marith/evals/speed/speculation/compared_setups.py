@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from marith.evals.speed.speculation.drafting_setups import DraftingSetup, Terms
+from marith.evals.speed.speculation.drafting_setups import DraftingSetup
 from marith.evals.speed.speculation.paper_table import PLAIN
 from marith.evals.speed.speculation.speed_questions import F1
 from marith.evals.system_prompts import TOXIC
+from marith.formula.text.term_data import Terms
+from marith.formula.tree.terms import Classifier, Prompted
 
 AUTO = "auto"
 F1_TEXT = " + ".join(f"{weight}*{name}" for name, weight in F1.items())
@@ -18,10 +20,10 @@ RAG_TERMS = {
     "helpful": "You are a helpful assistant.",
     "careful": "Answer only from the given text.",
 }
-EXTRA = {
+EXTRA: Terms = {
     "toxic": TOXIC,
-    "C": 'classifier("pocket-toxicity", label="civil")',
-    "small": 'prompted(model="pocket-draft")',
+    "C": Classifier("pocket-toxicity", label="civil"),
+    "small": Prompted(model="pocket-draft"),
 }
 
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from marith.engine.engine import Engine
 from marith.evals.speed.rounds import Sample, TokenClock, Variant
 from marith.formula.meaning.binding import parse, resolve
-from marith.formula.tree.nodes import Formula
+from marith.formula.text.term_data import Terms
 from marith.request.completion import Stats
 from marith.request.plan import Plan
 from marith.request.prompt import Message
@@ -18,7 +18,6 @@ from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 
 Prompt: TypeAlias = "str | Sequence[Message]"
-Terms: TypeAlias = "Mapping[str, str | Formula]"
 
 _WARMING = 2  # texts of the round that does not count
 

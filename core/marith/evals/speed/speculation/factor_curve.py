@@ -9,7 +9,6 @@ from marith.engine.engine import Engine
 from marith.evals.speed.speculation.drafting_setups import (
     DraftingSetup,
     Tally,
-    Terms,
     plan_label,
     variant,
 )
@@ -19,6 +18,7 @@ from marith.evals.speed.speculation.speed_questions import (
     questions,
 )
 from marith.evals.speed.speculation.speed_sizes import Size
+from marith.formula.text.term_data import Terms
 
 FACTORS = tuple(round(0.1 * i, 1) for i in range(1, 11))
 

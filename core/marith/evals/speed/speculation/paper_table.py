@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from marith.engine.engine import Engine
-from marith.evals.speed.speculation.drafting_setups import DraftingSetup, Terms
+from marith.evals.speed.speculation.drafting_setups import DraftingSetup
 from marith.evals.speed.speculation.speed_questions import BLOCK_OF_CALIBRATION, F1, F2, questions
+from marith.formula.text.term_data import Terms
 from marith.request.plan import MOST, Plan
 
 PLAIN = "no speculation"

@@ -25,12 +25,12 @@ from marith.evals.speed.speculation.drafting_setups import (
     DraftingSetup,
     Prompt,
     Tally,
-    Terms,
     plan_label,
     variant,
 )
 from marith.evals.speed.speculation.savings_report import Savings, SavingsLine, lines
 from marith.evals.speed.speculation.speed_sizes import POCKET, SavingsSettings, Size
+from marith.formula.text.term_data import Terms
 from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.placing import Placement
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from marith.engine.engine import Engine
 from marith.evals import pocket_texts
+from marith.formula.text.term_data import Terms
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import NGram
 from marith.request.request import Request
@@ -52,7 +53,7 @@ def questions(count: int, block: int) -> list[str]:
 
 
 def quotations(
-    engine: Engine, count: int, formula: str, terms: Mapping[str, str | Formula], tokens: int
+    engine: Engine, count: int, formula: str, terms: Terms, tokens: int
 ) -> list[Quotation]:
     """The questions about passages, of many, whose likeliest answers copy most of their passage."""
     passages = pocket_texts.records(pocket_texts.PASSAGES)[: POOL * count]

@@ -1,0 +1,95 @@
+"""A text is a system prompt, always; formulas and tables say what they are; all are data again."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+from hypothesis import given
+from support.strategies import formulas
+
+from marith.errors import FormulaError
+from marith.formula.meaning.binding import parse
+from marith.formula.text import term_data
+from marith.formula.text.term_data import as_data, read_formula, read_term, read_terms
+from marith.formula.tree.nodes import Formula, Name
+from marith.formula.tree.operators import union
+from marith.formula.tree.terms import Classifier, NGram, Prompted
+
+M, C = Name("M"), Name("C")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_said_yet() -> None:
+    term_data._say_once.cache_clear()
+
+
+def test_a_term_is_a_text_a_table_or_a_formula() -> None:
+    assert read_term("x", "M - C") == Prompted("M - C")
+    assert read_term("x", {"formula": "M - C"}) == M - C
+    assert read_term("x", {"formula": union(M, C)}) == union(M, C)
+    assert read_term("x", union(M, C)) == union(M, C)
+    assert read_term("x", {"system": "S", "hide": "h"}) == Prompted("S", hide="h")
+    assert read_term("x", {"prompted": "S", "mode": "replace"}) == Prompted("S", mode="replace")
+    assert read_term("x", {"ngram": "corpus.txt"}) == NGram("corpus.txt")
+    guided = {"classifier": "m", "guide": "M - C"}
+    assert read_term("x", guided) == Classifier("m", guide=M - C)
+
+
+@pytest.mark.parametrize(
+    ("term", "says"),
+    [
+        (5, "term 'x' is a system prompt, a Formula or"),
+        (["a"], "term 'x' is a system prompt, a Formula or"),
+        ({"prompted": "a", "system": "b"}, "has both 'prompted' and 'system'"),
+        ({"formula": "M", "hide": "a"}, "has 'formula', and beside it 'hide'"),
+        ({"formula": 5}, "in term 'x': a formula is a text or a Formula, not 5"),
+        ({"formula": "M +"}, "in term 'x': not a formula"),
+    ],
+)
+def test_what_is_no_term_is_refused(term: Any, says: str) -> None:
+    with pytest.raises(FormulaError, match=says):
+        read_term("x", term)
+
+
+@given(formulas())
+def test_a_term_as_data_is_read_back(formula: Formula) -> None:
+    assert read_term("x", json.loads(json.dumps(as_data(formula)))) == formula
+
+
+def test_a_system_prompt_stays_a_text_as_data() -> None:
+    assert as_data(Prompted("2*M")) == "2*M"
+    assert as_data(Prompted("Be kind.", mode="replace")) == {
+        "formula": 'prompted("Be kind.", mode="replace")'
+    }
+    assert as_data(Prompted()) == {"formula": "prompted()"}
+
+
+def test_equal_texts_are_parsed_once() -> None:
+    text = "M - 0.3*union(C, M)"
+    assert read_formula(text) is read_formula(f"{text}") == parse(text)
+    assert read_term("a", "Be kind.") is read_term("b", "Be kind.")
+
+
+@pytest.mark.parametrize(
+    "text", ["2*kind - M", "M.top_k(3)", "kind", "prompted('k')", 'classifier("m")', "uniform()"]
+)
+def test_a_prompt_that_is_a_formula_is_said_once(
+    text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    terms = {"kind": "Be kind.", "x": text}
+    for _ in range(3):
+        read_terms(terms)
+    (said,) = caplog.records
+    assert said.levelno == logging.WARNING
+    assert said.getMessage().startswith("term 'x' is a text, and so a system prompt")
+    assert '{"formula": "…"}' in said.getMessage()
+    assert text not in said.getMessage().removeprefix("term 'x'")
+
+
+@pytest.mark.parametrize("text", ["2*unknown - M", "x", "Be kind - M", "kind, M", "7", "2*M +"])
+def test_of_other_prompts_nothing_is_said(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert read_terms({"kind": "Be kind.", "x": text})["x"] == Prompted(text)
+    assert not caplog.records
