@@ -98,7 +98,7 @@ pictures: .venv/installed .venv/browser
 
 # Three quarters of an hour, on a machine with nothing else to do: the tables and the plot of
 # docs/reference/performance.md. Then one model by transformers, llama.cpp and the engine, from one
-# request to 64, and steps of as many rows in four types. Where llama.cpp cannot be built, the
+# request to 64, and steps of as many rows in two types. Where llama.cpp cannot be built, the
 # others are timed.
 BENCH := $(BIN)/python -m benchmarks
 bench: .venv/installed
@@ -107,8 +107,6 @@ bench: .venv/installed
 	$(BENCH) --only peers --requests 1 --requests 4 --requests 16 --requests 64
 	$(BENCH) --only step-peers
 	$(BENCH) --only step-peers --dtype bfloat16
-	$(BENCH) --only step-peers --quantize int8
-	$(BENCH) --only step-peers --dtype bfloat16 --quantize int4
 
 # A quarter of an hour: llama.cpp, built for this processor, and the tests that need it.
 llamacpp: .venv/installed

@@ -35,9 +35,6 @@ def main(
         list[int] | None, typer.Option(min=1, help="Requests at once: 1, 4 and 16. Repeatable.")
     ] = None,
     dtype: Annotated[str, typer.Option(help="float32 or bfloat16, for everybody.")] = "float32",
-    quantize: Annotated[
-        str | None, typer.Option(help="int8 or int4: weights of so many bits, for the engine.")
-    ] = None,
     as_json: Annotated[Path | None, typer.Option("--json", help="Write all there is.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf.")] = None,
 ) -> None:
@@ -54,7 +51,6 @@ def main(
             sections,
             sorted(requests or REQUESTS),
             dtype,
-            quantize,
         )
     )
     show(measured)

@@ -65,7 +65,7 @@ def _run_section(
     notes: list[str],
 ) -> list[Result]:
     gc.collect()  # of the last section's engine
-    with subject.engine(lanes(settings), settings.quantize) as engine:
+    with subject.engine(lanes(settings)) as engine:
         variants = VARIANTS_OF_SECTION[section](subject, engine, settings, notes)
         bar = progress.add_task(section, total=len(variants) * (settings.rounds + 1))
 

@@ -36,12 +36,11 @@ SHARED = ("concurrency", "drafts", "peers")  # many requests share the tokens of
 def show(benchmark: Benchmark) -> None:
     """Print what was timed, a table for each section with the columns it fills, and the floor."""
     console, settings = terminal(120), benchmark.settings
-    bits = f"{settings.quantize} and {settings.dtype}" if settings.quantize else settings.dtype
     parameters, threads = f"{benchmark.parameters / 1e6:.1f} M", benchmark.machine.threads
     say(
         console,
         [
-            f"{benchmark.model}: {parameters} parameters, {threads} threads, {bits}, "
+            f"{benchmark.model}: {parameters} parameters, {threads} threads, {settings.dtype}, "
             f"{settings.tokens} tokens, medians of {settings.rounds} rounds"
         ],
     )

@@ -33,8 +33,8 @@ class BenchmarkSettings:
     """A run of the benchmark.
 
     Without `model` it is on a random Llama of `shape`; with both, on the model inflated to the
-    shape. Everybody computes in `dtype`; the engine alone in the few bits of `quantize`. Each
-    variant makes `tokens` tokens a round; `requests` are how many run together where many do.
+    shape. Everybody computes in `dtype`. Each variant makes `tokens` tokens a round; `requests`
+    are how many run together where many do.
     """
 
     model: str | None = None
@@ -44,4 +44,3 @@ class BenchmarkSettings:
     sections: Sequence[str] = SECTIONS
     requests: Sequence[int] = REQUESTS
     dtype: str = "float32"
-    quantize: str | None = None

@@ -49,7 +49,7 @@ def held(subject: TimedModel, settings: BenchmarkSettings, lanes: int, requests:
     name = counted(requests, "request")
 
     def run(turn: int) -> Sample:
-        with subject.engine(lanes, settings.quantize) as engine:
+        with subject.engine(lanes) as engine:
             engine.submit(_request(subject, f"{name} {turn} first", 2)).result()  # buffers of steps
             before = _resident()
             clock = TokenClock.start()
@@ -122,7 +122,7 @@ def starting(settings: BenchmarkSettings) -> list[Variant]:
     One process a round gives all three.
     """
     model = settings.model or "pocket"
-    options = {"dtype": settings.dtype, "quantize": settings.quantize}
+    options = {"dtype": settings.dtype}
 
     @cache
     def times(turn: int) -> Sequence[float]:  # noqa: ARG001 (each round has a process of its own)

@@ -25,7 +25,7 @@ from marith.evals.reporting.numbers import counted
 from marith.evals.speed.rounds import Sample, Variant
 
 # llama.cpp's type whose bits are as many.
-LIKE = {"float32": "f32", "bfloat16": "f16", "float16": "f16", "int8": "q8_0", "int4": "q4_0"}
+LIKE = {"float32": "f32", "bfloat16": "f16", "float16": "f16"}
 
 
 def peers(
@@ -59,7 +59,7 @@ def step_peers(
 
     Each is compared with llama.cpp's of as many rows.
     """
-    numbers = LIKE.get(settings.quantize or settings.dtype, "")
+    numbers = LIKE.get(settings.dtype, "")
     texts = max(requests * len(weights) for weights, requests in formulas)
     models = {}
     if numbers:

@@ -76,9 +76,9 @@ class TimedModel:
         systems = (self.text(system, f"{seed}, system {i}") for i in range(terms))
         return TimedPrompt(self.text(question, f"{seed}, question"), tuple(systems))
 
-    def engine(self, lanes: int, quantize: str | None = None) -> Engine:
+    def engine(self, lanes: int) -> Engine:
         """An engine over it, which lays out a copy of its weights."""
-        return Engine.load(self.model, tokenizer=self.tokenizer, max_lanes=lanes, quantize=quantize)
+        return Engine.load(self.model, tokenizer=self.tokenizer, max_lanes=lanes)
 
     def readings(self, prompt: TimedPrompt) -> list[list[int]]:
         """The tokens that each term reads, which a baseline then reads too."""

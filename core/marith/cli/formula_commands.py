@@ -13,7 +13,6 @@ from marith.cli.shared import (
     Device,
     Dtype,
     Model,
-    Quantize,
     Revision,
     Terms,
     app,
@@ -60,7 +59,6 @@ def calibrate(
     device: Device = None,
     dtype: Dtype = None,
     revision: Revision = None,
-    quantize: Quantize = None,
     backend: Backend = None,
     costs: Costs = "time",
     output: Output = None,
@@ -78,9 +76,8 @@ def calibrate(
 
         with loading(model):
             engine = Engine.load(
-                model, device=device, dtype=dtype, revision=revision, quantize=quantize,
-                backend=backend,
-            )  # fmt: skip
+                model, device=device, dtype=dtype, revision=revision, backend=backend
+            )
         with engine:
             plan = measured(
                 engine, formula, all_prompts, terms, "calls" if costs == "calls" else "time"

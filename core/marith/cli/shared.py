@@ -69,9 +69,6 @@ Model = Annotated[
 ]
 Device = Annotated[str | None, typer.Option(help="cpu or cuda; else what the machine has.")]
 Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16; else what suits the device.")]
-Quantize = Annotated[
-    str | None, typer.Option(help="int8 or int4: weights of so many bits, on a CPU.")
-]
 Backend = Annotated[
     str | None, typer.Option(help="llama.cpp computes a GGUF file; else transformers.")
 ]

@@ -23,7 +23,6 @@ from marith.cli.shared import (
     Device,
     Dtype,
     Model,
-    Quantize,
     Revision,
     Stops,
     Terms,
@@ -80,7 +79,6 @@ def tune(
     device: Device = None,
     dtype: Dtype = None,
     revision: Revision = None,
-    quantize: Quantize = None,
     backend: Backend = None,
 ) -> None:
     """Find the numbers of FORMULA that move an attribute farthest while texts stay fluent."""

@@ -84,21 +84,20 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         loaded_bytes: int = _DEFAULT.loaded_bytes,
         context_length: int | None = None,
         revision: str | None = None,
-        quantize: str | None = None,
         backend: str | None = None,
         max_memory: Mapping[str, int | str] | None = None,
     ) -> Engine:
         """An engine over "pocket", a directory, a GGUF file, a hub id, or a loaded model.
 
         A loaded model comes with its `tokenizer`; a GGUF file may. `device` and `dtype` default to
-        what the machine has; `quantize`, "int8" or "int4", is for a CPU, and `backend`,
-        "llama.cpp", for GGUF files; the device "auto" is several, of each of which `max_memory`
-        says how much; `context_length` is in tokens; for the others see `Limits`. No pickle is
-        read and no code of a checkpoint run; a loaded model has the weights that it has now. Raises
-        ModelError for what cannot be loaded; so does a request after these weights were changed.
+        what the machine has; `backend`, "llama.cpp", is for GGUF files; the device "auto" is
+        several, of each of which `max_memory` says how much; `context_length` is in tokens; for the
+        others see `Limits`. No pickle is read and no code of a checkpoint run; a loaded model has
+        the weights that it has now. Raises ModelError for what cannot be loaded; so does a request
+        after these weights were changed.
         """
         placement = Placement(
-            device, dtype, revision, context_length, quantize, backend, _by_device(max_memory)
+            device, dtype, revision, context_length, backend, _by_device(max_memory)
         )
         limits = Limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
         with loading:
@@ -119,14 +118,11 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         loaded_bytes: int = _DEFAULT.loaded_bytes,
         context_length: int | None = None,
         revision: str | None = None,
-        quantize: str | None = None,
         backend: str | None = None,
         max_memory: Mapping[str, int | str] | None = None,
     ) -> Engine:
         """The one engine of the process for these options, loaded by the first call."""
-        where = _placement(
-            device, dtype, revision, context_length, quantize, backend, _by_device(max_memory)
-        )
+        where = _placement(device, dtype, revision, context_length, backend, _by_device(max_memory))
         limits = _limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
         key = locate(model), where, limits
         engine = _shared.get(key)  # no lock: who needs a loaded engine waits for no other load

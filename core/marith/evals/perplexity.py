@@ -67,7 +67,6 @@ def run(settings: EvaluationSettings) -> Summary:
         device=settings.device,
         dtype=settings.dtype,
         revision=settings.revision,
-        quantize=settings.quantize,
         backend=settings.backend,
     )
     results = _measured(experiment, makers, given, settings.out)

@@ -143,7 +143,6 @@ def run(settings: TextSettings, ask: bool = False) -> MeasuredTexts:
         settings.device,
         settings.dtype,
         settings.revision,
-        settings.quantize,
         settings.backend,
         settings.ray,
     )

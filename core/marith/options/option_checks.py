@@ -24,7 +24,6 @@ from marith.request.checks import (
     memory_limits,
     number,
     optional,
-    quantize_name,
     seconds,
     texts,
     whole_from,
@@ -43,7 +42,7 @@ def _listed(check: Check) -> Check:
 
 PLACED = (
     "device", "dtype", "max_lanes", "max_queue", "cache_bytes", "loaded_bytes",
-    "context_length", "revision", "quantize", "backend", "max_memory",
+    "context_length", "revision", "backend", "max_memory",
 )  # fmt: skip
 
 CHECKS: Mapping[str, Check] = {
@@ -61,7 +60,6 @@ CHECKS: Mapping[str, Check] = {
     ),
     "device": device_name,
     "dtype": dtype_name,
-    "quantize": quantize_name,
     "backend": backend_name,
     "max_memory": memory_limits,
     "context_length": optional(whole_from(2)),

@@ -92,8 +92,6 @@ class OptionFields(BaseModel):
     """The most tokens that the model reads; by default the number in its checkpoint."""
     revision: str | None = None
     """A branch, tag or commit of a model on the hub."""
-    quantize: str | None = None
-    """Weights of 8 or 4 bits on a CPU: "int8" or "int4"; None for those of the dtype."""
     backend: str | None = None
     """Who computes a GGUF file: "llama.cpp", or None for transformers."""
     max_memory: dict[str, int | str] | None = None

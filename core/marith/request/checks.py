@@ -16,7 +16,6 @@ LEVELS = 100  # templates and JSON recurse for each level
 PARTS = 100_000
 
 # Names of torch's devices and types, which are checked without torch.
-QUANTIZED = "int8", "int4"
 SPREAD = "auto"  # the device of a model that accelerate spreads over several
 BACKENDS = "transformers", "llama.cpp"  # the first where none is given
 DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "npu", "mlu", "musa", "xla")
@@ -247,14 +246,6 @@ def dtype_name(name: str, value: Any, error: type[MarithError] = RequestError) -
     end = f"; {advice}" if advice else ""
     kinds = "a floating-point type of torch, such as 'float32', 'bfloat16' or 'float16'"
     raise error(f"{name} is {kinds}, not {shown(dtype)}{end}")
-
-
-def quantize_name(name: str, value: Any, error: type[MarithError] = RequestError) -> Any:
-    """A format of few bits, or None. Raises `error` for any other."""
-    if value is None or (isinstance(value, str) and value in QUANTIZED):
-        return value
-    known = " or ".join(map(repr, QUANTIZED))
-    raise error(f"{name} is {known}, or None for weights of the dtype, not {shown(value)}")
 
 
 def memory_limits(name: str, value: Any, error: type[MarithError] = RequestError) -> Any:

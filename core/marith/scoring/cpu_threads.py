@@ -14,7 +14,6 @@ import psutil
 import torch
 
 from marith.scoring.layouts.joining import JointLinear
-from marith.scoring.layouts.quantised import QuantisedLinear
 from marith.spinning import SPINS, TORCH_SPINS_LONG
 
 SMALL = 2**18  # weights of a mean matrix, below which a second thread saves little
@@ -37,14 +36,10 @@ def threads_for(model: torch.nn.Module) -> int | None:
     cores a product with 176 thousand weights gains nothing by a second thread, one with 256
     thousand a third; beside other processes more threads cost many times it.
     """
-    modules = [*model.modules()]
-    parts = {id(one.linear.weight): one.parts for one in modules if isinstance(one, JointLinear)}
-    # Of layers in few bits by what they compute: their operator may hold two weights in a byte.
-    few = [one for one in modules if isinstance(one, QuantisedLinear)]
-    sizes = {id(one.weight): one.in_features * one.out_features for one in few}
-    scales = {id(one.scales) for one in few}
-    weights = [w for w in model.parameters() if w.ndim > 1 and id(w) not in scales]
-    size = sum(sizes.get(id(w), w.numel()) for w in weights)
+    joint = [one for one in model.modules() if isinstance(one, JointLinear)]
+    parts = {id(one.linear.weight): one.parts for one in joint}
+    weights = [weight for weight in model.parameters() if weight.ndim > 1]
+    size = sum(weight.numel() for weight in weights)
     count = sum(parts.get(id(w), 1) for w in weights)
     on_cpu = all(weight.device.type == "cpu" for weight in model.parameters())
     return 1 if on_cpu and size < SMALL * count else None

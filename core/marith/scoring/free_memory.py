@@ -122,7 +122,7 @@ def returning_freed() -> Iterator[None]:
     """While the block runs, what is freed goes back to the system at once.
 
     glibc keeps freed blocks of up to 32 MB, in which what comes later leaves holes: a model that is
-    quantised layer by layer would take five times its size. Afterwards glibc keeps such blocks
+    read tensor by tensor would take several times its size. Afterwards glibc keeps such blocks
     again, by numbers that are set and no longer follow what is freed. Elsewhere nothing changes.
     """
     set_option = _mallopt()

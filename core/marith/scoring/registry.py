@@ -30,7 +30,7 @@ from marith.scoring import notices
 from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.checkpoint import Checkpoint
 from marith.scoring.checkpoints.locate import GGUF, gguf_file, locate
-from marith.scoring.checkpoints.placing import Placement, composing_device, device_for
+from marith.scoring.checkpoints.placing import Placement, composing_device
 from marith.scoring.classifier.classifier_scorer import ClassifierScorer
 from marith.scoring.counting.ngram import NGramScorer, UniformScorer
 from marith.scoring.counting.trivial import PositionScorer
@@ -71,7 +71,7 @@ class Registry:
         self.base.runner.join(self.cache_limit)
         self.vocabulary = base.vocabulary
         # Other checkpoints are loaded to where the base is.
-        self.placement = Placement(str(base.device), base.dtype, quantize=base.quantize)
+        self.placement = Placement(str(base.device), base.dtype)
         self._rounding = base.rounds_coarsely
         self._warned = 0.0  # of the largest factor so far
         self._warned_of_tools = False
@@ -173,7 +173,7 @@ class Registry:
         raise TypeError(f"no scorer evaluates a {type(term).__name__}")
 
     def _placement_of(self, term: Term, name: str) -> Placement:
-        """Where the base model is, but for what the term says; few bits are for a CPU alone."""
+        """Where the base model is, but for what the term says."""
         of = term.of if isinstance(term, Likelihood) else term
         assert isinstance(of, Prompted)
         if self.base.checkpoint.backend is not None and name.lower().endswith(GGUF):
@@ -181,8 +181,7 @@ class Registry:
             return Placement(device, of.dtype, backend=self.base.checkpoint.backend)
         placement = self.placement
         if of.device is not None:
-            few = placement.quantize if device_for(of.device).type == "cpu" else None
-            placement = replace(placement, device=of.device, dtype=None, quantize=few)
+            placement = replace(placement, device=of.device, dtype=None)
         return placement if of.dtype is None else replace(placement, dtype=of.dtype)
 
     def _language_model(self, term: Term, name: str, placement: Placement) -> ModelScorer:

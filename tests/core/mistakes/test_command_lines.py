@@ -16,8 +16,6 @@ from marith.scoring.checkpoints import hub_lookup, loader
 from marith.scoring.checkpoints.loader import Placement
 from marith.training import train  # noqa: F401
 
-NO_FORMAT = "quantize is 'int8' or 'int4', or None for weights of the dtype, not 'int3'"
-
 GENERATE = [
     (
         "marith generate hi --formula 2chef --term chef=Cook.",
@@ -55,19 +53,6 @@ EVALUATIONS = [
     (
         "marith tune 'a*M' --range a=0-1 --attribute pocket-toxicity:toxic --direction down",
         "a range is NAME=LOW:HIGH, not 'a=0-1'",
-    ),
-    *(
-        (f"marith {command} --quantize int3", NO_FORMAT)
-        for command in (
-            "eval perplexity --n 1",
-            "eval examples --n 1",
-            "eval toxicity --n 1",
-            "eval sentiment --to positive --n 1",
-            "eval texts --measure length --n 1",
-            "eval attributes --n 1",
-            "calibrate M --prompt a",
-            "tune 'a*M' --range a=0:1 --attribute pocket-toxicity:toxic --direction down",
-        )
     ),
 ]
 # What typer itself refuses, after a line of usage.

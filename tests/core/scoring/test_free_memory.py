@@ -146,7 +146,7 @@ def test_a_limit_of_addresses_bounds_it() -> None:
     assert done.stdout.strip() == "True", done.stderr
 
 
-def test_what_is_freed_goes_back_to_the_system_while_a_model_is_quantised() -> None:
+def test_what_is_freed_goes_back_to_the_system_while_a_model_is_read() -> None:
     if not sys.platform.startswith("linux"):
         pytest.skip("the kernel's count of pages is Linux's")
 

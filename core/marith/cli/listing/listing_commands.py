@@ -25,7 +25,7 @@ NOTE = """
 float32 and bfloat16: the memory of the weights on a CPU, where a head that is tied to the words is
 a copy; keys and values of texts come to it, and up to 0.3 GB for the words themselves. A GPU
 computes in bfloat16, and so does a CPU that multiplies it where the model is stored in it; other
-CPUs in float32, unless --dtype says otherwise. --quantize takes less. Context: in tokens."""
+CPUs in float32, unless --dtype says otherwise. A GGUF file takes less. Context: in tokens."""
 
 
 def completed_recipes(incomplete: str) -> list[str]:

@@ -53,9 +53,9 @@ class StoredModel:
             return None
         return Footprint(self.weights, self.embedding, self.tied, self.token_numbers)
 
-    def memory(self, dtype: str, quantize: str | None = None) -> int | None:
+    def memory(self, dtype: str) -> int | None:
         """The bytes that the weights take in memory, without keys and values of texts."""
-        return None if self.footprint is None else self.footprint.nbytes(dtype, quantize)
+        return None if self.footprint is None else self.footprint.nbytes(dtype)
 
 
 def all_models() -> list[StoredModel]:

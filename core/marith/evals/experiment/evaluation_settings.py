@@ -13,7 +13,7 @@ from marith.evals.experiment.texts import NamedFormula
 from marith.formula.meaning import binding
 from marith.formula.text.term_data import Terms
 from marith.formula.tree.terms import Prompted
-from marith.request.checks import backend_name, by, hold, optional, quantize_name, whole_from
+from marith.request.checks import backend_name, by, hold, optional, whole_from
 from marith.request.sampling import Sampling
 from marith.scoring.checkpoints.locate import locate
 
@@ -29,7 +29,7 @@ class EvaluationSettings:
     Prompts are `n` rows of `data`: of its `column`, where the columns named by `where` have these
     values; without `data` they are pocket's own. Without `formulas` the paper's are taken. `terms`
     are added to the evaluation's own. All is kept in `out`. `device`, `dtype`,
-    `revision`, `quantize` and `backend` are those of `Engine.load`.
+    `revision` and `backend` are those of `Engine.load`.
     """
 
     model: str = POCKET
@@ -44,7 +44,6 @@ class EvaluationSettings:
     device: str | None = None
     dtype: str | None = None
     revision: str | None = None
-    quantize: str | None = field(default=None, metadata=by(quantize_name))
     backend: str | None = field(default=None, metadata=by(backend_name))
 
     def __post_init__(self) -> None:

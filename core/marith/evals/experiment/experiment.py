@@ -14,7 +14,7 @@ from marith.evals.metrics.metric import Metric
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.text.term_data import Terms, terms_as_data
-from marith.request.checks import backend_name, by, hold, optional, quantize_name, whole_from
+from marith.request.checks import backend_name, by, hold, optional, whole_from
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 from marith.scoring.checkpoints.locate import locate
@@ -39,7 +39,7 @@ class TextTask:
 class Experiment:
     """Every line answers every prompt `samples` times.
 
-    `source` says in words where the prompts are from; `device`, `dtype`, `revision`, `quantize` and
+    `source` says in words where the prompts are from; `device`, `dtype`, `revision` and
     `backend` are those of `Engine.load`. With `ray` so many actors of a cluster make the texts.
     Raises FormulaError, ModelError or RequestError for what could not be done.
     """
@@ -58,7 +58,6 @@ class Experiment:
     device: str | None = None
     dtype: str | None = None
     revision: str | None = None
-    quantize: str | None = field(default=None, metadata=by(quantize_name))
     backend: str | None = field(default=None, metadata=by(backend_name))
     ray: int | None = field(default=None, metadata=by(optional(whole_from(1))))
 
@@ -94,7 +93,6 @@ class Experiment:
             "measures": {measure.name: measure.described() for measure in self.measures},
             **({"dtype": self.dtype} if self.dtype else {}),
             **({"revision": self.revision} if self.revision else {}),
-            **({"quantize": self.quantize} if self.quantize else {}),
             **({"backend": self.backend} if self.backend else {}),
         }
 

@@ -38,7 +38,6 @@ def load_engine(experiment: Experiment) -> Engine:
         device=experiment.device,
         dtype=experiment.dtype,
         revision=experiment.revision,
-        quantize=experiment.quantize,
         backend=experiment.backend,
     )
 

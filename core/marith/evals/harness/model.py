@@ -71,7 +71,6 @@ class MarithLM(LM):
         dtype: str | None = None,
         revision: str | None = None,
         context_length: int | None = None,
-        quantize: str | None = None,
     ) -> None:
         super().__init__()
         if pretrained is not None and model not in (None, pretrained):
@@ -86,7 +85,6 @@ class MarithLM(LM):
             dtype=dtype,
             revision=revision,
             context_length=context_length,
-            quantize=quantize,
         )
         self._contexts = Contexts(self._engine, bound)
 

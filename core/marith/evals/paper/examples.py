@@ -108,7 +108,6 @@ def run(settings: ClusterSettings, ask: bool = False) -> Examples:
         device=settings.device,
         dtype=settings.dtype,
         revision=settings.revision,
-        quantize=settings.quantize,
         backend=settings.backend,
         ray=settings.ray,
     )

@@ -91,7 +91,6 @@ def evaluation(settings: SentimentSettings) -> SteeringEvaluation:
         settings.device,
         settings.dtype,
         settings.revision,
-        settings.quantize,
         settings.backend,
         settings.ray,
     )

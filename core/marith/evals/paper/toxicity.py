@@ -93,7 +93,6 @@ def evaluation(settings: ToxicitySettings) -> SteeringEvaluation:
         settings.device,
         settings.dtype,
         settings.revision,
-        settings.quantize,
         settings.backend,
         settings.ray,
     )

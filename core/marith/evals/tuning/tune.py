@@ -114,7 +114,6 @@ def _experiment(settings: TuningSettings) -> Experiment:
         settings.device,
         settings.dtype,
         settings.revision,
-        settings.quantize,
         settings.backend,
     )
 

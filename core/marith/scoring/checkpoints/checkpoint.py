@@ -12,7 +12,6 @@ from marith.scoring.checkpoints.footprint import Footprint, amount, room_for_tex
 from marith.scoring.checkpoints.placing import main_device
 from marith.scoring.checkpoints.shared_weights import nbytes, weights
 from marith.scoring.cpu_threads import threads_for
-from marith.scoring.layouts.quantised import QuantisedLinear
 from marith.scoring.prompting.tokenizer import Vocabulary
 
 
@@ -28,7 +27,6 @@ class Checkpoint:
     model: Any
     vocabulary: Vocabulary
     context_length: int
-    quantize: str | None = None
     backend: str | None = None
     method: str | None = None
 
@@ -46,8 +44,7 @@ class Checkpoint:
     def summary(self) -> str:
         """The model's class, size in memory, type of numbers and device."""
         kind, dtype = type(self.model).__name__, self.dtype.removeprefix("torch.")
-        few = self.quantize or self.method
-        numbers = f"{few} and {dtype}" if few else dtype
+        numbers = f"{self.method} and {dtype}" if self.method else dtype
         return f"{kind}, {amount(self.nbytes)}, {numbers} on {self.device}"
 
     @property
@@ -87,17 +84,6 @@ class Checkpoint:
     @property
     def rounds_coarsely(self) -> tuple[str, str] | None:
         """What rounds so that a formula may enlarge it, and what is exact instead; None if not."""
-        if rounding_of(self.model) != torch.bfloat16:
+        if self.model.dtype != torch.bfloat16:
             return None
-        if self.quantize == "int4":
-            return (
-                "int4 rounds coarsely",
-                "quantize='int8' with dtype='float32' is nearly exact",
-            )
         return "bfloat16 rounds coarsely", "dtype='float32' is exact"
-
-
-def rounding_of(model: Any) -> torch.dtype:
-    """The type that rounds as the coarsest product of a model."""
-    types = {one.rounds_as for one in model.modules() if isinstance(one, QuantisedLinear)}
-    return max({model.dtype} | types, key=lambda one: torch.finfo(one).eps)

@@ -10,7 +10,6 @@ SIZES = {"float32": 4, "bfloat16": 2, "float16": 2}  # bytes of a number
 _LAYERS = "num_hidden_layers", "n_layer", "num_layers"
 _HEADS = "num_attention_heads", "n_head", "num_heads"
 _WIDTH = "hidden_size", "n_embd", "d_model"
-_INT4 = 5 / 8  # bytes of a weight: 4 bits, and a scale and a zero for 32 of them
 _STATES = {"mamba", "mamba2", "rwkv", "falcon_mamba", "xlstm", "recurrent_gemma"}
 
 
@@ -39,17 +38,13 @@ class Footprint:
         tied = tied and not any("Classification" in str(one) for one in classes)  # of another head
         return cls(weights, min(embedding, weights), tied, _kept(stated))
 
-    def nbytes(self, dtype: str, quantize: str | None = None, *, packed: bool = True) -> int:
-        """What the weights take; norms, and what stays in floats beside them, are left out.
+    def nbytes(self, dtype: str, *, packed: bool = True) -> int:
+        """What the weights take.
 
         `packed` is for a CPU, where a head that is tied to the words is a copy in another order.
         """
         size = SIZES.get(dtype.removeprefix("torch."), 4)
-        if quantize is None:
-            return (self.weights + (self.embedding if packed and self.tied else 0)) * size
-        layers = self.weights - self.embedding * (1 if self.tied else 2)
-        few = layers if quantize == "int8" else int(layers * _INT4)
-        return max(0, few) + self.embedding * (1 + size)
+        return (self.weights + (self.embedding if packed and self.tied else 0)) * size
 
     def token_bytes(self, dtype: str) -> int | None:
         """What the keys and values of a token take."""
@@ -60,8 +55,6 @@ class Footprint:
         """The ways to load it with the bytes that each takes, the most exact first."""
         for dtype in ("float32", "bfloat16"):
             yield f"dtype={dtype!r}", self.nbytes(dtype, packed=packed)
-        for quantize, dtype in (("int8", "float32"), ("int4", "float32"), ("int4", "bfloat16")):
-            yield f"quantize={quantize!r}, dtype={dtype!r}", self.nbytes(dtype, quantize)
 
 
 def lanes_that_fit(free: int, token_bytes: int | None, context: int) -> int | None:

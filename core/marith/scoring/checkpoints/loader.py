@@ -21,7 +21,7 @@ from marith.scoring.checkpoints import kinds
 from marith.scoring.checkpoints.checkpoint import Checkpoint
 from marith.scoring.checkpoints.kinds import CLASSIFIER, LANGUAGE_MODEL
 from marith.scoring.checkpoints.locate import GGUF, locate
-from marith.scoring.checkpoints.placing import Placement, device_for, dtype_for, on_cpu
+from marith.scoring.checkpoints.placing import Placement, device_for, dtype_for
 from marith.scoring.checkpoints.reading import (
     StoredCheckpoint,
     Suits,
@@ -68,7 +68,7 @@ def base_model(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
 
 def classifier(name: str, placement: Placement) -> Checkpoint:
     """A sequence classifier by embedded name, directory or hub id; it stays in floats."""
-    return _cached(CLASSIFIER, name, replace(placement, quantize=None, backend=None))
+    return _cached(CLASSIFIER, name, replace(placement, backend=None))
 
 
 def as_stored(name: str, placement: Placement) -> tuple[Any, Any]:
@@ -103,9 +103,7 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     kinds.check_loaded(name, model)
     with threads_of(model):
         unchanging = independent(model, partial(kinds.try_out, name))
-        layout = lay_out_copy(
-            unchanging, model, on_cpu(placement.quantize, torch.device(str(model.device)))
-        )
+        layout = lay_out_copy(unchanging, model)
     return _logged(
         _checkpoint(name, StoredCheckpoint(unchanging, tokenizer), placement), begun, layout
     )
@@ -128,7 +126,6 @@ def _exactly(name: str, where: str, placement: Placement) -> Placement:
     if placement.backend is not None:
         return resolved(placement)
     device = device_for(placement.device)
-    on_cpu(placement.quantize, device)
     dtype = dtype_for(name, where, device, placement)
     where_to = placement.device if placement.is_spread else str(device)
     return replace(placement, device=where_to, dtype=str(dtype))
@@ -146,15 +143,14 @@ def _load(
         return llama_cpp_checkpoint(name, where, placement, tokenizer, suits)
     begun, layout = time.monotonic(), ""
     # Tensor by tensor, each in float32 first.
-    in_parts = placement.quantize or where.lower().endswith(GGUF)
-    with returning_freed() if in_parts else nullcontext():
+    with returning_freed() if where.lower().endswith(GGUF) else nullcontext():
         found = read(kind, name, where, placement, tokenizer=tokenizer, suits=suits)
         model = found.model
         with threads_of(model):
             if kind == LANGUAGE_MODEL:
                 kinds.try_out(name, model)
             # What accelerate has hooked stays as it is.
-            layout = "" if placement.is_spread else lay_out(model, placement.quantize)
+            layout = "" if placement.is_spread else lay_out(model)
     return _logged(_checkpoint(name, found, placement), begun, layout)
 
 
@@ -172,7 +168,7 @@ def _checkpoint(name: str, read: StoredCheckpoint, placement: Placement) -> Chec
     length = placement.context(name, positions_of(model))
     ends = [*_ends(name, model), *read.ends]
     vocabulary = vocabulary_of(name, read.tokenizer, config.vocab_size, ends)
-    return Checkpoint(name, model, vocabulary, length, placement.quantize, method=read.method)
+    return Checkpoint(name, model, vocabulary, length, method=read.method)
 
 
 def _ends(name: str, model: Any) -> list[int]:

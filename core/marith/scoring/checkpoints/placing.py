@@ -16,12 +16,10 @@ from marith.request.checks import (
     device_name,
     dtype_name,
     no_device,
-    quantize_name,
 )
 from marith.scoring.checkpoints.gguf.gguf_download import local_file
 from marith.scoring.checkpoints.gguf.gguf_header import read_header
 from marith.scoring.checkpoints.locate import EMBEDDED, GGUF
-from marith.scoring.layouts.quantised import input_bits
 
 _WITHOUT_FLOAT64 = {"mps"}
 
@@ -34,13 +32,11 @@ class Placement:
     dtype: str | None = None
     revision: str | None = None
     context_length: int | None = None
-    quantize: str | None = None
     backend: str | None = None
     max_memory: tuple[tuple[str, int | str], ...] | None = None
 
     def __post_init__(self) -> None:
         self._check_several()
-        quantize_name("quantize", self.quantize, ModelError)
         backend_name("backend", self.backend, ModelError)
         length = self.context_length
         if length is not None and (isinstance(length, bool) or not isinstance(length, int)):
@@ -57,10 +53,11 @@ class Placement:
             raise ModelError("max_memory limits what device='auto' may take; write that too")
         if not self.is_spread:
             return
-        if self.quantize is not None or self.backend is not None:
-            what = f"quantize={self.quantize!r}" if self.quantize else f"backend={self.backend!r}"
-            name, device = what.partition("=")[0], f"device={self.device!r}"
-            raise ModelError(f"{what} computes on one device alone; leave out {name} or {device}")
+        if self.backend is not None:
+            raise ModelError(
+                f"backend={self.backend!r} computes on one device alone; leave out backend or "
+                f"device={self.device!r}"
+            )
         if find_spec("accelerate") is None:
             raise ModelError("device='auto' needs `pip install accelerate`")
 
@@ -110,29 +107,16 @@ def dtype_for(name: str, where: str, device: torch.device, placement: Placement)
 
     On an accelerator bfloat16. On a CPU float32, but for a checkpoint that is stored in bfloat16 on
     a processor that multiplies it: half as many bytes are read for each token, and no digit of a
-    weight is lost. Embedded models are always in float32, so that they answer alike everywhere, and
-    so are models in 8 bits: what is not in 8 bits costs little there, and is exact.
+    weight is lost. Embedded models are always in float32, so that they answer alike everywhere.
     """
     if placement.dtype is not None:
         return _named(placement.dtype)
     if device.type != "cpu":
         return torch.bfloat16
-    if name in EMBEDDED or placement.quantize == "int8" or not multiplies_bfloat16():
+    if name in EMBEDDED or not multiplies_bfloat16():
         return torch.float32
     in_bfloat16 = _stored_in_bfloat16(where, placement.revision)
     return torch.bfloat16 if in_bfloat16 else torch.float32
-
-
-def on_cpu(quantize: str | None, device: torch.device) -> str | None:
-    """The format, where it can be computed. Raises ModelError where it cannot."""
-    if quantize is not None and device.type != "cpu":
-        raise ModelError(
-            f"quantize={quantize!r} computes on a CPU alone, not on {str(device)!r}; "
-            "leave it out, or write device='cpu'"
-        )
-    if quantize is not None:
-        input_bits()  # the head has 8 bits in every format
-    return quantize
 
 
 def multiplies_bfloat16() -> bool:

@@ -55,9 +55,7 @@ class Quantised:
     unpacked: bool
 
 
-def quantised(
-    name: str, config: Mapping[str, Any], device: torch.device, quantize: str | None
-) -> Quantised | None:
+def quantised(name: str, config: Mapping[str, Any], device: torch.device) -> Quantised | None:
     """How the weights of a configuration, as its file has it, are quantised; None if they are not.
 
     Raises ModelError for what cannot be computed here, and names what is missing.
@@ -87,14 +85,9 @@ def quantised(
             f"{name!r} is quantised by {method}, which computes on {known.only} alone, not on "
             f"{str(device)!r}"
         )
-    unpacked = known.unpacked and device.type == "cpu"
-    if quantize is not None and not unpacked:
-        raise ModelError(
-            f"{name!r} is quantised already, by {method}; leave out quantize={quantize!r}"
-        )
     if method == "bitsandbytes" and device.type == "cpu":  # it says of each product that it casts
         logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)
-    return Quantised(method, unpacked)
+    return Quantised(method, known.unpacked and device.type == "cpu")
 
 
 def _by_flags(stated: Mapping[str, Any]) -> str | None:

@@ -29,7 +29,6 @@ from marith.scoring.checkpoints.locate import EMBEDDED, GGUF, WEIGHTS, locate, r
 from marith.scoring.checkpoints.placing import Placement, device_for, dtype_for
 from marith.scoring.checkpoints.quantised_files import Quantised, quantised
 from marith.scoring.checkpoints.sizes import check_held, check_size, require_memory
-from marith.scoring.layouts.quantising import loading_in
 from marith.scoring.prompting.tokenizer import Vocabulary
 
 Suits: TypeAlias = Callable[[Vocabulary], None]
@@ -131,7 +130,7 @@ def _read_stored(
     with refusing(f"cannot load the model {name!r}"):
         stored, _ = PreTrainedConfig.get_config_dict(where, revision=placement.revision)
         kinds.check_code(name, stored)
-        found = quantised(name, stored, place[0], placement.quantize)
+        found = quantised(name, stored, place[0])
         config = AutoConfig.from_pretrained(where, **given)
         kinds.check_kind(name, config, kind)
         placement.context(name, stated_positions(config))
@@ -189,8 +188,6 @@ def _how(
     how: dict[str, Any] = {"dtype": place[1], "output_loading_info": True}
     if found is not None:
         how["device_map"] = {"": place[0]}
-    elif placement.quantize is not None:
-        how["quantization_config"] = loading_in(placement.quantize)
     if placement.is_spread:
         how |= {"device_map": "auto", "offload_folder": _offloaded()}
         if placement.max_memory is not None:

@@ -60,18 +60,17 @@ def require_memory(
         return
     how, free = str(dtype).removeprefix("torch."), free_memory(str(device))
     packed = device.type == "cpu"
-    needed = footprint.nbytes(how, placement.quantize, packed=packed)
+    needed = footprint.nbytes(how, packed=packed)
     if needed <= free:
         return
     fitting = [
         f"{choice} takes {amount(size)}"
         for choice, size in footprint.choices(packed=packed)
-        if size < min(needed, free + 1) and (device.type == "cpu" or "quantize" not in choice)
+        if size < min(needed, free + 1)
     ]
-    numbers = f"{placement.quantize} and {how}" if placement.quantize else how
     instead = ", ".join(fitting) or "no smaller choice fits either"
     raise ModelError(
-        f"{name!r} has {footprint.weights:,} weights, which take {amount(needed)} in {numbers}, "
+        f"{name!r} has {footprint.weights:,} weights, which take {amount(needed)} in {how}, "
         f"and {amount(free)} of memory is free on {str(device)!r}; {instead}"
     )
 

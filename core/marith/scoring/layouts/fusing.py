@@ -30,7 +30,6 @@ from marith.scoring.layouts.fused_modules import (
     SignedSines,
 )
 from marith.scoring.layouts.packing import is_changed, is_plain
-from marith.scoring.layouts.quantised import QuantisedLinear
 from marith.scoring.layouts.stand_ins import hollow, in_float32, narrow
 
 _RECORDED = "marith_recorded"
@@ -104,7 +103,7 @@ def _record(model: Any, names: list[str]) -> dict[str, _Recorded]:
 
 def _fused(module: nn.Module, known: _Recorded, sines: SignedSines) -> nn.Module | None:
     """The module that answers as this one does, but for rounding."""
-    if _kinds(module) == {torch.float32} and not _has_quantised(module):
+    if _kinds(module) == {torch.float32}:
         return _tried(module, module, known, sines)
     for copied in _copies(module):
         with suppress(*_FAULTS):  # some modules cannot be copied, and not all can be made narrow
@@ -132,19 +131,14 @@ def _tried(
                 if _same(expected, known.answer(fused)):
                     if copied is module:
                         return fused
-                    del copied, fused  # they are large beside a module of few bits
+                    del copied, fused  # the module in float32: twice its size in bfloat16
                     return make(module, known, sines)
     return None
 
 
 def _kinds(module: nn.Module) -> set[torch.dtype]:
-    """The types of its weights, but for those of quantised layers."""
-    inside = [one for one in module.modules() if not isinstance(one, QuantisedLinear)]
-    return {weight.dtype for one in inside for weight in one.parameters(recurse=False)}
-
-
-def _has_quantised(module: nn.Module) -> bool:
-    return any(isinstance(one, QuantisedLinear) for one in module.modules())
+    """The types of its weights."""
+    return {weight.dtype for weight in module.parameters()}
 
 
 def _same(expected: Any, answer: Any) -> bool:
@@ -228,8 +222,6 @@ def _has_linears(module: nn.Module, names: Sequence[str]) -> bool:
 
 def _is_whole(one: nn.Module) -> bool:
     """Whether it is a linear layer that nobody has changed, and whose weights can be read."""
-    if isinstance(one, QuantisedLinear):
-        return not one.is_laid_out and not is_changed(one)
     return type(one) is nn.Linear and is_plain(one)
 
 

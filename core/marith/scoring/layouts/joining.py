@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from marith.scoring.layouts.quantised import QuantisedLinear, all_rows, plain_linear
+from marith.scoring.layouts.packing import plain_linear
 
 
 class JointLinear(nn.Module):
@@ -90,7 +90,11 @@ def together(x: Tensor, layers: Sequence[nn.Module]) -> Tensor:
 def _stacked(linears: Sequence[nn.Linear]) -> nn.Linear:
     """A layer with the outputs of several, one after another."""
     first = linears[0]
-    if isinstance(first, QuantisedLinear):
-        return first.stacked(linears)
-    bias = None if first.bias is None else all_rows([one.bias for one in linears])
-    return plain_linear(all_rows([one.weight for one in linears]), bias)
+    bias = None if first.bias is None else _all_rows([one.bias for one in linears])
+    return plain_linear(_all_rows([one.weight for one in linears]), bias)
+
+
+def _all_rows(parameters: Sequence[Tensor]) -> nn.Parameter:
+    """The rows of all, one after another."""
+    rows = torch.cat([one.detach() for one in parameters])
+    return nn.Parameter(rows, requires_grad=False)

@@ -9,37 +9,25 @@ from marith.scoring.checkpoints.shared_weights import nbytes, weights
 from marith.scoring.layouts.fused_layer import FusedLayer
 from marith.scoring.layouts.fusing import fuse
 from marith.scoring.layouts.packing import pack, packs
-from marith.scoring.layouts.quantising import quantise, quantised_share
 
 
-def lay_out(model: Any, quantize: str | None = None) -> str:
-    """Quantise what is to be, fuse and pack, in place, what can be. Returns in words what was done.
-
-    `quantize` names a format of `FORMATS`.
-    """
-    if quantize is not None:
-        quantise(model, quantize)
+def lay_out(model: Any) -> str:
+    """Fuse and pack, in place, what can be. Returns in words what was done."""
     fuse(model)
     pack(model)
-    if quantize is None:
-        return _fused(model)
-    return f"{_fused(model)}, {quantised_share(model):.0%} of all bytes in {quantize}"
+    layers = getattr(model.config.get_text_config(), "num_hidden_layers", 0)
+    fused = sum(isinstance(module, FusedLayer) for module in model.modules())
+    return f"{fused} of {layers} layers fused"
 
 
-def lay_out_copy(model: Any, original: Any, quantize: str | None = None) -> str:
+def lay_out_copy(model: Any, original: Any) -> str:
     """The same for a model that shares the weights of a caller's, which stay as they are.
 
     What is laid out is copied. A GPU gains little by it, and a copy would be a second model: there
     the weights stay shared. Returns in words what was fused, and what the copy takes.
     """
-    if quantize is None and not packs(model):
+    if not packs(model):
         return "as its caller has it"
-    done, shared = lay_out(model, quantize), set(map(id, weights(original)))
+    done, shared = lay_out(model), set(map(id, weights(original)))
     copied = nbytes(one for one in weights(model) if id(one) not in shared)
     return f"{done}, {amount(copied)} copied" if copied else done
-
-
-def _fused(model: Any) -> str:
-    layers = getattr(model.config.get_text_config(), "num_hidden_layers", 0)
-    fused = sum(isinstance(module, FusedLayer) for module in model.modules())
-    return f"{fused} of {layers} layers fused"

@@ -11,15 +11,13 @@ part of several, where it would have other bits alone (`row_counts`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers.pytorch_utils import Conv1D
 
-from marith.scoring.layouts.quantised import QuantisedLinear, plain_linear
 from marith.scoring.layouts.row_counts import set_fewest_rows
 
 SMALLEST = 2**16  # weights of a layer; with fewer, a call costs what their layout saves
@@ -60,27 +58,16 @@ def pack(model: nn.Module, smallest: int = SMALLEST) -> None:
 
     These are `nn.Linear` and `Conv1D` in a CPU's memory; their subclasses, and quantised or
     hooked ones, stay. Each original weight is let go of before the next is packed: memory peaks
-    at the model and one layer. A head tied to the embedding gets a copy of its own. Layers in few
-    bits are laid out for their own operator.
+    at the model and one layer. A head tied to the embedding gets a copy of its own.
     """
-    replace(model, lambda one: _is_packable(one, smallest), Packed)
-    for module in model.modules():
-        if isinstance(module, QuantisedLinear):
-            module.lay_out()
-    set_fewest_rows([one for one in model.modules() if type(one) is Packed])
-
-
-def replace(
-    model: nn.Module, which: Callable[[nn.Module], bool], make: Callable[[Any], nn.Module]
-) -> None:
-    """Replace, in place, each layer by what is made of it; each goes before the next is made."""
-    places = _places(model, which)
+    places = _places(model, smallest)
     while places:
         layer, owners = places.popitem()
-        made = make(layer)
+        packed = Packed(layer)
         del layer
         for parent, name in owners:
-            setattr(parent, name, made)
+            setattr(parent, name, packed)
+    set_fewest_rows([one for one in model.modules() if type(one) is Packed])
 
 
 def packs(model: Any) -> bool:
@@ -88,29 +75,22 @@ def packs(model: Any) -> bool:
     return bool(model.device.type == "cpu" and _takes(model.dtype))
 
 
-def _places(
-    model: nn.Module, which: Callable[[nn.Module], bool]
-) -> dict[nn.Module, list[tuple[nn.Module, str]]]:
-    """Every layer to replace, and who holds it under which name."""
-    places: dict[nn.Module, list[tuple[nn.Module, str]]] = {}
+def _places(model: nn.Module, smallest: int) -> dict[Any, list[tuple[nn.Module, str]]]:
+    """Every layer to pack, and who holds it under which name."""
+    places: dict[Any, list[tuple[nn.Module, str]]] = {}
     for parent in model.modules():
         for name, child in parent._modules.items():
-            if child is not None and which(child):
+            if child is not None and _is_packable(child, smallest):
                 places.setdefault(child, []).append((parent, name))
     return places
 
 
 def _is_packable(module: nn.Module, smallest: int) -> bool:
     """Exactly a linear, with plain weights that oneDNN takes, that nobody has changed."""
-    if not is_linear(module):
+    if type(module) not in (nn.Linear, Conv1D) or not is_plain(module):
         return False
     weight: Any = module.weight
     return bool(weight.device.type == "cpu" and weight.numel() >= smallest and _takes(weight.dtype))
-
-
-def is_linear(module: nn.Module) -> TypeGuard[nn.Linear | Conv1D]:
-    """Whether it is exactly a linear layer, in either order of its weights, that is plain."""
-    return type(module) in (nn.Linear, Conv1D) and is_plain(module)
 
 
 def is_plain(module: nn.Module) -> bool:
@@ -139,11 +119,14 @@ def _takes(dtype: torch.dtype) -> bool:
         return False
 
 
-def as_linear(layer: nn.Linear | Conv1D) -> nn.Linear:
-    """The same layer as an `nn.Linear`; of one, itself."""
-    if not isinstance(layer, Conv1D):
-        return layer
-    return plain_linear(nn.Parameter(_weight(layer).contiguous(), requires_grad=False), layer.bias)
+def plain_linear(weight: nn.Parameter, bias: nn.Parameter | None) -> nn.Linear:
+    """A plain layer with this weight [out, in], for which no numbers are drawn."""
+    made = nn.Linear(1, 1, bias=False, device="meta")
+    made.out_features, made.in_features = weight.shape
+    made.weight = weight
+    if bias is not None:
+        made.bias = bias
+    return made
 
 
 def _weight(linear: nn.Linear | Conv1D) -> Tensor:

@@ -1,86 +1,63 @@
 """How many rows a packed product computes at least, so that a row's bits do not depend on others.
 
-oneDNN computes one row alone by another kernel than many rows, and the two add up in different
-orders: the last bits of a result may differ. So a product of few rows gets rows of zeros, up to the
-least number of rows at which the bits are those among many, and the results of the zeros are
-dropped. Where several numbers of rows have these bits, a clock may choose between them: on some
-processors four rows take less time than one.
+oneDNN computes few rows by another kernel than many, and the two add up in different orders: the
+last bits of a result may differ. So a product of few rows gets rows of zeros, up to the least
+number of rows at which the bits are those among many, and the results of the zeros are dropped.
+The number follows from the processor, its threads, and the product's shape and type. It is found by
+comparing results, but for what is known of a processor: no clock is read, and every process finds
+the same.
 """
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import torch
 
-from marith.scoring.layouts.kept_counts import kept
+# Numbers of rows that are compared, the first with all others. In float32 one row differs from
+# several, at most; with AMX, products of a short type change their kernel at 33 rows.
+_ROWS, _ROWS_SHORT = (4, 2, 1), (64, 33, 16, 4, 2, 1)
+# By type, which processors multiply four rows in 0.8 of the time of one: they compute no fewer.
+_FOUR = {torch.float32: "avx512_f", torch.bfloat16: "avx512_bf16"}
+# How many results are compared. In float32 nine of ten show another order of adding up; in a short
+# type rounding hides it in most.
+_RESULTS, _RESULTS_SHORT = 2**9, 2**17
+_MOST = 256  # rows of input, whatever a layer's width
 
-_log = logging.getLogger(__name__)
-_FEW = 1, 2, 4, 8, 16, 32, 64
-_MANY = 256
-_FOUR = 4  # take less time than one on some processors
-_ENOUGH = 2**28  # bytes of weights: more than a processor caches
-_TURNS = 3
+_known: dict[tuple[int, int, torch.dtype, int], int] = {}  # the same for every model of a process
 
 
 @torch.inference_mode()
 def set_fewest_rows(layers: Sequence[Any]) -> None:
     """Set `fewest_rows` of these packed layers: how many rows each computes at least."""
-    counts: dict[str, int] = {}
+    threads = torch.get_num_threads()
     for layer in layers:
-        shape = f"{layer.in_features} × {layer.out_features} {layer.weight.dtype}"
-        if shape not in counts:
-            counts[shape] = kept(
-                f"{shape}, fewest rows of {_FEW[-1]}", _FEW, partial(_least_alike, layer)
-            )
-        layer.fewest_rows = counts[shape]
-    if layers:
-        what = f"{len(layers)} layers ({', '.join(counts)}), whether four rows take less than one"
-        if kept(what, (False, True), partial(_four_are_quicker, layers)):
-            for layer in layers:
-                layer.fewest_rows = max(_FOUR, layer.fewest_rows)
+        shape = layer.in_features, layer.out_features, layer.weight.dtype, threads
+        if shape not in _known:
+            _known[shape] = _least_alike(layer)
+        layer.fewest_rows = _known[shape]
 
 
 def _least_alike(layer: Any) -> int:
-    """The least number of rows at which every row has the bits that it has among many.
-
-    Of many inputs: in a short type rounding hides for most of them that another order was added up.
-    """
-    many = _input(layer, _MANY)
-    expected = layer.product(many)
-    for rows in _FEW:
-        parts = [layer.product(part) for part in many.split(rows)]
-        if torch.equal(torch.cat(parts), expected):
-            return rows
-    _log.info("a product of %s has other bits among many rows than among few", tuple(many.shape))
-    return _FEW[0]
-
-
-def _four_are_quicker(layers: Sequence[Any]) -> bool:
-    """Whether one row takes longer than four do, in turn, over weights that come from memory."""
-    timed, held = list[Any](), 0
-    for layer in layers:
-        timed.append(layer)
-        held += layer.weight.numel() * layer.weight.element_size()
-        if held > _ENOUGH:
+    """The least number of rows from which on every row has the bits that it has among many."""
+    dtype = layer.weight.dtype
+    is_long = dtype == torch.float32
+    floor = 4 if torch.cpu.get_capabilities().get(_FOUR.get(dtype, "")) else 1
+    many, *fewer = (count for count in (_ROWS if is_long else _ROWS_SHORT) if count >= floor)
+    if not fewer:
+        return many
+    results = _RESULTS if is_long else _RESULTS_SHORT
+    compared = min(_MOST, max(2, results // layer.out_features))
+    rows = _input(layer, -(-compared // many) * many)
+    expected = torch.cat([layer.product(part) for part in rows.split(many)])
+    least = many
+    for count in fewer:
+        parts = ((rows[i : i + count], expected[i : i + count]) for i in range(0, compared, count))
+        if not all(torch.equal(layer.product(part), bits) for part, bits in parts):
             break
-    least, four = list[float](), list[float]()
-    for _ in range(_TURNS):
-        least.append(_seconds(timed, None))
-        four.append(_seconds(timed, _FOUR))
-    return min(four) < min(least)
-
-
-def _seconds(layers: Sequence[Any], rows: int | None) -> float:
-    given = [_input(layer, rows or layer.fewest_rows) for layer in layers]
-    begun = time.perf_counter()
-    for layer, x in zip(layers, given, strict=True):
-        layer.product(x)
-    return time.perf_counter() - begun
+        least = count
+    return least
 
 
 def _input(layer: Any, rows: int) -> torch.Tensor:

@@ -1,7 +1,6 @@
 """Small copies in float32 that stand for a module while it is decided how it may be fused.
 
-Rounding hides no other fault there, and the weights of a whole module in float32 would be the
-largest thing that loading a model of few bits holds.
+Rounding hides no other fault there, and a whole module in float32 would take twice its memory.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from marith.scoring.layouts.fused_modules import GATED, FusedAttention, FusedMLP
-from marith.scoring.layouts.quantised import QuantisedLinear, plain_linear
+from marith.scoring.layouts.packing import plain_linear
 
 WIDTH = 64  # of the inner layer of a narrow MLP
 _DOWN = "down_proj"
@@ -26,14 +25,8 @@ _STANDS_IN: dict[type, Callable[..., Any]] = {
 
 
 def in_float32(module: nn.Module) -> nn.Module:
-    """A copy that computes with the weights that quantised ones stand for."""
-    if isinstance(module, QuantisedLinear):
-        return module.plain()
-    wide = copy.deepcopy(module)
-    for name, one in [*wide.named_modules()]:
-        if isinstance(one, QuantisedLinear):
-            wide.set_submodule(name, one.plain())
-    return wide.float()
+    """A copy of the whole module."""
+    return copy.deepcopy(module).float()
 
 
 def hollow(layer: nn.Module) -> nn.Module:
@@ -80,16 +73,12 @@ def _part(module: nn.Module | None) -> nn.Module | None:
 
 def _of_rows(linear: Any, rows: Tensor) -> nn.Linear:
     """In float32, some outputs of a layer."""
-    if isinstance(linear, QuantisedLinear):
-        return linear.narrow(rows, linear.in_features)
     bias = None if linear.bias is None else linear.bias.detach()[rows].float()
     return _made(linear.weight.detach()[rows].float(), bias)
 
 
 def _of_columns(linear: Any, count: int) -> nn.Linear:
     """In float32, of so many first inputs of a layer."""
-    if isinstance(linear, QuantisedLinear):
-        return linear.narrow(slice(None), count)
     bias = None if linear.bias is None else linear.bias.detach().float()
     return _made(linear.weight.detach()[:, :count].float(), bias)
 

@@ -152,12 +152,11 @@ def resolved(placement: Placement) -> Placement:
 def _require_file(name: str, where: str, placement: Placement) -> None:
     if not where.lower().endswith(GGUF):
         raise ModelError(f"backend={LLAMA_CPP!r} reads GGUF files, and {name!r} is none")
-    for option in ("dtype", "quantize"):
-        if (value := getattr(placement, option)) is not None:
-            raise ModelError(
-                f"backend={LLAMA_CPP!r} computes in the numbers of the file; "
-                f"{option}={value!r} is for transformers: leave out one of them"
-            )
+    if placement.dtype is not None:
+        raise ModelError(
+            f"backend={LLAMA_CPP!r} computes in the numbers of the file; "
+            f"dtype={placement.dtype!r} is for transformers: leave out one of them"
+        )
 
 
 def _loaded(name: str, header: GGUFHeader, accelerated: bool) -> tuple[GGMLModel, bool]:

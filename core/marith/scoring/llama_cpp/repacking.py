@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from marith.errors import ModelError
-from marith.scoring.layouts.kept_counts import kept
+from marith.scoring.llama_cpp.kept_trials import kept
 
 _TRIAL = """
 import sys
@@ -42,7 +42,7 @@ def may_repack(name: str, path: str, threads: int, accelerated: bool) -> bool:
     a file that crashes it either way.
     """
 
-    def tried() -> int:
+    def tried() -> bool:
         _log.info("a process tries %r, once on this machine", path)
         command = [sys.executable, "-c", _TRIAL, path, str(threads), str(accelerated)]
         try:
@@ -58,12 +58,12 @@ def may_repack(name: str, path: str, threads: int, accelerated: bool) -> bool:
             raise _FailedError  # an error, which the caller's own loading says better
         if done.returncode:
             _log.warning("llama.cpp's repacked weights of %r stay off: it %s", path, _end(done))
-        return int("repacked" in passed)
+        return "repacked" in passed
 
     state = Path(path).stat()
     what = f"llama-cpp-python {version('llama-cpp-python')} repacks {path} of {state.st_size} bytes"
     try:
-        return bool(kept(f"{what}, {state.st_mtime_ns}, {accelerated}", (0, 1), tried))
+        return kept(f"{what}, {state.st_mtime_ns}, {accelerated}", tried)
     except _FailedError:
         return False
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from marith.scoring.checkpoints.checkpoint import rounding_of
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.probing.miniature import WINDOW, miniature, windows
 from marith.scoring.rotary.rotary_scaling import rotary_scaling
@@ -71,7 +70,7 @@ def compare(runner: OfModel, extra: int = 0) -> str:
         want = torch.cat([passes.uncached(text[None]) for text in texts])
         shapes = [passes.uncached(texts[:, :width]) for width in (SHORT, 1)]
         noise = max(distance(logprobs, want[:, : logprobs.shape[1]]) for logprobs in shapes)
-        tolerated = tolerance(noise, want[0, -1], rounding_of(passes.model))
+        tolerated = tolerance(noise, want[0, -1], passes.model.dtype)
         if rotary_scaling(passes.model.config).first and not _parted(passes, texts) <= tolerated:
             return "its rotary frequencies cannot be set to those of a length"
         for rows, count in _rounds(extra):

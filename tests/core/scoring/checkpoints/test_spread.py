@@ -67,7 +67,6 @@ def test_options_carry_the_limits(home: Path) -> None:
     ("options", "problem"),
     [
         ({"max_memory": {"cpu": "18MB"}}, "max_memory limits what device='auto' may take"),
-        ({"device": "auto", "quantize": "int8"}, "quantize='int8' computes on one device alone"),
         ({"device": "auto", "max_memory": "18MB"}, "max_memory is a table of devices"),
         ({"device": "auto", "max_memory": {"cpu": "much"}}, "'cpu' cannot have 'much'"),
         ({"device": "auto", "max_memory": {"cpu": -1}}, "'cpu' cannot have -1"),

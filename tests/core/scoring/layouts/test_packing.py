@@ -21,6 +21,7 @@ from marith.scoring.checkpoints.shared_weights import shared_copy
 from marith.scoring.layouts import packing
 from marith.scoring.layouts.joining import LinearPart
 from marith.scoring.layouts.packing import Packed
+from marith.scoring.layouts.row_counts import set_fewest_rows
 from marith.testing import FAMILIES, tiny_model, tiny_tokenizer
 
 needs_operator = pytest.mark.skipif(
@@ -51,6 +52,36 @@ def wide_model() -> Any:
 @torch.inference_mode()
 def logprobs(model: Any, ids: Tensor = IDS, **given: Any) -> Tensor:
     return torch.log_softmax(model(ids, **given).logits.float(), dim=-1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@torch.inference_mode()
+def test_a_row_has_the_same_bits_alone_and_among_others(dtype: torch.dtype) -> None:
+    if not packing._takes(dtype):
+        pytest.skip(f"oneDNN has no {dtype} here")
+    torch.manual_seed(2)
+    for inputs, outputs in ((768, 2304), (2048, 768), (768, 4096), (2048, 2048)):
+        packed = Packed(nn.Linear(inputs, outputs).to(dtype))
+        set_fewest_rows([packed])
+        x = torch.randn(256, inputs, dtype=dtype)
+        whole = packed(x)
+        for rows in (1, 4, 16, 64):
+            assert torch.equal(torch.cat([packed(part) for part in x.split(rows)]), whole)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@torch.inference_mode()
+def test_any_number_of_rows_up_to_64_has_the_same_bits(dtype: torch.dtype) -> None:
+    if not packing._takes(dtype):
+        pytest.skip(f"oneDNN has no {dtype} here")
+    torch.manual_seed(3)
+    for inputs, outputs in ((704, 256), (1024, 256), (1536, 576)):
+        packed = Packed(nn.Linear(inputs, outputs).to(dtype))
+        set_fewest_rows([packed])
+        x = torch.randn(512, inputs, dtype=dtype)
+        whole = torch.cat([packed(part) for part in x.split(64)])
+        for rows in (1, 2, 3, 17, 32, 33, 48, 63):
+            assert torch.equal(torch.cat([packed(part) for part in x.split(rows)]), whole)
 
 
 def linears(model: nn.Module) -> list[nn.Module]:

@@ -111,7 +111,6 @@ def test_what_it_cannot_do_is_one_sentence(folder: Path, tmp_path: Path, exact: 
     path = folder / "f32.gguf"
     for options, problem in [
         ({"dtype": "bfloat16"}, "computes in the numbers of the file"),
-        ({"quantize": "int8"}, "computes in the numbers of the file"),
         ({"max_lanes": 1000}, "at most 256 texts at once, and max_lanes is 1000"),
         ({"backend": "vllm"}, "backend is 'transformers' or 'llama.cpp', not 'vllm'"),
         ({"context_length": 5000}, "holds 1024 tokens, not 5000"),

@@ -113,7 +113,6 @@ def run(settings: CurveSettings, ask: bool = False) -> MeasuredCurves:
         settings.device,
         settings.dtype,
         settings.revision,
-        settings.quantize,
         settings.backend,
         settings.ray,
     )

@@ -119,13 +119,6 @@ def test_texts_of_a_file_are_those_of_the_model_and_terms_may_be_files(pocket: P
     assert 0 < float((mixed.exp() - plain.exp()).abs().sum()) < 0.05
 
 
-def test_a_file_is_quantised_as_it_is_loaded(pocket: Path) -> None:
-    by_file = Engine.load(pocket / "f32.gguf", quantize="int8")
-    by_model = Engine.load("pocket", quantize="int8")
-    rows = [one.next_logprobs(CHAT, FORMULA, TERMS) for one in (by_file, by_model)]
-    assert torch.equal(*rows)
-
-
 def test_options_and_persona_files_name_files(pocket: Path, tmp_path: Path) -> None:
     persona = tmp_path / "marith.toml"
     tables = '[formulas]\nmild = "M - 0.5*rude"\n[terms]\nrude = "You are rude."\n'

@@ -1,7 +1,6 @@
-"""Numbers of rows that were measured: kept in the user's cache directory for the next process.
+"""Which files llama.cpp may repack: kept in the user's cache directory for the next process.
 
-They follow from the processor, torch, its threads, and a product's shape and type: measuring takes
-a large model a second. The file may be deleted at any time, and one that is damaged is no file.
+A trial loads the file twice. The cache may be deleted at any time, and a damaged one is ignored.
 """
 
 from __future__ import annotations
@@ -10,23 +9,23 @@ import json
 import os
 import platform
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 import torch
 
-_FILE = "row_counts.json"
+_FILE = "llama_cpp.json"
 
 
-def kept(what: str, allowed: Collection[int], measure: Callable[[], int]) -> int:
-    """What was measured before, or what is measured now. `what` names it: shape and type."""
+def kept(what: str, trial: Callable[[], bool]) -> bool:
+    """Return what a trial has found before, or what it finds now. `what` names the trial."""
     key = f"{_machine()}, {torch.get_num_threads()} threads, {what}"
     found = _read().get(key)
-    if isinstance(found, int) and found in allowed:
+    if isinstance(found, bool):
         return found
-    found = measure()
+    found = trial()
     _write(_read() | {key: found})
     return found
 
@@ -37,14 +36,14 @@ def directory() -> Path:
     return Path(os.environ.get("MARITH_CACHE") or Path(home) / "marith")
 
 
-def _read() -> dict[str, int]:
+def _read() -> dict[str, bool]:
     with suppress(OSError, ValueError, RuntimeError):  # no home, no file, or junk in it
         known = json.loads((directory() / _FILE).read_text(encoding="utf-8"))
         return known if isinstance(known, dict) else {}
     return {}
 
 
-def _write(known: dict[str, int]) -> None:
+def _write(known: dict[str, bool]) -> None:
     """Whole or not at all, whoever else writes it; nothing where nothing can be written."""
     with suppress(OSError, RuntimeError):
         folder = directory()
@@ -58,7 +57,7 @@ def _write(known: dict[str, int]) -> None:
 
 @cache
 def _machine() -> str:
-    """The processor and the torch that multiplies on it."""
+    """The processor, as this torch sees it."""
     flags = [name for name, has in sorted(torch.cpu.get_capabilities().items()) if has is True]
     isa = os.environ.get("ONEDNN_MAX_CPU_ISA", "")
     return f"{platform.machine()} {' '.join(flags)} {isa}, torch {torch.__version__}"
