@@ -1,4 +1,4 @@
-"""The benchmark runs, and its floor and products count every matrix once."""
+"""The benchmark runs, in each of its sections."""
 
 from __future__ import annotations
 
@@ -12,12 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from benchmarks.__main__ import main
-from benchmarks.bandwidth import weight_bytes
 from benchmarks.section_variants import VARIANTS_OF_SECTION
-from benchmarks.step_variants import linear_inputs
-from marith.scoring.layouts.laying_out import lay_out
-from marith.testing import FAMILIES, tiny_model
-from marith.testing.gguf_file import why_not
 
 
 def timed(folder: Path, *arguments: str) -> tuple[dict[str, Any], str]:
@@ -55,25 +50,3 @@ def test_every_section_runs(tmp_path: Path) -> None:
     steps = [one for one in results if one["name"].startswith("step")]
     assert all(0 < one["host"] < one["milliseconds"] for one in steps)
     assert any("llama.cpp" in note for note in data["notes"])
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_floor_and_products_count_every_matrix_once_but_the_embeddings(family: str) -> None:
-    model = tiny_model(family)
-    embeddings = ("embed_tokens", "embed_in", "wte", "wpe")
-    counted = sum(
-        parameter.numel()
-        for name, parameter in model.named_parameters()
-        if parameter.ndim == 2 and not any(part in name for part in embeddings)
-    )
-    assert weight_bytes(model) == 4 * counted
-    lay_out(model)
-    work = linear_inputs(model, 3)
-    assert sum(layer.weight.numel() for layer, _ in work) == counted
-    assert all(layer(x).shape[:2] == (3, 1) for layer, x in work)
-
-
-def test_only_a_llama_is_written_for_llama_cpp() -> None:
-    reasons = {family: why_not(tiny_model(family)) for family in FAMILIES}
-    assert reasons.pop("llama") is None
-    assert all("only a Llama is written" in str(reason) for reason in reasons.values())

@@ -37,9 +37,3 @@ def test_it_computes_what_transformers_computes(
     assert [len(text) for text in model.write(PROMPTS, 8, 0)] == [8, 8, 8]
     first = model.write(PROMPTS, 8, 1)
     assert model.write(PROMPTS, 8, 1) == first
-
-
-def test_a_process_that_does_not_end_well_says_how(tmp_path: Path) -> None:
-    """Here by an error; a crash is the number of a signal."""
-    (tmp_path / "junk.gguf").write_bytes(b"junk")
-    assert "does not load junk.gguf" in str(trial(tmp_path / "junk.gguf", 1, 4, 2, 1))

@@ -33,12 +33,6 @@ def test_a_short_training_ends_with_a_draft_that_speaks(tmp_path: Path) -> None:
         assert engine.generate("Hello!", stop=Stop(3)).usage.prompt_tokens > 2
 
 
-def test_an_unknown_stage_is_refused() -> None:
-    done = run("--only", "poket")
-    assert done.exit_code == 2
-    assert "poket" in done.output
-
-
 @pytest.mark.parametrize("text", ["Grüße 12345!", "日本", "a\nb"])
 def test_the_tokenizer_splits_digits_and_keeps_every_byte(text: str) -> None:
     reader = tokenizer.load(WEIGHTS / "pocket")
