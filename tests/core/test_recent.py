@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import gc
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary, ref
 
 import pytest
+from support.holding import endless, until
 
-from marith import Engine, Request, Stop
+from marith import Request, Stop
 from marith.formula.tree.terms import NGram, Prompted
 from marith.recent import Recent
 from marith.scoring.language_model import lora as scoring_adapters
@@ -65,29 +64,13 @@ def test_any_number_of_threads_use_at_once() -> None:
     assert sum(weights) == recent._weight <= 50
 
 
-def engine(loaded_bytes: int) -> Engine:
-    model = tiny_model(seed=1, sharpness=1.0, context_length=2000)
-    tokenizer = tiny_tokenizer()
-    model.config.eos_token_id = model.generation_config.eos_token_id = None
-    tokenizer.eos_token = None
-    return Engine.load(model, tokenizer=tokenizer, loaded_bytes=loaded_bytes)
-
-
-def settled(condition: Callable[[], bool]) -> bool:
-    """Whether it comes true in a moment: the engine's thread lets go after the answer."""
-    end = time.monotonic() + 10
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.005)
-    return condition()
-
-
 def test_n_grams_named_once_are_forgotten() -> None:
-    with engine(loaded_bytes=40_000) as one:
+    with endless(2000, loaded_bytes=40_000) as one:
         fitted = one._registry.scorer_of(NGram(texts=("a",)))._fitted  # type: ignore[attr-defined]
         for i in range(60):
             texts = tuple(f"{'a b c d ' * 20}{'e ' * i}" for _ in range(3))
             one.generate("a b", "M + counted", {"counted": NGram(texts=texts)}, stop=Stop(2))
-        assert settled(lambda: len(fitted) < 12)
+        assert until(lambda: len(fitted) < 12)
         weights = [counts.nbytes for counts in fitted.values()]
         assert min(weights) >= 4_000
         assert sum(weights) <= 40_000
@@ -120,7 +103,7 @@ def test_adapters_and_checkpoints_named_once_are_forgotten(tmp_path: Path, kind:
     gc.collect()
     gc.disable()  # nothing waits for a search for garbage
     try:
-        with engine(loaded_bytes=1) as one:
+        with endless(2000, loaded_bytes=1) as one:
             texts, kept = [], []
             for formula in formulas:
                 ticket = one.submit(Request("a b", formula, stop=Stop(3)))
@@ -130,7 +113,7 @@ def test_adapters_and_checkpoints_named_once_are_forgotten(tmp_path: Path, kind:
                 texts.append(ticket.result(60).tokens)
                 del ticket
             assert len(kept) >= 4
-            assert settled(lambda: sum(each() is not None for each in kept) <= 1)
+            assert until(lambda: sum(each() is not None for each in kept) <= 1)
             assert one._registry.scorer_of(Prompted()) is one._registry.base
             again = [one.generate("a b", formula, stop=Stop(3)).tokens for formula in formulas]
             assert [len(tokens) for tokens in again] == [len(tokens) for tokens in texts]
@@ -140,7 +123,7 @@ def test_adapters_and_checkpoints_named_once_are_forgotten(tmp_path: Path, kind:
 
 def test_what_a_request_in_flight_uses_stays_and_is_loaded_once(tmp_path: Path) -> None:
     first, *others = adapters(tmp_path, 4)
-    with engine(loaded_bytes=1) as one:
+    with endless(2000, loaded_bytes=1) as one:
         running = one.submit(Request("a b", f"prompted(adapter={first!r})", stop=Stop(1500)))
         chunks = iter(running)
         next(chunks)
@@ -156,7 +139,7 @@ def test_what_a_request_in_flight_uses_stays_and_is_loaded_once(tmp_path: Path) 
 def test_the_adapter_of_a_likelihood_is_held_as_any_other(tmp_path: Path) -> None:
     first, *others = adapters(tmp_path, 3)
     formula = f"M + posterior(prompted(adapter={first!r}), M)"
-    with engine(loaded_bytes=1) as one:
+    with endless(2000, loaded_bytes=1) as one:
         running = one.submit(Request("a b", formula, stop=Stop(600)))
         chunks = iter(running)
         next(chunks)
@@ -176,7 +159,7 @@ def test_what_is_forgotten_while_a_request_is_read_is_loaded_on_no_thread_of_a_c
         return read(*args)
 
     monkeypatch.setattr(scoring_adapters, "read", recorded)
-    with engine(loaded_bytes=2**24) as one:
+    with endless(2000, loaded_bytes=2**24) as one:
         registry, found = one._registry, one._registry.scorer_of
 
         def forgetting(term: Any) -> Any:  # as if another request needed the room just now
@@ -195,7 +178,7 @@ def test_what_is_within_the_bound_is_loaded_once(tmp_path: Path) -> None:
     tiny_model(seed=3).save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)
     formula = f"M + prompted(model={str(tmp_path)!r}) + ngram(texts=('a b c',))"
-    with engine(loaded_bytes=2**24) as one:
+    with endless(2000, loaded_bytes=2**24) as one:
         one.generate("a b", formula, stop=Stop(2))
         before = one._registry.scorers()
         one.generate("a b", formula, stop=Stop(2))

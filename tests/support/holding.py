@@ -18,6 +18,21 @@ def engine(**options: Any) -> Engine:
     return Engine.load(model, tokenizer=tiny_tokenizer(), **options)
 
 
+def endless_model(context_length: int) -> tuple[Any, Any]:
+    """A model that never ends a text by itself, and its tokenizer."""
+    model = tiny_model(seed=1, sharpness=1.0, context_length=context_length)
+    tokenizer = tiny_tokenizer()
+    model.config.eos_token_id = model.generation_config.eos_token_id = None
+    tokenizer.eos_token = None
+    return model, tokenizer
+
+
+def endless(context_length: int = 4000, **limits: int) -> Engine:
+    """An engine over a model that never ends a text by itself."""
+    model, tokenizer = endless_model(context_length)
+    return Engine.load(model, tokenizer=tokenizer, **limits)
+
+
 def model_of(engine: Engine) -> Any:
     """The modules that the engine's passes run."""
     return engine._registry.base.runner.passes.reader

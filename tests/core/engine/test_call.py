@@ -55,8 +55,6 @@ def test_stop_may_be_strings(stop: Any, strings: tuple[str, ...]) -> None:
             {"stop": Stop(5), "max_tokens": None},
             r"max_tokens is given twice: max_tokens=None, and stop=Stop\(max_tokens=5\)",
         ),
-        ({"temperature": -1}, "temperature is a number from 0, not -1"),
-        ({"max_tokens": 0}, "max_tokens is a whole number from 1, not 0"),
         ({"stop": 5}, "stop is a list of texts, not 5"),
     ],
 )

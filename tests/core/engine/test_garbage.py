@@ -51,16 +51,3 @@ def test_nothing_of_an_application_is_frozen(
         gc.collect()
         assert kept() is None
     assert not frozen
-
-
-def test_what_an_application_holds_later_is_garbage_like_any(tmp_path: Path) -> None:
-    tiny_model(seed=10).save_pretrained(tmp_path)
-    tiny_tokenizer().save_pretrained(tmp_path)
-    with Engine.shared("pocket"):
-        for lanes in (8, 9):  # further engines
-            index = Index()
-            kept = weakref.ref(index)
-            Engine.shared(str(tmp_path), max_lanes=lanes).close()
-            del index
-            gc.collect()
-            assert kept() is None

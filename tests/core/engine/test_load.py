@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from support.holding import endless
 from support.house import FORMULAS, House, request, wait_until_idle
-from transformers import BertConfig, BertLMHeadModel
 
 import marith
 from marith import Engine, Request, Sampling, Stop
@@ -20,15 +20,6 @@ from marith.scoring.kv_cache.chunked_prefill import CHUNK, NEAR
 from marith.testing import tiny_model, tiny_tokenizer
 
 WORDS = tuple("abcdefghijklmnopqrst")
-
-
-def endless(context_length: int = 4000, **limits: int) -> Engine:
-    """An engine whose model never ends a text by itself."""
-    model = tiny_model(seed=1, sharpness=1.0, context_length=context_length)
-    tokenizer = tiny_tokenizer()
-    model.config.eos_token_id = model.generation_config.eos_token_id = None
-    tokenizer.eos_token = None
-    return Engine.load(model, tokenizer=tokenizer, **limits)
 
 
 def held() -> tuple[int, int]:
@@ -91,17 +82,6 @@ def test_what_is_held_stays_level_over_many_requests() -> None:
     assert larger <= 1.05 * size
 
 
-def test_lanes_that_weigh_too_much_go_when_the_last_is_released_and_the_engine_goes_on() -> None:
-    model, tokenizer = tiny_model(seed=1), tiny_tokenizer()
-    with Engine.load(model, tokenizer=tokenizer, cache_bytes=40_000) as engine:
-        requests = [Request("a b c" + " d" * i, stop=Stop(8)) for i in range(32)]
-        for ticket in [engine.submit(request) for request in requests]:
-            ticket.result(timeout=60)
-        cold = Sampling(temperature=0.0)
-        again = engine.generate("a b c", sampling=cold, stop=Stop(8), timeout=60)
-        assert again.tokens == engine.generate("a b c", sampling=cold, stop=Stop(8)).tokens
-
-
 def test_a_long_prompt_holds_up_the_others_by_no_more_than_a_chunk() -> None:
     engine, read = endless(), defaultdict(int)
     base = engine._registry.base.runner.passes.reader
@@ -159,22 +139,6 @@ def test_a_request_that_takes_too_long_ends_with_an_error_and_frees_its_lanes(wa
         other.cancel()
         wait_until_idle(engine)
         assert engine._registry.base.runner.lanes.busy == 0
-
-
-def test_scores_that_take_too_long_end_with_an_error() -> None:
-    with endless() as engine:
-        with pytest.raises(marith.DeadlineExceeded):
-            engine.score("a", [5] * 3000, timeout=0.01)
-        with pytest.raises(marith.DeadlineExceeded):
-            engine.next_logprobs("a", continuation=[5] * 3500, timeout=0.001)
-        with pytest.raises(marith.RequestError, match="above 0"):
-            engine.score("a", [5], timeout=0)
-        assert len(engine.score("a", [5, 6], timeout=60)) == 2
-
-
-def test_a_stream_that_takes_too_long_ends_with_an_error() -> None:
-    with endless() as engine, pytest.raises(marith.DeadlineExceeded):
-        list(engine.stream("a", stop=Stop(3000), timeout=0.05))
 
 
 @pytest.mark.parametrize("timeout", [0, -1, True, "1", float("nan"), float("inf")])
@@ -251,18 +215,6 @@ def test_a_model_that_was_trained_after_loading_is_refused() -> None:
             engine.generate("a", stop=Stop(2))
     with Engine.load(model, tokenizer=tiny_tokenizer()) as engine:
         assert engine.generate("a", stop=Stop(2)).usage
-
-
-def test_a_model_that_reads_what_comes_after_is_refused() -> None:
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
-    config = BertConfig(vocab_size=28, num_attention_heads=4, **sizes)
-    model = BertLMHeadModel(config)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(8)
-    with pytest.raises(marith.ModelError, match="no causal language model"):
-        Engine.load(model, tokenizer=tiny_tokenizer())
 
 
 @pytest.mark.parametrize(

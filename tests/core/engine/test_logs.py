@@ -17,11 +17,7 @@ from support.holding import held, until
 
 import marith
 from marith import Ban, Busy, Classifier, Engine, Grammar, Plan, Request, Stop, Tools
-from marith.engine.threads import workers
-from marith.scoring.cpu_threads import take_threads
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
-
-BEHIND = logging.getLogger("marith")
 
 
 def messages(caplog: pytest.LogCaptureFixture, room: str, level: int) -> list[str]:
@@ -62,24 +58,8 @@ def test_a_load_says_which_model_it_was_how_it_runs_and_on_how_many_threads(
         assert not caplog.records, "what is loaded is loaded once"
 
 
-def test_a_wide_model_computes_with_all_threads_and_says_so() -> None:
-    assert workers.run_in_thread(lambda: take_threads(None)) == f"torch's {usual()} threads"
-
-
 def usual() -> int:
     return torch.get_num_threads()
-
-
-def test_a_refusal_is_logged_and_raised(caplog: pytest.LogCaptureFixture) -> None:
-    with loaded(max_lanes=1, max_queue=0) as engine, held(engine) as begun:
-        running = engine.submit(Request("a", stop=Stop(2)))
-        begun.wait(20)  # by then the engine's thread has said how it computes
-        caplog.set_level(logging.INFO, "marith")
-        with pytest.raises(Busy) as refused:
-            engine.submit(Request("b", stop=Stop(2)))
-        running.cancel()
-    refusals = messages(caplog, "marith.engine.threads.engine_thread", logging.INFO)
-    assert refusals == [f"a request was refused: {refused.value}"]
 
 
 def test_a_request_that_ends_says_what_it_cost(caplog: pytest.LogCaptureFixture) -> None:
@@ -210,10 +190,6 @@ def test_a_caller_has_the_answer_before_it_is_logged() -> None:
     finally:
         logger.removeFilter(waiting)
         logger.setLevel(logging.NOTSET)
-
-
-def test_marith_leaves_handlers_and_levels_to_the_application() -> None:
-    assert (BEHIND.handlers, BEHIND.level, BEHIND.propagate) == ([], logging.NOTSET, True)
 
 
 def test_a_template_that_knows_no_tools_is_said_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -29,16 +29,6 @@ def shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, seconds: float =
         return stream.getvalue()
 
 
-def test_a_terminal_shows_how_many_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = shown(monkeypatch, Terminal())
-    assert "2/3" in text
-    assert "text/s" in text
-
-
-def test_what_is_done_at_once_shows_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert shown(monkeypatch, Terminal(), seconds=0.0) == ""
-
-
 def test_a_pipe_has_no_bar_and_a_kernel_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(monkeypatch, io.StringIO()) == ""
     monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))

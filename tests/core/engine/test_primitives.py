@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import pickle
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,15 +11,10 @@ from support.house import House, request
 from support.languages import REGULAR
 
 from marith import (
-    Engine,
-    Options,
     Plan,
-    Prompted,
     Request,
-    RequestError,
     Sampling,
     Stop,
-    load_file,
 )
 from marith.formula.meaning.analysis import leaves
 from marith.formula.meaning.binding import bind, parse, resolve
@@ -145,56 +137,6 @@ def test_a_grammar_holds_for_them(home: House, formula: str, how: Any) -> None:
     assert (out.text, out.tokens, out.finish_reason) == expected
 
 
-@pytest.mark.parametrize(
-    "formula",
-    [
-        "M + jsd(M, x)*(M - x)",
-        FORMULAS[5],
-        "supersede(A, M + first(9)*(M - x))",
-    ],
-)
-def test_a_plan_is_calibrated_for_them(home: House, formula: str) -> None:
-    plan = home.engine.calibrate(formula, ["a b", "c d e"], home.terms, "calls")
-    assert Plan.from_json(plan.to_json()) == plan
-    cold = request(home, formula, 8, GREEDY)
-    assert spoken(home, replace(cold, speculation=plan)) == home.reference.decode(cold)
-
-
-PERSONAS = """
-[terms]
-formal = "q w e"
-early = {exit_layer = 1}
-
-[formulas]
-adaptive = {formula = "M + jsd(M, formal)*(M - formal)", description = "Where it matters."}
-late = "unscaled(M.plausible(0.1) - early)"
-careful = {formula = "where(first(2) > 0, formal, mixture(0.5, M, 0.5, formal))", seed = 7}
-"""
-
-
-@pytest.mark.parametrize("name", ["adaptive", "late", "careful"])
-def test_a_file_of_them_is_an_application_s_model(tmp_path: Path, tiny_dir: str, name: str) -> None:
-    path = tmp_path / "marith.toml"
-    path.write_text(f'[model]\nmodel = "{tiny_dir}"\nmax_tokens = 9\nseed = 3\n{PERSONAS}')
-    options = Options.from_file(path, name)
-    for copied in (
-        Options(**json.loads(json.dumps(options.chosen()))),
-        pickle.loads(pickle.dumps(options)),
-        Options.model_validate_json(options.model_dump_json()),
-    ):
-        assert copied == options
-    file = load_file(path)
-    asked = options.request("a b c")
-    assert parse(asked.formula, asked.terms) == parse(file.formulas[name], file.terms)
-    with Engine.load(tiny_dir) as engine:
-        out = engine.submit(asked).result(60)
-        again = engine.generate(
-            "a b c", file.formulas[name], file.terms,
-            Sampling(seed=7 if name == "careful" else 3), Stop(9), None,
-        )  # fmt: skip
-    assert out.tokens == again.tokens
-
-
 def test_an_early_exit_shares_its_models_pass(home: House) -> None:
     alone = home.engine.generate("a b c", "M", None, GREEDY, Stop(8), None)
     beside = home.engine.generate(
@@ -202,12 +144,6 @@ def test_an_early_exit_shares_its_models_pass(home: House) -> None:
     )
     assert (beside.tokens, beside.stats.passes) == (alone.tokens, alone.stats.passes)
     assert beside.stats.calls == 3 * alone.stats.calls
-
-
-def test_a_layer_that_is_none_is_refused_where_the_request_is_made(home: House) -> None:
-    formula = 2 * Prompted() - Prompted(exit_layer=2)
-    with pytest.raises(RequestError, match="below the 2 layers of the model, not 2"):
-        home.engine.generate("a", formula)
 
 
 def test_who_looks_at_the_place_waits_for_nobody(home: House) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import concurrent.futures
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,23 +22,11 @@ CIRCLE = {"p": marith.parse("q + M"), "q": marith.parse("p + M")}
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"formula": "M - fromal"}, marith.FormulaError, "unknown term 'fromal'"),
     ({"formula": "x - 2*M"}, marith.FormulaError, "more than zero"),
-    ({"formula": "x - M"}, marith.FormulaError, "more than zero"),
-    ({"formula": "M + " * 250_000 + "M"}, marith.FormulaError, "at most 20000 characters"),
-    ({"formula": "__import__('os')"}, marith.FormulaError, "no meaning in a formula"),
-    ({"formula": "(" * 5000 + "M" + ")" * 5000}, marith.FormulaError, "not a formula"),
-    ({"formula": "M*x"}, marith.FormulaError, "multiplied by a number only"),
     ({"formula": 3}, marith.FormulaError, "not 3"),
-    ({"formula": "C"}, marith.FormulaError, "more than zero"),
-    ({"formula": 'prompted("a", model="/no/where")'}, marith.ModelError, "/no/where"),
-    ({"formula": 'M + classifier("/no/where")'}, marith.ModelError, "/no/where"),
     ({"formula": 'M + ngram("/no/where.txt")'}, marith.ModelError, "/no/where.txt"),
     ({"prompt": "a " * 500}, marith.ContextOverflow, "500 tokens"),
     ({"prompt": "a \ud800"}, marith.RequestError, "not Unicode"),
-    ({"prompt": []}, marith.RequestError, "not []"),
     ({"prompt": [{"role": "user", "content": 5}]}, marith.RequestError, "not 5"),
-    ({"prompt": [{"content": "a"}]}, marith.RequestError, "role"),
-    ({"terms": {"x": 5}}, marith.FormulaError, "not 5"),
-    ({"terms": {"a b": "q"}}, marith.FormulaError, "'a b'"),
     ({"formula": "p", "terms": CIRCLE}, marith.FormulaError, "p → q → p"),
     ({"speculation": "yes"}, marith.RequestError, "'yes'"),
     ({"sampling": {"seed": 1}}, marith.RequestError, "Sampling"),
@@ -82,13 +69,6 @@ def test_scalars_of_numpy_and_torch_are_taken_for_numbers(house: House) -> None:
     assert Limits(max_lanes=whole) == Limits(max_lanes=2)
 
 
-def test_a_term_of_another_vocabulary_is_refused(house: House, tmp_path: Path) -> None:
-    tiny_model(vocab=12).save_pretrained(tmp_path)
-    tiny_tokenizer(tuple("klmnopqrst")).save_pretrained(tmp_path)
-    with pytest.raises(marith.FormulaError, match="vocabulary"):
-        house.engine.generate("a", f'M + prompted(model="{tmp_path}")')
-
-
 NEVER = "M.top_k(1) + (2*x - M).top_k(1) + (2*y - M).top_k(1)"
 
 
@@ -112,17 +92,6 @@ def test_a_fault_while_running_harms_no_other(house: House) -> None:
     assert any("no token is allowed" in text for text in results[1::2])
 
 
-def test_a_closed_engine_says_so_to_those_who_wait_and_those_who_come() -> None:
-    engine = Engine.load(tiny_model(seed=1, context_length=4096), tokenizer=tiny_tokenizer())
-    ticket = engine.submit(Request("a", "M.top_k(2)", stop=Stop(4000)))
-    engine.close()
-    with pytest.raises(marith.EngineClosed):
-        ticket.result(10)
-    with pytest.raises(marith.EngineClosed):
-        engine.generate("a")
-    engine.close()
-
-
 def test_an_engine_that_is_forgotten_ends_its_thread() -> None:
     engine = Engine.load(tiny_model(), tokenizer=tiny_tokenizer())
     thread = engine._thread.thread
@@ -138,20 +107,6 @@ def test_more_lanes_than_the_engine_has_are_refused_at_once() -> None:
         assert engine.generate("a", "M + x", {"x": "b"}, stop=Stop(2)).stats.calls
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"max_lanes": 0}, "max_lanes"),
-        ({"device": "abacus"}, "abacus"),
-        ({"dtype": "int8"}, "int8"),
-        ({"context_length": 10_000}, "10000"),
-    ],
-)
-def test_bad_options_of_load_are_refused(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(marith.MarithError, match=words):
-        Engine.load("pocket", **options)
-
-
 def test_options_that_do_not_apply_are_refused() -> None:
     with pytest.raises(marith.ModelError, match="its own dtype"):
         Engine.load(tiny_model(), tokenizer=tiny_tokenizer(), dtype="float16")
@@ -165,12 +120,6 @@ def test_a_prompt_that_no_term_reads_whole_is_served(house: House) -> None:
     out = house.engine.generate("a b " + "q " * 300, "lean", short, stop=Stop(3))
     assert out.usage.prompt_tokens == 302
     assert out.tokens or out.finish_reason == "stop"
-
-
-def test_terms_that_double_and_double_are_refused(house: House) -> None:
-    terms = {f"x{i + 1}": {"formula": f"x{i} + x{i}"} for i in range(40)} | {"x0": "Be kind."}
-    with pytest.raises(marith.FormulaError, match="parts"):
-        house.engine.generate("a", "x40", terms)
 
 
 def test_a_name_in_the_guide_of_an_inline_classifier_is_known(house: House) -> None:
@@ -215,11 +164,6 @@ async def test_awaiting_leaves_the_event_loop_free(house: House) -> None:
     out = await house.engine.agenerate("a", "x - 0.6*y + 2*union(x, M)", house.terms, stop=Stop(80))
     ticking.cancel()
     assert ticks > out.stats.seconds / 0.05
-
-
-def test_a_loaded_model_needs_its_tokenizer() -> None:
-    with pytest.raises(marith.ModelError, match="tokenizer"):
-        Engine.load(tiny_model())
 
 
 def test_a_result_that_takes_too_long_is_cancelled() -> None:

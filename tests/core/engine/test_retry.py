@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.holding import endless_model
 
 import marith
 from marith import Options, Ticket
 from marith.engine.threads import retry
-from marith.testing import tiny_model, tiny_tokenizer
 
 PAUSE = 0.02
 
@@ -22,10 +22,7 @@ PAUSE = 0.02
 def endless_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A checkpoint that never ends a text by itself."""
     path: Path = tmp_path_factory.mktemp("endless")
-    model = tiny_model(seed=1, sharpness=1.0, context_length=4000)
-    tokenizer = tiny_tokenizer()
-    model.config.eos_token_id = model.generation_config.eos_token_id = None
-    tokenizer.eos_token = None
+    model, tokenizer = endless_model(4000)
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)
     return str(path)

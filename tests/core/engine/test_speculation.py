@@ -143,18 +143,6 @@ def test_a_plan_survives_json(plan: Plan) -> None:
     assert Plan.from_json(plan.to_json().encode()) == plan
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", "no", "[]", "3", '{"every": 3}', '{"every": [["M", 0]]}', '{"every": [["M"]]}',
-        '{"drafted_by": 7}', '{"length": 16}', '{"length": true}', '{"lenght": 3}',
-    ],
-)  # fmt: skip
-def test_what_is_no_plan_is_refused(text: str) -> None:
-    with pytest.raises(RequestError):
-        Plan.from_json(text)
-
-
 @pytest.mark.parametrize("s", [0, 17, -1, True, 2.0, "2", None])
 def test_a_factor_is_a_whole_number(s: Any) -> None:
     with pytest.raises(RequestError, match=f"'M' is a whole number from 1 to 16, not {s!r}"):

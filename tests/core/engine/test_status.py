@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import pytest
-from support.architectures import build, endless
 from support.holding import engine as loaded
 from support.holding import held
 from support.house import wait_until_idle
@@ -64,23 +63,3 @@ def test_an_engine_shows_its_model_how_it_runs_and_its_lanes() -> None:
             repr(engine),
         )
     assert repr(engine).endswith("context of 100 tokens, the engine is closed>")
-
-
-def test_lanes_in_use_are_shown_while_a_step_runs() -> None:
-    with loaded(max_lanes=3) as engine, held(engine) as begun:
-        ticket = engine.submit(Request("a", "2*x - M", {"x": "q"}, stop=Stop(2)))
-        begun.wait(20)
-        assert repr(engine).endswith("2 of 3 lanes busy>")
-        ticket.cancel()
-
-
-def test_a_model_without_a_cache_is_shown_so() -> None:
-    with pytest.warns(UserWarning, match="runs without a cache"):
-        engine = Engine.load(build("xlm"), tokenizer=endless())
-    with engine:
-        assert ": XLMWithLMHeadModel, " in repr(engine)
-        assert "float32 on cpu, without a cache, context of" in repr(engine)
-
-
-def test_an_engine_that_could_not_be_loaded_can_be_shown() -> None:
-    assert repr(Engine.__new__(Engine)) == "<Engine, not loaded>"

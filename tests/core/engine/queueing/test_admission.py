@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.holding import held
+from support.holding import endless, held
 from support.house import wait_until_idle
 
 import marith
@@ -24,19 +24,10 @@ from marith.scoring import registry
 from marith.scoring.kv_cache.planned import BLOCK, COPIED, Planned, own_lengths
 from marith.scoring.language_model import runner as runner_module
 from marith.scoring.language_model.runner import _by_slots
-from marith.testing import tiny_model, tiny_tokenizer
 
 TERMS = {"x": "q r s t"}
 blocks = st.lists(st.sampled_from([[1] * 10, [2] * 40, [1] * 64, [2] * 200]), max_size=4)
 prompts = blocks.map(lambda parts: [token for part in parts for token in part])
-
-
-def endless(**limits: int) -> Engine:
-    """An engine whose model never ends a text by itself."""
-    model, tokenizer = tiny_model(seed=1, sharpness=1.0, context_length=512), tiny_tokenizer()
-    model.config.eos_token_id = model.generation_config.eos_token_id = None
-    tokenizer.eos_token = None
-    return Engine.load(model, tokenizer=tokenizer, **limits)
 
 
 def asked(prompt: str, tokens: int = 40) -> Request:
@@ -45,7 +36,7 @@ def asked(prompt: str, tokens: int = 40) -> Request:
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    with endless() as engine:
+    with endless(512) as engine:
         yield engine
 
 
@@ -93,7 +84,7 @@ def test_more_texts_never_need_less(texts: list[tuple[str, list[int], int]]) -> 
 def test_what_is_copied_and_not_shared_counts_for_each_text() -> None:
     prompt = "a b c d e f g h i j " * 5  # of 50 tokens, which are too few to be shared
     requests = [asked(f"{prompt} {letter}", 2) for letter in "klmnopqr"]
-    with endless() as engine:
+    with endless(512) as engine:
         engine.generate("a", "2*x - M", TERMS, stop=Stop(1))
         expected = memory_of([engine._open(one) for one in requests])
         most_at_once(engine, requests)
@@ -105,7 +96,7 @@ def test_texts_of_one_rectangle_are_each_as_long_as_the_longest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(runner_module, "_makers", lambda *_: [partial(_by_slots, 0, 2**24)])
-    with endless() as engine:
+    with endless(512) as engine:
         short, long = engine._open(asked("a", 1)), engine._open(asked("a b", 400))
         alone, both = memory_of([short]) + memory_of([long]), memory_of([short, long])
         assert alone < both
@@ -140,7 +131,7 @@ def test_an_error_in_counting_fails_the_request_and_ends_no_thread(
     def broken(*_: Any) -> int:
         raise MemoryError("counted wrongly")
 
-    with endless(cache_bytes=1) as engine:
+    with endless(512, cache_bytes=1) as engine:
         alone = engine.submit(asked("a")).result(60).text
         for name in ("fitting", "refusal"):
             with monkeypatch.context() as patched:
@@ -155,7 +146,7 @@ def test_a_request_whose_admission_fails_is_not_queued(monkeypatch: pytest.Monke
     def broken(*_: Any) -> int:
         raise MemoryError("counted wrongly")
 
-    with endless(max_queue=0) as engine:
+    with endless(512, max_queue=0) as engine:
         with held(engine) as begun:
             running = engine.submit(asked("a"))
             assert begun.wait(30)
@@ -169,7 +160,7 @@ def test_a_request_whose_admission_fails_is_not_queued(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("tokens", [3, 150])
 def test_a_text_holds_no_more_than_was_expected_of_it(tokens: int) -> None:
-    with endless() as engine:
+    with endless(512) as engine:
         expected = memory_of([engine._open(asked("a b c", tokens))])
         engine.generate("a b c", "2*x - M", TERMS, stop=Stop(tokens), speculation=None)
         wait_until_idle(engine)
@@ -179,10 +170,10 @@ def test_a_text_holds_no_more_than_was_expected_of_it(tokens: int) -> None:
 
 def test_requests_wait_for_memory_and_their_texts_stay_the_same() -> None:
     requests = [asked(f"{letter} b c d e f g h") for letter in "klmnop"]
-    with endless() as engine:
+    with endless(512) as engine:
         memory = memory_of([engine._open(requests[0])])
         texts = [engine.submit(one).result(60).text for one in requests]
-    with endless(cache_bytes=2 * memory + memory // 2) as engine:
+    with endless(512, cache_bytes=2 * memory + memory // 2) as engine:
         most, again = most_at_once(engine, requests)
         assert most == 2
         assert again == texts
@@ -192,15 +183,15 @@ def test_requests_wait_for_memory_and_their_texts_stay_the_same() -> None:
 def test_what_requests_share_leaves_memory_for_more_of_them() -> None:
     prompt = "a b c d e f g h i j k l m n o p q r s t " * 10
     requests = [asked(f"{prompt} {letter}", 5) for letter in "klmnop"]
-    with endless() as engine:
+    with endless(512) as engine:
         memory = memory_of([engine._open(requests[0])])
-    with endless(cache_bytes=2 * memory) as engine:
+    with endless(512, cache_bytes=2 * memory) as engine:
         most, _ = most_at_once(engine, requests)
         assert most > 2
 
 
 def test_one_that_needs_more_than_the_limit_runs_alone() -> None:
-    with endless(cache_bytes=1) as engine:
+    with endless(512, cache_bytes=1) as engine:
         most, texts = most_at_once(engine, [asked("a"), asked("b"), asked("c")])
         assert most == 1
         assert all(texts)
@@ -209,7 +200,7 @@ def test_one_that_needs_more_than_the_limit_runs_alone() -> None:
 def test_one_for_which_there_is_no_memory_is_refused_and_the_others_are_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with endless(cache_bytes=1) as engine:
+    with endless(512, cache_bytes=1) as engine:
         small = memory_of([engine._open(asked("a", 2))])
         monkeypatch.setattr(registry, "free_memory", lambda device: small)
         tickets = [engine.submit(asked("a", count)) for count in (2, 400, 2)]
@@ -228,9 +219,9 @@ def test_one_for_which_there_is_no_memory_is_refused_and_the_others_are_served(
 def test_what_is_kept_of_other_texts_goes_for_one_that_needs_the_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with endless() as engine:
+    with endless(512) as engine:
         [own, others] = [memory_of([engine._open(asked("a", n))]) for n in (100, 60)]
-    with endless(cache_bytes=own - 1) as engine:
+    with endless(512, cache_bytes=own - 1) as engine:
         for letter in "bcdefg":
             engine.submit(asked(letter, 60)).result(60)
         wait_until_idle(engine)
@@ -249,14 +240,14 @@ def test_what_is_kept_of_other_texts_goes_for_one_that_needs_the_memory(
 
 def test_by_default_half_of_the_free_memory_is_for_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("marith.engine.engine.free_memory", lambda device: 5_000_000)
-    with endless() as engine:
+    with endless(512) as engine:
         assert engine.limits.cache_bytes == 2_500_000
-    with endless(cache_bytes=7) as engine:
+    with endless(512, cache_bytes=7) as engine:
         assert engine.limits.cache_bytes == 7
 
 
 def test_a_request_that_waits_for_memory_may_be_cancelled() -> None:
-    with endless(cache_bytes=1) as engine:
+    with endless(512, cache_bytes=1) as engine:
         running = engine.submit(asked("a", 400))
         waiting = engine.submit(asked("b", 400))
         waiting.cancel()

@@ -44,11 +44,6 @@ async def test_every_future_is_completed_whichever_thread_wakes_it(
     assert calls < len(futures) / 2
 
 
-async def test_a_loop_has_one_waker() -> None:
-    loop = asyncio.get_running_loop()
-    assert waker_of(loop) is waker_of(loop)
-
-
 @pytest.mark.parametrize("woken", ["before", "after", "both"])
 def test_a_loop_that_has_closed_waits_for_nothing_and_is_forgotten(woken: str) -> None:
     loop = asyncio.new_event_loop()
