@@ -63,9 +63,7 @@ CALLED = ["union", "uniform", "unscaled", "cfg", "M"]
     ("name", "meant"),
     [
         ("uniom", "union"),
-        ("unoin", "union"),
         ("UNION", "union"),
-        ("unifrm", "uniform"),
         ("m", "M"),
         ("print", None),
         ("", None),

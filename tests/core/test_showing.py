@@ -8,7 +8,6 @@ import time
 import warnings
 
 import pytest
-import rich.console
 from rich.progress import BarColumn, TextColumn
 
 from marith import showing
@@ -37,23 +36,3 @@ def test_a_terminal_has_bars_and_a_pipe_where_it_wants_them(
     assert "answering" in printed(monkeypatch, Terminal(), everywhere=False)
     assert printed(monkeypatch, io.StringIO(), everywhere=False) == ""
     assert "answering" in printed(monkeypatch, io.StringIO(), everywhere=True)
-
-
-@pytest.mark.parametrize("everywhere", [True, False])
-def test_a_notebook_without_widgets_has_neither_bars_nor_warnings(
-    monkeypatch: pytest.MonkeyPatch, everywhere: bool
-) -> None:
-    monkeypatch.setattr(rich.console, "_is_jupyter", lambda: True)
-    monkeypatch.setattr(showing, "find_spec", lambda name: None)
-    assert printed(monkeypatch, io.StringIO(), everywhere=everywhere) == ""
-
-
-@pytest.mark.parametrize("everywhere", [True, False])
-def test_a_notebook_with_widgets_has_bars(
-    monkeypatch: pytest.MonkeyPatch, everywhere: bool
-) -> None:
-    monkeypatch.setattr(rich.console, "_is_jupyter", lambda: True)
-    asked: list[str] = []
-    monkeypatch.setattr(showing, "find_spec", lambda name: asked.append(name) or object())
-    assert not showing.bars(BarColumn(), everywhere=everywhere).disable
-    assert asked == ["ipywidgets"]

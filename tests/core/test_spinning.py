@@ -42,19 +42,6 @@ def test_it_is_known_whether_torch_was_first(first: str, long: bool) -> None:
     assert printed(code) == str(long)
 
 
-def test_the_runtime_reads_it() -> None:
-    shown = subprocess.run(
-        [sys.executable, "-c", "import marith, torch"],
-        env={**os.environ, "OMP_DISPLAY_ENV": "VERBOSE", "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stderr
-    if "GOMP_SPINCOUNT" not in shown:
-        pytest.skip("torch computes with another OpenMP than GNU's")
-    assert f"GOMP_SPINCOUNT = '{os.environ['GOMP_SPINCOUNT']}'" in shown
-
-
 @pytest.mark.parametrize(("others", "warned"), [(0.1, False), (1.5, True)])
 def test_unbounded_spinning_beside_busy_processes_is_said_once(
     others: float, warned: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

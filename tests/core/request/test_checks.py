@@ -59,12 +59,3 @@ def test_objects_of_torch_are_their_names() -> None:
 def test_a_device_of_a_backend_that_is_not_installed_is_not_advised() -> None:
     with pytest.raises(ModelError, match=r"^this torch has no device 'npu'$"):
         Engine.load("pocket", device="npu")
-
-
-@pytest.mark.parametrize("placed", [{"device": "gpu"}, {"device": "cuda:x"}, {"dtype": "fp16"}])
-def test_options_and_engines_refuse_alike(placed: dict[str, Any]) -> None:
-    with pytest.raises(ModelError) as by_engine:
-        Engine.load("pocket", **placed)
-    with pytest.raises(ValueError, match="of torch") as by_options:
-        Options(**placed)
-    assert str(by_engine.value) in str(by_options.value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 from support.html_pages import ParsedHtml
@@ -40,21 +39,6 @@ def test_a_completion_shows_its_text_its_end_and_its_cost() -> None:
     assert [page.texts[-4:], page.tags.count("td")] == [["11", "7", "2", "13"], 4]
 
 
-def test_the_cost_of_each_term_is_shown_where_there_are_several() -> None:
-    costs = {"formal": TermStats(30, 4, 9), "M": TermStats(11, 7, 8)}
-    page = shown(completed(terms=costs))
-    assert page.texts[-8:] == ["formal", "30", "4", "9", "M", "11", "7", "8"]
-    assert shown(completed(terms={"M": costs["M"]})).tags.count("table") == 1
-
-
-def test_calls_and_reasoning_are_shown_beside_the_text() -> None:
-    call = ToolCall("1", "clock", '{"zone": "CET"}')
-    page = shown(completed("", calls=(call,), reasoning="Let me think."))
-    assert 'clock({"zone": "CET"})' in page.texts
-    assert "Let me think." in page.texts
-    assert "details" in page.tags
-
-
 def test_nothing_that_was_generated_or_given_is_markup() -> None:
     out = completed(
         EVIL, {EVIL: TermStats(1, 1, 1), "M": TermStats(1, 1, 1)},
@@ -70,15 +54,6 @@ def test_nothing_that_was_generated_or_given_is_markup() -> None:
     assert shown(out).text.count(EVIL) >= 4
 
 
-def test_the_less_probable_a_token_the_darker_it_is() -> None:
-    tokens = [token(b"sure", 1.0), token(b" half", 0.5), token(b" rare", 0.001)]
-    page = shown(completed("sure half rare", logprobs=tuple(tokens)))
-    tints = [float(re.findall(r"[\d.]+", style)[-1]) for style in page.values("style")[1:]]
-    assert tints == [0.0, 0.3, 0.6]
-    assert "".join(page.texts[:3]) == "sure half rare"
-    assert page.values("title")[1].startswith("' half' 50 %\nlikeliest: ' half' 50 %, ")
-
-
 def test_tokens_that_have_one_letter_together_are_shown_together() -> None:
     smile = "😀".encode()
     tokens = [token(b"a", 0.9), token(smile[:2], 0.5), token(smile[2:], 0.9), token(smile[:1], 0.9)]
@@ -87,24 +62,6 @@ def test_tokens_that_have_one_letter_together_are_shown_together() -> None:
     assert len(page.values("title")[1].splitlines()) == 4
     broken = shown(completed("�a", logprobs=(token(b"\xffa", 0.5),)))
     assert broken.texts[0] == "�a"
-
-
-def test_only_tokens_of_the_text_are_shown_in_it() -> None:
-    tokens = tuple(token(piece, 0.5) for piece in (b"I see", b"</think>", b"I ", b"see. x"))
-    page = shown(completed("I see.", reasoning="I see", stop_string=" x", logprobs=tokens))
-    assert page.texts[:4] == ["reasoning", "I see", "I ", "see."]
-    assert len(page.values("title")) == 2
-    assert shown(completed("", logprobs=tokens)).values("title") == []
-    parts = [b"One", b"<call>{}</call>", b" two"]
-    page = shown(completed("One two", logprobs=tuple(token(part, 0.5) for part in parts)))
-    assert page.texts[0] == "One two"
-
-
-def test_a_stop_string_is_not_shown() -> None:
-    with Engine.load("pocket") as engine:
-        out = engine.generate("Hello", stop=" ", temperature=0, logprobs=1)
-    assert out.stop_string == " "
-    assert shown(out).text.startswith(f"{out.text}stop before ' '")
 
 
 def test_an_answer_of_an_engine_is_shown_token_by_token() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import json
-from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -12,8 +11,6 @@ import pytest
 from support.inspected import inspection
 
 from marith import Inspection, RequestError
-from marith.request.inspected.inspection import InspectedTerm
-from marith.request.inspected.inspection_rows import rows_of_positions
 
 
 def test_json_reads_back_the_same_and_follows_the_schema() -> None:
@@ -47,17 +44,6 @@ def test_a_table_of_pandas_has_a_row_for_each_position() -> None:
     assert list(table["weight: k"]) == [2.0]
     assert list(table['exact: 2*prompted("Be kind.")']) == [1.5]
     assert list(table["push"]) == [2.5]
-
-
-def test_a_column_is_named_by_the_text_of_a_term_whose_name_another_has() -> None:
-    whole = inspection()
-    (position,) = whole.positions
-    terms = (*whole.terms, InspectedTerm('prompted("Be brief.")', ("k",), "model"))
-    terms += (InspectedTerm("uniform()", (), "uniform"),)
-    positions = (replace(position, terms=position.terms * 3),)
-    (row,) = rows_of_positions(replace(whole, terms=terms, positions=positions))
-    names = [name.removeprefix("kl: ") for name in row if name.startswith("kl: ")]
-    assert names == [term.text for term in terms]
 
 
 def test_without_pandas_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
