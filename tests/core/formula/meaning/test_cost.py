@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 
 import pytest
-from formula_fuzzer import SHORT, bar, drawn, seconds
+from formula_fuzzer import bar, drawn, seconds
 
 import marith
 from marith.errors import FormulaError
@@ -141,7 +141,3 @@ def test_python_has_nothing_to_say_of_a_formulas_text(text: str) -> None:
 def test_a_backslash_that_escapes_nothing_stays() -> None:
     assert parse('prompted("\\d\\\\\\d\\n", hide=r"\\d")') == Prompted("\\d\\\\d\n", hide="\\d")
     assert parse("t1if + x2or") == Name("t1if") + Name("x2or")
-
-
-def test_the_bar_of_a_text_is_by_its_letters() -> None:
-    assert bar(("M" * SHORT, None)) < bar(("M", {"a": "x" * SHORT}))

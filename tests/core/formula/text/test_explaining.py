@@ -181,13 +181,6 @@ def test_the_headline_formula_is_explained_whole() -> None:
     assert "warning" not in said
 
 
-def test_what_surprises_is_warned_of_and_nothing_else() -> None:
-    assert "warning" not in explain("M + a - b")
-    assert "warning" not in explain("M + 5*C")
-    assert "warning" not in explain("M + a")
-    assert "a counts 4 times" in line(explain("4*a - 3*M"), "warning:")
-
-
 def test_terms_are_the_callers_where_they_are_given() -> None:
     assert normalised("M + 2*judge", judge="x") == "0.333333·log M + 0.666667·log judge"
     said = explain("M + 2*judge", {"judge": Classifier("x")})

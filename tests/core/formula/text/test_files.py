@@ -99,31 +99,18 @@ BROKEN = [
     ("[formulas]\nf = 2*M", "is not TOML: .*; put the formula in quotes"),
     ("[term]\nx = 'X'", "unknown table 'term'"),
     ("terms = 5", "'terms' .* is a table, not 5"),
-    ("formulas = ['M']", "'formulas' .* is a table"),
     ("[terms]\nx = 5", "term 'x' is a system prompt, .*, not 5"),
-    ("[terms]\nx = ['X']", "term 'x' is a system prompt"),
     ("[terms]\n'two words' = 'X'", "not 'two words'"),
     ("[terms]\nx = {sytem = 'X'}", "term 'x': .*sytem"),
-    ("[terms]\nx = {system = 5}", "term 'x': .*not 5"),
-    ("[terms]\nx = {hide = '('}", "term 'x': .*regular expression"),
-    ("[terms]\nx = {classifier = 'm', order = 2}", "term 'x': .*order"),
     ("[terms]\nx = {classifier = 'm', ngram = 'p'}", "term 'x': .*ngram"),
-    ("[terms]\nx = {classifier = 'm', candidates = 0}", "term 'x': .*not 0"),
-    ("[terms]\nx = {classifier = 'm', guide = 5}", "term 'x': .*not 5"),
     ("[terms]\nx = {classifier = 'm', guide = 'a*b'}", "number only"),
-    ("[terms]\nx = {ngram = 'p', texts = ['t']}", "term 'x': .*either"),
     ("[terms]\nx = {options = {when = 2020-01-01}}", "term 'x': .*when"),
     ("[terms]\nx = {formula = 'x + y'}\ny = {formula = 'x + M'}", "defined by each other"),
     ("[terms]\nx = {formula = 'M + nope'}", "in term 'x': unknown term 'nope'; known are M, x"),
     ("[formulas]\nf = 5", "not 5"),
     ("[formulas]\nf = {temperature = 0}", "formula 'f' is a text, or a table with one, not {'temp"),
-    ("[formulas]\nf = {formula = 5}", "formula 'f' is a text"),
     ("[formulas]\nf = {formula = 'M', description = 5}", "of formula 'f' is a text, not 5"),
     ("model = 'pocket'", "'model' .* is a table, not 'pocket'"),
-    ("[formulas]\nf = 'M +'", "not a formula"),
-    ("[formulas]\nf = 'M + nope'", "unknown term 'nope'"),
-    ("[formulas]\nf = 'M - M'", "more than zero"),
-    ("[formulas]\nf = ''", "empty"),
 ]
 
 
@@ -170,11 +157,6 @@ def test_a_monstrous_file_is_a_formula_error(tmp_path: Path, text: str) -> None:
 def test_a_path_that_is_none_is_a_formula_error() -> None:
     with pytest.raises(FormulaError):
         load_file("voices\x00.toml")
-
-
-def test_a_model_named_twice_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FormulaError):
-        load_file(_written(tmp_path, "[terms]\nx = {classifier = 'm', model = 'n'}"))
 
 
 PATHS = """

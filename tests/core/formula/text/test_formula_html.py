@@ -8,7 +8,7 @@ from support.strategies import formulas
 
 from marith import parse
 from marith.formula.text.explaining import draw_tree
-from marith.formula.tree.nodes import Formula, Name
+from marith.formula.tree.nodes import Formula
 
 EVIL = '<script>alert("x")</script>'
 
@@ -19,18 +19,6 @@ def test_the_list_has_the_text_and_the_lines_of_the_drawn_tree(f: Formula) -> No
     lines = [line.lstrip("│├└─ ") for line in draw_tree(f).split("\n")]
     assert page.texts == [str(f), *lines] if len(lines) > 1 else [str(f)]
     assert set(page.tags) <= {"code", "ul", "li"}
-
-
-def test_a_name_alone_has_no_tree() -> None:
-    assert Name("M")._repr_html_() == "<code>M</code>"
-
-
-def test_the_tree_is_a_nested_list() -> None:
-    html = parse("M - 0.96*union(toxic, M)")._repr_html_()
-    assert html == (
-        "<code>M - 0.96*union(toxic, M)</code><ul><li>sum<ul><li>M</li>"
-        "<li>-0.96 × union<ul><li>toxic</li><li>M</li></ul></li></ul></li></ul>"
-    )
 
 
 def test_texts_in_a_formula_are_no_markup() -> None:

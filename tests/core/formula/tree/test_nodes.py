@@ -82,28 +82,19 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: M * a, "number only"),
     (lambda: M / a, "number only"),
     (lambda: M + 1, "1 has no place"),
-    (lambda: 1 + M, "1 has no place"),
     (lambda: 1 - M, "1 has no place"),
     (lambda: M - "x", "'x' has no place"),
     (lambda: M * "2", "'2' has no place"),
     (lambda: M * True, "True has no place"),
-    (lambda: M * None, "None has no place"),
     (lambda: M * math.nan, "finite"),
-    (lambda: M * math.inf, "finite"),
     (lambda: M * 10**400, "finite"),
     (lambda: 1e300 * (1e300 * M), "finite"),
     (lambda: M / 0, "divided by zero"),
     (lambda: M.top_k(0), "top_k"),
-    (lambda: M.top_k(True), "top_k"),
-    (lambda: M.top_k(2.0), "top_k"),  # type: ignore[arg-type]  # wrong on purpose
     (lambda: M.top_p(0), "top_p"),
     (lambda: M.top_p(1.1), "top_p"),
-    (lambda: M.top_p(math.nan), "top_p"),
     (lambda: M.plausible(-1), "plausible"),
-    (lambda: M.plausible("x"), "plausible"),  # type: ignore[arg-type]  # wrong on purpose
     (lambda: union(M), "at least 2"),
-    (lambda: union(), "at least 2"),
-    (lambda: intersection(M), "at least 2"),
     (lambda: union(M, 2), "not 2"),  # type: ignore[arg-type]  # wrong on purpose
     (lambda: supersede(M, "x"), "not 'x'"),  # type: ignore[arg-type]  # wrong on purpose
     (lambda: unscaled(3), "not 3"),  # type: ignore[arg-type]  # wrong on purpose
@@ -141,14 +132,3 @@ def test_a_huge_top_k_is_refused() -> None:
     assert parse_text(str(M.top_k(10**9))) == M.top_k(10**9)
     with pytest.raises(FormulaError, match=str(10**16)):
         M.top_k(10**16)
-
-
-def test_a_top_k_beyond_all_floats_is_a_formula_error() -> None:
-    with pytest.raises(FormulaError):
-        M.top_k(10**400)
-
-
-@pytest.mark.parametrize("name", [None, True])
-def test_a_name_is_a_text(name: Any) -> None:
-    with pytest.raises(FormulaError):
-        Name(name)

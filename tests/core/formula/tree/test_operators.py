@@ -77,7 +77,6 @@ def test_a_node_is_written_as_it_is_called(formula: Formula, text: str) -> None:
 
 BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: mixture(1, M), "in turn, at least twice, not 2 parts"),
-    (lambda: mixture(1, M, 2), "not 3 parts"),
     (lambda: mixture(M, 1, a, 1), "a weight of a mixture is .*, not M"),
     (lambda: mixture(1, M, True, a), "not True"),
     (lambda: mixture(1, M, 1, 2), "mixture takes formulas, not 2"),
@@ -89,21 +88,17 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: self_debias(M, a, floor=2), "floor is a number from 0 to 1, not 2"),
     (lambda: posterior(M), "posterior takes at least 2 formulas, not 1"),
     (lambda: agreed(M, a, count=0), "count is a whole number from 1 .*, not 0"),
-    (lambda: agreed(M, a, count=True), "not True"),
     (lambda: relu(2), "relu takes formulas, not 2"),  # type: ignore[arg-type]
     (lambda: M.temperature(0), "temperature takes a number from 1e-6 to 1e6, not 0"),
     (lambda: M.temperature(1e-9), "from 1e-6 to 1e6, not 1e-09"),
-    (lambda: M.temperature("1"), "not '1'"),  # type: ignore[arg-type]
     (lambda: jsd(M, 1), "jsd takes formulas, not 1"),  # type: ignore[arg-type]
     (lambda: renyi(M, a, order=1), "order is a number between 0 and 1, not 1"),
     (lambda: strength(2 * C), r"strength takes a classifier, not 2\*C"),
     (lambda: strength("c"), "takes a classifier, not 'c'"),  # type: ignore[arg-type]
     (lambda: first(0), "first takes a whole number from 1, not 0"),
-    (lambda: first(2.0), "not 2.0"),  # type: ignore[arg-type]
     (lambda: decay(0), "half_life is a number of tokens above 0, not 0"),
     (lambda: Classifier("c", scale="prob"), "scale is one of .*, not 'prob'"),  # type: ignore[arg-type]
     (lambda: Prompted(exit_layer=-1), "exit_layer is a whole number from 0, not -1"),
-    (lambda: Prompted(exit_layer=True), "not True"),
 ]
 
 

@@ -127,8 +127,3 @@ def test_a_factor_is_written_without_needless_digits(value: float, text: str) ->
 def test_a_name_that_python_would_rewrite_is_refused() -> None:
     with pytest.raises(FormulaError, match="plain word"):
         Name("ﬁ")
-
-
-def test_the_tree_is_drawn() -> None:
-    drawn = draw_tree(M - 0.96 * union(a, M))
-    assert drawn == "sum\n├── M\n└── -0.96 × union\n    ├── a\n    └── M"
