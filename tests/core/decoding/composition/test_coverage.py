@@ -15,7 +15,6 @@ from torch import Tensor
 
 from marith.decoding.composition.evaluate import evaluate, likeliest
 from marith.errors import FormulaError
-from marith.formula.text.parsing import parse_text
 from marith.formula.tree.terms import Classifier, Term
 
 a, b = TERMS = speakers(2)
@@ -59,9 +58,3 @@ def test_a_coverage_that_is_no_share_is_refused_with_its_value(coverage: Any) ->
     with pytest.raises(FormulaError, match="coverage is a number above 0 and at most 1") as caught:
         Classifier("x", coverage=coverage)
     assert repr(coverage) in str(caught.value)
-
-
-def test_coverage_is_written_where_it_is_set() -> None:
-    assert str(Classifier("x")) == 'classifier("x")'
-    assert str(Classifier("x", coverage=0.9)) == 'classifier("x", coverage=0.9)'
-    assert parse_text('classifier("x", coverage=1)') == Classifier("x", coverage=1.0)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from support.distributions import close
 from support.strategies import logprobs, speakers, spoken, weighty
 from torch import Tensor
 
@@ -26,12 +27,6 @@ from marith.formula.tree.terms import Classifier, Term
 a, b, c = TERMS = speakers(3)
 JUDGE = Classifier("judge")
 worlds = spoken(TERMS)
-
-
-def close(first: Tensor, second: Tensor, tolerance: float = 1e-5) -> None:
-    """Equal as distributions: the same impossible tokens, the same probabilities."""
-    assert not bool(first.isnan().any() | second.isnan().any())
-    torch.testing.assert_close(first.exp(), second.exp(), atol=tolerance, rtol=1e-4)
 
 
 @given(weighty(TERMS), spoken(TERMS, holes=True))

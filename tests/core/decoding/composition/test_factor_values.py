@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.distributions import close
 from support.strategies import JUDGE, World, logprobs, observed, shares, speakers, spoken, weighty
 from torch import Tensor
 
@@ -54,11 +55,6 @@ worlds = spoken(TERMS)
 
 def factors(world: World) -> Evaluation:
     return Evaluation(world)
-
-
-def close(first: Tensor, second: Tensor, tolerance: float = 1e-5) -> None:
-    assert not bool(first.isnan().any() | second.isnan().any())
-    torch.testing.assert_close(first.exp(), second.exp(), atol=tolerance, rtol=1e-4)
 
 
 @given(worlds)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.distributions import close
 from support.strategies import JUDGE, World, shares, speakers, spoken, weighty
 from torch import Tensor
 
@@ -41,12 +42,6 @@ from marith.formula.tree.signals import (
 
 a, b, c = TERMS = speakers(3)
 worlds, holed = spoken(TERMS), spoken(TERMS, holes=True)
-
-
-def close(first: Tensor, second: Tensor, tolerance: float = 1e-5) -> None:
-    """Equal as distributions: the same impossible tokens, the same probabilities."""
-    assert not bool(first.isnan().any() | second.isnan().any())
-    torch.testing.assert_close(first.exp(), second.exp(), atol=tolerance, rtol=1e-4)
 
 
 def value(factor: Varying, world: World) -> Tensor:
