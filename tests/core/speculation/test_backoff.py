@@ -37,15 +37,6 @@ def test_a_text_of_a_large_model_is_never_skipped_for_long() -> None:
     assert skips(backoff, 6) == [0, 1, SHORT, SHORT, SHORT, SHORT]
 
 
-def test_what_is_drafted_ends_the_skipping() -> None:
-    backoff, text = Backoff(), cast(Any, Text())
-    assert backoff.due(text)
-    backoff.note(text, drafted=False)
-    assert rounds_until_due(backoff, text) == 1
-    backoff.note(text, drafted=True)
-    assert backoff.due(text)
-
-
 @pytest.mark.parametrize(("texts", "round_seconds"), [(16, 0.005), (64, 0.03), (20, 0.02)])
 def test_under_load_choosing_takes_its_share_and_no_more(texts: int, round_seconds: float) -> None:
     backoff, each = Backoff(), 50e-6
@@ -55,11 +46,3 @@ def test_under_load_choosing_takes_its_share_and_no_more(texts: int, round_secon
     share = texts * each / (longest + 1) / round_seconds
     assert share <= SHARE + 1e-9
     assert share > 0.7 * SHARE  # and it is looked at no more seldom than that
-
-
-def test_what_choosing_takes_is_a_moving_average() -> None:
-    backoff = Backoff()
-    backoff.learn(1.0, chosen=64, texts=64, round_seconds=0.01)  # the machine was busy
-    for _ in range(80):
-        backoff.learn(64e-6, chosen=64, texts=64, round_seconds=0.1)
-    assert skips(backoff, 9)[-1] == SHORT

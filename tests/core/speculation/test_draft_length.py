@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marith.speculation.controller.acceptance import Acceptance, confidence_bucket
+from marith.speculation.controller.acceptance import Acceptance
 from marith.speculation.controller.draft_length import (
     MARGIN,
     Offer,
@@ -93,10 +93,6 @@ def check_optimal(offers: Sequence[Offer], base: tuple[int, int], cost: Cost) ->
         assert best <= none * (1 + MARGIN) * (1 + 1e-9)
 
 
-def test_nothing_is_known_before_the_first_note() -> None:
-    assert PassTimes().cost(1) is None
-
-
 @given(notes)
 def test_a_larger_pass_never_costs_less(noted: list[tuple[int, float]]) -> None:
     times = curve(noted)
@@ -143,23 +139,6 @@ def test_the_curve_forgets_how_slow_passes_once_were() -> None:
     assert cost_of(times, 3) == 0.1
 
 
-def test_what_cannot_be_is_named() -> None:
-    with pytest.raises(ValueError, match="at least one token, not 0"):
-        PassTimes().note(0, 1.0)
-    with pytest.raises(ValueError, match="finite number of seconds, not nan"):
-        PassTimes().note(1, float("nan"))
-    with pytest.raises(ValueError, match=r"overlap .* not 1\.5"):
-        Acceptance().note("a", 1.5)
-    with pytest.raises(ValueError, match=r"prior .* not -1"):
-        Acceptance(-1)
-    with pytest.raises(ValueError, match=r"chance .* not nan"):
-        Offer(1, (0.5, float("nan")))
-    with pytest.raises(ValueError, match="from 1, not 0"):
-        Offer(0, ())
-    with pytest.raises(ValueError, match=r"chance .* not 2"):
-        model_length(2, 3, 1.0, lambda drafted: 1.0)
-
-
 @given(st.lists(chances, max_size=300), chances)
 def test_acceptance_stays_between_nothing_and_all(overlaps: list[float], prior: float) -> None:
     acceptance = Acceptance(prior)
@@ -191,23 +170,6 @@ def test_the_prior_is_worth_a_few_observations() -> None:
     assert acceptance.of("a") == pytest.approx(0.6, abs=0.01)
     acceptance.note("rounded", 1.0000002)
     assert acceptance.of("rounded") <= 1
-
-
-def test_the_least_recently_used_key_goes() -> None:
-    acceptance = Acceptance(most_keys=2)
-    acceptance.note("a", 1.0)
-    acceptance.note("b", 1.0)
-    assert acceptance.of("a") > 0.5
-    acceptance.note("c", 1.0)
-    assert acceptance.of("b") == 0.5
-    assert acceptance.of("a") > 0.5
-
-
-def test_buckets_of_confidence_rise_and_are_finer_near_certainty() -> None:
-    buckets = [confidence_bucket(i / 1000) for i in range(1001)]
-    assert buckets == sorted(buckets)
-    assert set(buckets) == set(range(7))
-    assert buckets.count(0) > buckets.count(6)
 
 
 @given(st.lists(drafts, max_size=3), st.integers(1, 3), st.integers(0, 9), any_costs)
