@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from marith.evals.metrics.text_classifier import attribute
 from marith.scoring import cpu_threads
 
 WIDE = 512
@@ -59,19 +57,3 @@ def test_a_small_model_computes_with_one_thread_and_its_thread_has_its_number_ag
     with cpu_threads.threads_of(nn.Linear(4, 4)):
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == 3
-
-
-@needs_runtime
-@pytest.mark.usefixtures("three_threads")
-def test_a_metric_by_a_small_classifier_uses_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts: list[int] = []
-    linear = nn.functional.linear
-
-    def counted(*arguments: Any) -> torch.Tensor:
-        counts.append(torch.get_num_threads())
-        return linear(*arguments)
-
-    attribute(["a word"], "pocket-toxicity", "toxic")
-    monkeypatch.setattr("torch.nn.functional.linear", counted)
-    attribute(["a kind word"], "pocket-toxicity", "toxic")
-    assert set(counts) == {1}

@@ -44,10 +44,6 @@ def refusal(home: Path) -> str:
     return str(caught.value)
 
 
-def test_a_sound_checkpoint_is_loaded(home: Path) -> None:
-    load(home)
-
-
 @pytest.mark.parametrize(
     "junk",
     [

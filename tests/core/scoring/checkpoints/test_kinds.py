@@ -105,11 +105,6 @@ def test_what_the_configuration_says_is_said_before_weights_are_read(
         marith.Engine.load(str(tmp_path), device="cpu")
 
 
-def test_an_embedded_classifier_is_no_model_of_an_engine() -> None:
-    with pytest.raises(ModelError, match=r"in formulas this is classifier\('pocket-toxicity'\)"):
-        marith.Engine.load("pocket-toxicity")
-
-
 def test_a_language_model_is_no_classifier(tmp_path: Path) -> None:
     tiny_model(vocab=258).save_pretrained(tmp_path)
     TOKENIZER.save_pretrained(tmp_path)

@@ -14,7 +14,6 @@ import torch
 from marith.errors import ModelError
 from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.loader import Placement
-from marith.scoring.checkpoints.locate import EMBEDDED, locate
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 
 CPU = Placement(device="cpu")
@@ -157,15 +156,6 @@ def test_what_is_no_name_is_refused(name: Any) -> None:
         assert "config.json" in refusal(name)
     else:
         refusal(name)
-
-
-def test_the_embedded_names_are_known() -> None:
-    assert {"pocket", "pocket-draft", "pocket-toxicity", "pocket-sentiment"} <= set(EMBEDDED)
-    for name in EMBEDDED:
-        try:
-            assert Path(locate(name)).name == EMBEDDED[name]
-        except ModelError as error:
-            assert EMBEDDED[name] in str(error)
 
 
 @pytest.mark.parametrize("device", ["toaster", "gpu:0"])

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from langchain_marith import ChatMarith
-from llamaindex_marith import Marith
 from marith import Engine, FormulaError, ModelError, Options, Prompted
 from marith.scoring.checkpoints import hub_lookup
 from marith.testing import tiny_model
@@ -101,12 +99,9 @@ TYPO = (
     "call",
     [
         lambda path: Options.from_file(path, "formal").over({"model": "cheerfull"}),
-        lambda path: ChatMarith.from_file(path, "formal").invoke("x", model="cheerfull"),
-        lambda path: Marith.from_file(path, "formal").complete("x", model="cheerfull"),
-        lambda path: Options(**{**Options.from_file(path).values(), "model": "cheerfull"}),
         lambda path: Options(file=path, model="cheerfull"),
     ],
-    ids=["over", "ChatMarith", "Marith", "values", "Options"],
+    ids=["over", "Options"],
 )
 def test_a_mistyped_formula_of_a_file_is_never_asked_of_the_hub(
     online: list[str], personas: Path, call: Callable[[Path], object]

@@ -12,7 +12,7 @@ from support.architectures import build, endless, uncached, words
 from torch import Tensor
 
 import marith
-from marith.scoring.checkpoints.shared_weights import independent, shared_copy
+from marith.scoring.checkpoints.shared_weights import independent
 from marith.scoring.notices import collecting
 from marith.testing import tiny_model
 
@@ -99,9 +99,3 @@ def test_an_error_of_the_model_is_its_own() -> None:
 
     with pytest.raises(KeyError, match="its own"):
         independent(tiny_model(), run)
-
-
-def test_a_twin_shares_what_a_checkpoint_holds() -> None:
-    model = tiny_model()
-    for name, tensor in shared_copy(model).state_dict(keep_vars=True).items():
-        assert tensor is model.state_dict(keep_vars=True)[name]

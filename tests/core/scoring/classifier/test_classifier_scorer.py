@@ -96,16 +96,6 @@ def test_a_label_goes_by_its_name_or_its_index(label: str | int) -> None:
     torch.testing.assert_close(got.logprobs, named.logprobs, atol=CLOSE, rtol=CLOSE)
 
 
-def test_two_classes_pull_against_each_other() -> None:
-    yes, no = llama_scorer().score(
-        [
-            span([2, 3], [[4]]),
-            span([2, 3], [[4]], asked=Classifier("some model", label="no"), lane="other"),
-        ]
-    )
-    assert float(yes.logprobs[0, 4]) * float(no.logprobs[0, 4]) < 0
-
-
 @pytest.mark.parametrize("label", ["maybe", 2, -1])
 def test_an_unknown_label_is_refused_with_the_labels_there_are(label: str | int) -> None:
     with pytest.raises(RequestError, match=r"no label .*no, yes") as caught:

@@ -118,14 +118,6 @@ def test_a_request_costs_one_pass_a_token_and_few_tokens_a_pass() -> None:
     assert scorer.passes == 19
 
 
-def test_requests_of_any_length_share_a_pass() -> None:
-    scorer = scorer_of(tiny_classifier(), tiny_tokenizer())
-    spans = [span([2] * (i + 1), [[3, 4, 5]], lane=i) for i in range(6)]
-    answers = ask(scorer, spans)
-    assert scorer.passes == 1
-    assert {pass_ for answer in answers for pass_ in answer.passes} == {1}
-
-
 def test_two_labels_of_one_text_are_one_reading() -> None:
     scorer = scorer_of(tiny_classifier(), tiny_tokenizer())
     other = Classifier("m", label="no")

@@ -20,7 +20,7 @@ from tokenizers import (
 )
 from transformers import PreTrainedTokenizerFast
 
-from marith.scoring.classifier.prefix_tokens import STEP, Encoder, _seams
+from marith.scoring.classifier.prefix_tokens import STEP, Encoder
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.testing import tiny_tokenizer
 
@@ -143,12 +143,6 @@ def test_only_what_tells_words_apart_is_taken_apart(
     monkeypatch.setattr(Vocabulary, "encode", watched)
     encoder(text + "soup")
     assert (max(lengths) <= 3 * STEP) is TOKENIZERS[name][1]
-
-
-def test_a_text_that_goes_on_keeps_its_seam_for_a_while() -> None:
-    text = "it was the best of times it was the worst of times " * 9
-    places = {_seams(text[:end])[-1] for end in range(200, 400)}
-    assert len(places) <= 200 // STEP + 2
 
 
 def test_a_token_of_several_words_forbids_seams() -> None:

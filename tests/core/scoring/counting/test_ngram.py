@@ -66,21 +66,11 @@ def test_order_two_is_what_one_counts_by_hand() -> None:
     assert logprobs[0].exp().tolist() == pytest.approx([want[t] for t in range(5)], abs=1e-6)
 
 
-def test_order_one_ignores_what_came_before() -> None:
-    term = NGram(order=1, texts=("a b a c",))
-    assert torch.equal(scored(term, [2]), scored(term, [3, 4]))
-
-
 def test_several_positions_are_the_single_ones_in_order() -> None:
     term = NGram(order=3, texts=("a b a c a b b",))
     together = scored(term, [2, 3, 2], 4)
     for end in range(4):
         assert torch.equal(together[end], scored(term, [2, 3, 2][:end])[0])
-
-
-def test_two_fittings_are_the_same() -> None:
-    term = NGram(order=3, texts=("a b a c", "b b"))
-    assert torch.equal(scored(term, [2, 3]), scored(term, [2, 3]))
 
 
 def test_a_file_is_one_text_a_line(tmp_path: Path) -> None:

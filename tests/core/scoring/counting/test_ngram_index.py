@@ -28,14 +28,6 @@ def test_a_text_that_was_another_is_as_if_it_had_never_been(
         fresh.add(token)
 
 
-def test_nothing_is_left_of_a_text_taken_back() -> None:
-    grown = GrowingText(3)
-    grown.become((2, 3, 2), (3, 2, 3, 4))
-    grown.become((), ())
-    assert grown.text == []
-    assert grown._followers == {}
-
-
 @given(
     depth=st.integers(0, 5),
     text=st.lists(tokens, min_size=1, max_size=20),

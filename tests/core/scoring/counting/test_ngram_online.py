@@ -99,10 +99,3 @@ def test_a_released_lane_is_forgotten_and_may_come_back() -> None:
     assert scorer._own == {}
     scorer.release("lane")
     assert torch.equal(scorer.score([span])[0].logprobs, before.logprobs)
-
-
-def test_an_online_term_expects_the_prompts_words_again() -> None:
-    scorer, term = NGramScorer(vocabulary()), NGram(order=3, online=True)
-    reading = scorer.read(term, to_prompt("a b c"))
-    [answer] = scorer.score([Span(term, 0, reading, [2, 3])])
-    assert int(answer.logprobs[0].argmax()) == 4

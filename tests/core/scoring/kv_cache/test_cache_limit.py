@@ -105,11 +105,3 @@ def test_a_model_that_is_gone_counts_no_more() -> None:
     del runner
     gc.collect()
     assert limit.nbytes == 0
-
-
-def test_joining_twice_counts_once() -> None:
-    limit = CacheLimit(2**30)
-    runner = runner_of("gpt2", limit)
-    runner.join(limit)
-    read(runner, "gpt2", text(50))
-    assert limit.nbytes == kept_by(runner).nbytes

@@ -27,19 +27,6 @@ def test_a_call_takes_a_quarter_longer_by_what_calls_have_taken() -> None:
     assert pace.most(4) == FEWEST
 
 
-def test_one_slow_call_changes_little() -> None:
-    pace = PrefillBudget()
-    for _ in range(20):
-        pace.learn(4, 0, 0.1)
-        pace.learn(4, 50, 0.15)
-    before = pace.most(4)
-    pace.learn(4, 50, 0.25)
-    after = pace.most(4)
-    assert before is not None
-    assert after is not None
-    assert 0.5 * before < after < before
-
-
 def test_a_long_prompt_is_read_in_smaller_pieces_while_others_go_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -89,21 +89,3 @@ def test_rows_are_copied_and_exchanged_up_to_a_length() -> None:
     torch.testing.assert_close(cache.layers[0].values[0, :, :3], 2 * keys[1])
     torch.testing.assert_close(cache.layers[0].values[1, :, :3], 2 * keys[0])
     cache.copy(7, 8, 0)  # nothing is copied from rows that are not there yet
-
-
-def test_rows_side_by_side_are_read_without_a_copy() -> None:
-    cache = KVCache(1)
-    cache.resize(4, 4)
-    written(cache, [1, 2], [[0], [0]], 1)
-    keys, _ = cache.update(torch.rand(2, HEADS, 1, DIM), torch.rand(2, HEADS, 1, DIM), 0)
-    assert keys.untyped_storage().data_ptr() == cache.layers[0].keys.untyped_storage().data_ptr()
-
-
-def test_what_the_model_may_ask_is_what_the_next_pass_reads() -> None:
-    cache = KVCache(1)
-    cache.resize(2, 10)
-    cache.aim([1], torch.tensor([[3]]), 4)
-    layer = cache.layers[0]
-    assert layer.get_seq_length() == 4
-    assert layer.get_mask_sizes(1) == (4, 0)
-    assert layer.get_max_length() == cache.capacity

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from marith.errors import ModelError
 from marith.scoring.kv_cache import ragged_cache
-from marith.scoring.kv_cache.lanes import IDLE_LANES, TAIL, Lane, common
+from marith.scoring.kv_cache.lanes import Lane, common
 from marith.scoring.kv_cache.ragged_cache import KVCache
 from marith.scoring.kv_cache.rectangle_lanes import RectangleLanes
 
@@ -116,27 +116,6 @@ def test_a_held_lane_that_changes_its_voice_holds_nothing_any_more() -> None:
     assert lane.key == "rude"
 
 
-def test_nothing_is_kept_beyond_the_bound_when_nobody_asks_any_more() -> None:
-    lanes = fresh(most_bytes=0)
-    for i in range(3):
-        lane = lanes.take(i, None, [i] * 30)
-        lanes.make_room(30)
-        read(lanes, lane, [i] * 30)
-    for i in range(3):
-        lanes.release(i)
-    assert list(lanes) == []
-    assert lanes.cache.bytes_of(lanes.cache.rows, lanes.cache.capacity) == 0
-
-
-def test_little_in_common_is_computed_again() -> None:
-    lanes = fresh()
-    lane = lanes.take("a", None, list(range(50)))
-    lanes.make_room(50)
-    read(lanes, lane, list(range(50)))
-    text = [*range(TAIL - 1), *[7] * 20]
-    assert lanes.copy_common(lanes.take("b", None, text), text) == 0
-
-
 @pytest.mark.parametrize("rows", [2, 5])
 def test_idle_lanes_are_dropped_where_they_weigh_too_much_the_longest_unused_first(
     rows: int,
@@ -174,16 +153,6 @@ def test_lanes_in_use_stay_whatever_they_weigh() -> None:
         read(lanes, lane, [i] * 30)
     lanes.make_room(31)
     assert [holds(lanes, lane) for lane in held] == [[i] * 30 for i in range(5)]
-
-
-def test_idle_lanes_are_few_however_many_came_and_went() -> None:
-    lanes = fresh()
-    for i in range(3 * IDLE_LANES):
-        lane = lanes.take(i, None, [i, 1, 2])
-        lanes.make_room(3)
-        read(lanes, lane, [i, 1, 2])
-        lanes.release(i)
-    assert len(list(lanes)) <= IDLE_LANES
 
 
 def test_the_same_prompt_is_compared_once_and_another_one_anew() -> None:

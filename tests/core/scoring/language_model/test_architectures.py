@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from support.architectures import CLOSE, UNCACHED, build, expected, judge, judge_whole
-from support.architectures.adapters import adapt, adaptable
-from support.architectures.models import uncached
-from support.architectures.talks import adapted, talk
-
-from marith.scoring.language_model.runner import start_runner
 
 SAMPLE = (
     "llama", "gpt2", "mixtral", "deepseek_v3", "phi3", "mpt", "llama rope dynamic",
@@ -34,14 +27,3 @@ def test_drafts_taken_back_second_turns_and_adapters_are_answered_so_too(name: s
     assert verdict.worst < CLOSE
     assert verdict.kind == expected(name)
     assert verdict.lora
-
-
-def test_another_models_answers_are_far_off(tmp_path: Path) -> None:
-    model, other = build("llama"), build("arcee")
-    runner = start_runner(model, 258, 512)
-    assert talk(runner, model, 40) < CLOSE
-    assert talk(runner, other, 40) > 0.1
-    assert adapted(runner, model, tmp_path, 40) < CLOSE
-    merged = adapt(model, adaptable(model), tmp_path / "again")
-    tokens = [5, 9, 7]
-    assert float((uncached(merged, tokens) - uncached(model, tokens)).abs().max()) > 0.1

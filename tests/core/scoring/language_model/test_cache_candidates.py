@@ -50,13 +50,6 @@ def test_a_model_that_counts_positions_anew_in_each_pass_is_told_them() -> None:
     assert runner.passes.tokens_read == 1
 
 
-@pytest.mark.parametrize("name", ["roberta", "falcon_h1"])
-def test_a_model_that_counts_positions_itself_is_not_told_them(name: str) -> None:
-    runner, _ = started(build(name))
-    assert isinstance(runner, LanewiseRunner)
-    assert not runner._places
-
-
 def test_a_window_that_only_the_models_own_cache_has_is_not_masked() -> None:
     model = build("moshi")
     runner, said = started(model)

@@ -107,14 +107,6 @@ def test_steps_have_few_shapes_however_many_tokens_they_add() -> None:
     assert len(runner.captured._steps) == 2
 
 
-def test_drafts_and_prompts_are_read_by_ordinary_passes() -> None:
-    model = tiny_model()
-    runner, shapes = captured_runner(model), shapes_of(model)
-    ask(runner, [Asked(i, text(9)) for i in range(3)])
-    ask(runner, [Asked(i, text(12), 3) for i in range(3)])
-    assert shapes == [(3, 9, 9), (3, 3, 12)]
-
-
 def test_padding_leaves_the_keys_of_lanes_beside_as_they_are() -> None:
     model = cached_model("gpt2")
     runner = captured_runner(model)

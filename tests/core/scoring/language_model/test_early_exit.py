@@ -117,14 +117,6 @@ def test_an_exit_is_the_model_cut_there_whatever_was_asked_before(
                 scorer.release(lane)
 
 
-def test_layers_differ_and_the_last_is_the_model() -> None:
-    tokens, model = text(9), deep("llama")
-    rows = [uncached(truncated(model, layer), tokens) for layer in range(LAYERS + 1)]
-    torch.testing.assert_close(rows[-1], uncached(model, tokens))
-    for before, after in zip(rows, rows[1:], strict=False):
-        assert float((before - after).abs().max()) > 0.1
-
-
 def test_beside_the_whole_model_exits_cost_no_row_and_no_token_more() -> None:
     beside, alone = scorer_of("llama"), scorer_of("llama")
     for end in range(6, 12):

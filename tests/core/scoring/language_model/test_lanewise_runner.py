@@ -11,7 +11,6 @@ from support.architectures import build
 from support.asking import CONTEXT, ask, text, uncached
 from support.rounds import Round, play, rounds
 
-from marith.errors import ModelError
 from marith.scoring.kv_cache.chunked_prefill import CHUNK
 from marith.scoring.kv_cache.states import State, tensors
 from marith.scoring.language_model.asked import Asked
@@ -171,15 +170,6 @@ def test_a_second_turn_goes_on_from_the_first() -> None:
     assert answer.cached == 41
 
 
-def test_a_state_serves_texts_of_its_own_salt_alone() -> None:
-    runner, prompt = runner_of("qwen3_next"), tuple(text(40))
-    answers = []
-    for lane, salt in enumerate(["a", "b", None, "a"]):
-        answers += ask(runner, [Asked(lane, prompt, salt=salt)])
-        runner.release(lane)
-    assert [answer.cached for answer in answers] == [0, 0, 0, 39]
-
-
 def test_states_weigh_no_more_than_their_bound() -> None:
     runner = runner_of("mamba", most_bytes=200_000)
     for lane in range(30):
@@ -207,19 +197,3 @@ def test_states_in_use_count_and_leave_less_room_for_others() -> None:
     for lane in range(3):
         runner.release(lane)
     assert len(runner.states.idle) == 3
-
-
-def test_what_is_no_number_leaves_no_state_behind() -> None:
-    model = build("mamba")
-    model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
-    runner = LanewiseRunner(ModelPasses(model, 258))
-    kept = model.lm_head.weight.detach().clone()
-    with torch.no_grad():
-        model.lm_head.weight.fill_(torch.nan)
-    with pytest.raises(ModelError, match="not a number"):
-        runner.ask([Asked("a", text(30))])
-    with torch.no_grad():
-        model.lm_head.weight.copy_(kept)
-    [answer] = ask(runner, [Asked("a", text(30))])
-    assert answer.cached == 0
-    torch.testing.assert_close(answer.logprobs, uncached(model, text(30)), atol=1e-4, rtol=0)

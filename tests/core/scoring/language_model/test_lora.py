@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -233,14 +231,3 @@ def test_rows_that_are_folded_together_are_refused_and_not_mixed_up(tmp_path: Pa
     for folded in (torch.zeros(14, 32), torch.zeros(1, 14, 32)):
         with pytest.raises(ModelError, match="by row"):
             layer(folded)
-
-
-def test_no_warning_is_raised_and_none_is_silenced(tmp_path: Path) -> None:
-    model = tiny_model("gpt2")
-    adapter, _ = made(model, tmp_path, 1, target_modules="all-linear")
-    rows: Sequence[Adapter | None] = [adapter, None]
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always")
-        read(adapter.name, model)
-        Adapted(model).forward(rows, input_ids=IDS[:2])
-    assert not heard

@@ -177,22 +177,6 @@ def test_each_weight_is_let_go_of_before_the_next_is_packed(family: str) -> None
     assert alive.counts == list(range(count, 0, -1))
 
 
-def test_packing_twice_is_packing_once() -> None:
-    model = tiny_model()
-    packing.pack(model, smallest=1)
-    once = linears(model)
-    packing.pack(model, smallest=1)
-    assert all(a is b for a, b in zip(linears(model), once, strict=True))
-
-
-def test_a_layer_with_two_homes_stays_one() -> None:
-    shared = nn.Linear(8, 8)
-    model = nn.ModuleDict({"a": shared, "b": nn.ModuleList([shared])})
-    packing.pack(model, smallest=1)
-    assert type(model["a"]) is Packed
-    assert model["a"] is model["b"][0]
-
-
 class Quantised(nn.Linear):
     """What another library makes of a linear."""
 
@@ -211,12 +195,6 @@ def test_what_is_no_plain_linear_is_left_alone() -> None:
     packing.pack(model, smallest=64)
     assert all(a is b for a, b in zip(model, kept, strict=False))
     assert type(model[-1]) is Packed
-
-
-def test_small_layers_are_not_worth_it() -> None:
-    model = tiny_model()
-    packing.pack(model)
-    assert not any(isinstance(m, Packed) for m in model.modules())
 
 
 @pytest.mark.parametrize("lack", ["operators", "oneDNN"])

@@ -145,13 +145,6 @@ def test_a_sound_model_is_cached_in_every_precision(
     assert not reasons(model)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_pocket_is_cached_in_every_precision(dtype: str) -> None:
-    with collecting() as said, marith.Engine.load("pocket", dtype=dtype) as engine:
-        assert "cached" in repr(engine)
-    assert not said
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_wrong_positions_are_found_in_every_precision(dtype: torch.dtype) -> None:
     model = tiny_model(sharpness=0.5)

@@ -138,14 +138,6 @@ def test_a_template_writes_its_own_start_and_no_second_is_added() -> None:
     assert to_tokens(Prompted(template="plain"), to_prompt("hi"), vocabulary()).count(0) == 1
 
 
-def test_text_parts_are_joined_and_others_refused() -> None:
-    parts = [{"type": "text", "text": "a"}, "b", {"type": "text", "text": "c"}]
-    assert to_prompt([user(parts)]).messages[0]["content"] == "abc"  # type: ignore[arg-type]  # parts
-    image = [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "x"}}]
-    with pytest.raises(RequestError, match="image_url"):
-        to_prompt([user(image)])  # type: ignore[arg-type]  # parts
-
-
 def test_tool_calls_without_content_and_their_results_are_messages() -> None:
     call = {"type": "function", "function": {"name": "f", "arguments": {"x": 1}}}
     prompt = to_prompt(

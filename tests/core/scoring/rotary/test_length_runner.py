@@ -62,17 +62,6 @@ def test_any_sequence_of_questions_is_answered_by_prefixes(
     play(model, runner_of(model, maker), script)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_length_of_a_text_matters_beyond_the_limit_alone(kind: str) -> None:
-    model, tokens = model_of(kind), text(LIMIT + 1)
-    whole = uncached(model, tokens, LIMIT + 1)
-    with torch.inference_mode():
-        by_its_length = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0]
-    apart = (whole - torch.log_softmax(by_its_length, dim=-1)).abs().amax(dim=-1)
-    assert float(apart[-1]) < CLOSE
-    assert float(apart[2:-1].min()) > 10 * CLOSE
-
-
 @pytest.mark.parametrize("maker", MAKERS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_text_grows_across_the_limit_beside_others(kind: str, maker: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from transformers.modeling_gguf_pytorch_utils import (
     TensorProcessor,
     get_gguf_hf_weights_map,
 )
-from transformers.utils import logging
 
 from marith import Engine, ModelError
 from marith.scoring.checkpoints.gguf.gguf_header import StoredTensor, read_header
@@ -147,18 +145,3 @@ def test_a_whole_tensor_has_memory_of_its_own(tmp_path: Path) -> None:
     before = read.clone()
     (tmp_path / "it").write_bytes(b"GGUF" + bytes(256))
     assert torch.equal(read.nan_to_num(), before.nan_to_num())
-
-
-def test_no_bar_is_full_before_a_model_is_loaded(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """The bar of transformers is, while weights are laid out for a CPU."""
-    file = write_pocket(tmp_path, ("f16",)) / "f16.gguf"
-    logging.enable_progress_bar()
-    capfd.readouterr()
-    try:
-        for model in (file, shutil.copytree(POCKET, tmp_path / "copy")):
-            with Engine.load(model, device="cpu"):
-                assert "100%" not in "".join(capfd.readouterr())
-    finally:
-        logging.disable_progress_bar()

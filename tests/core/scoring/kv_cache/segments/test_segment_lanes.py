@@ -52,17 +52,3 @@ def test_a_row_that_is_left_to_its_readers_gives_back_what_they_do_not_read() ->
     assert written(lanes) < 200 + 3 + 1 + 2 * SPARE_SLOTS + SHORT
     [answer] = ask(runner, [Asked("second", [*text(200), 1, 2, 3, 4])])
     assert answer.cached == 203
-
-
-def test_no_more_idle_lanes_stay_than_are_allowed() -> None:
-    runner, lanes = started()
-    lanes.most_idle = 5
-    for first in range(20):
-        shared = [first, *text(150)]
-        ask(runner, [Asked("a", shared)])
-        ask(runner, [Asked("b", [*shared, 1])])
-        ask(runner, [Asked("a", [*shared[:100], 2])])
-        assert len([*lanes]) - lanes.busy <= lanes.most_idle + lanes.busy
-    for owner in "ab":
-        runner.release(owner)
-    assert len([*lanes]) <= lanes.most_idle

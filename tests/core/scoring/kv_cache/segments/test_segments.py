@@ -14,7 +14,7 @@ from support.asking import CONTEXT, VOCAB, ask, text, uncached
 
 from marith.scoring.kv_cache import lanes as lanes_module
 from marith.scoring.kv_cache.segments import reserved, segment_cache, segment_lanes, windows
-from marith.scoring.kv_cache.stores import RectangleStore, SegmentStore
+from marith.scoring.kv_cache.stores import SegmentStore
 from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.cached_runner import CachedRunner
 from marith.scoring.language_model.runner import start_runner
@@ -124,14 +124,6 @@ def test_who_is_cut_back_leaves_the_others_what_they_read() -> None:
     [answer] = ask(runner, [Asked("second", later)])
     assert answer.cached == len(later) - 1
     torch.testing.assert_close(answer.logprobs, uncached(model, later), atol=1e-4, rtol=0)
-
-
-def test_a_model_whose_own_code_computes_attention_reads_a_rectangle() -> None:
-    model = build("gptj")
-    runner = start_runner(model, model.config.vocab_size, CONTEXT)
-    assert isinstance(runner, CachedRunner)
-    assert isinstance(runner._store, RectangleStore)
-    assert model.config._attn_implementation != "marith_segments"
 
 
 def test_layers_with_windows_hold_their_windows(monkeypatch: pytest.MonkeyPatch) -> None:
