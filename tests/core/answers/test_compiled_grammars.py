@@ -57,14 +57,3 @@ def test_grammars_stay_compiled_by_what_they_weigh_and_not_by_their_number() -> 
     assert compiled(answers, patterns[2]) is kept[2]()  # and so the last used
     compiled(answers, patterns[0])
     assert [each() is not None for each in kept] == [False, False, True, False]
-
-
-def test_a_grammar_that_a_text_follows_is_compiled_once_however_many_come_after() -> None:
-    answers = AnswerGrammars(speaker("chatml"))
-    used, *others = ["ab" * 100_000 + str(n) for n in range(4)]
-    matcher = Matcher(compiled(answers, used))
-    kept = ref(compiled(answers, used))
-    for pattern in others:
-        compiled(answers, pattern)
-    assert compiled(answers, used) is kept()
-    assert matcher.allowed([], [0]).any()

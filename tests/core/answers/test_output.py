@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -11,13 +10,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.families import byte_letters, read_back, speaker, tool
+from support.families import read_back, speaker, tool
 from support.reference import first_banned
 
 from marith.answers.backtracking import Backtracking
 from marith.answers.ban_detector import BanDetector
 from marith.answers.output import Output
-from marith.answers.output_parser import OutputParser
 from marith.answers.stop_strings import StopStringFilter
 from marith.request.ban import Ban
 from marith.request.completion import Chunk, Completion, TokenLogprob
@@ -130,14 +128,6 @@ def test_however_an_answer_is_torn_into_tokens_its_content_is_the_same(
     ]
 
 
-def test_tokens_of_several_bytes_are_tried() -> None:
-    """Beginnings and ends of characters, of marks and of stop strings among them."""
-    raw = vocabulary_of("none").raw
-    for data in (b"\xe6\x9d", "o é".encode()[-3:], b"ND", b"</t", "東京".encode()[2:5]):
-        assert data not in TORN or raw.token_to_id(byte_letters(data)) is not None
-    assert sum(data in TORN for data in (b"\xe6\x9d", b"ND", b"</t", "東京".encode()[2:5])) == 4
-
-
 def before_stop(text: str, strings: tuple[str, ...]) -> str:
     """The text before the stop string that is complete first, the longest of several."""
     for end in range(len(text) + 1):
@@ -241,29 +231,3 @@ def test_a_rewind_costs_what_it_takes_back_however_long_the_text_is(
     assert (kept, count) == (len(words) - rewinds * 4, rewinds)
     for calls in fed:
         assert len(calls) <= kept + rewinds * 4 + 1
-
-
-def test_a_plain_text_has_no_parts_for_features_and_no_copies(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    parts = (OutputParser, StopStringFilter, BanDetector, Output)
-    unused = [counted(monkeypatch, kind, name) for kind, name in
-              [*((kind, "__init__") for kind in parts[:3]), (Output, "copy")]]  # fmt: skip
-    vocabulary = vocabulary_of("hermes")
-    out = read_back(Request("u"), vocabulary, [*vocabulary.encode("a <tool_call> END 東"), END])
-    assert (out.text, out.calls, out.finish_reason) == ("a <tool_call> END 東", (), "stop")
-    assert not any(unused)
-
-
-@settings(max_examples=60)
-@given(answers(ban=True))
-def test_every_part_is_copied_by_its_attributes(asked: tuple[str, Request, list[int]]) -> None:
-    """What they hold is replaced and never changed: a copy does not see what comes after it."""
-    family, request, tokens = asked
-    output = output_of(family, request)
-    parts = [output._detokenizer, output._parser, output._filter, output._detector]
-    copies = [copy(part) for part in parts]
-    before = [dict(vars(part)) if part else None for part in copies]
-    was = [repr(state) for state in before]
-    read_on(output, [*tokens, END])
-    assert [repr(dict(vars(part)) if part else None) for part in copies] == was

@@ -266,16 +266,6 @@ def test_no_call_is_made_while_thinking() -> None:
     assert read(parser(HERMES), list(text)) == ("No.", HERMES.write([("f", "{}")]), [])
 
 
-def test_the_state_says_what_comes_next() -> None:
-    one, states = parser(HERMES), []
-    for text in ("<think>", "a", "</think>", "b", HERMES.opening, 'f", "arguments": ', "{}",
-                 HERMES.joint or "", 'f2", "arguments": {}', HERMES.closing, "."):  # fmt: skip
-        one.feed(text)
-        states.append(one.state)
-    assert states == ["reasoning", "reasoning", "text", "text", "name", "arguments", "after",
-                      "name", "after", "after", "over"]  # fmt: skip
-
-
 @given(value=st.dictionaries(st.text(max_size=4), values, max_size=3), tail=st.text(max_size=4))
 def test_an_object_ends_where_json_ends_it(value: Any, tail: str) -> None:
     text = json.dumps(value, ensure_ascii=False)

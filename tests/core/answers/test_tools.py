@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -250,13 +249,3 @@ def test_what_is_wrong_is_refused_before_anything_runs(name: str) -> None:
         BAD[name]()
     assert "\n" not in str(told.value)
     assert len(str(told.value)) < 400
-
-
-def test_a_bad_request_takes_no_step(scripted: Engine) -> None:
-    steps = scripted.status().steps
-    good = Request("q", tools=Tools((RING,)))
-    with pytest.raises(marith.RequestError, match="template"):
-        scripted.submit(replace(good, template_options=3))  # type: ignore[arg-type]
-    with pytest.raises(marith.RequestError, match="role"):
-        scripted.submit(replace(good, prompt=[{"content": "q"}]))
-    assert scripted.status().steps == steps

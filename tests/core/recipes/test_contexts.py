@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import entr, expit
 from support.strategies import speakers
 
-from marith import FormulaError, parse
 from marith.recipes import adaptive_context_aware, cocoa, context_aware
 
 MODEL, WITHOUT, SPEAKER, _ = speakers(4)
@@ -86,22 +84,3 @@ def test_cocoa_blends_by_how_sure_the_context_makes(paper: Any, seed: int, gamma
     share = np.array([[gate(context, memory, gamma)] for context, memory in pairs])
     masses = paper.power(world[WITHOUT], 1 - share) * paper.power(world[MODEL], share)
     paper.agrees(cocoa(MODEL, WITHOUT, gamma), world, masses)
-
-
-def test_the_gate_of_cocoa_reaches_both_its_bounds() -> None:
-    sure, unsure = np.array([0.998, 0.001, 0.001]), np.array([0.4, 0.3, 0.3])
-    assert gate(sure, unsure, 5) == 0.9
-    assert gate(unsure, sure, 10) == 0.1
-
-
-def test_it_may_be_written_down() -> None:
-    told = context_aware(parse("M"), parse("blind"), 0.5)
-    assert str(told) == "M + 0.5*(M - blind)"
-    assert parse(str(told)) == told
-
-
-def test_a_floor_or_a_strength_that_is_no_number_is_refused() -> None:
-    with pytest.raises(FormulaError, match="floor of adaptive_context_aware is a number, not '1'"):
-        adaptive_context_aware(MODEL, WITHOUT, floor="1")  # type: ignore[arg-type]
-    with pytest.raises(FormulaError, match="finite number of at most 1e30 in size, not nan"):
-        cocoa(MODEL, WITHOUT, float("nan"))

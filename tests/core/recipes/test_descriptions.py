@@ -22,11 +22,3 @@ def test_every_call_is_formula_text() -> None:
         assert one.call.startswith(f"{one.name}(")
         if one.name not in ("fudge", "reward_guided"):  # which are over a classifier
             assert explain(parse(one.call))
-
-
-def test_numbers_stand_as_by_default() -> None:
-    calls = {one.name: one.call for one in described_recipes()}
-    assert calls["preadd"] == "preadd(M, prefixed, -1)"
-    assert calls["union_detox"] == "union_detox(M, toxic, strength=0.96)"
-    assert calls["ensemble"] == "ensemble(M, other)"
-    assert parse(calls["preadd"]) == parse("preadd(M, prefixed)")

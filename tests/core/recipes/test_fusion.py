@@ -135,8 +135,3 @@ def test_a_model_that_is_far_ahead_has_no_say(paper: Any) -> None:
     for lead, speaks in ((60.0, 1), (-60.0, 0)):
         models, _, masses = fused(paper, 4, lead)
         np.testing.assert_allclose(masses, models[speaks], rtol=1e-3)
-
-
-def test_only_models_whose_texts_have_a_likelihood_can_be_fused(paper: Any) -> None:
-    with pytest.raises(FormulaError, match="balance takes prompted models"):
-        paper.agrees(cp_fused(M + A, B), paper.world(2), None)

@@ -48,5 +48,3 @@ def test_a_number_is_an_early_exit_of_the_bare_model() -> None:
 def test_dola_without_layers_or_with_none_that_can_be_is_refused() -> None:
     with pytest.raises(FormulaError, match="at least one early layer"):
         dola(M)
-    with pytest.raises(FormulaError, match="exit_layer is a whole number from 0, not -1"):
-        dola(M, -1)

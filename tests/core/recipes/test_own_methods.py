@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from support.strategies import speakers
 
-from marith import Engine, FormulaError, explain, parse
+from marith import Engine, explain, parse
 from marith.formula.meaning.checking import warnings_of
 from marith.formula.text.calls import CALLS
 
@@ -71,23 +71,3 @@ def test_they_are_written_checked_and_generated_with(text: str, line: str) -> No
     first = engine.generate("Hi", text, terms, seed=3, max_tokens=8)
     plain = engine.generate("Hi", text, terms, seed=3, max_tokens=8, speculation=None)
     assert first.tokens == plain.tokens
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("edt(2)", "model of edt is a formula, not 2"),
-        ("M + top_n_sigma(M, 0)", "n of top_n_sigma is a number above 0, not 0"),
-        ("M + top_n_sigma(b - M, 1)", "needs weight above zero"),
-    ],
-)
-def test_bad_input_is_refused_with_a_sentence_and_a_caret(text: str, said: str) -> None:
-    with pytest.raises(FormulaError, match=said) as refused:
-        warnings_of(parse(text), TERMS)
-    assert "^" in str(refused.value)
-
-
-def test_each_is_at_most_forty_lines() -> None:
-    _, *methods = EXAMPLE.read_text(encoding="utf-8").partition("def main")[0].split("\n# -- ")
-    assert len(methods) == 2
-    assert all(len(method.strip().splitlines()) <= 40 for method in methods)
