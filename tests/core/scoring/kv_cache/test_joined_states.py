@@ -116,6 +116,19 @@ def contents(state: State) -> list[torch.Tensor]:
     return [one for layer in state.cache.layers for one in tensors(vars(layer))]
 
 
+def test_what_cannot_lie_side_by_side_stays_as_it_is() -> None:
+    first, second = runner_of("mamba"), runner_of("mamba2")
+    begun(first)
+    begun(second)
+    states = [first.states.held[0], second.states.held[0]]
+    caches = [state.cache for state in states]
+    with pytest.raises(ValueError, match="differ"):
+        Joined(states)
+    assert [state.cache for state in states] == caches
+    with pytest.raises(ValueError, match="nothing is known"):
+        Joined([states[0], State(None, [])])
+
+
 def test_padding_weighs_no_more_than_its_bound() -> None:
     runner = runner_of("qwen3_next")
     begun(runner)
