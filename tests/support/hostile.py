@@ -26,6 +26,11 @@ LEAVES = (
     'prompted("x", "append", "h")', 'prompted("x", "append", None, "/m")', "prompted(exit_layer=0)",
     'prompted(**{"model": "/m"})', 'prompted(modle="x")',
 )  # fmt: skip
+# What a terminal obeys.
+OBEYED = [
+    "\x1b[2J\x1b[31mred", "\x1b]0;title\x07", "\x1b]8;;http://evil\x1b\\click", "a\rb", "a\bb",
+    "\x9b31m", "left\u202eright", "a\u2066b", "\u2028", "\x7f", "[bold red]x[/]",
+]  # fmt: skip
 PLACES = (
     "{}", "M + 0.5*{}", "M - 0.96*union({}, M)", "cfg(M, {})", "intersection(M, {})",
     "M.top_k(5) + {}", "supersede({}, M)", "where(first(3), {}, M)", "mixture(1, M, 2, {})",

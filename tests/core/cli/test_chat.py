@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from support.hostile import OBEYED
 from support.serving import KEYS, PERSONAS, client, served
 from typer.testing import CliRunner
 
@@ -22,18 +23,13 @@ from marith.cli.terminal import shown_text
 from marith.cli.terminal.shown_text import harmless
 from marith.errors import ModelError
 
-HOSTILE = [
-    "\x1b[2J\x1b[31mred", "\x1b]0;title\x07", "\x1b]8;;http://evil\x1b\\click", "a\rb", "a\bb",
-    "\x9b31m", "left\u202eright", "a\u2066b", "\u2028", "\x7f", "[bold red]x[/]",
-]  # fmt: skip
-
 
 def chat(*lines: str, options: Sequence[str] = ()) -> Any:
     typed = "".join(f"{line}\n" for line in lines)
     return CliRunner().invoke(app, ["chat", "--max-tokens", "8", *options], input=typed)
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("text", OBEYED)
 def test_what_a_terminal_obeys_is_shown(text: str) -> None:
     shown = harmless(text)
     assert not any(ord(letter) < 0x20 or 0x7F <= ord(letter) < 0xA0 for letter in shown)
@@ -122,7 +118,7 @@ def test_hostile_answers_reach_a_terminal_as_pictures(
 ) -> None:
     monkeypatch.setattr(shown_text.sys.stdout, "isatty", lambda: True)
     assert conversation.for_terminal("\x1b[2J") == "␛[2J"
-    talk(monkeypatch, Scripted("".join(HOSTILE)), "hi")
+    talk(monkeypatch, Scripted("".join(OBEYED)), "hi")
     assert "\x1b" not in capsys.readouterr().out
 
 
@@ -156,8 +152,6 @@ def test_formulas_of_a_file_answer_in_turn(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
-        (("/formula M +",), "not a formula"),
-        (("/formula 2*chef - M",), "unknown term 'chef'; known are M"),
         (("/define a=2*b - M",), "in term 'a': unknown term 'b'"),
         (("/undo",), "there is no message to undo"),
         (("/nope",), "nothing is called /nope"),
@@ -180,24 +174,6 @@ def test_a_server_that_is_none_is_said() -> None:
     told = chat("hi", options=["--url", "ftp://x"])
     assert told.exit_code == 2
     assert "--url begins with http" in told.output
-
-
-def test_each_change_is_said_and_a_wrong_one_changes_nothing() -> None:
-    told = chat(
-        "/term chef=You are a chef.", "/formula 2*chef - M", "/formula 2*cheff - M", "/seed 5",
-        "/formula", "/seed", "/clear",
-    )  # fmt: skip
-    lines = [line for line in told.stderr.splitlines() if not line.startswith("  ")]
-    assert lines == [
-        "pocket: M",
-        "pocket: M",
-        "pocket: 2*chef - M",
-        "marith: unknown term 'cheff'; did you mean 'chef'?",
-        "pocket: 2*chef - M, seed 5",
-        "pocket: M, seed 5",
-        "pocket: M",
-        "all messages are forgotten",
-    ]
 
 
 @pytest.fixture

@@ -65,21 +65,13 @@ def test_json_tells_all_there_is() -> None:
     ("arguments", "words"),
     [
         (("generate", "hi", "--formula", "M - fromal"), "unknown term 'fromal'"),
-        (("generate", "hi", "--formula", "M - 2*M"), "more than zero"),
         (("generate", "hi", "--model", "/no/where"), "/no/where"),
         (("generate", "hi", "--term", "formal"), "NAME=PROMPT"),
-        (("generate", "hi", "--temperature", "-1"), "temperature"),
-        (("generate", "hi", "--max-tokens", "0"), "max_tokens"),
-        (("generate", "hi " * 3000), "context"),
         (("generate", "hi", "--speculation", "/no/where"), "cannot read '/no/where'"),
         (("generate", "hi", "--speculation", __file__), "this is no plan"),
         (("calibrate", "M"), "--prompt TEXT or --prompts FILE"),
-        (("calibrate", "M", "--prompts", "/no/where"), "cannot read '/no/where'"),
         (("calibrate", "M", "--prompt", "hi", "--costs", "money"), "time or calls, not 'money'"),
         (("calibrate", "M", "--prompt", "hi", "--output", "/no/where/p"), "'/no/where/p'"),
-        (("calibrate", "M - 2*M", "--prompt", "hi"), "more than zero"),
-        (("show", "__import__('os')"), "no meaning"),
-        (("show", "a - 2*b"), "more than zero"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(arguments: tuple[str, ...], words: str) -> None:
@@ -158,17 +150,28 @@ def test_show_explains_a_formula_of_a_file_by_its_name(tmp_path: Path) -> None:
     assert run("show", "warm", "--file", "/no/where")[0] == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("union(a, b)",), "not defined: a, b (shown as system prompts)"),
+        (("M - C",), "not defined: C (shown as a classifier)"),
+        (("2*M - a", "--term", "a=Cook."), ""),
+    ],
+)
+def test_names_that_are_not_defined_are_shown_and_listed(
+    arguments: tuple[str, ...], sentence: str
+) -> None:
+    code, out, err = run("show", *arguments)
+    assert code == 0
+    assert err == (f"{sentence}; --term NAME=PROMPT defines one\n" if sentence else "")
+    assert "total weight" in out
+
+
 @pytest.mark.parametrize("output", ["--json", "--plot"])
 def test_a_timing_that_cannot_be_written_is_not_begun(output: str) -> None:
     code, _, err = run("eval", "speed", output, "/proc/timing.svg")
     assert code == 2
     assert "cannot write '/proc/timing.svg'" in err
-
-
-def test_a_plan_that_cannot_be_written_is_refused_before_it_is_measured() -> None:
-    code, out, err = run("calibrate", "M", "--prompt", "hi", "--output", "/proc/plan.json")
-    assert (code, out) == (2, "")
-    assert "cannot write '/proc/plan.json'" in err
 
 
 def test_what_cannot_be_written_at_the_end_is_printed(
@@ -186,10 +189,3 @@ def test_a_check_leaves_a_file_as_it_is_and_makes_none(tmp_path: Path) -> None:
     require_writable(there)
     assert here.read_text(encoding="utf-8") == "text"
     assert not there.exists()
-
-
-def test_a_judge_that_is_named_twice_is_refused() -> None:
-    judges = ("--judge", "happy=vader:positive", "--judge", "happy=vader:negative")
-    code, _, err = run("eval", "attributes", *judges)
-    assert code == 2
-    assert "--judge gives 'happy' twice" in err

@@ -31,15 +31,6 @@ def test_the_version_is_that_of_the_package() -> None:
     assert run("--version") == (0, f"marith {marith.__version__}\n", "")
 
 
-def test_the_package_can_be_run_as_a_program() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "marith", "--version"], capture_output=True, text=True
-    )
-    assert (done.returncode, done.stdout) == (0, f"marith {marith.__version__}\n"), done.stderr
-    usage = subprocess.run([sys.executable, "-m", "marith", "-h"], capture_output=True, text=True)
-    assert usage.stdout.startswith("Usage: python -m marith [OPTIONS] COMMAND")
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -55,9 +46,3 @@ def test_what_loads_no_model_imports_no_torch(arguments: tuple[str, ...]) -> Non
     program = [sys.executable, "-c", WITHOUT_TORCH, *arguments]
     done = subprocess.run(program, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_no_annotation_of_a_command_is_evaluated_when_the_program_starts() -> None:
-    for group in (app, *(group.typer_instance for group in app.registered_groups)):
-        for command in group.registered_commands:
-            assert not any(isinstance(a, str) for a in command.callback.__annotations__.values())

@@ -65,10 +65,6 @@ def test_the_models_of_the_package_and_of_the_cache_are_listed(cache: Path) -> N
     assert table.splitlines()[0].split()[:2] == ["model", "architecture"]
 
 
-def test_a_machine_without_a_cache_has_the_models_of_the_package(tmp_path: Path) -> None:
-    assert "pocket-toxicity" in listed(tmp_path / "none")
-
-
 def test_one_model_is_described_by_its_directory(tiny_dir: str) -> None:
     code, out, _ = run("models", tiny_dir, "--json")
     (model,) = json.loads(out)

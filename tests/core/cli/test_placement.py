@@ -36,24 +36,12 @@ def test_every_command_that_loads_a_model_says_where_in_the_same_words() -> None
     ]
     for name in ("--device", "--dtype", "--revision", "--backend"):
         assert len({each[name] for each in options}) == 1
-    assert {each.opts[0] for each in command("train-classifier").params} >= {"--device"}
-
-
-def test_every_evaluation_that_generates_texts_can_be_told_not_to_ask() -> None:
-    for name in ("texts", "toxicity", "sentiment", "examples", "attributes"):
-        assert any("--yes" in each.opts for each in command(f"eval {name}").params), name
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
         ("calibrate", "M", "--prompt", "Hi"),
-        ("tune", "M - a*k", "--range", "a=0:0.5", "--term", "k=Be rude.", "--direction", "up",
-         "--attribute", "vader:positive"),
-        ("tune", "M - a*k", "--range", "a=0:0.5", "--term", "k=Be rude.", "--direction", "up",
-         "--attribute", "pocket-toxicity:toxic"),
-        ("eval", "attributes", "--curve", "1"),
-        ("eval", "attributes", "--curve", "1", "--judge", "formal=pocket-formality:formal"),
         ("eval", "perplexity"),
     ],
 )  # fmt: skip

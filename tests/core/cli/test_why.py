@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.hostile import OBEYED
 from support.serving import served, urllib_asks
 from typer.testing import CliRunner
 
@@ -32,10 +33,6 @@ from marith.request.inspected.inspected_position import LikelyToken
 
 PROMPT = "How do I boil an egg?"
 FORMULA = ["--formula", "2*kind - M", "--term", "kind=Be kind.", "--seed", "3"]
-HOSTILE = [
-    "\x1b[2J\x1b[31mred", "\x1b]0;title\x07", "\x1b]8;;http://evil\x1b\\click", "a\rb", "a\bb",
-    "\x9b31m", "left\u202eright", "a\u2066b", "\u2028", "\x7f", "[bold red]x[/]", "\n\t",
-]  # fmt: skip
 
 
 def why(*arguments: str) -> tuple[int, str, str]:
@@ -92,15 +89,9 @@ def test_bad_input_is_one_sentence() -> None:
     code, out, err = why("--all", "--json")
     assert (code, out) == (2, "")
     assert err == "marith: --json has every position; write --json without --all\n"
-    code, _, err = why("--formula", "2*nobody - M")
-    assert code == 2
-    assert "unknown term 'nobody'" in err
 
 
-@pytest.mark.parametrize(
-    "option",
-    ["--seed=0", "--max-tokens=3", "--temperature=0", "--top-k=1", "--top-p=0.5", "--stop=a"],
-)
+@pytest.mark.parametrize("option", ["--seed=0", "--stop=a"])
 def test_a_given_text_takes_no_option_of_drawing(option: str) -> None:
     code, out, err = why("--continuation", "Hello", option)
     name = option.partition("=")[0]
@@ -118,7 +109,7 @@ def hostile(inspection: Inspection, text: str) -> Inspection:
     return replace(inspection, positions=positions, parts=parts)
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("text", [*OBEYED, "\n\t"])
 @pytest.mark.parametrize("coloured", [False, True])
 def test_what_a_terminal_obeys_is_shown(
     inspection: Inspection,

@@ -14,15 +14,9 @@ from langchain_marith import MarithLLM
 from marith.testing import tiny_model, tiny_tokenizer
 
 NAMES = [
-    ("Engine.load('./nowhere')", "there is no model directory './nowhere'"),
     (
         "Engine.load('https://huggingface.co/openai-community/gpt2')",
         "a model on the hub is named by its id: write 'openai-community/gpt2'",
-    ),
-    (
-        "Engine.load('pocket-polite')",
-        "'pocket-polite' is a LoRA adapter and no model; in formulas over its base model it is "
-        "prompted(adapter='pocket-polite')",
     ),
     (
         "engine.generate('Hi', 'M + C', {'C': Classifier('pocket-toxicity', label='nice')})",
@@ -57,8 +51,6 @@ DIRECTORIES = [
     ),
 ]
 OPTIONS = [
-    ("Engine.load('pocket', devise='cpu')", "Engine.load takes no 'devise'; did you mean "
-     "'device'?"),
     (
         "Engine.load('pocket', trust_remote_code=True)",
         "Engine.load takes no 'trust_remote_code'; marith never runs the code of a checkpoint",
@@ -75,7 +67,6 @@ OPTIONS = [
         "Engine.load('pocket', context_length=4096)",
         "the context of 'pocket' holds 1024 tokens, not 4096",
     ),
-    ("MarithLLM(max_token=4)", "MarithLLM takes no option 'max_token'; did you mean 'max_tokens'?"),
 ]  # fmt: skip
 
 
