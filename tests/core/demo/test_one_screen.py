@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stdout
 from io import StringIO
-from types import SimpleNamespace
 
 import pytest
 
-from marith.demo import frameworks, one_screen
+from marith.demo import one_screen
 from marith.demo.formula_costs import Cost
 from marith.demo.frameworks import LANGCHAIN, LLAMAINDEX, answer_function
-from marith.demo.measured_replies import messages, toxicity
+from marith.demo.measured_replies import messages
 from marith.demo.shown_requests import (
     ABOUT_A_PASSAGE,
     DEGREES,
@@ -42,41 +41,29 @@ def falls(text: str, label: str) -> tuple[float, float]:
 
 
 @pytest.fixture(scope="module")
-def screen() -> SimpleNamespace:
-    """What one run prints where neither stream is a terminal."""
-    out, err = StringIO(), StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+def screen() -> str:
+    """What one run prints."""
+    out = StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out):
         patch.setattr(one_screen, "costs", lambda requests: [Cost(4.0, 1.0), Cost(5.0, 1.0)])
         one_screen.run("pocket", QUESTION, seed=0)
-    return SimpleNamespace(out=out.getvalue(), err=err.getvalue())
+    return out.getvalue()
 
 
-def test_the_whole_is_one_screen(screen: SimpleNamespace) -> None:
-    lines = screen.out.splitlines()
-    assert len(lines) <= 40
-    assert max(map(len, lines)) <= 100
-
-
-def test_progress_and_colour_are_for_terminals(screen: SimpleNamespace) -> None:
-    assert "\x1b" not in screen.out
-    assert not re.search("loading|replying|asking|timing", screen.out)
-    assert screen.err == ""
-
-
-def test_toxicity_falls_by_half_and_more(screen: SimpleNamespace) -> None:
+def test_toxicity_falls_by_half_and_more(screen: str) -> None:
     for label in ("toxicity by classifier", "mean over 16 messages"):
-        before, after = falls(screen.out, label)
+        before, after = falls(screen, label)
         assert before > 0.3
         assert after <= before / 2
 
 
-def test_the_passage_wins_over_what_the_model_has_learnt(screen: SimpleNamespace) -> None:
-    assert "Tokyo" in printed(screen.out, "faithful=0")
-    assert "Umeå" in printed(screen.out, "faithful=0.5")
+def test_the_passage_wins_over_what_the_model_has_learnt(screen: str) -> None:
+    assert "Tokyo" in printed(screen, "faithful=0")
+    assert "Umeå" in printed(screen, "faithful=0.5")
 
 
-def test_a_persona_has_two_strengths(screen: SimpleNamespace) -> None:
-    texts = {printed(screen.out, formula) for formula in ("0.5*M + 0.5*chef", "1.2*chef - 0.2*M")}
+def test_a_persona_has_two_strengths(screen: str) -> None:
+    texts = {printed(screen, formula) for formula in ("0.5*M + 0.5*chef", "1.2*chef - 0.2*M")}
     assert len(texts) == 2
     assert all("comets" in text for text in texts)
 
@@ -96,37 +83,18 @@ def test_another_model_shows_a_persona_by_degrees_and_a_passage(
     assert "toxicity" not in out
 
 
-def test_costs_stand_beside_those_of_the_bare_model(screen: SimpleNamespace) -> None:
-    assert "  M                         1.00 forward passes, 4.0 ms" in screen.out
-    assert "  M - 0.96*union(toxic, M)  1.00 forward passes, 5.0 ms" in screen.out
-
-
-def test_langchain_gives_the_text_of_the_engine(screen: SimpleNamespace) -> None:
+def test_langchain_gives_the_text_of_the_engine(screen: str) -> None:
     request = replies_to(messages(1)[0], OPTIONS)[1]
     answer = answer_function(LANGCHAIN)
     assert not isinstance(answer, str)
     assert answer(request.options, request.prompt) == request.submit().result().text
-    assert "the text of part 1" in printed(screen.out, LANGCHAIN)
+    assert "the text of part 1" in printed(screen, LANGCHAIN)
 
 
-def test_llamaindex_gives_the_text_of_the_engine(screen: SimpleNamespace) -> None:
+def test_llamaindex_gives_the_text_of_the_engine(screen: str) -> None:
     request = answers_from_a_passage(OPTIONS)[1]
     answer = answer_function(LLAMAINDEX)
     assert not isinstance(answer, str)
     theirs = answer(request.options, ABOUT_A_PASSAGE, PASSAGES, TEMPLATE)
     assert theirs == request.submit().result().text
-    assert "the text of part 3" in printed(screen.out, LLAMAINDEX)
-
-
-def test_the_printed_toxicity_is_that_of_the_printed_reply(screen: SimpleNamespace) -> None:
-    bare = re.search(r"^  M +(I have.*\n +.*)", screen.out, re.MULTILINE)
-    assert bare
-    assert toxicity([" ".join(bare[1].split())])[0] == pytest.approx(1, abs=0.1)
-
-
-def test_a_framework_that_is_missing_is_left_out_with_half_a_line(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(frameworks.MODULES, LANGCHAIN, "langchain_that_nobody_has")
-    said = "left out: langchain_that_nobody_has is not installed"
-    assert answer_function(LANGCHAIN) == said
+    assert "the text of part 3" in printed(screen, LLAMAINDEX)
