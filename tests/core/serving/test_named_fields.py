@@ -16,18 +16,11 @@ def post(web: httpx.Client, body: str) -> httpx.Response:
     return web.post("/v1/chat/completions", content=body, headers=JSON)
 
 
-def wrong_tool(**fields: Any) -> dict[str, Any]:
-    return {"type": "function", "function": {"name": "odd", "parameters": 5, **fields}}
-
-
-def named(tool: str) -> dict[str, Any]:
-    return {"type": "function", "function": {"name": tool}}
-
-
 def schema_format(schema: Any, **fields: Any) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "x", "schema": schema, **fields}}
 
 
+ODD = {"type": "function", "function": {"name": "odd", "parameters": 5}}
 BASE: dict[str, Any] = {"messages": CHAT, "max_tokens": 2}
 
 
@@ -38,8 +31,6 @@ BASE: dict[str, Any] = {"messages": CHAT, "max_tokens": 2}
         ({"messages": CHAT * 6}, "messages"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages"),
         ({"temperature": -1}, "temperature"),
-        ({"temperature": "hot"}, "temperature"),
-        ({"presence_penalty": 3}, "presence_penalty"),
         ({"logit_bias": {"5": 101}}, "logit_bias"),
         ({"logit_bias": {"x": 1}}, "logit_bias"),
         ({"n": 4}, "n"),
@@ -49,47 +40,30 @@ BASE: dict[str, Any] = {"messages": CHAT, "max_tokens": 2}
         ({"top_logprobs": 2}, "top_logprobs"),
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
         ({"functions": [{}]}, "functions"),
-        ({"suffix": "x"}, "suffix"),
-        ({"bad_words": ["x"]}, "bad_words"),
         ({"chat_template": "{{ 7 }}"}, "chat_template"),
         ({"model": "gpt-5"}, "model"),
         ({"continue_final_message": True}, "continue_final_message"),
-        ({"marith": {"formula": "2*M"}}, "marith"),
-        ({"marith": {"terms": {"x": "y"}}}, "marith"),
         ({"marith": {"file": "/etc/passwd"}}, "marith"),
         ({"marith": {"speculation": "often"}}, "marith"),
         ({"chat_template_kwargs": {"a": {}}}, "chat_template_kwargs"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"logit_bias": {"9" * 5000: 1}}, "logit_bias"),
         ({"tools": [{"type": "function", "function": {"name": "x" * 200_000}}]}, "tools"),
-        *(
-            ({"tools": tools}, "tools")
-            for tools in (
-                [{}],
-                [WEATHER] * 2,
-                [wrong_tool()],
-                [wrong_tool(parameters={}, strict="x")],
-            )
-        ),
+        ({"tools": [{}]}, "tools"),
+        ({"tools": [WEATHER] * 2}, "tools"),
+        ({"tools": [ODD]}, "tools"),
         ({"tool_choice": "required"}, "tool_choice"),
-        *(
-            ({"tools": [WEATHER], "tool_choice": choice}, "tool_choice")
-            for choice in ("nobody", {"type": "allowed_tools"}, named("auto"), named("nobody"))
-        ),
-        ({"response_format": {"type": "json_schema"}}, "response_format"),
+        ({"tools": [WEATHER], "tool_choice": {"type": "allowed_tools"}}, "tool_choice"),
+        ({"tools": [WEATHER], "tool_choice": "nobody"}, "tool_choice"),
         ({"response_format": schema_format({"type": "objec"})}, "response_format"),
         ({"response_format": schema_format({"type": "object"}, strict="x")}, "response_format"),
         ({"grammar": "start: ("}, "grammar"),
-        *(({"stop_token_ids": [token]}, "stop_token_ids") for token in (-1, 10**6)),
+        ({"stop_token_ids": [10**6]}, "stop_token_ids"),
         ({"logit_bias": {"999999": 1}}, "logit_bias"),
-        *(({"marith": {"prefix": [token]}}, "marith") for token in (-1, 10**6)),
-        *(({"top_p": value}, "top_p") for value in (-1, 5)),
-        ({"min_p": 7}, "min_p"),
-        ({"top_k": -5}, "top_k"),
         ({"seed": 2**70}, "seed"),
         ({"min_tokens": 10**9}, "min_tokens"),
-        *(({"stop": stop}, "stop") for stop in ("", ["a", ""])),
-        *(({"marith": own}, "marith") for own in ({"faithful": 1e308}, {"ban": [""]})),
+        ({"stop": ["a", ""]}, "stop"),
+        ({"marith": {"faithful": 1e308}}, "marith"),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -127,11 +101,8 @@ def test_values_out_of_range_are_the_clients_fault(
     ("path", "body", "param"),
     [
         ("/v1/completions", {"prompt": [10**6]}, "prompt"),
-        ("/v1/completions", {"prompt": [-1]}, "prompt"),
         ("/v1/completions", {"prompt": [5] * 3000}, "prompt"),
-        ("/v1/score", {"prompt": [10**6], "continuation": "a"}, "prompt"),
         ("/v1/score", {"prompt": "a", "continuation": [10**6]}, "continuation"),
-        ("/v1/inspect", {"prompt": [10**6], "continuation": [5]}, "prompt"),
         ("/v1/inspect", {"prompt": "a", "continuation": [10**6]}, "continuation"),
         ("/v1/what_if", {"prompt": "a", "continuation": [-1], "number": 0, "values": [1]},
          "continuation"),
@@ -182,9 +153,6 @@ def test_names_that_nobody_knows_are_in_the_warnings_once(
          f"'{'x' * 79} is no field of marith"),
         ("chat/completions", {**BASE, "model": "polit"},
          "there is no model 'polit'; did you mean 'polite'?"),
-        ("chat/completions", {**BASE, "marith": {"formula": "M"}},
-         "this server takes no formulas, and marith.formula is given; ask for one of its models, "
-         "or start the server with --allow-formulas"),
     ],
     ids=lambda value: str(value)[:40],
 )  # fmt: skip

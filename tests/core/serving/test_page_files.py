@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import re
 import socket
 from collections.abc import Iterator
 from importlib.resources import files
@@ -65,15 +64,6 @@ def test_a_file_that_a_browser_has_is_not_sent_again(web: httpx.Client) -> None:
         assert again.content == b""
         assert again.headers["content-security-policy"] == POLICY
     assert web.get("/", headers={"if-none-match": '"other"'}).status_code == 200
-
-
-def test_the_page_has_no_script_or_style_within_it() -> None:
-    for file in FOLDER.iterdir():
-        if not file.name.endswith(".html"):
-            continue
-        text = file.read_text(encoding="utf-8")
-        assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=|javascript:", text)
-        assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", text), "nothing of elsewhere"
 
 
 PATHS = [

@@ -17,10 +17,7 @@ import pytest
 from support.serving import CHAT, PERSONAS, client, until
 from typer.testing import CliRunner
 
-from marith import Options
 from marith.cli import app
-from marith.cli.serving.running_server import say_ready
-from marith.serving.server_settings import ServerSettings
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no signals")
 MARITH = [sys.executable, "-m", "marith", "serve"]
@@ -95,13 +92,10 @@ def test_an_interrupt_ends_streams_with_an_error(tmp_path: Path) -> None:
     ("arguments", "problem"),
     [
         (["--host", "0.0.0.0"], "is an address that others reach, and no API key"),
-        (["nothing.toml"], "nothing.toml"),
         (["--alias", "a=nothing"], "the alias 'a' is for 'nothing'; there are pocket"),
-        (["--alias", "a"], "NAME=MODEL"),
         (["--api-key-file", "nothing"], "the file of API keys 'nothing' cannot be read"),
         (["--tls-key", "nothing"], "come together"),
         (["--tls-key", "nothing", "--tls-certificate", "nothing"], "there is no file 'nothing'"),
-        (["--model", "nothing-here"], "nothing-here"),
         (["--model", "nothing-here"], "loading 'nothing-here' …"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -145,19 +139,3 @@ def test_a_port_that_is_taken_is_said_before_anything_loads() -> None:
     assert "is taken; write another as --port" in told.stderr
     assert "loading" not in told.stderr
     assert told.stdout == "False\n"
-
-
-def test_the_warning_of_a_formula_is_said_at_the_start(capsys: pytest.CaptureFixture[str]) -> None:
-    light, whole = (
-        Options(formula=formula, terms={"rude": "You are rude."})
-        for formula in ("M - 0.9*rude", "1.5*M - 0.5*rude")
-    )
-    served = {
-        name: SimpleNamespace(name=name, options=options, parent=None)
-        for name, options in (("light", light), ("whole", whole))
-    }
-    models = SimpleNamespace(by_name=served, engines=list)
-    say_ready(SimpleNamespace(models=models, settings=ServerSettings()), "http://here")
-    lines = capsys.readouterr().err.splitlines()
-    assert [line for line in lines if line.startswith("warning: light: ")]
-    assert not [line for line in lines if line.startswith("warning: whole: ")]

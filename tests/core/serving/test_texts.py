@@ -257,11 +257,3 @@ def test_drafts_and_rewinds_are_counted(server: Server, engine: Engine, web: htt
     ):  # fmt: skip
         assert wanted > 0
         assert f'marith_{name}_total{{model_name="counted"}} {float(wanted)}' in told
-
-
-def test_there_are_no_embeddings_and_no_other_paths(web: httpx.Client) -> None:
-    told = web.post("/v1/embeddings", json={"input": "x"})
-    assert told.status_code == 404
-    assert "sentence-transformers" in told.json()["error"]["message"]
-    assert web.get("/nowhere").status_code == 404
-    assert web.get("/v1/chat/completions").status_code == 405

@@ -134,21 +134,14 @@ def test_a_value_that_has_no_meaning_is_refused_by_itself(web: httpx.Client) -> 
     ("body", "problem"),
     [
         ({"values": [0.1] * 22}, "at most 21 values at once, not 22"),
-        ({"values": []}, "at least 1 item"),
         ({"number": 2}, "number"),
-        ({"number": -1}, "greater than or equal to 0"),
         ({"values": ["1"]}, "values.0"),
         ({"continuation": None}, "the tokens of a text are needed"),
-        ({"continuation": []}, "no tokens"),
         ({"continuation": [5000]}, "5000"),
-        ({"continuation": [-3]}, "-3"),
         ({"continuation": [7] * 2_000}, "there is room for"),
         ({"continuation": [7] * (2 * LENGTH + 1)}, "are kept"),
         ({"seed": None}, "has no seed"),
         ({"marith": {"ban": ["bad"]}}, "a ban takes tokens back"),
-        ({"marith": {"prefix": [9]}}, "begins with marith.prefix"),
-        ({"stream": True}, "does not stream"),
-        ({"prompt": "a"}, "or messages, a chat"),
     ],
 )
 def test_bounds_are_said_in_one_sentence(
