@@ -50,12 +50,6 @@ def test_an_answer_without_max_tokens_ends_with_the_context(tiny_dir: str) -> No
 
 
 @each_kind
-def test_a_model_may_be_a_path(kind: Any, tiny_dir: str) -> None:
-    options = kind(model=Path(tiny_dir))
-    assert options.model == kind().over({"model": Path(tiny_dir)}).model == tiny_dir
-
-
-@each_kind
 def test_an_option_has_the_names_that_it_has_elsewhere(kind: Any) -> None:
     options = kind(model_name="/nowhere", max_completion_tokens=7)
     assert (options.model, options.max_tokens) == ("/nowhere", 7)

@@ -47,11 +47,7 @@ def test_options_with_a_plan_are_a_plain_value() -> None:
     ("speculation", "problem"),
     [
         ("car", "speculation is 'auto', None, 'none' or a Plan, not 'car'"),
-        (4, "speculation is 'auto', None, 'none' or a Plan, not 4"),
-        ({1: object()}, "speculation is 'auto', None, 'none' or a Plan, not {1"),
         ("{", "this is no plan"),
-        ('{"every": 3}', "this is no plan: every"),
-        ({"evry": []}, "this is no plan: evry"),
         ({"every": [["formal", 99]]}, "from 1 to 16, not 99"),
         (Plan.factors({"nobody": 3}), "unknown term 'nobody'"),
         (Plan.factors({"M": 3, "formal": 3}), "no term is evaluated at every token"),
@@ -92,9 +88,7 @@ def test_a_term_may_be_a_table_as_in_a_file() -> None:
         ({"terms": {"x": 5}}, "term 'x' is a system prompt, .*, not 5"),
         ({"terms": {"x": {"sytem": "X"}}}, "term 'x': .*sytem"),
         ({"terms": {"x": {"hide": "("}}}, "term 'x': .*regular expression"),
-        ({"max_retries": -1}, "max_retries"),
         ({"chat_template_kwargs": {"x": object()}}, "chat_template_kwargs"),
-        ({"steer_tools": "perhaps"}, "steer_tools"),
     ],
 )
 def test_what_is_no_option_is_refused(options: dict[str, Any], problem: str) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from marith.cli import app
 from marith.options.options import Options
 
 FILE = """
@@ -33,10 +31,3 @@ def test_a_model_that_is_given_is_that_of_the_persona(personas: str) -> None:
     assert (options.model, options.formula) == ("pocket", "M - 0.5*rude")
     assert options.backend is None
     assert Options.from_file(personas, "mild").model == "pocket-draft"
-
-
-def test_so_it_is_from_the_shell(personas: str) -> None:
-    given = ("Hi", "--file", personas, "--persona", "mild", "-m", "pocket", "--max-tokens", "2")
-    done = CliRunner().invoke(app, ["generate", *given, "--temperature", "0"])
-    assert done.exit_code == 0, done.stderr
-    assert done.stdout.strip()
