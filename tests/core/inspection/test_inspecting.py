@@ -269,11 +269,6 @@ def test_bad_arguments_are_refused_in_one_sentence(house: House) -> None:
         engine.inspect(PROMPT, TEXT, temperature=0)  # type: ignore[call-arg]
 
 
-def test_an_inspection_may_be_waited_for_elsewhere(house: House) -> None:
-    future = house.engine.submit_inspection(PROMPT, TEXT, "2*x - M", house.terms)
-    assert len(future.result(60).positions) == len(TEXT)
-
-
 def test_a_token_that_was_drawn_against_the_formula_is_not_flipped(house: House) -> None:
     """Flipped is what the formula prefers and the bare model does not, and no draw of sampling."""
     engine, terms, formula = house.engine, house.terms, "4*x - 3*M"

@@ -54,10 +54,6 @@ def test_what_is_begun_is_kept_without_waiting(house: House) -> None:
     request = Request("a", "2*x - 0.5*M", house.terms, Sampling(seed=3), Stop(8))
     completion = house.engine.submit(request).result()
     future = house.engine.submit_what_if(request, completion)
-    assert (
-        repr(future.result())
-        == f"<WhatIf of {len(completion.tokens)} tokens by '2*x - 0.5*M': numbers 2, 0.5>"
-    )
     assert future.result().at(0, [1.5]) == house.engine.what_if(request, completion).at(0, [1.5])
     for tokens, problem in (([99], "99"), ([-1], "-1"), ([1] * 10_000, "there is room for")):
         with pytest.raises(RequestError, match=problem):
