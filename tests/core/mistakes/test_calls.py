@@ -44,6 +44,7 @@ OPTIONS = [
         "max_tokens is a whole number from 1, not 'END'; a text that ends an answer is written "
         "Stop(strings=['END'])",
     ),
+    ("Sampling(max_tokens=5)", "Sampling takes no 'max_tokens'; write Stop(max_tokens=…)"),
     (
         "Request('Hi', stop=['END'])",
         "stop is a Stop, not ['END']; write, for example, Stop(max_tokens=40)",
