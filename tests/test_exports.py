@@ -17,14 +17,6 @@ from marith.request.request import RequestOptions
 NOWHERE = inspect.Parameter.empty
 
 
-def test_the_exports_are_sorted_and_without_repetition() -> None:
-    assert marith.__all__ == sorted(set(marith.__all__))
-
-
-def test_dir_shows_the_exports_and_nothing_else() -> None:
-    assert dir(marith) == sorted(marith.__all__)
-
-
 @pytest.mark.parametrize("name", marith.__all__)
 def test_every_export_is_importable_and_documented(name: str) -> None:
     value = getattr(marith, name)
@@ -123,39 +115,6 @@ def test_an_unknown_option_of_a_request_says_what_to_write(name: str, told: str)
     for kind in (TypeError, marith.RequestError):
         with pytest.raises(kind, match=told):
             request_of("Hi", "M", None, marith.Sampling(), marith.Stop(), "auto", {name: 1})
-
-
-def test_loading_and_sampling_take_the_promised_options() -> None:
-    load = inspect.signature(marith.Engine.load).parameters
-    options = ("tokenizer", "device", "dtype", "context_length", "revision")
-    assert next(iter(load)) == "model"
-    assert all(load[name].default is None for name in options)
-    assert isinstance(load["max_lanes"].default, int)
-    sampling = inspect.signature(marith.Sampling).parameters
-    assert {n: sampling[n].default for n in ("temperature", "top_k", "top_p", "seed")} == {
-        "temperature": 1.0, "top_k": None, "top_p": 1.0, "seed": None,
-    }  # fmt: skip
-    assert "formula" in inspect.signature(marith.explain).parameters
-
-
-def _fields(kind: Any) -> set[str]:
-    return {name for name in dir(kind) if not name.startswith("_")}
-
-
-def test_what_comes_back_carries_the_promised_fields() -> None:
-    assert _fields(marith.Completion) >= {"text", "tokens", "finish_reason", "usage", "stats"}
-    assert _fields(marith.Chunk) >= {"text", "tokens", "finish_reason"}
-    assert _fields(marith.Usage) >= {
-        "prompt_tokens", "completion_tokens", "total_tokens", "cached_tokens"}  # fmt: skip
-    assert _fields(marith.Stats) >= {
-        "passes", "calls", "drafted", "accepted", "seconds", "passes_per_token",
-        "calls_per_token", "acceptance"}  # fmt: skip
-
-
-def test_an_engine_is_a_context_manager_and_a_ticket_is_read_in_every_way() -> None:
-    assert hasattr(marith.Engine, "__enter__")
-    assert hasattr(marith.Engine, "__exit__")
-    assert all(hasattr(marith.Ticket, name) for name in ("__iter__", "__aiter__", "__await__"))
 
 
 def test_errors_are_of_one_family() -> None:
