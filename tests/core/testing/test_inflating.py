@@ -9,11 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-from transformers import AutoModelForCausalLM, DynamicCache, LlamaConfig, LlamaForCausalLM
-from transformers.utils import logging
+from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 
 from marith.errors import ModelError
-from marith.scoring.checkpoints.locate import locate
 from marith.testing import inflate, tiny_model
 
 FAMILIES = ("llama", "qwen2", "qwen3")
@@ -63,17 +61,6 @@ def test_no_size_changes_what_a_model_says(
     assert_same(small, large, ids(9))
 
 
-def test_pocket_of_a_hundred_million_weights_speaks_as_pocket() -> None:
-    logging.disable_progress_bar()
-    pocket = AutoModelForCausalLM.from_pretrained(locate("pocket"), dtype=torch.float32)
-    logging.enable_progress_bar()
-    large = inflate(pocket, hidden=768, layers=12, intermediate=2048)
-    assert large.num_parameters() > 85e6 > 10 * pocket.num_parameters()
-    assert large.get_output_embeddings().weight is large.get_input_embeddings().weight
-    assert large.generation_config.eos_token_id == pocket.generation_config.eos_token_id
-    assert_same(pocket, large, ids(24, pocket.config.vocab_size, rows=1))
-
-
 def biased_llama() -> Any:
     torch.manual_seed(0)
     return LlamaForCausalLM(LlamaConfig(
@@ -113,10 +100,7 @@ def test_what_is_new_has_weights_like_any_other_and_the_same_seed_the_same() -> 
     ("sizes", "message"),
     [
         ({"hidden": 24}, "hidden is a whole number of at least the model's 32, not 24"),
-        ({"layers": 1}, "layers is a whole number of at least the model's 2, not 1"),
-        ({"intermediate": 47}, "intermediate is a whole number of at least the model's 48, not 47"),
         ({"hidden": 64.0}, "not 64.0"),
-        ({"layers": True}, "not True"),
         ({"hidden": 36}, "a multiple of the head dimension 8, not 36"),
         ({"hidden": 40}, "a multiple of 16 for groups of 2 heads of 8, not 40"),
     ],

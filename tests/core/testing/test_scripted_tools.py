@@ -73,10 +73,6 @@ def test_a_call_that_is_wanted_is_made_as_written(engine: marith.Engine, choice:
     assert (answer.text, answer.finish_reason) == ("", "tool_calls")
 
 
-def test_without_arguments_there_is_nothing_to_fill(engine: marith.Engine) -> None:
-    assert calls(ask(engine, "Anyone there?", tools=Tools(ALL))) == [("ping", {})]
-
-
 def test_what_is_said_before_a_call_is_text(engine: marith.Engine) -> None:
     answer = ask(engine, "Look and tell", tools=Tools(ALL))
     assert answer.text == "Let me look."
@@ -86,11 +82,6 @@ def test_what_is_said_before_a_call_is_text(engine: marith.Engine) -> None:
 def test_who_wants_no_call_makes_none(engine: marith.Engine) -> None:
     answer = ask(engine, "Hello", tools=Tools(ALL))
     assert (answer.text, answer.calls, answer.finish_reason) == ("Good day.", (), "stop")
-
-
-def test_who_may_not_call_does_not(engine: marith.Engine) -> None:
-    answer = ask(engine, "And in Tokyo?", tools=Tools(ALL, "none"))
-    assert (answer.calls, answer.finish_reason) == ((), "stop")
 
 
 @pytest.mark.parametrize("choice", ["auto", "none"])
@@ -121,11 +112,6 @@ def test_who_has_to_call_a_tool_calls_it(
     assert (answer.text, answer.finish_reason) == ("", "tool_calls")
 
 
-def test_who_has_to_call_some_tool_calls_one_of_them(engine: marith.Engine) -> None:
-    answer = ask(engine, "Hello", tools=Tools(ALL, "required"))
-    assert answer.calls[0].name in {"weather", "add", "ping"}
-
-
 @pytest.mark.parametrize(("parallel", "cities"), [(True, ["Rome", "Oslo"]), (False, ["Rome"])])
 def test_several_calls_are_made_where_they_may_be(
     engine: marith.Engine, parallel: bool, cities: list[str]
@@ -142,19 +128,6 @@ def test_the_formula_fills_a_call_unless_the_bare_model_is_to(
     tools = Tools(ALL, "weather", steer=steer)
     answer = engine.generate("Where?", "0.2*M + 0.8*formal", TERMS, GREEDY, tools=tools)
     assert calls(answer) == [("weather", {"city": city})]
-
-
-@pytest.mark.parametrize("prompt", ["Rome and Oslo", "Look and tell", "Hello", "Anyone there?"])
-def test_what_streams_adds_up_to_what_is_returned(engine: marith.Engine, prompt: str) -> None:
-    tools = Tools(ALL)
-    whole = ask(engine, prompt, tools=tools)
-    chunks = list(engine.stream(prompt, COMPOSED, TERMS, GREEDY, tools=tools))
-    assert "".join(chunk.text for chunk in chunks) == whole.text
-    pieces: dict[int, list[str]] = {}
-    for piece in (piece for chunk in chunks for piece in chunk.calls):
-        pieces.setdefault(piece.index, []).append((piece.name or "") + piece.arguments)
-    streamed = ["".join(each) for each in pieces.values()]
-    assert streamed == [each.name + each.arguments for each in whole.calls]
 
 
 SCHEMA = tool("person", name={"type": "string"}, age={"type": "integer"})["function"]["parameters"]
