@@ -117,9 +117,3 @@ def table(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return written
-
-
-@pytest.fixture(scope="session")
-def write_rows() -> Callable[..., Path]:
-    """Writes rows as JSON lines, and says where they are."""
-    return _write
