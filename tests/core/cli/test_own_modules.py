@@ -156,11 +156,3 @@ def test_methods_of_packages_are_listed_apart_and_without_torch(tmp_path: Path) 
     )
     assert all(f"{name}(" in built_in for name in RECIPES)
     assert in_a_process(tmp_path, "recipes", "halved") == own.partition("\n\n")[2]
-
-
-def test_what_is_imported_is_listed_and_a_wrong_name_is_corrected(methods: Path) -> None:
-    assert "are not of marith" not in run("recipes")[1]
-    given = ("--import", str(methods))
-    assert "halved(model, other, share=0.5)" in run("recipes", *given)[1]
-    assert run("recipes", "halved", *given)[1].startswith("halved(model, other, share=0.5)\n")
-    assert "did you mean 'halved'?" in run("recipes", "halvd", *given)[2]
