@@ -189,16 +189,3 @@ def test_a_classifier_has_a_line_under_the_text(page: Any) -> None:
     assert tokens.first.get_attribute("aria-pressed") == "true"
     tokens.nth(4).click()
     assert chart.locator("line.chosen").get_attribute("x1") == "4"
-
-
-def test_the_frame_of_a_token_is_within_it(page: Any) -> None:
-    write(page, seed=3, max_tokens=10)
-    generate(page)
-    page.keyboard.press("Tab")
-    token = pane(page, 1).locator(".token").nth(3)
-    token.click()
-    token.focus()
-    style = token.evaluate(
-        "one => [getComputedStyle(one).outlineOffset, getComputedStyle(one).outlineWidth]"
-    )
-    assert style == ["-2px", "2px"]

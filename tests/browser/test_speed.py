@@ -1,13 +1,10 @@
-"""The page is there at once, and a long text scrolls and hovers without a pause."""
+"""A long text scrolls and hovers without a pause."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from support.browsing import Serving, become
-
-FIRST_PAINT = 200  # milliseconds
 TRIES = 5  # other work of a machine lengthens some
 LONG_TEXT = """async () => {
   const {TokenStrip} = await import('/page/strip.js');
@@ -26,21 +23,6 @@ LONG_TEXT = """async () => {
   document.querySelector('.pane').append(strip.root);
   await strip.show(positions);
 }"""
-
-
-def test_the_first_paint_is_quick(
-    browser: Any, taking: Serving, report: Callable[[str], None]
-) -> None:
-    times = []
-    for _ in range(TRIES):
-        context = browser.new_context()
-        page = context.new_page()
-        page.goto(taking.url)
-        become(page, "performance.getEntriesByType('paint').length > 1")
-        times.append(page.evaluate("performance.getEntriesByType('paint')[1].startTime"))
-        context.close()
-    report(f"first contentful paint: {', '.join(f'{time:.0f}' for time in times)} ms")
-    assert min(times) < FIRST_PAINT
 
 
 def test_a_long_text_has_no_pause(page: Any, report: Callable[[str], None]) -> None:
