@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 from support.speaking_model import FORMULA, MAP, STYLE, Make, by_engine, clock
 
 import marith
@@ -34,13 +33,6 @@ def test_a_second_turn_is_read_from_the_cache(scripted: Make) -> None:
     messages += [scripted().invoke(messages), ("human", "Write!")]
     usage = scripted().invoke(messages).usage_metadata or {}
     assert 0 < usage["input_token_details"]["cache_read"] < usage["input_tokens"]
-
-
-def test_the_prompt_is_not_repeated(make: Make) -> None:
-    answer = make().invoke("k l")
-    assert answer.text == make().invoke("k l").text
-    assert "k l" not in answer.text
-    assert len(answer.text) > 3
 
 
 def test_an_answer_names_its_model_and_why_it_ended(make: Make, tiny_dir: str) -> None:
@@ -133,13 +125,6 @@ def test_calls_may_be_steered_or_not(scripted: Make) -> None:
     plain = scripted(**northern, steer_tools=False).bind_tools([clock])
     assert plain.invoke(asked).tool_calls[0]["args"] == {"place": "Málaga"}
     assert steered.invoke(asked, steer_tools=False).tool_calls[0]["args"] == {"place": "Málaga"}
-
-
-def test_a_template_option_that_the_engine_sets_is_refused(
-    scripted: Make, thinking_dir: str
-) -> None:
-    with pytest.raises(ValidationError, match="'add_generation_prompt' is set by the engine"):
-        scripted(model=thinking_dir, chat_template_kwargs={"add_generation_prompt": True})
 
 
 def test_an_inspected_answer_says_why_each_token_is_there(make: Make) -> None:

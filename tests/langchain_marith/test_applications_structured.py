@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,18 +16,16 @@ from langchain_marith import ChatMarith
 from tools.pocket.grammar import words
 
 shown = application("langchain_structured")
-PEOPLE = 12
 
 
-def people() -> list[tuple[str, dict[str, Any]]]:
-    """Texts that tell of a person, and what they tell."""
+def people() -> list[str]:
+    """Texts that tell of a person."""
     draw = random.Random(3)
     listed = []
-    for _ in range(PEOPLE):
+    for _ in range(5):
         name, city = (words.capital(words.draw(kind, draw)) for kind in ("full_name", "city"))
         trade, age = draw.choice([*shown.Trade]).value, draw.randint(18, 90)
-        text = f"{name} is a {trade} from {city}, aged {age}."
-        listed.append((text, {"name": name, "city": city, "trade": trade, "age": age}))
+        listed.append(f"{name} is a {trade} from {city}, aged {age}.")
     return listed
 
 
@@ -45,28 +42,11 @@ def model(**options: Any) -> ChatMarith:
     return ChatMarith(**{**known, **options})
 
 
-def test_every_answer_of_an_agent_is_a_person(capsys: pytest.CaptureFixture[str]) -> None:
-    listed = people()
-    found = [state["structured_response"] for state in ask(shown.agent(), [t for t, _ in listed])]
-    assert all(isinstance(person, shown.Person) for person in found)
-    pairs = [
-        (person.model_dump(mode="json"), truth)
-        for person, (_, truth) in zip(found, listed, strict=True)
-    ]
-    right = {
-        field: statistics.mean(person[field] == truth[field] for person, truth in pairs)
-        for field in shown.Person.model_fields
-    }
-    with capsys.disabled():
-        print(f"\n  persons: {right}", end="")
-    assert right["age"] >= 0.7
-
-
 @pytest.mark.parametrize("strategy", [ProviderStrategy, ToolStrategy, None])
 def test_every_strategy_of_langchain_gives_objects_under_a_formula(strategy: Any) -> None:
     wanted = strategy(shown.Person) if strategy else shown.Person
     agent = create_agent(model(), [], response_format=wanted)
-    for state in ask(agent, [text for text, _ in people()[:4]]):
+    for state in ask(agent, people()[:4]):
         assert isinstance(state["structured_response"], shown.Person)
         answers = [each for each in state["messages"] if isinstance(each, AIMessage)]
         assert len(answers) == 1
@@ -74,7 +54,7 @@ def test_every_strategy_of_langchain_gives_objects_under_a_formula(strategy: Any
 
 
 def test_an_agent_with_tools_may_call_them_first_and_ends_with_an_object() -> None:
-    states = ask(shown.agent(tools=True), [f"Save a note: {text}" for text, _ in people()[:5]])
+    states = ask(shown.agent(tools=True), [f"Save a note: {text}" for text in people()])
     for state in states:
         assert isinstance(state["structured_response"], shown.Person)
         results = [each for each in state["messages"] if isinstance(each, ToolMessage)]

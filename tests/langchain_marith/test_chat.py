@@ -102,12 +102,6 @@ def test_a_conversation_reaches_the_template_whole(make: Make, tiny_dir: str) ->
     assert answer.usage_metadata["input_tokens"] == truth.usage.prompt_tokens
 
 
-def test_several_messages_of_one_role_are_read(make: Make) -> None:
-    messages = [("system", "s"), ("system", "t"), ("human", "k"), ("human", "l"), ("ai", "m")]
-    answer = make().invoke([*messages, ("ai", "n"), ("human", "o")])
-    assert answer.text != make().invoke("o").text
-
-
 def test_stop_strings_are_joined_and_never_sent(make: Make) -> None:
     whole = make().invoke("k l").text
     by_model, by_call = whole[4:6], whole[9:11]

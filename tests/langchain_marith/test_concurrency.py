@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
-from support.looping import LONG, PAUSE, Loop, frees_its_lanes, running
+from support.looping import LONG, PAUSE, Loop, frees_its_lanes, running, slow_reading
 from support.speaking_model import Make, by_engine, clock
 
 import marith
@@ -98,27 +98,17 @@ async def test_a_timeout_frees_its_lanes(make: Make) -> None:
     await frees_its_lanes(model, model.engine().status().steps)
 
 
-async def test_a_timeout_counts_from_the_call(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    base = make().engine()._registry.base
-    read = base.read
-
-    release, released = threading.Event(), []
-
-    def slow(*given: Any) -> Any:
-        released.append(release.wait(20))
-        time.sleep(0.4)
-        return read(*given)
-
-    monkeypatch.setattr(base, "read", slow)
+async def test_a_timeout_counts_from_the_call(make: Make) -> None:
     model = make(timeout=0.1)
-    with pytest.raises(marith.DeadlineExceeded):
-        await model.ainvoke("k l")
-    with pytest.raises(marith.DeadlineExceeded):
-        [chunk async for chunk in model.astream("k l")]
-    assert not released  # the threads are at it still
-    release.set()
-    with pytest.raises(marith.DeadlineExceeded):
-        model.invoke("k l")
+    with slow_reading(make()) as (release, released):
+        with pytest.raises(marith.DeadlineExceeded):
+            await model.ainvoke("k l")
+        with pytest.raises(marith.DeadlineExceeded):
+            [chunk async for chunk in model.astream("k l")]
+        assert not released  # the threads are at it still
+        release.set()
+        with pytest.raises(marith.DeadlineExceeded):
+            model.invoke("k l")
 
 
 async def test_who_leaves_before_weights_are_there_leaves_nothing(

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from langchain_core.caches import InMemoryCache
 from langchain_core.callbacks import BaseCallbackHandler
-from pydantic import ValidationError
 
 import marith
 from langchain_marith import MarithLLM
@@ -135,12 +134,6 @@ def test_a_batch_is_in_flight_together(make: Make, monkeypatch: pytest.MonkeyPat
     assert steps[1] < 4 * steps[0]  # sixteen prompts, but not sixteen times the steps
 
 
-def test_a_prompt_is_not_repeated(make: Make) -> None:
-    assert not any(
-        text.startswith(p) for p, text in zip(PROMPTS, make().batch(PROMPTS), strict=True)
-    )
-
-
 def test_logprobs_and_formats_may_be_asked_for(make: Make, scripted: Callable[..., Any]) -> None:
     (generation,) = make().generate(["k l"], logprobs=2).generations[0]
     info = generation.generation_info or {}
@@ -171,25 +164,6 @@ def test_a_model_can_be_saved(make: Make, tmp_path: Path) -> None:
     saved = json.loads((tmp_path / "model.json").read_text())
     assert saved.pop("_type") == "marith"
     assert MarithLLM(**saved) == make()
-
-
-def test_traces_show_which_model_is_called(make: Make, tiny_dir: str) -> None:
-    params = make()._get_ls_params(stop=["x"])
-    assert (params["ls_provider"], params["ls_model_name"]) == ("marith", tiny_dir)
-    assert (params["ls_model_type"], params["ls_stop"]) == ("llm", ["x"])
-
-
-async def test_an_unknown_option_is_refused_wherever_it_is_given(make: Make) -> None:
-    with pytest.raises(ValidationError, match="best_of"):
-        make(best_of=2)
-    with pytest.raises(ValueError, match="MarithLLM takes no option 'best_of'"):
-        make().invoke("k", best_of=2)
-    with pytest.raises(ValueError, match="no option 'best_of'"):
-        await make().ainvoke("k", best_of=2)
-    with pytest.raises(ValueError, match="no option 'best_of'"):
-        list(make().stream("k", best_of=2))
-    with pytest.raises(ValueError, match="no option 'tools'"):
-        make().invoke("k", tools=[])
 
 
 def test_a_model_is_a_plain_value(make: Make) -> None:

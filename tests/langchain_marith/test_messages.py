@@ -158,11 +158,7 @@ def test_names_and_roles_of_ones_own_are_kept() -> None:
 
 PICTURES: list[dict[str, Any]] = [
     {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
-    {"type": "image", "base64": "AA==", "mime_type": "image/png"},
     {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}},
-    {"type": "audio", "base64": "AA==", "mime_type": "audio/wav"},
-    {"type": "file", "file": {"file_id": "f"}},
-    {"type": "video", "url": "file:///nowhere"},
 ]
 
 

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from langchain.agents import create_agent
-from langchain.chat_models import init_chat_model
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.runnables import ConfigurableField
 from support.speaking_model import Make
-
-
-def test_langchains_list_of_providers_is_closed() -> None:
-    """Where this fails, LangChain lets other packages in: docs/how-to/langchain.md says it not."""
-    with pytest.raises(ValueError, match="Unsupported provider='marith'"):
-        init_chat_model("pocket", model_provider="marith")
-    with pytest.raises(ValueError, match="Unable to infer model provider"):
-        init_chat_model("marith:pocket")
 
 
 async def test_a_call_chooses_among_models_and_providers(make: Make) -> None:

@@ -13,8 +13,7 @@ from langchain_core.caches import InMemoryCache
 from langchain_core.load import dumpd, dumps, loads
 from langchain_core.prompts import PromptTemplate
 from langchain_core.runnables import ConfigurableField
-from pydantic import ValidationError
-from support.speaking_model import FORMULA, TERMS, Make, by_engine, clock
+from support.speaking_model import TERMS, Make, by_engine, clock
 
 import marith
 from langchain_marith import ChatMarith, MarithLLM
@@ -42,42 +41,6 @@ def test_a_call_that_is_not_trusted_brings_plain_text_alone(make: Make) -> None:
     for given in ({"model": "/etc"}, {"formula": "M"}):
         with pytest.raises(marith.RequestError, match="a frozen model takes no"):
             make(frozen=True).invoke("k l", **given)
-
-
-async def test_an_unknown_option_is_refused_wherever_it_is_given(make: Make) -> None:
-    with pytest.raises(ValidationError, match="temprature"):
-        make(temprature=0)
-    model = make()
-    with pytest.raises(ValueError, match="ChatMarith takes no option 'temprature'"):
-        model.invoke("k", temprature=0)
-    with pytest.raises(ValueError, match="no option 'best_of'"):
-        await model.ainvoke("k", best_of=2)
-    with pytest.raises(ValueError, match="no option 'best_of'"):
-        list(model.stream("k", best_of=2))
-    with pytest.raises(marith.RequestError, match="temperature"):
-        model.invoke("k", temperature=-1)
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"formula": "2*a -"}, "formula"),
-        ({"formula": "a - nobody"}, "unknown term 'nobody'"),
-        ({"formula": "a - 2*b"}, "more than zero"),
-        (
-            {"terms": {"a": {"formula": "b + M"}, "b": {"formula": "a + M"}}},
-            "defined by each other",
-        ),
-        ({"top_p": 0}, "top_p"),
-        ({"max_tokens": 0}, "max_tokens"),
-        ({"stop": [""]}, "stop"),
-    ],
-)
-def test_what_means_nothing_is_refused_before_a_model_loads(
-    options: dict[str, Any], problem: str
-) -> None:
-    with pytest.raises(ValidationError, match=problem):
-        ChatMarith(**{"model": "/nowhere", "formula": FORMULA, "terms": TERMS, **options})
 
 
 def test_a_formula_is_kept_as_its_text(make: Make) -> None:
@@ -183,13 +146,6 @@ def test_a_chain_is_written_with_its_model(make: Make) -> None:
     assert dumped["kwargs"]["last"]["kwargs"]["terms"] == TERMS
 
 
-def test_a_model_shows_what_it_is_made_of(make: Make, tiny_dir: str) -> None:
-    known = {"model": tiny_dir, "formula": FORMULA, "terms": TERMS, "temperature": 0.9}
-    shown = ", ".join(f"{name}={value!r}" for name, value in known.items())
-    assert repr(ChatMarith(**known, callbacks=[], metadata={"a": 1})) == f"ChatMarith({shown})"
-    assert repr(MarithLLM(**known, n=2)) == f"MarithLLM({shown}, n=2)"
-
-
 def test_fields_can_be_configured_without_a_second_engine(make: Make, tiny_dir: str) -> None:
     engine = marith.Engine.shared(tiny_dir)
     model = make().configurable_fields(
@@ -278,9 +234,3 @@ def test_a_profile_lists_what_the_model_can_do(make: Make) -> None:
     assert (make(context_length=64).profile or {})["max_input_tokens"] == 64
     own = {"max_input_tokens": 7}
     assert make(profile=own).profile == own
-
-
-def test_how_faithful_is_refused_without_to_what() -> None:
-    with pytest.raises(ValidationError, match=r"faithful is 0.5, but faithful_to is not given"):
-        ChatMarith(model="/nowhere", faithful=0.5)
-    assert ChatMarith(model="/nowhere", faithful=0.5, faithful_to="<found>.*").faithful == 0.5

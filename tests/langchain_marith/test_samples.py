@@ -80,16 +80,6 @@ def test_answers_to_one_prompt_share_its_pass(tiny_dir: str) -> None:
     assert steps[1] < 2 * steps[0]
 
 
-def test_a_batch_of_chats_is_in_flight_together(tiny_dir: str) -> None:
-    model = ChatMarith(model=tiny_dir, seed=1, max_tokens=16, speculation=None)
-    engine, steps = model.engine(), []
-    for prompts in (["k l"], [f"k l {letter}" for letter in "abcdefghijklmnop"]):
-        before = engine.status().steps
-        assert len(model.batch(prompts)) == len(prompts)
-        steps.append(engine.status().steps - before)
-    assert steps[1] < 5 * steps[0]  # sixteen inputs, but not sixteen times the steps
-
-
 def refused(method: str) -> Any:
     says = f"{method} returns one answer for each prompt, not n=3; generate returns all of them"
     return pytest.raises(LangChainException, match=says)
@@ -126,7 +116,7 @@ def test_answers_in_a_cache_know_how_many_they_are(
     assert chat._get_llm_string() != make(n=2)._get_llm_string()
 
 
-@pytest.mark.parametrize("n", [0, -1, 1.5, True, "2"])
+@pytest.mark.parametrize("n", [0, True, "2"])
 def test_n_is_a_whole_number(make: Make, n: Any) -> None:
     with pytest.raises(ValidationError, match="n is a whole number from 1, not"):
         make(n=n)

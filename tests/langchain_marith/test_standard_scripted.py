@@ -16,15 +16,10 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
-    BaseMessage,
-    HumanMessage,
-    ToolMessage,
 )
 from langchain_tests.integration_tests import ChatModelIntegrationTests
 from langchain_tests.unit_tests import ChatModelUnitTests
-from pydantic import BaseModel
 from transformers import AutoTokenizer
-from typing_extensions import TypedDict
 
 import marith
 from langchain_marith import ChatMarith
@@ -163,61 +158,3 @@ class TestIntegration(Scripted, ChatModelIntegrationTests):
             whole = chunk if whole is None else whole + chunk
         assert whole is not None
         return whole
-
-
-def test_nothing_that_a_text_model_can_do_is_switched_off() -> None:
-    suite = TestIntegration()
-    assert suite.has_tool_calling
-    assert suite.has_tool_choice
-    assert suite.has_structured_output
-    assert suite.supports_json_mode
-    assert suite.supports_model_override
-    assert suite.returns_usage_metadata
-
-
-@pytest.fixture
-def model() -> ChatMarith:
-    return ChatMarith(**OPTIONS)
-
-
-class Joke(BaseModel):
-    """A joke to tell."""
-
-    setup: str
-    punchline: str
-
-
-class JokeDict(TypedDict):
-    """A joke to tell."""
-
-    setup: str
-    punchline: str
-
-
-@pytest.mark.parametrize("method", ["json_schema", "function_calling", "json_mode"])
-@pytest.mark.parametrize("schema", [Joke, JokeDict, Joke.model_json_schema()])
-def test_the_joke_is_the_one_that_was_written(model: ChatMarith, schema: Any, method: Any) -> None:
-    """The suite has its own look at such answers, and lets any of them pass."""
-    joke = model.with_structured_output(schema, method=method).invoke("A joke about cats, please.")
-    assert joke == (Joke(**JOKE) if schema is Joke else JOKE)
-
-
-def test_a_stop_string_is_no_part_of_the_answer(model: ChatMarith) -> None:
-    before, _, _ = WELL.partition("you")
-    assert model.invoke("hi", stop=["you"]).text == before
-    assert ChatMarith(**OPTIONS, stop=["you"]).invoke("hi").text == before
-
-
-def test_after_the_tool_has_answered_so_does_the_model(model: ChatMarith) -> None:
-    def get_weather(location: str) -> str:
-        """Tell the weather."""
-        return f"It's sunny in {location}."
-
-    ready = model.bind_tools([get_weather])
-    asked: list[BaseMessage] = [HumanMessage("What is the weather in San Francisco, CA?")]
-    called = ready.invoke(asked)
-    [one] = called.tool_calls
-    assert one["args"] == {"location": "San Francisco, CA"}
-    answer = ready.invoke([*asked, called, ToolMessage("It's sunny.", tool_call_id=one["id"])])
-    assert answer.text == "It is sunny in San Francisco."
-    assert not answer.tool_calls

@@ -8,7 +8,6 @@ from typing import Any, Literal, TypedDict
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.exceptions import OutputParserException
-from langchain_core.messages import AIMessage
 from langchain_core.utils.function_calling import convert_to_json_schema
 from pydantic import BaseModel, Field
 from pydantic.v1 import BaseModel as OldBaseModel
@@ -161,15 +160,6 @@ def test_content_in_blocks_is_read_as_well(scripted: Make, method: Method) -> No
 def test_any_object_is_json_mode_without_a_schema(scripted: Make) -> None:
     assert scripted().with_structured_output(method="json_mode").invoke(ASKED) == ADA
     assert isinstance(scripted().with_structured_output(method="json_mode").invoke("Hello!"), dict)
-
-
-@each_method
-def test_raw_answers_come_beside_what_was_read(scripted: Make, method: Method) -> None:
-    model = scripted().with_structured_output(Sailor, method=method, include_raw=True)
-    parts = model.invoke(ASKED)
-    assert isinstance(parts["raw"], AIMessage)
-    assert isinstance(parts["parsed"], Sailor)
-    assert parts["parsing_error"] is None
 
 
 @each_method

@@ -75,14 +75,6 @@ def test_a_trace_names_the_terms_and_has_no_text_of_theirs(
     assert SECRET not in str(model._identifying_params) + json.dumps(model._serialized)
 
 
-def test_cached_answers_of_two_personas_are_kept_apart(tiny_dir: str) -> None:
-    one, other = (
-        ChatMarith(model=tiny_dir, formula="M + 0.3*chef", terms={"chef": text})
-        for text in (SECRET, "You are a calm chef.")
-    )
-    assert one._get_llm_string() != other._get_llm_string()
-
-
 def test_cached_answers_of_two_patterns_are_kept_apart(tiny_dir: str) -> None:
     one, other = (
         ChatMarith(model=tiny_dir, faithful=0.5, faithful_to=pattern)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +11,7 @@ from llama_index.core.llms import ChatMessage
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel, Field
-from support.looping import LONG, PAUSE, Loop, frees_its_lanes, running
+from support.looping import LONG, PAUSE, Loop, frees_its_lanes, running, slow_reading
 
 import marith
 from llamaindex_marith import Marith
@@ -137,27 +135,17 @@ async def test_a_timeout_frees_its_lanes(make: Make) -> None:
     await frees_its_lanes(model, model.engine().status().steps)
 
 
-async def test_a_timeout_counts_from_the_call(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    base = make().engine()._registry.base
-    read = base.read
-
-    release, released = threading.Event(), []
-
-    def slow(*given: Any) -> Any:
-        released.append(release.wait(20))
-        time.sleep(0.4)
-        return read(*given)
-
-    monkeypatch.setattr(base, "read", slow)
+async def test_a_timeout_counts_from_the_call(make: Make) -> None:
     model = make(timeout=0.1)
-    with pytest.raises(marith.DeadlineExceeded):
-        await model.achat(QUESTION)
-    with pytest.raises(marith.DeadlineExceeded):
-        await model.astream_chat(QUESTION)
-    assert not released  # the threads are at it still
-    release.set()
-    with pytest.raises(marith.DeadlineExceeded):
-        model.chat(QUESTION)
+    with slow_reading(make()) as (release, released):
+        with pytest.raises(marith.DeadlineExceeded):
+            await model.achat(QUESTION)
+        with pytest.raises(marith.DeadlineExceeded):
+            await model.astream_chat(QUESTION)
+        assert not released  # the threads are at it still
+        release.set()
+        with pytest.raises(marith.DeadlineExceeded):
+            model.chat(QUESTION)
 
 
 async def test_one_of_many_may_fail_alone(make: Make) -> None:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+import pytest
 
 import marith
 
@@ -61,3 +66,19 @@ async def running(model: Any) -> Any:
         while engine.status().steps < before + 3:
             await asyncio.sleep(0.001)
     return engine
+
+
+@contextmanager
+def slow_reading(model: Any) -> Iterator[tuple[threading.Event, list[bool]]]:
+    """No prompt is read before the event is set, nor in less than 0.4 s; the list has each."""
+    base = model.engine()._registry.base
+    read, release, released = base.read, threading.Event(), list[bool]()
+
+    def slow(*given: Any) -> Any:
+        released.append(release.wait(20))
+        time.sleep(0.4)
+        return read(*given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(base, "read", slow)
+        yield release, released
