@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from collections.abc import Callable
@@ -57,11 +56,6 @@ async def test_reasoning_stands_beside_the_text(thinking_dir: str, way: str) -> 
         assert "".join(each.delta for each in answers) == "Good day."
 
 
-async def test_an_answer_without_reasoning_has_no_entry_for_it(make: Make) -> None:
-    for answer in (*await ask(make(), "chat"), *await ask(make(), "stream_complete")):
-        assert "reasoning" not in answer.additional_kwargs
-
-
 @each_way
 async def test_an_answer_follows_the_grammar_of_its_call(make: Make, way: str) -> None:
     answer = (await ask(make(), way, grammar=marith.Grammar.regex("[xyz]{4}")))[-1]
@@ -91,21 +85,6 @@ async def test_log_probabilities_are_the_engines(make: Make, way: str) -> None:
         assert all(math.isfinite(each.logprob) for each in place)
     with pytest.raises(marith.RequestError, match="logprobs is a whole number from 0, not True"):
         await ask(make(model="/nowhere"), way, logprobs=True)
-
-
-async def test_an_engine_that_is_busy_is_asked_again(make: Make) -> None:
-    crowded: dict[str, Any] = {"max_lanes": 2, "max_queue": 1, "max_tokens": 120}
-    patient = make(**crowded, max_retries=8)
-    truth = make(max_tokens=120).complete("k l").text
-    answers = await asyncio.gather(*(patient.acomplete("k l") for _ in range(6)))
-    assert {answer.text for answer in answers} == {truth}
-    hasty = make(**crowded, max_retries=0)
-    results = await asyncio.gather(
-        *(hasty.acomplete("k l") for _ in range(9)), return_exceptions=True
-    )
-    refused = [each for each in results if isinstance(each, BaseException)]
-    assert refused
-    assert all(isinstance(each, marith.Busy) for each in refused)
 
 
 @each_way

@@ -5,10 +5,8 @@ How often they are the right ones is measured in `tests/evidence`.
 
 from __future__ import annotations
 
-import asyncio
 import statistics
 
-import pytest
 from llama_index.core.agent.react.output_parser import ReActOutputParser
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.agent.workflow.workflow_events import AgentStream
@@ -58,20 +56,6 @@ async def test_an_agent_remembers_its_turns_and_answers_by_an_object() -> None:
         output = await agent.run(shown.QUESTIONS[0], memory=memory)
         Verdict.model_validate(output.structured_response)
         assert [message.role.value for message in memory.get_all()].count("user") == turn
-
-
-@pytest.mark.parametrize("steer", [True, False])
-async def test_calls_stay_valid_however_hard_they_are_steered(steer: bool) -> None:
-    model = shown.speaker("4*happy - 3*M", temperature=1.0, steer_tools=steer)
-    answers = await asyncio.gather(
-        *(
-            model.achat_with_tools(shown.tools(), question, tool_required=True, seed=seed)
-            for seed, (question, _, _) in enumerate(ASKED[::2])
-        )
-    )
-    for answer in answers:
-        calls = model.get_tool_calls_from_response(answer)
-        assert all(is_valid(each.tool_name, each.tool_kwargs) for each in calls)
 
 
 async def test_every_step_of_a_react_agent_is_read_and_every_call_valid() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
-from llama_index.core.llms import ChatMessage
 from support.applications import Report, application
 
 from marith.scoring.kv_cache.lanes import TAIL
@@ -65,12 +62,6 @@ async def test_every_way_to_chat_gives_the_same_text_and_finds_its_prompts_in_th
     assert (answers, counted(used)) == plain
 
 
-async def test_chats_held_at_once_answer_as_each_does_alone() -> None:
-    alone = [shown.talk(shown.chat(shown.model(seed=i)), TALKS[i][:2]) for i in range(2)]
-    together = (shown.atalk(shown.chat(shown.model(seed=i)), TALKS[i][:2]) for i in range(2))
-    assert await asyncio.gather(*together) == alone
-
-
 def test_a_condensed_question_finds_the_document_that_the_chat_is_about() -> None:
     engine = shown.chat(shown.model(seed=1), "condense_plus_context")
     first, second = (engine.chat(turn) for turn in shown.CONDENSED)
@@ -84,11 +75,3 @@ async def test_a_chat_that_condenses_streams_its_answer() -> None:
     engine = shown.chat(shown.model(), "condense_plus_context")
     streamed = await shown.astream(engine, shown.CONDENSED)
     assert ["".join(pieces) for pieces in streamed] == whole
-
-
-def test_what_is_said_after_listening_is_not_heard() -> None:
-    messages = [ChatMessage("Hello!")]
-    with shown.listening() as used:
-        shown.model("M", max_tokens=1).chat(messages)
-    shown.model("M", max_tokens=1).chat(messages)
-    assert len(used) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import json
 import pickle
@@ -21,7 +20,6 @@ from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.prompts import ChatPromptTemplate, PromptTemplate
 from llama_index.core.types import BaseOutputParser
-from pydantic import ValidationError
 
 import marith
 from llamaindex_marith import Marith
@@ -207,22 +205,6 @@ async def test_a_chat_engine_remembers(make: Make, tiny_dir: str) -> None:
     assert second == by_engine(tiny_dir, messages).text
 
 
-@each_way
-async def test_sixteen_at_once_answer_as_one_by_one(make: Make, tiny_dir: str, way: str) -> None:
-    """A method that blocks is called by sixteen threads."""
-    model = make()
-    prompts = [" ".join("abcdefghijklmnopq"[i : i + 3]) for i in range(16)]
-
-    async def answer(prompt: str) -> str:
-        question: Any = prompt if way in WAYS else [ChatMessage(prompt)]
-        asked = ask(model, way, question)
-        parts = await (asked if way.startswith("a") else asyncio.to_thread(asyncio.run, asked))
-        return text_of(parts[-1])
-
-    together = await asyncio.gather(*map(answer, prompts))
-    assert together == [by_engine(tiny_dir, prompt).text for prompt in prompts]
-
-
 def test_a_model_is_a_plain_value(make: Make) -> None:
     model = make(formula=2 * marith.Prompted("a b c") - 0.5 * marith.Prompted("x y z"))
     truth = make().complete("k l").text
@@ -278,19 +260,3 @@ def test_it_is_what_llama_index_expects(make: Make) -> None:
     assert model.metadata.is_function_calling_model
     assert LLMMetadata.model_validate_json(model.metadata.model_dump_json()) == model.metadata
     assert make(context_length=64).metadata.context_window == 64
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"formula": "a - nobody"}, "unknown term 'nobody'"),
-        ({"formula": "a - 2*b"}, "more than zero"),
-        ({"temperature": -1}, "temperature"),
-        ({"temprature": 0}, "temprature"),
-    ],
-)
-def test_what_means_nothing_is_refused_before_a_model_loads(
-    options: dict[str, Any], problem: str
-) -> None:
-    with pytest.raises(ValidationError, match=problem):
-        Marith(**{"model": "/nowhere", "formula": FORMULA, "terms": TERMS, **options})

@@ -31,25 +31,6 @@ mine = { formula = "M", faithful = 0.5, faithful_to = "<found>.*?</found>" }
 """
 
 
-@pytest.mark.parametrize("of_call", [True, False])
-def test_what_was_read_for_one_salt_serves_no_other(of_call: bool) -> None:
-    messages = [ChatMessage("Which rivers have you seen?")]
-    with marith.Engine.load("pocket") as engine:
-        base = Marith(engine=engine, max_tokens=2, seed=1)
-
-        def cached(salt: str | None) -> tuple[str | None, int]:
-            given = {"cache_salt": salt}
-            model = base if of_call else base.model_copy(update=given)
-            answer = model.chat(messages, **given if of_call else {})
-            return answer.message.content, answer.raw["usage"]["cached_tokens"]
-
-        answers = [cached(salt) for salt in ("a", "b", None, "a")]
-        assert [count > 0 for _, count in answers] == [False, False, False, True]
-        assert len({text for text, _ in answers}) == 1
-        with pytest.raises(marith.RequestError, match="cache_salt is a text that is not empty"):
-            base.chat(messages, cache_salt="")
-
-
 def strength(model: Marith, messages: list[ChatMessage], /, **options: Any) -> float:
     """How faithful an answer was, as it says itself."""
     answer = model.chat(messages, max_tokens=2, **options)
@@ -84,14 +65,6 @@ def test_a_call_that_is_not_trusted_brings_plain_text_alone(make: Make) -> None:
     for given in ({"model": "/etc"}, {"formula": "M"}):
         with pytest.raises(marith.RequestError, match="a frozen model takes no"):
             make(frozen=True).complete("k l", **given)
-
-
-def test_an_option_that_nearly_exists_is_named(make: Make) -> None:
-    for wrong, meant in (("temprature", "temperature"), ("tool_requird", "tool_required")):
-        with pytest.raises(ValueError, match=f"no option '{wrong}'; did you mean '{meant}'"):
-            make(model="/nowhere").chat(MINE, **{wrong: 1})
-    with pytest.raises(ValueError, match=r"no option 'xyz', but model, .*, logprobs, tools"):
-        make(model="/nowhere").chat(MINE, xyz=1)
 
 
 def test_a_persona_of_a_file_brings_its_own_faithfulness(tiny_dir: str, tmp_path: Path) -> None:
@@ -151,12 +124,3 @@ def test_the_context_window_is_the_least_of_all_terms(tiny_dir: str, tmp_path: P
     assert model.metadata.context_window == 64
     assert model._loaded_context() == 64
     assert Marith(model=tiny_dir).metadata.context_window == 1024
-
-
-def test_a_model_shows_what_it_is_made_of(tmp_path: Path) -> None:
-    path = tmp_path / "marith.toml"
-    path.write_text('[formulas]\nplain = "M"')
-    assert repr(Marith(seed=1)) == "Marith(model='pocket', formula='M', seed=1)"
-    model = Marith.from_file(path, "plain", system_prompt="Be brief.")
-    shown = f"model='pocket', formula='M', file={str(path)!r}, system_prompt='Be brief.'"
-    assert repr(model) == f"Marith({shown})"

@@ -111,13 +111,8 @@ def test_a_required_tool_is_a_choice_too(choice: Any, required: bool, means: str
     ("options", "problem"),
     [
         ({"tool_choice": "dive"}, "no tool is named 'dive', but clock, map"),
-        ({"tool_choice": 3}, "tool_choice is 'auto'.*not 3"),
         ({"tools": ["clock"]}, "a tool is a BaseTool or a dict of OpenAI's, not 'clock'"),
-        ({"tools": [], "tool_required": True}, "is 'required', but there are no tools"),
-        ({"tool_chioce": "map"}, "Marith takes no option 'tool_chioce'"),
         ({"tools": 5}, "tools are a list, not 5"),
-        ({"tool_required": "no"}, "tool_required is True or False, not 'no'"),
-        ({"allow_parallel_tool_calls": 2}, "allow_parallel_tool_calls is True or False, not 2"),
         ({"tool_choice": "auto", "tool_required": True}, "is 'auto', but a tool is required"),
         ({"tool_choice": False, "tool_required": True}, "is False, but a tool is required"),
     ],
@@ -233,17 +228,6 @@ async def test_a_tool_is_run_and_its_answer_read(scripted: Make) -> None:
     assert model.get_tool_calls_from_response(after, error_on_no_tool_call=False) == []
     (other,) = model.get_tool_calls_from_response(model.chat_with_tools(TOOLS, chat_history=asked))
     assert other.tool_id != call.tool_id
-
-
-def test_a_question_follows_its_history(scripted: Make) -> None:
-    model, history = scripted(), [ChatMessage("Hello."), ChatMessage("Ahoy.", role="assistant")]
-    answer = model.chat_with_tools(TOOLS, user_msg="What time is it?", chat_history=history)
-    asked = [*history, ChatMessage("What time is it?")]
-    whole = model.chat_with_tools(TOOLS, chat_history=asked)
-    assert len(history) == 2
-    assert answer.raw is not None
-    assert whole.raw is not None
-    assert answer.raw["usage"]["prompt_tokens"] == whole.raw["usage"]["prompt_tokens"]
 
 
 def test_a_tool_that_fails_is_told_or_raised(scripted: Make) -> None:
