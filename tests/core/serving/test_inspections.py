@@ -264,3 +264,12 @@ def test_what_follows_a_prefix_is_inspected(web: httpx.Client) -> None:
     require_close(rest["positions"], whole[2:])
     problem = post(web, "/v1/inspect", 400, **asked, marith={"prefix": [8]})["error"]["message"]
     assert problem == "the continuation begins with marith.prefix"
+
+
+def test_nothing_is_left_out_where_nobody_asks_for_it(web: httpx.Client) -> None:
+    asked = {"messages": CHAT, "continuation": [7], "marith": {"formula": "M - union(kind, M)/2"}}
+    asked["marith"]["terms"] = {"kind": TERMS["kind"]}  # type: ignore[index]
+    for leave_one_out in (True, False):
+        told = post(web, "/v1/inspect", **asked, leave_one_out=leave_one_out)
+        kinds = {part["kind"] for part in told["inspection"]["parts"]}
+        assert kinds == {"exact", *["leave_one_out"] * leave_one_out}
