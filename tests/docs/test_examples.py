@@ -22,7 +22,6 @@ PAGES = sorted([ROOT / "README.md", ROOT / "core" / "README.md", *(ROOT / "docs"
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 NEEDS = {"ray_serve.py": "ray"}  # run by `make ray`, in an environment that has it
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-HELP = re.compile(r"^\$ marith (.*--help)$")
 OPTION = re.compile(r"--[a-z][a-z-]*")
 
 
@@ -56,12 +55,6 @@ def commands(page: Path) -> list[list[str]]:
     """The arguments of every `marith` command in the `sh` blocks of a page."""
     lines = "\n".join(blocks(page, "sh")).replace("\\\n", " ").splitlines()
     return [shlex.split(line)[1:] for line in lines if line.startswith("marith ")]
-
-
-def quoted_help() -> list[tuple[list[str], str]]:
-    """The arguments and the text of every `$ marith … --help` that a page quotes."""
-    texts = [text.partition("\n") for page in PAGES for text in blocks(page, "text")]
-    return [(shlex.split(m[1]), rest) for first, _, rest in texts if (m := HELP.match(first))]
 
 
 def help_of(arguments: list[str]) -> str:
@@ -113,9 +106,3 @@ def test_every_command_in_the_documents_and_its_options_exist(page: Path) -> Non
         name = words[: 2 if words[0] == "eval" else 1]
         known = set(OPTION.findall(help_of([*name, "--help"])))
         assert {word for word in words if OPTION.fullmatch(word)} <= known
-
-
-@pytest.mark.parametrize("quoted", quoted_help(), ids=lambda quoted: " ".join(quoted[0]))
-def test_quoted_help_is_the_help_there_is(quoted: tuple[list[str], str]) -> None:
-    arguments, text = quoted
-    assert text.split() == help_of(arguments).split()

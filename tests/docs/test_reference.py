@@ -31,21 +31,3 @@ def test_every_call_of_a_formula_has_a_section_and_a_docstring(written: dict[str
         section = page.partition(f"\n### {name}\n")[2].partition("\n### ")[0]
         assert section, name
         assert (CALLS[name].__doc__ or "").splitlines()[0] in section
-
-
-def test_every_option_has_a_meaning(written: dict[str, str]) -> None:
-    rows = re.findall(r"^\| `(\w+)` \| .+ \| (.*) \|$", written[pages.OPTIONS], re.MULTILINE)
-    assert [name for name, meaning in rows if not meaning] == []
-
-
-@pytest.mark.parametrize("adapter", ["langchain", "llamaindex"])
-def test_every_program_is_on_its_page(adapter: str) -> None:
-    page = (DOCS / "how-to" / f"{adapter}.md").read_text(encoding="utf-8")
-    shown = set(re.findall(rf"examples/({adapter}_\w+\.py)", page))
-    assert shown == {path.name for path in (DOCS / "examples").glob(f"{adapter}_*.py")}
-
-
-def test_a_decorated_method_has_the_arguments_that_it_was_written_with() -> None:
-    page = (DOCS / "reference" / "llamaindex_marith.md").read_text(encoding="utf-8")
-    assert "complete(*args" not in page
-    assert "\ncomplete(prompt: str, formatted: bool = False, **kwargs: Any)" in page
