@@ -158,3 +158,13 @@ class TestIntegration(Scripted, ChatModelIntegrationTests):
             whole = chunk if whole is None else whole + chunk
         assert whole is not None
         return whole
+
+
+def test_nothing_that_a_text_model_can_do_is_switched_off() -> None:
+    suite = TestIntegration()
+    assert suite.has_tool_calling
+    assert suite.has_tool_choice
+    assert suite.has_structured_output
+    assert suite.supports_json_mode
+    assert suite.supports_model_override
+    assert suite.returns_usage_metadata
