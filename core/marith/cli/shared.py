@@ -47,7 +47,7 @@ Terms = Annotated[
         "--term",
         "-t",
         metavar="NAME=PROMPT",
-        help="A name of the formula: a system prompt. Repeatable.",
+        help="Define NAME as a system prompt. Repeatable.",
     ),
 ]
 Definitions = Annotated[
@@ -55,7 +55,7 @@ Definitions = Annotated[
     typer.Option(
         "--define",
         metavar="NAME=FORMULA",
-        help="A name of the formula: another formula. Repeatable.",
+        help="Define NAME as a formula. Repeatable.",
     ),
 ]
 Model = Annotated[
@@ -133,7 +133,7 @@ def clear_errors(loads: bool = True) -> Iterator[None]:
 def named_terms(
     prompts: Sequence[str] | None, definitions: Sequence[str] | None
 ) -> dict[str, TermData]:
-    """The terms of `--term` and `--define`, by name. Raises RequestError for what is none."""
+    """The terms of `--term` and `--define`, by name. Raises RequestError for an invalid term."""
     terms: dict[str, TermData] = {**pairs("--term", "NAME=PROMPT", prompts)}
     for name, formula in pairs("--define", "NAME=FORMULA", definitions).items():
         if name in terms:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 from pydantic_core import PydanticSerializationError
 
 from marith.errors import Busy, RequestError
+from marith.formula.text.term_data import read_as_prompts
 from marith.formula.text.trust import of_call
 from marith.options import meaning
 from marith.options.file import Personas
@@ -200,6 +201,10 @@ class Options(OptionFields):
             base["file"] = base["file"].with_kept(call, OptionFields)
         return Options(**{**base, **call})
 
+    def warnings_of(self, names: Iterable[str]) -> list[str]:
+        """Return a sentence for each of these terms that is a prompt and could be a formula."""
+        return read_as_prompts({name: self.terms[name] for name in names}, self.terms)
+
     def known_context(self, base: int | None = None) -> int | None:
         """The most tokens that all terms read, by their files; `base` is the model's, if known."""
         from marith.scoring.checkpoints.locate import context_length_of
@@ -266,7 +271,14 @@ class Options(OptionFields):
         return Deadline.of(self.timeout, begun)
 
     def request(self, prompt: AnyPrompt, **asked: Unpack[RequestOptions]) -> Request:
-        """The request for a prompt; the fields in `asked` override these options."""
+        """The request for a prompt; the fields in `asked` override these options.
+
+        Raises RequestError for `trusted` and `allowed`, which are options: what they restrict is
+        what a call brings.
+        """
+        for name in ("trusted", "allowed"):
+            if name in asked:
+                raise RequestError(f"{name} is an option: write Options({name}=…) and over(…)")
         tools = asked.get("tools")
         if tools is not None and not self.steer_tools:
             asked["tools"] = replace(tools, steer=False)

@@ -86,7 +86,7 @@ def test_a_term_may_be_a_table_as_in_a_file() -> None:
     ("options", "problem"),
     [
         ({"terms": {"x": 5}}, "term 'x' is a system prompt, .*, not 5"),
-        ({"terms": {"x": {"sytem": "X"}}}, "term 'x': .*sytem"),
+        ({"terms": {"x": {"sytem": "X"}}}, "term 'x' has an unknown key 'sytem'"),
         ({"terms": {"x": {"hide": "("}}}, "term 'x': .*regular expression"),
         ({"chat_template_kwargs": {"x": object()}}, "chat_template_kwargs"),
     ],

@@ -17,8 +17,8 @@ from marith.errors import MarithError, RequestError
 
 HELP = """\
 /persona [NAME]        let this persona answer; without a name list them
-/term NAME=PROMPT      a name of formulas is this system prompt
-/define NAME=FORMULA   a name of formulas is this formula
+/term NAME=PROMPT      define NAME as a system prompt
+/define NAME=FORMULA   define NAME as a formula
 /formula [TEXT]        sample from this formula; without one from the persona's own
 /seed [NUMBER]         the same seed gives the same answers; without a number drawn anew
 /why                   show why each token of the last answer is there

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from marith.errors import FormulaError, Untrusted, shown
+from marith.errors import FormulaError, Untrusted, shown, suggestion
 from marith.formula.text.calls import BARE, misfit
 from marith.formula.text.parsing import parse_text
 from marith.formula.tree.nodes import Formula, Name, names_of
@@ -16,6 +17,12 @@ from marith.formula.tree.terms import Classifier, NGram, Prompted
 _log = logging.getLogger(__name__)
 _KEYS = {"classifier": "model", "ngram": "path", "prompted": "system"}
 _KINDS = {"prompted": Prompted, "classifier": Classifier, "ngram": NGram}
+_TABLE = "a table is {formula = …}, {prompted = …}, {classifier = …} or {ngram = …}"
+_READ_AS_PROMPT = (
+    "term {} is used as a system prompt, but its text is also a formula. To use the formula, write "
+    'marith.parse("…") in Python, {{"formula": "…"}} in JSON, {{ formula = "…" }} in TOML, '
+    "--define in a shell, /define in marith chat"
+)
 _READ = 1_024  # texts whose meaning is kept, since many requests have the same
 
 Terms: TypeAlias = "Mapping[str, str | Formula | Mapping[str, Any]]"
@@ -32,13 +39,18 @@ def read_formula(formula: str | Formula) -> Formula:
 def read_terms(terms: Terms | None) -> dict[str, Formula]:
     """Return the terms of a request by name, see `read_term`. Raises FormulaError.
 
-    Logs once that a system prompt is the text of a formula over names that are known.
+    Logs once for each name that a system prompt could be read as a formula, see
+    `read_as_prompts`.
     """
-    given = tuple(checked_terms(terms).items())
+    given = checked_terms(terms)
+    keys = tuple(
+        (name, _Table(tuple(t.items())) if isinstance(t, Mapping) else t)
+        for name, t in given.items()
+    )
     try:
-        return dict(_read(given))
-    except TypeError:  # a table is no key of a cache
-        return _read.__wrapped__(given)
+        return dict(_read(keys))
+    except TypeError:  # a list in a table is no key of a cache
+        return _read.__wrapped__(keys)
 
 
 def checked_terms(terms: Any) -> Mapping[str, Any]:
@@ -59,20 +71,22 @@ def read_term(name: str, term: Any, allowed: Collection[str] | None = None) -> F
     if isinstance(term, Formula):
         return term
     if isinstance(term, str):
-        return _prompt(term)
+        return Prompted(system=term)
     if not isinstance(term, Mapping):
         kinds = 'a system prompt, a Formula or {"formula": "…"}'
         raise FormulaError(f"term {name!r} is {kinds}, not {shown(term)}")
     if "formula" not in term:
         return _of_table(name, dict(term))
     if other := next((key for key in term if key != "formula"), None):
-        raise FormulaError(f"term {name!r} has 'formula', and beside it {other!r}")
+        raise FormulaError(
+            f"term {name!r} has 'formula' and {other!r}; 'formula' must be the only key"
+        )
     try:
         text = term["formula"]
         return read_formula(text) if allowed is None else parse_text(text, allowed)
     except FormulaError as error:
         problem = f"in term {name!r}: {error.problem}"
-        raise FormulaError(problem, error.text, error.start, error.start + 1) from None
+        raise FormulaError(problem, error.text, error.start, error.end) from None
 
 
 def _of_table(name: str, table: dict[str, Any]) -> Formula:
@@ -83,6 +97,12 @@ def _of_table(name: str, table: dict[str, Any]) -> Formula:
         table[_KEYS[kind]] = table.pop(kind)
     if isinstance(table.get("guide"), str):
         table["guide"] = parse_text(table["guide"])
+    known = [field.name for field in fields(_KINDS[kind]) if field.init]
+    if unknown := next((key for key in table if key not in known), None):
+        if unknown in _KEYS:
+            raise FormulaError(f"term {name!r} has both {kind!r} and {unknown!r}")
+        hint = suggestion(unknown, ["formula", *_KEYS, *known])
+        raise FormulaError(f"term {name!r} has an unknown key {unknown!r}{hint}; {_TABLE}")
     try:
         term: Formula = _KINDS[kind](**table)
         return term
@@ -94,7 +114,7 @@ def _of_table(name: str, table: dict[str, Any]) -> Formula:
 
 
 def terms_as_data(terms: Mapping[str, Any]) -> dict[str, TermData]:
-    """Return terms of any kind as data; what is data stays as it is, and may have a fault.
+    """Return terms of any kind as data. Data is returned unchanged and is not checked.
 
     Raises FormulaError as `read_term` and `as_text` do.
     """
@@ -127,20 +147,33 @@ def as_text(value: str | Formula) -> str:
     return text
 
 
-def warn_of_formulas(terms: Mapping[str, Any]) -> None:
-    """Log once for each name whose system prompt is the text of a formula over known names."""
-    for name, term in terms.items():
-        used = _names_of(term) if isinstance(term, str) else None
-        if used is not None and used <= {BARE, *terms} - {name}:
-            _say_once(name, term)
+def read_as_prompts(terms: Mapping[str, Any], known: Collection[str] = ()) -> list[str]:
+    """Return a sentence for each system prompt that could be read as a formula over known names.
+
+    `known` are names beside those of `terms`.
+    """
+    return [
+        _READ_AS_PROMPT.format(shown(name))
+        for name, term in terms.items()
+        if isinstance(term, str) and _spells_formula(term, {BARE, *terms, *known} - {name})
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table, as a key of a cache."""
+
+    items: tuple[tuple[str, Any], ...]
 
 
 @lru_cache(maxsize=64)  # many requests have the same terms
 def _read(terms: tuple[tuple[str, Any], ...]) -> dict[str, Formula]:
     for name, _ in terms:
         Name(name)  # raises for what is no plain word
-    warn_of_formulas(dict(terms))
-    return {name: read_term(name, term) for name, term in terms}
+    given = {name: dict(t.items) if isinstance(t, _Table) else t for name, t in terms}
+    for sentence in read_as_prompts(given):
+        _say_once(sentence)
+    return {name: read_term(name, term) for name, term in given.items()}
 
 
 @lru_cache(maxsize=_READ)
@@ -148,28 +181,18 @@ def _parsed(text: str) -> Formula:
     return parse_text(text)
 
 
-@lru_cache(maxsize=_READ)
-def _prompt(text: str) -> Prompted:
-    return Prompted(system=text)
-
-
-@lru_cache(maxsize=_READ)
-def _names_of(text: str) -> frozenset[str] | None:
-    """Return the names in the text of a formula, and None for any other text."""
+def _spells_formula(text: str, known: Collection[str]) -> bool:
+    """Return whether a text is a formula over known names."""
     try:
         formula = parse_text(text, allowed=())  # so that no package is imported
     except Untrusted:
-        return frozenset()
+        return True
     except FormulaError:
-        return None
-    return frozenset(node.name for node in names_of(formula))
+        return False
+    return {node.name for node in names_of(formula)} <= set(known)
 
 
 @lru_cache(maxsize=1_000)
-def _say_once(name: str, _text: str) -> None:
-    """Log a warning, which does not have the text of the prompt, and no equal one again."""
-    _log.warning(
-        "term %s is a text, and so a system prompt; to mean the formula that it spells, write "
-        'marith.parse("…") in Python, {"formula": "…"} in data, --define in a shell',
-        shown(name),
-    )
+def _say_once(sentence: str) -> None:
+    """Log a warning that names a term and does not have its text, and no equal one again."""
+    _log.warning("%s", sentence)

@@ -13,7 +13,7 @@ from marith.errors import FormulaError, RequestError, shown
 from marith.formula.meaning.binding import bind, resolve
 from marith.formula.text.calls import BARE
 from marith.formula.text.parsing import parse_text
-from marith.formula.text.term_data import Terms, checked_terms, read_term, warn_of_formulas
+from marith.formula.text.term_data import Terms, checked_terms, read_term
 from marith.formula.tree.factors import Varying
 from marith.formula.tree.node import descend
 from marith.formula.tree.nodes import Formula, Name
@@ -77,7 +77,6 @@ def restricted(
             f"a formula from others has at most {MOST_LETTERS} letters and {MOST_TERMS} terms, "
             f"not {letters} and {len(texts)}"
         )
-    warn_of_formulas(given)
     allowed = frozenset(allowed)
     parsed = {name: read_term(name, given[name], allowed) for name in texts}
     whole = formula if isinstance(formula, Formula) else parse_text(formula, allowed)

@@ -4,8 +4,8 @@ oneDNN computes few rows by another kernel than many, and the two add up in diff
 last bits of a result may differ. So a product of few rows gets rows of zeros, up to the least
 number of rows at which the bits are those among many, and the results of the zeros are dropped.
 The number follows from the processor, its threads, and the product's shape and type. It is found by
-comparing results, but for what is known of a processor: no clock is read, and every process finds
-the same.
+comparing results, except for one rule for each type: no clock is read, and every process finds the
+same.
 """
 
 from __future__ import annotations
@@ -15,28 +15,30 @@ from typing import Any
 
 import torch
 
-# Numbers of rows that are compared, the first with all others. In float32 one row differs from
-# several, at most; with AMX, products of a short type change their kernel at 33 rows.
+# Numbers of rows that are compared, the first with all others. In float32 at most one row differs
+# from several; with AMX, products of a short type change their kernel at 33 rows.
 _ROWS, _ROWS_SHORT = (4, 2, 1), (64, 33, 16, 4, 2, 1)
-# By type, which processors multiply four rows in 0.8 of the time of one: they compute no fewer.
+# By type: processors with this flag multiply four rows in 0.8 of the time of one row, so a product
+# has at least four rows.
 _FOUR = {torch.float32: "avx512_f", torch.bfloat16: "avx512_bf16"}
 # How many results are compared. In float32 nine of ten show another order of adding up; in a short
 # type rounding hides it in most.
 _RESULTS, _RESULTS_SHORT = 2**9, 2**17
 _MOST = 256  # rows of input, whatever a layer's width
 
-_known: dict[tuple[int, int, torch.dtype, int], int] = {}  # the same for every model of a process
-
 
 @torch.inference_mode()
 def set_fewest_rows(layers: Sequence[Any]) -> None:
-    """Set `fewest_rows` of these packed layers: how many rows each computes at least."""
-    threads = torch.get_num_threads()
+    """Set `fewest_rows` of a model's packed layers: how many rows each computes at least.
+
+    Layers of one shape and type have one number, found with the first of them.
+    """
+    known: dict[tuple[int, int, torch.dtype], int] = {}
     for layer in layers:
-        shape = layer.in_features, layer.out_features, layer.weight.dtype, threads
-        if shape not in _known:
-            _known[shape] = _least_alike(layer)
-        layer.fewest_rows = _known[shape]
+        shape = layer.in_features, layer.out_features, layer.weight.dtype
+        if shape not in known:
+            known[shape] = _least_alike(layer)
+        layer.fewest_rows = known[shape]
 
 
 def _least_alike(layer: Any) -> int:
@@ -53,8 +55,9 @@ def _least_alike(layer: Any) -> int:
     expected = torch.cat([layer.product(part) for part in rows.split(many)])
     least = many
     for count in fewer:
-        parts = ((rows[i : i + count], expected[i : i + count]) for i in range(0, compared, count))
-        if not all(torch.equal(layer.product(part), bits) for part, bits in parts):
+        starts = range(0, len(rows) - count + 1, count)  # no shorter part: it is another kernel's
+        parts = (slice(start, start + count) for start in starts)
+        if not all(torch.equal(layer.product(rows[at]), expected[at]) for at in parts):
             break
         least = count
     return least

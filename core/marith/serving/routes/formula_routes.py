@@ -52,7 +52,10 @@ async def explain(server: Server, web: WebRequest) -> Response:
                 "normalised": explanation.normalised,
                 "weight": explanation.weight,
                 "tree": [{"depth": depth, "text": text} for depth, text in explanation.tree],
-                "warnings": [*explanation.warnings],
+                "warnings": [
+                    *explanation.warnings,
+                    *options.warnings_of(fields.terms or ()),
+                ],
                 "numbers": _with_values(number_entries(formula.numbers), accepted),
                 "terms": [
                     {"name": name} | ({"text": term} if isinstance(term, str) else term)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     StrictBool,
@@ -68,8 +69,16 @@ REFUSED: Mapping[str, str] = {
 }
 
 
+def _require_term(term: Any) -> Any:
+    is_formula = isinstance(term, dict) and [*term] == ["formula"]
+    if isinstance(term["formula"] if is_formula else term, str):
+        return term
+    raise ValueError(f'a term is a system prompt or {{"formula": "…"}}, not {str(term)[:80]}')
+
+
 # A term that is a text is a system prompt.
-WireTerms: TypeAlias = dict[StrictStr, StrictStr | dict[Literal["formula"], StrictStr]]
+WireTerm: TypeAlias = StrictStr | dict[Literal["formula"], StrictStr]
+WireTerms: TypeAlias = dict[StrictStr, Annotated[WireTerm, BeforeValidator(_require_term)]]
 
 
 class FormulaFields(BaseModel):

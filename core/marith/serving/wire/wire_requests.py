@@ -140,6 +140,7 @@ def _options(
         raise Refusal(f"{problem}, not {fields.min_tokens}", param="min_tokens")
     call["timeout"] = min(filter(None, (bounds.seconds, persona.options.timeout)), default=None)
     options = options_of(fields, persona, settings).over(call)
+    warnings += options.warnings_of(own.terms or ())
     if own.speculation is not None:
         if own.speculation not in ("auto", "none"):
             raise Refusal("marith.speculation is 'auto' or 'none'", param="marith")

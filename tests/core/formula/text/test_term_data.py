@@ -44,7 +44,8 @@ def test_a_term_is_a_text_a_table_or_a_formula() -> None:
         (5, "term 'x' is a system prompt, a Formula or"),
         (["a"], "term 'x' is a system prompt, a Formula or"),
         ({"prompted": "a", "system": "b"}, "has both 'prompted' and 'system'"),
-        ({"formula": "M", "hide": "a"}, "has 'formula', and beside it 'hide'"),
+        ({"formula": "M", "hide": "a"}, "has 'formula' and 'hide'; 'formula' must be the only key"),
+        ({"formla": "M"}, "has an unknown key 'formla'; did you mean 'formula'"),
         ({"formula": 5}, "in term 'x': a formula is a text or a Formula, not 5"),
         ({"formula": "M +"}, "in term 'x': not a formula"),
     ],
@@ -70,7 +71,6 @@ def test_a_system_prompt_stays_a_text_as_data() -> None:
 def test_equal_texts_are_parsed_once() -> None:
     text = "M - 0.3*union(C, M)"
     assert read_formula(text) is read_formula(f"{text}") == parse(text)
-    assert read_term("a", "Be kind.") is read_term("b", "Be kind.")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_prompt_that_is_a_formula_is_said_once(
         read_terms(terms)
     (said,) = caplog.records
     assert said.levelno == logging.WARNING
-    assert said.getMessage().startswith("term 'x' is a text, and so a system prompt")
+    assert said.getMessage().startswith("term 'x' is used as a system prompt, but its text is also")
     assert '{"formula": "…"}' in said.getMessage()
     assert text not in said.getMessage().removeprefix("term 'x'")
 

@@ -84,6 +84,19 @@ def test_any_number_of_rows_up_to_64_has_the_same_bits(dtype: torch.dtype) -> No
             assert torch.equal(torch.cat([packed(part) for part in x.split(rows)]), whole)
 
 
+@torch.inference_mode()
+def test_a_model_of_zeros_decides_nothing_for_the_next() -> None:
+    if not packing._takes(torch.bfloat16):
+        pytest.skip("oneDNN has no bfloat16 here")
+    torch.manual_seed(4)
+    random, zeros = (nn.Linear(512, 512, bias=False).to(torch.bfloat16) for _ in range(2))
+    zeros.weight.zero_()
+    alone, after = Packed(random), Packed(random)
+    for layer in (alone, Packed(zeros), after):
+        set_fewest_rows([layer])
+    assert after.fewest_rows == alone.fewest_rows
+
+
 def linears(model: nn.Module) -> list[nn.Module]:
     return [m for m in model.modules() if isinstance(m, nn.Linear | Conv1D)]
 
