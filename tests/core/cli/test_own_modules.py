@@ -84,13 +84,13 @@ def in_a_process(folder: Path, *arguments: str) -> str:
 
 
 def test_the_example_answers_on_the_command_line_as_in_python() -> None:
-    given = ("--formula", "edt(kind, 0.2)", "--term", f"kind={KIND}", "--seed", "1")
+    given = ("--formula", "edt(kind, 0.25)", "--term", f"kind={KIND}", "--seed", "1")
     short = ("generate", "Can you help me?", "--max-tokens", "8", *given)
     assert "'edt' has no meaning in a formula" in run(*short)[2]
     code, out, err = run(*short, "--import", str(EXAMPLE))
     assert code == 0, err
     ask = Engine.shared("pocket").generate
-    answer = ask("Can you help me?", "edt(kind, 0.2)", {"kind": KIND}, max_tokens=8, seed=1)
+    answer = ask("Can you help me?", "edt(kind, 0.25)", {"kind": KIND}, max_tokens=8, seed=1)
     assert out == answer.text + "\n"
 
 

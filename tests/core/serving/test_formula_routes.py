@@ -104,7 +104,12 @@ def test_of_very_many_numbers_the_first_have_values(brings: httpx.Client) -> Non
         ("M - 0.5*rood", {}, "M - 0.5*rood", "rood"),
         ("M + 2*(rude", {}, "M + 2*(rude", "("),
         ("0.5*M + é*'x'", {"é": "a"}, "0.5*M + é*'x'", "'x'"),
-        ("M + a", {"a": {"formula": "ngram('/etc/passwd')"}}, "ngram('/etc/passwd')", "ngram('/etc/passwd')"),
+        (
+            "M + a",
+            {"a": {"formula": "ngram('/etc/passwd')"}},
+            "ngram('/etc/passwd')",
+            "ngram('/etc/passwd')",
+        ),
         ("M + classifier('/etc')", {}, "M + classifier('/etc')", "classifier('/etc')"),
     ],
 )
