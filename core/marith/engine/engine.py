@@ -90,11 +90,11 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         """An engine over "pocket", a directory, a GGUF file, a hub id, or a loaded model.
 
         A loaded model comes with its `tokenizer`; a GGUF file may. `device` and `dtype` default to
-        what the machine has; `backend`, "llama.cpp", is for GGUF files; the device "auto" is
-        several, of each of which `max_memory` says how much; `context_length` is in tokens; for the
-        others see `Limits`. No pickle is read and no code of a checkpoint run; a loaded model has
-        the weights that it has now. Raises ModelError for what cannot be loaded; so does a request
-        after these weights were changed.
+        what the machine has; `backend`, "llama.cpp", is for GGUF files; the device "auto" places
+        the model on several devices, and `max_memory` says how much of each it may take;
+        `context_length` is in tokens; for the others see `Limits`. No pickle is read and no code of
+        a checkpoint run; a loaded model has the weights that it has now. Raises ModelError for what
+        cannot be loaded; so does a request after these weights were changed.
         """
         placement = Placement(
             device, dtype, revision, context_length, backend, _by_device(max_memory)

@@ -204,7 +204,7 @@ class Request:
 
     @property
     def formulas(self) -> tuple[Formula, Mapping[str, Formula]]:
-        """The formula and the terms, which are formulas from when the request is made."""
+        """Return the formula and the terms, which were read when the request was made."""
         return cast("Formula", self.formula), cast("Mapping[str, Formula]", self.terms)
 
     @property
