@@ -14,6 +14,7 @@ from marith.cli.terminal.colours import styled
 from marith.cli.terminal.shown_text import for_terminal, harmless
 from marith.cli.why.why_page import print_inspection
 from marith.errors import MarithError, RequestError
+from marith.formula.text.term_data import TermData
 
 HELP = """\
 /persona [NAME]        let this persona answer; without a name list them
@@ -42,8 +43,8 @@ class Conversation:
         self._commands: dict[str, Callable[[str], None]] = {
             "persona": self._persona,
             "formula": lambda text: self._change(formula=text or None),
-            "term": lambda text: self._name(text, "/term NAME=PROMPT"),
-            "define": lambda text: self._name(text, "/define NAME=FORMULA"),
+            "term": lambda text: self._name("/term NAME=PROMPT", text, str),
+            "define": lambda text: self._name("/define NAME=FORMULA", text, _as_formula),
             "seed": self._seed,
             "why": self._why,
             "again": self._again,
@@ -143,12 +144,12 @@ class Conversation:
         parts = [formula] * bool(formula) + ([] if seed is None else [f"seed {seed}"])
         typer.echo(harmless(": ".join([self._answers.name, ", ".join(parts)])), err=True)
 
-    def _name(self, text: str, form: str) -> None:
+    def _name(self, form: str, text: str, to_term: Callable[[str], TermData]) -> None:
         name, equals, meaning = text.partition("=")
         if not equals:
             raise RequestError(f"a term is written {form}, not {text!r}")
-        term = {"formula": meaning.strip()} if form.endswith("FORMULA") else meaning.strip()
-        self._change(terms={**self._given.get("terms", {}), name.strip(): term})
+        term = {name.strip(): to_term(meaning.strip())}
+        self._change(terms={**self._given.get("terms", {}), **term})
 
     def _seed(self, text: str) -> None:
         try:
@@ -179,3 +180,7 @@ class Conversation:
         while self._messages and self._messages.pop()["role"] != "user":
             pass
         typer.echo(f"{len(self._messages)} messages are left", err=True)
+
+
+def _as_formula(text: str) -> TermData:
+    return {"formula": text}

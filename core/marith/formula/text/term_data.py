@@ -119,7 +119,7 @@ def terms_as_data(terms: Mapping[str, Any]) -> dict[str, TermData]:
     Raises FormulaError as `read_term` and `as_text` do.
     """
     return {
-        name: term if _is_data(term) else as_data(read_term(name, term))
+        name: term if is_data(term) else as_data(read_term(name, term))
         for name, term in terms.items()
     }
 
@@ -131,8 +131,9 @@ def as_data(term: Formula) -> TermData:
     return {"formula": as_text(term)}
 
 
-def _is_data(term: object) -> bool:
-    if isinstance(term, dict):
+def is_data(term: object) -> bool:
+    """Return whether a term is data: a text, or `{"formula": text}`."""
+    if isinstance(term, Mapping):
         return [*term] == ["formula"] and isinstance(term["formula"], str)
     return isinstance(term, str)
 
@@ -169,7 +170,7 @@ class _Table:
 @lru_cache(maxsize=64)  # many requests have the same terms
 def _read(terms: tuple[tuple[str, Any], ...]) -> dict[str, Formula]:
     for name, _ in terms:
-        Name(name)  # raises for what is no plain word
+        Name(name)  # raises unless the name is a plain word
     given = {name: dict(t.items) if isinstance(t, _Table) else t for name, t in terms}
     for sentence in read_as_prompts(given):
         _say_once(sentence)

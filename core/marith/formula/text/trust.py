@@ -13,7 +13,7 @@ from marith.errors import FormulaError, RequestError, shown
 from marith.formula.meaning.binding import bind, resolve
 from marith.formula.text.calls import BARE
 from marith.formula.text.parsing import parse_text
-from marith.formula.text.term_data import Terms, checked_terms, read_term
+from marith.formula.text.term_data import Terms, checked_terms, is_data, read_term
 from marith.formula.tree.factors import Varying
 from marith.formula.tree.node import descend
 from marith.formula.tree.nodes import Formula, Name
@@ -63,7 +63,7 @@ def restricted(
     objects: dict[str, Formula] = {}
     texts: dict[str, str] = {}
     for name, term in given.items():
-        Name(name)  # raises for what is no plain word
+        Name(name)  # raises unless the name is a plain word
         if isinstance(term, Formula):
             objects[name] = term
         else:
@@ -122,13 +122,12 @@ def _stand_ins(names: Iterable[str]) -> dict[str, Formula]:
     return {name: Prompted(f"the application's {name}", template="plain") for name in names}
 
 
-def _text_of(name: str, term: object) -> str:
+def _text_of(name: str, term: Any) -> str:
     """The text of a term as data. Raises FormulaError for any other table."""
-    text = term["formula"] if isinstance(term, Mapping) and [*term] == ["formula"] else term
-    if not isinstance(text, str):
+    if not is_data(term):
         problem = f'term {name!r} of others is a text or {{"formula": "…"}}'
         raise FormulaError(f"{problem}, not {shown(term)}")
-    return text
+    return term if isinstance(term, str) else term["formula"]
 
 
 def _check_size(formulas: Sequence[Formula], text: str) -> None:

@@ -54,11 +54,16 @@ def logprobs(model: Any, ids: Tensor = IDS, **given: Any) -> Tensor:
     return torch.log_softmax(model(ids, **given).logits.float(), dim=-1)
 
 
+def require(dtype: torch.dtype) -> None:
+    """Skip a test where the processor's oneDNN multiplies no such numbers."""
+    if not packing._takes(dtype):
+        pytest.skip(f"oneDNN has no {dtype} here")
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @torch.inference_mode()
 def test_a_row_has_the_same_bits_alone_and_among_others(dtype: torch.dtype) -> None:
-    if not packing._takes(dtype):
-        pytest.skip(f"oneDNN has no {dtype} here")
+    require(dtype)
     torch.manual_seed(2)
     for inputs, outputs in ((768, 2304), (2048, 768), (768, 4096), (2048, 2048)):
         packed = Packed(nn.Linear(inputs, outputs).to(dtype))
@@ -72,8 +77,7 @@ def test_a_row_has_the_same_bits_alone_and_among_others(dtype: torch.dtype) -> N
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @torch.inference_mode()
 def test_any_number_of_rows_up_to_64_has_the_same_bits(dtype: torch.dtype) -> None:
-    if not packing._takes(dtype):
-        pytest.skip(f"oneDNN has no {dtype} here")
+    require(dtype)
     torch.manual_seed(3)
     for inputs, outputs in ((704, 256), (1024, 256), (1536, 576)):
         packed = Packed(nn.Linear(inputs, outputs).to(dtype))
@@ -86,8 +90,7 @@ def test_any_number_of_rows_up_to_64_has_the_same_bits(dtype: torch.dtype) -> No
 
 @torch.inference_mode()
 def test_a_model_of_zeros_decides_nothing_for_the_next() -> None:
-    if not packing._takes(torch.bfloat16):
-        pytest.skip("oneDNN has no bfloat16 here")
+    require(torch.bfloat16)
     torch.manual_seed(4)
     random, zeros = (nn.Linear(512, 512, bias=False).to(torch.bfloat16) for _ in range(2))
     zeros.weight.zero_()
@@ -158,8 +161,7 @@ def test_a_wide_model_says_the_same_and_keeps_its_embedding() -> None:
 
 
 def test_bfloat16_is_packed_where_the_processor_takes_it() -> None:
-    if not packing._takes(torch.bfloat16):
-        pytest.skip("oneDNN has no bfloat16 here")
+    require(torch.bfloat16)
     model = wide_model().bfloat16()
     want = logprobs(model)
     packing.pack(model)
