@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "training": {"errors", "formula", "request", "scoring", "showing", "tables"},
     "testing": _ENGINE,
     "options": {"errors", "formula", "recipes", "request"},
-    "evals": {*_ALL, "showing", "tables", "testing"},
+    "evals": {*_ALL, "openai_format", "options", "showing", "tables", "testing"},
     "serving": {"marith", "openai_format"},
     "openai_format": {"errors", "request"},
     "demo": {*_ALL, "evals", "options"},
@@ -54,10 +54,11 @@ NO_TORCH = {
 }  # fmt: skip
 ONLY_IN: dict[str, set[str]] = {
     "threading": {"engine", "recent", "serving"},
-    "asyncio": {"engine", "serving"},
+    "asyncio": {"engine", "evals", "serving"},
     "queue": {"engine"},
     "concurrent": {"engine", "serving"},
     "transformers": {"scoring", "evals", "testing", "training"},
+    "inspect_ai": {"evals"},
     "optuna": {"evals"},
     "ray": {"evals"},
     "pandas": {"evals", "training", "request"},

@@ -1,0 +1,21 @@
+"""What Inspect AI finds of marith by the entry point `inspect_ai`; it imports no torch."""
+
+from __future__ import annotations
+
+from inspect_ai.model import ModelAPI, modelapi
+
+from marith.evals.scorers import classifier, function, perplexity, simplicity, vader
+from marith.evals.tasks import sentiment, texts, toxicity
+
+__all__ = [
+    "classifier", "function", "marith", "perplexity", "sentiment", "simplicity", "texts",
+    "toxicity", "vader",
+]  # fmt: skip
+
+
+@modelapi("marith")
+def marith() -> type[ModelAPI]:
+    """Return the provider of `--model marith/NAME`."""
+    from marith.evals.provider import MarithAPI
+
+    return MarithAPI

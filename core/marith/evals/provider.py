@@ -1,0 +1,293 @@
+"""marith as a model provider of Inspect AI: `--model marith/pocket -M formula="2*formal - M"`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import anyio.to_thread
+from inspect_ai.model import (
+    ChatCompletionChoice,
+    ChatMessage,
+    ChatMessageAssistant,
+    ChatMessageTool,
+    ContentReasoning,
+    ContentText,
+    GenerateConfig,
+    Logprob,
+    Logprobs,
+    ModelAPI,
+    ModelOutput,
+    ModelUsage,
+    StopReason,
+    TopLogprob,
+)
+from inspect_ai.tool import ToolCall, ToolChoice, ToolFunction, ToolInfo
+from pydantic import ValidationError
+
+from marith.engine.engine import Engine
+from marith.errors import ContextOverflow, RequestError, from_validation, shown
+from marith.evals.tasks import paper_terms
+from marith.openai_format import composition_costs, schema_grammar, to_logprobs, to_tools
+from marith.options.options import Options
+from marith.request.completion import Alternative, Completion
+
+# By the name of Inspect's option: the option of marith that it sets.
+_OPTIONS = {
+    "max_tokens": "max_tokens",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "stop_seqs": "stop",
+    "frequency_penalty": "frequency_penalty",
+    "presence_penalty": "presence_penalty",
+    "logit_bias": "logit_bias",
+}
+_READ_HERE = {
+    "seed", "num_choices", "logprobs", "top_logprobs", "response_schema", "parallel_tool_calls",
+}  # fmt: skip
+# Inspect does what these say, whatever the provider is.
+_OF_INSPECT = {
+    "max_retries", "timeout", "attempt_timeout", "stream_idle_timeout", "max_connections",
+    "adaptive_connections", "system_message", "max_tool_output", "cache", "cache_prompt",
+    "internal_tools", "fail_on_refusal", "reasoning_history",
+}  # fmt: skip
+_STOP_REASONS: dict[str, StopReason] = {
+    "stop": "stop",
+    "length": "max_tokens",
+    "tool_calls": "tool_calls",
+}
+
+
+class MarithAPI(ModelAPI):
+    """A formula over the model that `--model marith/NAME` names.
+
+    `model_args` are options of `marith.Options`, such as `formula` and `terms`; `terms` may be the
+    name of an evaluation of the paper, see `paper_terms`. `file` is a file of personas and
+    `persona` the name of one of them. Requests of a process share one engine, which
+    batches them. Raises FormulaError, ModelError or RequestError before any weight is loaded.
+
+    The seed of a text is a hash of the seed that was given (0 if none was), the messages, and the
+    number of equal messages before: samples and epochs differ, and a run repeats.
+    """
+
+    def __init__(
+        self,
+        model_name: str,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        config: GenerateConfig = GenerateConfig(),  # noqa: B008 (as Inspect's other providers)
+        file: str | None = None,
+        persona: str | None = None,
+        **model_args: Any,
+    ) -> None:
+        super().__init__(model_name, base_url, api_key, [], config)
+        if base_url is not None:
+            advice = "for a server of `marith serve` write --model openai-api/marith/NAME"
+            raise RequestError(f"marith runs in this process, not at {base_url!r}; {advice}")
+        if isinstance(formula := model_args.get("formula"), list):  # Inspect splits -M at commas
+            model_args["formula"] = ",".join(map(str, formula))
+        if isinstance(terms := model_args.get("terms"), str):
+            model_args["terms"] = paper_terms(terms, model_name)
+        if persona is not None and file is None:
+            raise RequestError(f"the persona {persona!r} is of a file: write -M file=PATH too")
+        with _clear_errors():
+            self.options = (
+                Options(model=model_name, **model_args)
+                if file is None
+                else Options.from_file(file, persona, model=model_name, **model_args)
+            )
+        self._asked: Counter[str] = Counter()
+
+    async def generate(
+        self,
+        input: list[ChatMessage],  # noqa: A002 (Inspect's name)
+        tools: list[ToolInfo],
+        tool_choice: ToolChoice,
+        config: GenerateConfig,
+    ) -> ModelOutput:
+        """Answer a conversation. Raises RequestError for a setting that marith does not have."""
+        messages = plain_messages(input)
+        options = self._options(config, messages)
+        asked: dict[str, Any] = {
+            "tools": to_tools(
+                [_definition(tool) for tool in tools],
+                list,
+                tool_choice.name if isinstance(tool_choice, ToolFunction) else tool_choice,
+                config.parallel_tool_calls,
+            ),
+            "logprobs": to_logprobs(config.logprobs, config.top_logprobs),
+        }
+        if (schema := config.response_schema) is not None:
+            described = schema.json_schema.model_dump(exclude_none=True)
+            asked["grammar"] = schema_grammar(described, schema.strict, name=schema.name)
+        try:
+            tickets = [
+                await anyio.to_thread.run_sync(
+                    partial(options.sample(i).submit, messages, **asked), abandon_on_cancel=True
+                )
+                for i in range(config.num_choices or 1)
+            ]
+            completions = [await ticket for ticket in tickets]
+        except ContextOverflow as error:
+            return ModelOutput.from_content(self.model_name, str(error), "model_length")
+        return _output(self.options, completions)
+
+    async def tokenize(self, text: str) -> list[int]:
+        """Return the tokens of a text, as the model of this provider has them."""
+        return (await self.engine()).encode(text)
+
+    async def count_text_tokens(self, text: str) -> int:
+        """Return how many tokens a text has."""
+        return len(await self.tokenize(text))
+
+    async def engine(self) -> Engine:
+        """Return the engine of this process; loads it at the first call."""
+        return await anyio.to_thread.run_sync(self.options.engine)
+
+    def max_tokens(self) -> int | None:
+        """Return None: an answer is as long as the options say."""
+        return None
+
+    def max_connections(self) -> int:
+        """Return how many requests the engine takes at once, or waits for."""
+        return 256
+
+    def _options(self, config: GenerateConfig, messages: Sequence[Mapping[str, Any]]) -> Options:
+        """Return the options of one call, with the seed of its text."""
+        given = {k: v for k, v in config.model_dump(exclude_none=True).items() if k != "batch"}
+        for name, value in given.items():
+            if name not in {*_OPTIONS, *_READ_HERE, *_OF_INSPECT}:
+                raise RequestError(f"marith has no {name}={shown(value)}: leave {name} out")
+        call = {ours: given[name] for name, ours in _OPTIONS.items() if name in given}
+        if "logit_bias" in call:
+            call["logit_bias"] = {int(token): bias for token, bias in call["logit_bias"].items()}
+        base = given.get("seed", self.options.seed) or 0
+        text = json.dumps([base, messages], sort_keys=True)
+        before = self._asked[text]
+        self._asked[text] += 1
+        digest = hashlib.sha256(f"{before} {text}".encode()).digest()
+        with _clear_errors():
+            return self.options.over({**call, "seed": int.from_bytes(digest[:4], "big")})
+
+
+@contextmanager
+def _clear_errors() -> Iterator[None]:
+    """Raise a MarithError in one sentence in place of pydantic's error."""
+    try:
+        yield
+    except ValidationError as error:
+        raise from_validation(error) from None
+
+
+def plain_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
+    """Return messages in OpenAI's format. Raises RequestError for a picture, a sound or a file."""
+    return [_message(message) for message in messages]
+
+
+def _message(message: ChatMessage) -> dict[str, Any]:
+    written: dict[str, Any] = {"role": message.role, "content": _text(message.content)}
+    if isinstance(message, ChatMessageAssistant) and message.tool_calls:
+        written["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.function, "arguments": json.dumps(call.arguments)},
+            }
+            for call in message.tool_calls
+        ]
+    if isinstance(message, ChatMessageTool):
+        written |= {"tool_call_id": message.tool_call_id, "name": message.function}
+        if message.error is not None:
+            written["content"] = f"Error: {message.error.message}"
+    return written
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    for part in content:
+        if not isinstance(part, ContentText | ContentReasoning):
+            raise RequestError(f"a message of marith is text, and this one has {part.type}")
+    return "".join(part.text for part in content if isinstance(part, ContentText))
+
+
+def _definition(tool: ToolInfo) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "function": {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": tool.parameters.model_dump(exclude_none=True),
+        },
+    }
+
+
+def _output(options: Options, completions: Sequence[Completion]) -> ModelOutput:
+    """Return Inspect's answer; `metadata` has the tokens and what the formula cost."""
+    used = [completion.usage for completion in completions]
+    cached = sum(usage.cached_tokens for usage in used)
+    prompt = sum(usage.prompt_tokens for usage in used)
+    first = completions[0].without_texts(options.names_of_terms)
+    return ModelOutput(
+        model=options.speaks_as,
+        choices=[_choice(options, completion) for completion in completions],
+        usage=ModelUsage(
+            input_tokens=prompt - cached,
+            input_tokens_cache_read=cached,
+            output_tokens=sum(usage.completion_tokens for usage in used),
+            reasoning_tokens=sum(usage.reasoning_tokens for usage in used),
+            total_tokens=sum(usage.total_tokens for usage in used),
+        ),
+        time=max(completion.stats.seconds for completion in completions),
+        metadata={
+            "tokens": [list(completion.tokens) for completion in completions],
+            "composition": composition_costs(str(options.formula), first),
+        },
+    )
+
+
+def _choice(options: Options, completion: Completion) -> ChatCompletionChoice:
+    reasoning = [ContentReasoning(reasoning=completion.reasoning)] * bool(completion.reasoning)
+    text = ContentText(text=completion.text)
+    return ChatCompletionChoice(
+        message=ChatMessageAssistant(
+            content=[*reasoning, text] if reasoning else completion.text,
+            tool_calls=[_call(call) for call in completion.calls] or None,
+            model=options.speaks_as,
+            source="generate",
+        ),
+        stop_reason=_STOP_REASONS[completion.finish_reason],
+        logprobs=_logprobs(completion),
+    )
+
+
+def _call(call: Any) -> ToolCall:
+    try:
+        return ToolCall(id=call.id, function=call.name, arguments=call.parsed)
+    except ValueError as error:
+        problem = f"the arguments were cut off: {error}"
+        return ToolCall(id=call.id, function=call.name, arguments={}, parse_error=problem)
+
+
+def _logprobs(completion: Completion) -> Logprobs | None:
+    if completion.logprobs is None:
+        return None
+    return Logprobs(
+        content=[
+            Logprob(
+                **_alternative(token),
+                top_logprobs=[TopLogprob(**_alternative(one)) for one in token.top],
+            )
+            for token in completion.logprobs
+        ]
+    )
+
+
+def _alternative(token: Alternative) -> dict[str, Any]:
+    return {"token": token.text, "logprob": token.logprob, "bytes": list(token.data)}

@@ -1,0 +1,231 @@
+"""Scorers of Inspect AI for texts: classifiers, perplexity, VADER, word length, own functions."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio.to_thread
+from inspect_ai.model import get_model
+from inspect_ai.scorer import Score, Scorer, Target, mean, model_graded_qa, scorer, stderr
+from inspect_ai.solver import TaskState
+
+from marith.errors import RequestError, shown
+from marith.formula.tree.terms import Classifier
+
+if TYPE_CHECKING:
+    from marith.scoring.classifier.classifier_scorer import ClassifierScorer
+
+_LARGEST = 700  # nats, of which the exponential is still a float
+_METRICS = [mean(), stderr()]
+
+
+def attribute(
+    texts: Sequence[str], model: str, label: str | int, device: str | None = None
+) -> list[float]:
+    """Return the probability in [0, 1] that a classifier gives to `label`, for each text.
+
+    `model` is an embedded name, a directory or a hub id. Raises ModelError or RequestError.
+    """
+    return _classifier(model, device).probabilities(Classifier(model, label=label), texts)
+
+
+@cache
+def _classifier(model: str, device: str | None) -> ClassifierScorer:
+    from marith.engine.engine import loading  # torch, which Inspect's start does without
+    from marith.scoring.checkpoints import loader
+    from marith.scoring.checkpoints.placing import Placement
+    from marith.scoring.classifier.classifier_scorer import ClassifierScorer
+
+    with loading:
+        checkpoint = loader.classifier(model, Placement(device=device))
+        return ClassifierScorer(checkpoint, checkpoint.vocabulary)
+
+
+@scorer(metrics=_METRICS)
+def classifier(model: str, label: str | int, device: str | None = None) -> Scorer:
+    """Score a text by the probability that the classifier `model` gives to `label`."""
+    attribute((), model, label, device)  # what is missing is found before any text is made
+    ask = _Together(lambda texts: attribute(texts, model, label, device))
+
+    async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001 (Inspect's names)
+        return Score(value=await ask(state.output.completion))
+
+    return score
+
+
+@scorer(metrics=_METRICS)
+def vader(tone: str = "negative") -> Scorer:
+    """Score a text by its `tone`, "positive" or "negative", with VADER (Hutto and Gilbert, 2014).
+
+    The score is VADER's compound where that has the tone, and 0 elsewhere.
+    """
+    if tone not in ("positive", "negative"):
+        raise RequestError(f"a tone is 'positive' or 'negative', not {shown(tone)}")
+    try:
+        from vaderSentiment import vaderSentiment
+    except ModuleNotFoundError:
+        raise RequestError("vader needs vaderSentiment: pip install 'marith[evals]'") from None
+    lexicon: Any = vaderSentiment  # which is not typed
+    analyser, sign = lexicon.SentimentIntensityAnalyzer(), 1 if tone == "positive" else -1
+
+    def measured(text: str) -> float:
+        return max(0.0, sign * float(analyser.polarity_scores(text)["compound"]))
+
+    return _of_text(measured)
+
+
+@scorer(metrics=_METRICS)
+def simplicity() -> Scorer:
+    """Score a text by 1 − the mean length of its words / 10 (the paper, section 5.3)."""
+
+    def measured(text: str) -> float | None:
+        words = text.split()
+        return 1 - fmean(map(len, words)) / 10 if words else None
+
+    return _of_text(measured)
+
+
+@scorer(metrics=_METRICS)
+def function(path: str) -> Scorer:
+    """Score a text by a function, named as "package.module:name", from a text to a number or None.
+
+    Modules of the current directory can be named too.
+    """
+    return _of_text(_imported(path))
+
+
+@scorer(metrics=_METRICS)
+def perplexity() -> Scorer:
+    """Score a text by the perplexity of exactly its sampled tokens under the bare model.
+
+    The bare model is `M` with the terms of the evaluated formula, and reads the same messages.
+    Models of other providers than marith have none.
+    """
+
+    async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001 (Inspect's names)
+        from marith.evals.provider import MarithAPI, plain_messages  # torch
+
+        api = get_model().api
+        tokens = (state.output.metadata or {}).get("tokens", [[]])[0]
+        if not isinstance(api, MarithAPI) or not tokens:
+            return Score.unscored(reason="no tokens of marith")
+        engine, messages = await api.engine(), plain_messages(state.messages[:-1])
+        scores = await asyncio.wrap_future(
+            engine.submit_scoring(messages, tokens, "M", api.options.terms)
+        )
+        nats = -fmean(scores.logprobs)
+        return Score(value=math.exp(nats) if nats < _LARGEST else math.inf)
+
+    return score
+
+
+class _Together:
+    """Measures texts that arrive while others are measured in one call. Keeps state: who waits."""
+
+    def __init__(self, measured: Callable[[list[str]], list[float]]) -> None:
+        self._measured = measured
+        self._waiting: list[tuple[str, asyncio.Future[float]]] = []
+        self._lock = asyncio.Lock()
+
+    async def __call__(self, text: str) -> float:
+        """Return the value of a text."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append((text, future))
+        async with self._lock:
+            if not future.done():
+                batch, self._waiting = self._waiting, []
+                await self._measure([one for one in batch if not one[1].cancelled()])
+        return float(await future)
+
+    async def _measure(self, batch: list[tuple[str, asyncio.Future[float]]]) -> None:
+        try:
+            values = await anyio.to_thread.run_sync(self._measured, [text for text, _ in batch])
+        except Exception as error:
+            for _, future in batch:
+                future.set_exception(error)
+        else:
+            for (_, future), value in zip(batch, values, strict=True):
+                if not future.cancelled():
+                    future.set_result(value)
+
+
+def named(measure: str, device: str | None = None) -> Scorer:
+    """Return the scorer that a text names.
+
+    A measure is MODEL:LABEL of a classifier, "perplexity", "length", "vader:positive",
+    "vader:negative", "judge:PROVIDER/MODEL" (Inspect's `model_graded_qa`), or "package.module:name"
+    of a function. Raises RequestError for anything else.
+    """
+    first, colon, rest = measure.rpartition(":")
+    if measure == "perplexity":
+        return perplexity()
+    if measure == "length":
+        return simplicity()
+    if first == "vader":
+        return vader(rest)
+    if measure.startswith("judge:"):
+        return model_graded_qa(model=measure.removeprefix("judge:"))
+    if colon and _names_function(first, rest):
+        return function(measure)
+    if first and rest:
+        return classifier(first, rest, device)
+    kinds = "MODEL:LABEL, perplexity, length, vader:positive, vader:negative, judge:PROVIDER/MODEL"
+    raise RequestError(f"a measure is {kinds} or package.module:name, not {measure!r}")
+
+
+def _of_text(measured: Callable[[str], float | None]) -> Scorer:
+    """Return a scorer by a function of the text alone, which runs on a thread of its own."""
+
+    async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001 (Inspect's names)
+        value = await anyio.to_thread.run_sync(measured, state.output.completion)
+        return Score.unscored(reason="no number") if value is None else Score(value=float(value))
+
+    return score
+
+
+def _names_function(module: str, name: str) -> bool:
+    """Return whether `module:name` is of a module that is installed or lies in this directory."""
+    if not (all(part.isidentifier() for part in module.split(".")) and name.isidentifier()):
+        return False
+    if Path(module).is_dir():  # a classifier of that name
+        return False
+    with _current_directory(), suppress(ImportError, ValueError):
+        spec = find_spec(module)
+        return spec is not None and spec.origin is not None
+    return False
+
+
+def _imported(path: str) -> Callable[[str], float | None]:
+    module, _, name = path.partition(":")
+    with _current_directory():
+        try:
+            measured = getattr(import_module(module), name)
+        except ImportError as error:
+            raise RequestError(f"cannot import the measure {path!r}: {error}") from None
+        except AttributeError:
+            raise RequestError(f"the module {module!r} has no measure {name!r}") from None
+    if not callable(measured):
+        raise RequestError(f"a measure is a function from a text to a number, not {path!r}")
+    return cast("Callable[[str], float | None]", measured)
+
+
+@contextmanager
+def _current_directory() -> Iterator[None]:
+    """Let modules of the current directory be imported, as `python -m` does."""
+    directory = os.getcwd()
+    sys.path.insert(0, directory)
+    try:
+        yield
+    finally:
+        sys.path.remove(directory)
