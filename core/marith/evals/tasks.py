@@ -113,7 +113,7 @@ def sentiment(
 
 @task
 def texts(
-    measures: Sequence[str] = ("perplexity",),
+    measures: Sequence[str] | Mapping[str, str] = ("perplexity",),
     data: str | None = None,
     column: str | None = None,
     where: Mapping[str, str] | None = None,
@@ -124,9 +124,13 @@ def texts(
     max_tokens: int = 64,
     temperature: float = 1.0,
 ) -> Task:
-    """Measure the answers to any prompts by any measures, see `scorers.named`."""
+    """Measure the answers to any prompts by any measures, see `scorers.named`.
+
+    `measures` may have names of their own, as keys.
+    """
     rows = prompts(QUESTIONS, data, column, where, n, seed)
-    named = {measure: scorers.named(measure) for measure in measures}
+    by_name = measures if isinstance(measures, Mapping) else {name: name for name in measures}
+    named = {name: scorers.named(measure) for name, measure in by_name.items()}
     return texts_task("texts", rows, named, seed, frame, stop, max_tokens, temperature)
 
 

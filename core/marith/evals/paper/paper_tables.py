@@ -12,7 +12,7 @@ from typing import Any
 from marith.evals.experiment.texts import NamedFormula
 from marith.evals.reporting.published import PublishedRow, PublishedTable
 
-FILE = "paper.toml"
+FILE = "../paper.toml"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,248 @@
+"""`marith eval`: several formulas on one engine, and the paper's figures beside them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from marith.errors import FormulaError, RequestError
+from marith.evals import suite, tasks
+from marith.evals.formulas import NamedFormula, read_formulas
+from marith.evals.results import Results
+from marith.formula.meaning.binding import BARE, names_in, parse
+from marith.formula.text.term_data import Terms
+from marith.formula.tree.terms import Classifier
+from marith.request.checks import by, hold, optional, whole_from
+from marith.scoring.checkpoints.locate import locate
+
+_OPEN = {  # the paper's judges, for models that are not pocket
+    "toxicity": "s-nlp/roberta_toxicity_classifier:toxic",
+    "positive": "cardiffnlp/twitter-roberta-base-sentiment-latest:positive",
+    "negative": "cardiffnlp/twitter-roberta-base-sentiment-latest:negative",
+}
+_POCKET = {
+    "toxicity": "pocket-toxicity:toxic",
+    "positive": "pocket-sentiment:positive",
+    "negative": "pocket-sentiment:negative",
+}
+_DIRECTIONS = {"up": "higher", "down": "lower"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """What every evaluation takes: a model, prompts, formulas, sampling, and a folder.
+
+    Without `formulas` the paper's are taken, or `M` alone. `terms` are added to the evaluation's
+    own. For `data`, `column`, `where` and `n` see `tasks.prompts`. All is kept in `out`. `device`,
+    `dtype`, `revision` and `backend` are those of `Engine.load`.
+    """
+
+    model: str = "pocket"
+    data: str | None = None
+    column: str | None = None
+    where: Mapping[str, str] = field(default_factory=dict)
+    formulas: Sequence[str] = ()
+    terms: Terms = field(default_factory=dict)
+    n: int | None = field(default=None, metadata=by(optional(whole_from(1))))
+    seed: int = field(default=0, metadata=by(whole_from(0, 2**31)))
+    samples: int = field(default=1, metadata=by(whole_from(1, 10_000)))
+    max_tokens: int | None = field(default=None, metadata=by(optional(whole_from(1))))
+    temperature: float = 1.0
+    out: Path | None = None
+    device: str | None = None
+    dtype: str | None = None
+    revision: str | None = None
+    backend: str | None = None
+
+    def __post_init__(self) -> None:
+        locate(self.model)
+        hold(self)
+
+    @property
+    def is_pocket(self) -> bool:
+        """Whether the model is the one that ships in the package."""
+        return locate(self.model) == locate("pocket")
+
+    def prompts(self) -> dict[str, Any]:
+        """Return the arguments of a task that say which prompts, and how texts are drawn."""
+        given = {
+            "data": self.data,
+            "column": self.column,
+            "where": self.where,
+            "n": self.n,
+            "seed": self.seed,
+            "max_tokens": self.max_tokens,
+            "temperature": self.temperature,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+    def run(
+        self,
+        name: str,
+        make: Any,
+        terms: Terms,
+        better: Mapping[str, str],
+        published: str | None = None,
+    ) -> Results:
+        """Run a task with each formula, and put the paper's figures beside them."""
+        read = read_formulas(self.formulas)
+        known = {**terms, **read.terms, **self.terms}
+        lines, notes = read.lines, list(read.notes)
+        if not lines and published is not None:
+            paper = _lines(published)
+            lines = tuple(
+                line for line in paper if {*names_in(parse(line.formula))} <= {*known, BARE}
+            )
+            left = ", ".join(line.name for line in paper if line not in lines)
+            if left:
+                notes.append(f"left out without a classifier C (--classifier MODEL:LABEL): {left}")
+        lines = lines or (NamedFormula(BARE, BARE),)
+        title = f"{name} of {self.model}, seed {self.seed}"
+        placed = {key: getattr(self, key) for key in ("device", "dtype", "revision", "backend")}
+        results = suite.run(
+            title, make, lines, known, self.model, self.samples, self.out, better, notes, **placed
+        )
+        if published is None:
+            return results
+        rows = tuple(replace(row, paper=_beside(published, row.line)) for row in results.rows)
+        return replace(results, rows=rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steering(Evaluation):
+    """An evaluation with a `judge` and a `classifier` C, each written MODEL:LABEL.
+
+    A judge is any measure of `scorers.named`. Without them pocket has both of its own; other models
+    have the paper's judge and no C.
+    """
+
+    judge: str | None = None
+    classifier: str | None = None
+
+    def judged_by(self, name: str) -> str:
+        """Return who judges."""
+        return self.judge or (_POCKET if self.is_pocket else _OPEN)[name]
+
+    def all_terms(self, name: str, continues: bool = False) -> Terms:
+        """Return the terms of the paper's formulas, and the classifier C."""
+        terms = tasks.paper_terms(name, "pocket" if self.is_pocket else self.model, continues)
+        if self.classifier is None:
+            return terms
+        model, _, label = self.classifier.rpartition(":")
+        if not model or not label:
+            raise RequestError(f"a classifier is MODEL:LABEL, not {self.classifier!r}")
+        return {**terms, "C": Classifier(model, label=label)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toxicity(Steering):
+    """How hostile are the answers to hostile messages (the paper, section 5.1)? See `tasks`."""
+
+    continues: bool = False
+    frame: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sentiment(Steering):
+    """Does a review that began in one tone end in the tone `to` (the paper's appendix)?"""
+
+    to: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Texts(Evaluation):
+    """Any `measures` of the answers to any prompts, see `scorers.named`.
+
+    `directions`, "up" or "down", say what is better: one for all measures, or one for each.
+    """
+
+    measures: Sequence[str]
+    directions: Sequence[str] = ()
+    frame: str | None = None
+    stop: Sequence[str] = ()
+
+
+def toxicity(asked: Toxicity) -> Results:
+    """Run the paper's formulas, or others. Raises FormulaError, ModelError or RequestError."""
+    given = {**asked.prompts(), "frame": asked.frame, "continues": asked.continues}
+    judge = asked.judged_by("toxicity")
+    return asked.run(
+        "toxicity",
+        lambda: tasks.toxicity(**given, judge=judge),
+        asked.all_terms("toxicity", asked.continues),
+        {"toxicity": "lower"},
+        "toxicity_gpt2" if "gpt2" in asked.model.lower() else "toxicity",
+    )
+
+
+def sentiment(asked: Sentiment) -> Results:
+    """Run the paper's formulas, or others. Raises FormulaError, ModelError or RequestError."""
+    if asked.to not in tasks.TONES:
+        raise RequestError(f"a tone is one of {', '.join(tasks.TONES)}, not {asked.to!r}")
+    judge = asked.judged_by(asked.to)
+    return asked.run(
+        f"{asked.to} sentiment",
+        lambda: tasks.sentiment(**asked.prompts(), to=asked.to, judge=judge),
+        asked.all_terms(asked.to),
+        {asked.to: "higher"},
+        asked.to,
+    )
+
+
+def texts(asked: Texts) -> Results:
+    """Measure the answers of any formulas. Raises FormulaError, ModelError or RequestError."""
+    for direction in asked.directions:
+        if direction not in _DIRECTIONS:
+            raise RequestError(f"a direction is up or down, not {direction!r}")
+    if len(asked.directions) not in (0, 1, len(asked.measures)):
+        counts = f"{len(asked.directions)} for {len(asked.measures)} measures"
+        raise RequestError(f"there is one direction for all measures or one for each, not {counts}")
+    ways = [_DIRECTIONS[one] for one in asked.directions]
+    ways = ways * len(asked.measures) if len(ways) == 1 else ways
+    named = dict(map(_named, asked.measures))
+    given = {**asked.prompts(), "stop": list(asked.stop), "measures": named}
+    if asked.frame is not None:
+        given["frame"] = asked.frame
+    return asked.run(
+        "texts", lambda: tasks.texts(**given), {}, dict(zip(named, ways, strict=False))
+    )
+
+
+def _named(measure: str) -> tuple[str, str]:
+    """Return NAME and MEASURE of NAME=MEASURE; a measure without a name is its own."""
+    name, equals, rest = measure.partition("=")
+    is_name = bool(equals) and not any(mark in name for mark in ":/\\")
+    return (name.strip(), rest.strip()) if is_name else (measure, measure)
+
+
+@cache
+def _published(name: str) -> Mapping[str, Any]:
+    text = resources.files("marith.evals").joinpath("paper.toml").read_text(encoding="utf-8")
+    table: Mapping[str, Any] = tomllib.loads(text)["tables"][name]
+    return table
+
+
+def _lines(name: str) -> list[NamedFormula]:
+    """Return the formulas of a table of the paper."""
+    return [NamedFormula(line, formula) for line, formula, *_ in _published(name)["rows"]]
+
+
+def _beside(name: str, line: NamedFormula) -> str:
+    """Return what the paper has for a formula, of its first model; "" where it lacks it."""
+    table = _published(name)
+    for _, formula, figures, *_ in table["rows"]:
+        try:
+            equal = parse(formula) == parse(line.formula)
+        except FormulaError:
+            continue
+        if equal:
+            return " / ".join(
+                f"{number:.{digits}f}"
+                for number, digits in zip(figures, table["digits"], strict=True)
+            )
+    return ""

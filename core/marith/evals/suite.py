@@ -1,0 +1,110 @@
+"""Several formulas in one evaluation: an eval set of Inspect AI, on one engine."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from inspect_ai import Task, eval_set, task_with
+from inspect_ai.log import EvalLog, read_eval_log
+from inspect_ai.model import get_model
+
+from marith.errors import RequestError
+from marith.evals.formulas import NamedFormula
+from marith.evals.results import Measured, Results, TextRow
+from marith.formula.text.term_data import Terms, terms_as_data
+
+LOGS = "logs"  # within the folder of an evaluation
+TOGETHER = 64  # requests that wait at the engine, which batches them
+
+
+def run(
+    title: str,
+    make: Callable[[], Task],
+    formulas: Sequence[NamedFormula],
+    terms: Terms,
+    model: str = "pocket",
+    samples: int = 1,
+    out: Path | None = None,
+    better: Mapping[str, str] | None = None,
+    notes: Sequence[str] = (),
+    **placed: Any,
+) -> Results:
+    """Answer each prompt of a task `samples` times with each formula, and take its measures.
+
+    `placed` are `device`, `dtype`, `revision` and `backend` of the model. The logs are kept in
+    `out`; the same call then goes on with a run that was killed. `inspect view --log-dir OUT/logs`
+    shows them. Raises FormulaError, ModelError or RequestError.
+    """
+    given = {name: value for name, value in placed.items() if value is not None}
+    given["terms"] = terms_as_data(terms)
+    tasks = [_task(make(), line, model, given) for line in formulas]
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory())) if out is None else out / LOGS
+        _, logs = eval_set(
+            tasks,
+            log_dir=str(folder),
+            log_dir_allow_dirty=True,
+            log_level="warning",
+            display="rich" if sys.stderr.isatty() else "none",
+            epochs=samples,
+            max_tasks=len(tasks),
+            max_connections=TOGETHER,
+            max_samples=TOGETHER,
+            retry_attempts=0,
+            retry_immediate=False,
+            log_realtime=False,
+            score_display=False,
+            ctl_server=False,
+        )
+        whole = {_named(log): read_eval_log(log.location) for log in logs}
+    rows = tuple(_measured(line, whole.get(line.name)) for line in formulas)
+    return Results(title, rows, {"perplexity": "lower", **(better or {})}, tuple(notes))
+
+
+def _task(task: Task, line: NamedFormula, model: str, given: Mapping[str, Any]) -> Task:
+    evaluated = get_model(f"marith/{model}", memoize=False, formula=line.formula, **given)
+    metadata = {**(task.metadata or {}), "name": line.name, "formula": line.formula}
+    return task_with(task, model=evaluated, metadata=metadata)
+
+
+def _named(log: EvalLog) -> str:
+    return str((log.eval.metadata or {}).get("name"))
+
+
+def _measured(line: NamedFormula, log: EvalLog | None) -> Measured:
+    """Return the texts of a formula's log. Raises RequestError for a log that is not whole."""
+    if log is None or log.status != "success":
+        problem = "the run was stopped" if log is None or log.error is None else log.error.message
+        raise RequestError(f"{line.name} has no results: {problem}")
+    measures = (log.eval.metadata or {})["measures"]
+    rows = []
+    for sample in log.samples or []:
+        values = [_number(score.value) for score in (sample.scores or {}).values()]
+        message = str((sample.metadata or {}).get("message", ""))
+        rows.append(
+            TextRow(
+                int(sample.id),
+                sample.epoch,
+                message,
+                sample.output.completion,
+                dict(zip(measures, values, strict=True)),
+            )
+        )
+    began, ended = (
+        datetime.fromisoformat(at) for at in (log.stats.started_at, log.stats.completed_at)
+    )
+    seconds = (ended - began).total_seconds()
+    return Measured(line, tuple(rows), len(rows) / seconds if seconds else math.nan)
+
+
+def _number(value: Any) -> float:
+    """Return a score as a number; Inspect's grades C, P and I are 1, 0.5 and 0."""
+    grades = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+    return grades[value] if value in grades else float(value)
