@@ -102,15 +102,27 @@ class Evaluation:
             if left:
                 notes.append(f"left out without a classifier C (--classifier MODEL:LABEL): {left}")
         lines = lines or (NamedFormula(BARE, BARE),)
-        title = f"{name} of {self.model}, seed {self.seed}"
-        placed = {key: getattr(self, key) for key in ("device", "dtype", "revision", "backend")}
-        results = suite.run(
-            title, make, lines, known, self.model, self.samples, self.out, better, notes, **placed
-        )
+        results = self.run_lines(name, make, lines, known, better, notes)
         if published is None:
             return results
         rows = tuple(replace(row, paper=_beside(published, row.line)) for row in results.rows)
         return replace(results, rows=rows)
+
+    def run_lines(
+        self,
+        name: str,
+        make: Any,
+        lines: Sequence[NamedFormula],
+        terms: Terms,
+        better: Mapping[str, str],
+        notes: Sequence[str] = (),
+    ) -> Results:
+        """Run a task with these formulas."""
+        title = f"{name} of {self.model}, seed {self.seed}"
+        placed = {key: getattr(self, key) for key in ("device", "dtype", "revision", "backend")}
+        return suite.run(
+            title, make, lines, terms, self.model, self.samples, self.out, better, notes, **placed
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,6 +22,7 @@ from inspect_ai.scorer import Score, Scorer, Target, mean, model_graded_qa, scor
 from inspect_ai.solver import TaskState
 
 from marith.errors import RequestError, shown
+from marith.evals.pocket_texts import phrases_by_prompt
 from marith.formula.tree.terms import Classifier
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 _LARGEST = 700  # nats, of which the exponential is still a float
 _METRICS = [mean(), stderr()]
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
 def attribute(
@@ -92,6 +95,19 @@ def simplicity() -> Scorer:
     def measured(text: str) -> float | None:
         words = text.split()
         return 1 - fmean(map(len, words)) / 10 if words else None
+
+    return _of_text(measured)
+
+
+@scorer(metrics=_METRICS)
+def manner(prompt: str) -> Scorer:
+    """Score a text by its share of sentences that only one system prompt of pocket's corpus has."""
+    phrases = sorted(phrases_by_prompt()[prompt])
+    pattern = re.compile("|".join(re.escape(one).replace(r"\*", ".+") for one in phrases))
+
+    def measured(text: str) -> float | None:
+        sentences = [one for one in _SENTENCE.split(text.strip().lower()) if one]
+        return fmean(bool(pattern.fullmatch(one)) for one in sentences) if sentences else None
 
     return _of_text(measured)
 
@@ -174,6 +190,8 @@ def named(measure: str, device: str | None = None) -> Scorer:
         return simplicity()
     if first == "vader":
         return vader(rest)
+    if first == "manner":
+        return manner(rest)
     if measure.startswith("judge:"):
         return model_graded_qa(model=measure.removeprefix("judge:"))
     if colon and _names_function(first, rest):

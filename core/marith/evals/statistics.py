@@ -95,3 +95,20 @@ def interval(values: Sequence[float], resamples: int = RESAMPLES) -> tuple[float
     # A mean that was drawn, not one between two: between infinite ones lies no number.
     low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], method="nearest")
     return float(low), float(high)
+
+
+def spearman(xs: Sequence[float], ys: Sequence[float]) -> float:
+    """The correlation of the ranks, equal values sharing theirs; NaN where all are equal."""
+    if len(set(xs)) == 1 or len(set(ys)) == 1:
+        return math.nan
+    return float(stats.spearmanr(xs, ys).statistic)
+
+
+def deepest_fall(ys: Sequence[float]) -> float:
+    """How far a curve that should rise falls at most below what it had reached.
+
+    As a share of its whole height: 0 for one that never falls. NaN for one without height.
+    """
+    highest = np.maximum.accumulate(np.asarray(ys, dtype=float))
+    height = float(np.max(ys) - np.min(ys))
+    return float(np.max(highest - np.asarray(ys))) / height if height else math.nan

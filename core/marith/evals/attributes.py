@@ -1,0 +1,238 @@
+"""How attributes follow their factors: the six curves of the paper, in "Fine-grained Control"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import rich.table
+
+from marith.errors import RequestError
+from marith.evals import tasks
+from marith.evals.evaluations import Evaluation
+from marith.evals.formulas import NamedFormula
+from marith.evals.results import Measured, Results, digits
+from marith.evals.statistics import Figure, deepest_fall, spearman
+from marith.evals.system_prompts import SYSTEM_PROMPTS
+from marith.formula.meaning.analysis import weight_of
+from marith.formula.meaning.binding import parse
+from marith.formula.tree.terms import Classifier, Prompted
+from marith.showing import OURS, can_draw, picture, say, terminal
+
+if TYPE_CHECKING:
+    import pandas
+
+PROMPTS = ("helpful", "happy", "simple", "sports", "formal")
+CSV, PLOT, PERPLEXITY_PLOT = "curves.csv", "curves.png", "perplexity.png"
+_KINDS = {**{name: Prompted() for name in PROMPTS}, "C": Classifier("C")}
+_TOPICS = "cardiffnlp/tweet-topic-21-multi"
+_POCKET = {
+    "happy": "manner:happy",
+    "simple": "manner:simple",
+    "sports": "manner:sports",
+    "formal": "pocket-formality:formal",
+    "educational": "pocket-education:educational",
+}
+_OPEN = {  # the paper's, section "Prompting Details Attributes"
+    "happy": "cardiffnlp/twitter-roberta-base-sentiment-latest:positive",
+    "simple": "length",
+    "sports": f"{_TOPICS}:sports",
+    "formal": "s-nlp/roberta-base-formality-ranker:formal",
+    "educational": f"{_TOPICS}:learning_&_educational",
+}
+
+
+def first(happy: float = 1, simple: float = 1, sports: float = 1) -> str:
+    """Return F₁ of the paper."""
+    return (
+        f"{happy}*happy + {simple}*simple + {sports}*union(helpful, sports) + {1 - sports}*helpful"
+    )
+
+
+def second(formal: float = 1, educational: float = 1, simple: float = 1) -> str:
+    """Return F₂ of the paper."""
+    formality = f"{formal}*union(helpful, formal)"
+    return f"helpful + {formality} + {educational}*C + {simple}*simple"
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A factor that varies while the others are 1, and the attribute that it controls.
+
+    The attribute is also asked for by a prompt of its name alone, unless a classifier brings it.
+    """
+
+    factor: str
+    formula: Callable[..., str]
+    argument: str
+    attribute: str
+    values: tuple[float, ...]
+    prompted: bool = True
+
+    @property
+    def name(self) -> str:
+        """The formula and the factor."""
+        return f"{'F₁' if self.formula is first else 'F₂'}, {self.factor}"
+
+    def at(self, value: float) -> str:
+        """Return the formula with this factor, as marith writes it."""
+        return str(parse(self.formula(**{self.argument: value})))
+
+    def share(self, value: float) -> float:
+        """Return the factor over the weight of the whole formula: the figure's x-axis.
+
+        A classifier brings no weight: what it adds for its distribution it takes for the uniform.
+        """
+        return value / weight_of(parse(self.at(value)), _KINDS)
+
+
+_LINEAR = (-1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0)
+# The ends are the paper's: its axes reach from −1 to 2/3, to 2 for sports, to 4 for C.
+CURVES = (
+    Curve("λ₁", first, "happy", "happy", _LINEAR),
+    Curve("λ₂", first, "simple", "simple", _LINEAR),
+    Curve("λ₃", first, "sports", "sports", (-1.5, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0)),
+    Curve("λ₄", second, "formal", "formal", _LINEAR),
+    Curve(
+        "λ₅", second, "educational", "educational",
+        (-3.0, -1.5, 0.0, 1.0, 3.0, 6.0, 9.0, 12.0), prompted=False,
+    ),
+    Curve("λ₆", second, "simple", "simple", _LINEAR),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attributes(Evaluation):
+    """The curves that `only` numbers, or all six.
+
+    `judges` say by a measure who measures an attribute, and `classifier` is the classifier C, as
+    MODEL:LABEL. Pocket has judges and a classifier of its own; other models have the paper's.
+    """
+
+    only: tuple[int, ...] = ()
+    judges: Mapping[str, str] = field(default_factory=dict)
+    classifier: str | None = None
+
+    @property
+    def curves(self) -> tuple[Curve, ...]:
+        """The curves, in the paper's order. Raises RequestError for a number without a curve."""
+        for number in self.only:
+            if number not in range(1, len(CURVES) + 1):
+                raise RequestError(f"a curve is numbered from 1 to {len(CURVES)}, not {number!r}")
+        return tuple(c for i, c in enumerate(CURVES, 1) if i in self.only or not self.only)
+
+
+@dataclass(frozen=True)
+class MeasuredCurve:
+    """A curve, and the figures of its points: the attribute, and perplexity."""
+
+    curve: Curve
+    points: tuple[tuple[Figure, Figure], ...]
+    prompted: tuple[Figure, Figure] | None
+
+    def cells(self) -> list[str]:
+        """Return the curve's line of the table."""
+        heights = [attribute.mean for attribute, _ in self.points]
+        costs = [perplexity.mean for _, perplexity in self.points]
+        return [
+            self.curve.name,
+            self.curve.attribute,
+            digits(heights[0]),
+            digits(heights[-1]),
+            f"{spearman(self.curve.values, heights):.2f}",
+            f"{100 * deepest_fall(heights):.0f} %",
+            digits(self.prompted[0].mean) if self.prompted else "",
+            f"{digits(min(costs))} to {digits(max(costs))}",
+        ]
+
+
+@dataclass(frozen=True)
+class MeasuredCurves:
+    """The whole figure, and the results of which it is drawn."""
+
+    curves: tuple[MeasuredCurve, ...]
+    results: Results
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """Return a row for each formula, as `Results.to_dataframe` does."""
+        return self.results.to_dataframe()
+
+    def show(self, out: Path | None = None) -> None:
+        """Print how monotone each curve is; write every formula and the two figures to `out`."""
+        head = (
+            "curve", "controls", "from", "to", "Spearman", "deepest fall", "prompt alone",
+            "perplexity",
+        )  # fmt: skip
+        table = rich.table.Table(*head)
+        for curve in self.curves:
+            table.add_row(*curve.cells())
+        console = terminal()
+        say(console, [self.results.title])
+        console.print(table, highlight=False)
+        say(console, self.results.notes)
+        if out is not None:
+            self.to_dataframe().to_csv(out / CSV, index=False)
+            for name, at in ((PLOT, 0), (PERPLEXITY_PLOT, 1)) if can_draw() else ():
+                self.draw(out / name, at)
+
+    def draw(self, path: Path, at: int = 0) -> None:
+        """Write six panels: the attribute, or for `at` 1 the perplexity, over a factor's share.
+
+        A dashed line shows what the prompt alone comes to.
+        """
+        image = picture(9.6, 5.2)
+        panels = image.subplots(2, (len(self.curves) + 1) // 2, squeeze=False).flat
+        for axes, measured in zip(panels, self.curves, strict=False):
+            figures = [point[at] for point in measured.points]
+            shares = [measured.curve.share(value) for value in measured.curve.values]
+            axes.plot(shares, [one.mean for one in figures], "o-", color=OURS, markersize=4)
+            band = [one.low for one in figures], [one.high for one in figures]
+            axes.fill_between(shares, *band, color=OURS, alpha=0.15)
+            if measured.prompted is not None:
+                alone = measured.prompted[at].mean
+                axes.axhline(alone, color="black", linestyle="--", linewidth=0.9)
+            axes.set_title(f"{measured.curve.name}: {measured.curve.attribute}", fontsize=9)
+            axes.set_xlabel("share of the weight", fontsize=8)
+            axes.set_ylabel("perplexity" if at else measured.curve.attribute, fontsize=8)
+            axes.tick_params(labelsize=7)
+            axes.grid(alpha=0.3)
+        image.savefig(path, dpi=110)
+
+
+def attributes(asked: Attributes) -> MeasuredCurves:
+    """Measure all points of all curves, and the prompts alone.
+
+    Raises FormulaError, ModelError or RequestError before anything is made.
+    """
+    if asked.formulas:
+        raise RequestError(f"the curves have formulas of their own, not {asked.formulas!r}")
+    judges = {**(_POCKET if asked.is_pocket else _OPEN), **asked.judges}
+    model, _, label = (asked.classifier or judges["educational"]).rpartition(":")
+    terms = {
+        **{name: SYSTEM_PROMPTS[name] for name in PROMPTS},
+        "C": Classifier(model, label=label),
+    }
+    measures = {curve.attribute: judges[curve.attribute] for curve in asked.curves}
+    alone = {"helpful", *(curve.attribute for curve in asked.curves if curve.prompted)}
+    points = dict.fromkeys(curve.at(value) for curve in asked.curves for value in curve.values)
+    lines = [NamedFormula(text, text) for text in (*(n for n in PROMPTS if n in alone), *points)]
+    results = asked.run_lines(
+        "attributes",
+        lambda: tasks.texts(measures=measures, **asked.prompts()),
+        lines,
+        terms,
+        dict.fromkeys(measures, "higher"),
+    )
+    rows = {row.line.formula: row for row in results.rows}
+    measured = []
+    for curve in asked.curves:
+        figures = tuple(_figures(rows[curve.at(value)], curve.attribute) for value in curve.values)
+        prompted = _figures(rows[curve.attribute], curve.attribute) if curve.prompted else None
+        measured.append(MeasuredCurve(curve, figures, prompted))
+    return MeasuredCurves(tuple(measured), results)
+
+
+def _figures(row: Measured, attribute: str) -> tuple[Figure, Figure]:
+    return row.figure(attribute), row.figure("perplexity")
