@@ -72,7 +72,7 @@ def calibrate(
         check(parse(formula), resolve(terms))
         require_writable(output)
         from marith import Engine  # torch, which `show` does without
-        from marith.evals.speed.speculation.calibration import measured, table
+        from marith.cli.terminal.calibration import measured, table
 
         with loading(model):
             engine = Engine.load(
