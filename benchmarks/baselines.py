@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import DynamicCache
+from transformers.generation.streamers import BaseStreamer
 
 from benchmarks.timed_model import TimedModel, TimedPrompt
 from marith.evals.speed.rounds import Sample, TokenClock, Variant
-from marith.evals.speed.speculation.one_model import generated
 
 GUIDANCE = 1.5
 
@@ -21,7 +22,7 @@ def plain(subject: TimedModel, tokens: int) -> Variant:
 
     def run(turn: int) -> Sample:
         (ids,) = _tensors(subject, subject.prompt(1, f"{name} {turn}"))
-        return generated(subject.model, ids, tokens, turn)
+        return _generated(subject.model, ids, tokens, turn)
 
     return Variant(name, run)
 
@@ -32,7 +33,7 @@ def guided(subject: TimedModel, tokens: int) -> Variant:
 
     def run(turn: int) -> Sample:
         ids, negative = _tensors(subject, subject.prompt(2, f"{name} {turn}"))
-        return generated(
+        return _generated(
             subject.model,
             ids,
             tokens,
@@ -65,6 +66,40 @@ def first_token(subject: TimedModel, weights: Sequence[float], system: int, ask:
         return Sample(_compose(subject, weights, _tensors(subject, prompt), tokens=1).milliseconds)
 
     return Variant(name, run)
+
+
+def _generated(model: Any, ids: Tensor, tokens: int, seed: int, **options: Any) -> Sample:
+    """Time `generate` on a prompt [1, length]; the model has no token that ends a text."""
+    torch.manual_seed(seed)
+    streamer = _Clock()
+    model.generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        max_new_tokens=tokens,
+        do_sample=True,
+        top_k=0,
+        pad_token_id=0,
+        streamer=streamer,
+        **options,
+    )
+    assert len(streamer.clock.arrivals) == tokens, "a model without an end token makes them all"
+    return streamer.clock.sample()
+
+
+class _Clock(BaseStreamer):
+    """Takes the time when transformers hands out a token; it hands out the prompt first."""
+
+    def __init__(self) -> None:
+        self.clock = TokenClock.start()
+        self._seen_prompt = False
+
+    def put(self, value: Tensor) -> None:
+        if self._seen_prompt:
+            self.clock.lap()
+        self._seen_prompt = True
+
+    def end(self) -> None:
+        """Nothing is left to time."""
 
 
 @torch.inference_mode()

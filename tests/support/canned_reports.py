@@ -96,7 +96,7 @@ def outcome(most: float = 6.0) -> Outcome:
 
 
 def savings() -> Savings:
-    """Two formulas of the table, one of the others, a baseline, and the curves of two prompts."""
+    """Two formulas of the table, one of the others, and the curves of two prompts."""
     plain = Way("table", "M", "no speculation", 3.2, 1.0, (3.2, 3.1), 1.0, 1.0)
     drafted = replace(plain, way="as the paper", milliseconds=2.24, ratio=0.7, calls=0.8)
     lines = (
@@ -104,15 +104,13 @@ def savings() -> Savings:
         replace(drafted, predicted=0.5, measured=0.61, plan="A2, 7 ahead", paper_calls=0.8),
         replace(plain, formula="M + 0.5*formal", calls=2.0),
         replace(plain, section="auto", formula='prompted("[x]")'),
-        Way("large", "four terms", "transformers, one model", 33.2, 1.0, (33.2,)),
-        replace(plain, section="large", formula="four terms", way="marith, auto", ratio=0.4),
     )
     curve = tuple(
         factor_curve.FactorPoint(voice, factor, 1 + factor, 1.0, None, None, "")
         for voice in ("formal", "happy")
         for factor in (0.1, 0.5, 1.0)
     )
-    return Savings("pocket", 1_234_567, 64, MACHINE, lines, curve, 97_000_000)
+    return Savings("pocket", 1_234_567, 64, MACHINE, lines, curve)
 
 
 REPORTS = {

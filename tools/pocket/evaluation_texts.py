@@ -1,6 +1,6 @@
 """Write what evaluations of pocket read: `python -m tools.pocket.evaluation_texts`.
 
-Prompts, passages and replies are drawn from the grammar, so that `marith eval` needs no data.
+Prompts and replies are drawn from the grammar, so that `marith eval` needs no data.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from marith.evals import pocket_texts
 from marith.evals.speed.speculation import speed_questions as material
 from marith.evals.system_prompts import NEGATIVE, POSITIVE
 from tools.pocket.corpus import documents
-from tools.pocket.grammar import chats, conversations, passages, reviews
+from tools.pocket.grammar import chats, conversations, reviews
 from tools.pocket.grammar.document import Document
 from tools.pocket.grammar.voices import VOICES
 
-PROMPTS, REVIEWS, PASSAGES, ROUNDS = 1000, 500, 384, 10
+PROMPTS, REVIEWS, ROUNDS = 1000, 500, 10
 DOCUMENTS, CORPUS_SEED = 8000, 7
-LEAST_PASSAGE = 200  # characters read before an answer
 MANNERLY = ("helpful", "plain", "formal", "happy", "simple", "sports")
 _SLOT = re.compile(r"\{\w+\}")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
@@ -53,9 +52,6 @@ def kinds() -> dict[str, list[Mapping[str, Any]]]:
             for tone, kind in enumerate(pocket_texts.REVIEWS_OF.values())
         },
         pocket_texts.SPEED_QUESTIONS: texts(speed_questions()),
-        pocket_texts.PASSAGES: [
-            {"messages": asked} for asked in islice(about_passages(), PASSAGES)
-        ],
     }
 
 
@@ -95,22 +91,12 @@ def unannounced(label: int) -> Callable[[random.Random], str]:
 
 
 def speed_questions() -> list[str]:
-    """A block of questions for each round, then those of the large model and of calibration."""
+    """A block of questions for each round, then one for calibration."""
     blocks = []
-    for seed in (*range(ROUNDS), "large", "calibration"):
+    for seed in (*range(ROUNDS), "calibration"):
         source = random.Random(f"questions {seed}")
         blocks += [chats.question(source) for _ in range(material.BLOCK)]
     return blocks
-
-
-def about_passages() -> Iterator[Sequence[Mapping[str, Any]]]:
-    """Messages up to the first question of each document that brings a passage."""
-    source = random.Random("passages")
-    while True:
-        messages = passages.draw(source).messages
-        asked = next(i for i, said in enumerate(messages) if said["role"] == "assistant")
-        if sum(len(str(message["content"])) for message in messages[:asked]) > LEAST_PASSAGE:
-            yield messages[:asked]
 
 
 def replies() -> Iterator[str]:

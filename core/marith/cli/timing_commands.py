@@ -12,7 +12,7 @@ def speed(
     model: Model = "pocket",
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="SECTION", help="Of table,lambda,auto,large. Repeatable."),
+        typer.Option(metavar="SECTION", help="Of table,lambda,auto. Repeatable."),
     ] = None,
     prompts: Annotated[
         int | None, typer.Option(help="Texts a round; else each section its own.")

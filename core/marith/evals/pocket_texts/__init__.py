@@ -15,7 +15,6 @@ BEGINNINGS = "beginnings of film reviews"
 REVIEWS = "film reviews"
 REVIEWS_OF = {tone: f"{tone} film reviews" for tone in ("negative", "positive")}
 SPEED_QUESTIONS = "questions of speed"
-PASSAGES = "questions about passages"
 MANNERS = FOLDER / "manners.json"
 REPLIES = FOLDER / "replies.txt"  # one a line, what assistants say in the corpus
 

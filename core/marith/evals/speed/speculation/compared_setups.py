@@ -1,4 +1,4 @@
-"""What is compared beside the table: "auto" with no drafts, and with transformers."""
+"""What is compared beside the table: "auto" with no drafts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,6 @@ from marith.formula.tree.terms import Classifier, Prompted
 
 AUTO = "auto"
 F1_TEXT = " + ".join(f"{weight}*{name}" for name, weight in F1.items())
-DRAFTED_M = f"supersede(A5, M) + {F1_TEXT}"
-QUOTING = "M + 0.5*helpful + 0.2*formal + 0.1*careful"
-COLD = 0.3
-RAG_TERMS = {
-    "helpful": "You are a helpful assistant.",
-    "careful": "Answer only from the given text.",
-}
 EXTRA: Terms = {
     "toxic": TOXIC,
     "C": Classifier("pocket-toxicity", label="civil"),
@@ -53,13 +46,3 @@ def against_none(terms: Terms, pocket: bool) -> dict[str, tuple[DraftingSetup, D
         name = formula if temperature == 1 else f"{formula} at T = {temperature:g}"
         pairs[name] = plain, replace(plain, name=AUTO, speculation="auto", warming=1000)
     return pairs
-
-
-def against_one_model(terms: Terms, quoting: bool) -> tuple[DraftingSetup, DraftingSetup]:
-    """Four terms, without drafts and with those that "auto" chooses; `quoting` from a passage."""
-    if quoting:
-        plain = DraftingSetup(PLAIN, QUOTING, {**terms, **RAG_TERMS}, None, COLD, seeded=False)
-    else:
-        plain = DraftingSetup(PLAIN, DRAFTED_M, terms, None, seeded=False)
-    auto = replace(plain, name=AUTO, speculation="auto", warming=1000)
-    return replace(plain, name=f"marith, {PLAIN}"), replace(auto, name=f"marith, {AUTO}")

@@ -1,29 +1,25 @@
-"""A run of `marith eval speed`: sections over one engine, the large model over its own."""
+"""A run of `marith eval speed`: its sections, over one engine."""
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from statistics import fmean
 
 from rich.progress import Progress
 
 from marith.engine.engine import Engine
 from marith.evals.reporting.progress import timed_progress
 from marith.evals.speed.benchmark_results import Machine
-from marith.evals.speed.rounds import Variant, interleave
+from marith.evals.speed.rounds import interleave
 from marith.evals.speed.speculation import (
     compared_setups,
     factor_curve,
-    one_model,
     paper_table,
     speed_questions,
 )
 from marith.evals.speed.speculation.drafting_setups import (
     DraftingSetup,
-    Prompt,
     Tally,
     plan_label,
     variant,
@@ -45,7 +41,6 @@ class SavingsRun:
         self.terms = terms
         self.lines: list[SavingsLine] = []
         self.points: list[factor_curve.FactorPoint] = []
-        self.large: int | None = None
         self._progress = progress
 
     def table(self, engine: Engine) -> None:
@@ -80,29 +75,6 @@ class SavingsRun:
         for name, pair in pairs.items():
             self._against("auto", name, pair, engine, announce)
 
-    def against_one_model(self) -> None:
-        """The large model: plain questions, and questions whose answers quote a passage."""
-        size, tokens = self.settings.size("large"), self.settings.tokens
-        announce = self._bar("large", 6, size)
-        model, tokenizer = one_model.large_model()
-        self.large = model.num_parameters()
-        plain, quoting = (
-            compared_setups.against_one_model(self.terms, quotes) for quotes in (False, True)
-        )
-        with Engine.load(POCKET) as small:
-            quoted = speed_questions.quotations(
-                small, size.prompts, quoting[0].formula, quoting[0].terms, tokens
-            )
-        questions = speed_questions.questions(size.prompts, speed_questions.BLOCK_OF_LARGE)
-        with Engine.load(model, tokenizer=tokenizer) as engine:
-            baseline = one_model.baseline(model, tokenizer, questions, tokens)
-            self._against("large", "four terms", plain, engine, announce, questions, baseline)
-            prompts = [quotation.messages for quotation in quoted]
-            baseline = one_model.baseline(model, tokenizer, quoted, tokens)
-            copied = fmean(quotation.copied for quotation in quoted)
-            name = f"four terms that quote {copied:.0f} tokens"
-            self._against("large", name, quoting, engine, announce, prompts, baseline)
-
     def _against(
         self,
         section: str,
@@ -110,22 +82,18 @@ class SavingsRun:
         setups: Sequence[DraftingSetup],
         engine: Engine,
         announce: Callable[[str], None],
-        same_prompts: Sequence[Prompt] | None = None,
-        baseline: Variant | None = None,
     ) -> list[SavingsLine]:
-        """Measure setups against one another, on these prompts or on others each round."""
+        """Measure setups against one another, on other prompts each round."""
         size, tokens = self.settings.size(section), self.settings.tokens
         tallies = {setup.name: Tally() for setup in setups}
         plans = {setup.name: plan_label(setup.speculation, setup.terms) for setup in setups}
 
-        def prompts(turn: int) -> Sequence[Prompt]:
-            return same_prompts or speed_questions.questions(size.prompts, turn)
+        def prompts(turn: int) -> Sequence[str]:
+            return speed_questions.questions(size.prompts, turn)
 
         variants = [
             variant(engine, setup, prompts, tokens, tallies[setup.name]) for setup in setups
         ]
-        if baseline is not None:
-            variants.insert(0, baseline)
         samples = interleave(
             variants, size.rounds, lambda name: announce(f"{formula[:40]} · {name}")
         )
@@ -159,9 +127,6 @@ def run(settings: SavingsSettings) -> Savings:
             ):
                 if section in settings.sections:
                     measure(engine)
-        gc.collect()
-        if "large" in settings.sections:
-            savings_run.against_one_model()
     return Savings(
         settings.model,
         _parameters(settings.model),
@@ -169,7 +134,6 @@ def run(settings: SavingsSettings) -> Savings:
         Machine.here(),
         tuple(savings_run.lines),
         tuple(savings_run.points),
-        savings_run.large,
     )
 
 

@@ -19,7 +19,6 @@ WIDTH = 150
 TITLES = {
     "table": "the paper's table (ms a token over whole texts)",
     "auto": '"auto" against no drafts (ms a token after a text\'s first)',
-    "large": "against transformers' generate (ms a token after a text's first)",
 }
 HEAD = (
     "", "calls", "paper", "passes", "ms", "ratio", "paper, ms", "predicted", "accepted", "plan",
@@ -55,7 +54,7 @@ class SavingsLine:
 
 @dataclass(frozen=True, slots=True)
 class Savings:
-    """A whole run. `parameters` counts the model's, `large` those of the inflated one."""
+    """A whole run. `parameters` counts the model's."""
 
     model: str
     parameters: int
@@ -63,7 +62,6 @@ class Savings:
     machine: Machine
     lines: tuple[SavingsLine, ...] = ()
     curve: tuple[FactorPoint, ...] = ()
-    large: int | None = None
 
     def section(self, name: str) -> list[SavingsLine]:
         """The lines of one section, in the order in which they were measured."""
@@ -78,8 +76,6 @@ class Savings:
 
     def _title(self) -> str:
         counts = f"{self.parameters / 1e6:.1f} M parameters"
-        if self.large is not None:
-            counts += f", inflated to {self.large / 1e6:.1f} M"
         return (
             f"{self.model}: {counts}, {self.machine.threads} threads, up to {self.tokens} "
             "tokens a text; calls and passes per drawn token"

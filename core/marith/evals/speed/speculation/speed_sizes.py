@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from marith.errors import RequestError
 from marith.evals.reporting.evaluation_report import check_sections
 from marith.request.checks import by, hold, optional, whole_from
 from marith.scoring.checkpoints.locate import locate
 
-SECTIONS = ("table", "lambda", "auto", "large")
+SECTIONS = ("table", "lambda", "auto")
 POCKET = "pocket"
 _COUNT = optional(whole_from(1, 10_000))
 
@@ -27,7 +26,6 @@ SIZES = {
     "table": Size(12, 2),
     "lambda": Size(8, 1),
     "auto": Size(6, 5),
-    "large": Size(6, 4),
 }
 
 
@@ -48,8 +46,6 @@ class SavingsSettings:
         hold(self)
         check_sections(self.sections, SECTIONS)
         locate(self.model)
-        if "large" in self.sections and self.model != POCKET:
-            raise RequestError(f"the section 'large' inflates {POCKET!r}, not {self.model!r}")
 
     def size(self, section: str) -> Size:
         """How much of a section is measured."""
