@@ -12,15 +12,11 @@ from marith.evals.paper.attributes.curves import CURVES
 from marith.evals.paper.attributes.measured_curves import CurvePoint, MeasuredCurve, MeasuredCurves
 from marith.evals.paper.paper_tables import table
 from marith.evals.preference.preferences import PreferenceCounts, Preferences
-from marith.evals.speed.benchmark_results import Machine
-from marith.evals.speed.speculation import factor_curve
-from marith.evals.speed.speculation.savings_report import Savings
-from marith.evals.speed.speculation.savings_report import SavingsLine as Way
+from marith.evals.speed.savings_report import FactorPoint, Savings, SavingsLine
 from marith.evals.tuning.outcome import Outcome
 from marith.evals.tuning.search import Trial
 
 NOTHING = Figure(math.nan, math.nan, math.nan, math.nan, 0, 2)
-MACHINE = Machine("x86_64", 4, "3.11", "2.9", "5.1", ("avx2", "amx_bf16"))
 MEASURES = {"toxicity": "lower", "perplexity": "lower"}
 
 
@@ -97,7 +93,7 @@ def outcome(most: float = 6.0) -> Outcome:
 
 def savings() -> Savings:
     """Two formulas of the table, one of the others, and the curves of two prompts."""
-    plain = Way("table", "M", "no speculation", 3.2, 1.0, (3.2, 3.1), 1.0, 1.0)
+    plain = SavingsLine("table", "M", "no speculation", 3.2, 1.0, (3.2, 3.1), 1.0, 1.0)
     drafted = replace(plain, way="as the paper", milliseconds=2.24, ratio=0.7, calls=0.8)
     lines = (
         replace(plain, paper_calls=1.0, paper_milliseconds=24.9),
@@ -106,11 +102,11 @@ def savings() -> Savings:
         replace(plain, section="auto", formula='prompted("[x]")'),
     )
     curve = tuple(
-        factor_curve.FactorPoint(voice, factor, 1 + factor, 1.0, None, None, "")
+        FactorPoint(voice, factor, 1 + factor, 1.0, None, None, "")
         for voice in ("formal", "happy")
         for factor in (0.1, 0.5, 1.0)
     )
-    return Savings("pocket", 1_234_567, 64, MACHINE, lines, curve)
+    return Savings("pocket", 4, 64, lines, curve)
 
 
 REPORTS = {

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from marith.evals import pocket_texts
-from marith.evals.speed.speculation import speed_questions as material
+from marith.evals.speed import setups
 from marith.evals.system_prompts import NEGATIVE, POSITIVE
 from tools.pocket.corpus import documents
 from tools.pocket.grammar import chats, conversations, reviews
@@ -95,7 +95,7 @@ def speed_questions() -> list[str]:
     blocks = []
     for seed in (*range(ROUNDS), "calibration"):
         source = random.Random(f"questions {seed}")
-        blocks += [chats.question(source) for _ in range(material.BLOCK)]
+        blocks += [chats.question(source) for _ in range(setups.BLOCK)]
     return blocks
 
 

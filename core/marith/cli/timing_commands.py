@@ -27,9 +27,8 @@ def speed(
     """Measure what speculation saves: the paper's table and figure, and what "auto" makes of it."""
     with clear_errors():
         from marith.evals.reporting.evaluation_report import check_outputs, split_sections
-        from marith.evals.speed.speculation.savings import run  # torch
-        from marith.evals.speed.speculation.savings_report import WIDTH, draw
-        from marith.evals.speed.speculation.speed_sizes import SECTIONS, SavingsSettings
+        from marith.evals.speed.savings import SECTIONS, SavingsSettings, run  # torch
+        from marith.evals.speed.savings_report import WIDTH, draw
 
         sections = split_sections(only or (), SECTIONS)
         settings = SavingsSettings(model, sections, prompts, tokens, rounds)

@@ -66,7 +66,7 @@ def test_another_module_that_is_missing_is_not_taken_for_the_extra() -> None:
 )  # fmt: skip
 def test_a_command_says_what_to_install(package: str, line: str, sentence: str) -> None:
     import marith.evals.paper.toxicity
-    import marith.evals.speed.speculation.savings
+    import marith.evals.speed.savings
     import marith.evals.tuning.tune  # noqa: F401  # what a command imports is not timed
 
     with without(package):

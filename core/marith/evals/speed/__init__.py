@@ -1,1 +1,1 @@
-"""How fast? Against transformers, and with speculation against without."""
+"""How much does speculation save? The paper's table and figure, and what "auto" makes of it."""

@@ -132,7 +132,7 @@ def test_without_scipy_an_evaluation_says_what_to_install(monkeypatch: pytest.Mo
     [
         "marith.evals.metrics.text_classifier",
         "marith.evals.harness.model",
-        "marith.evals.speed.speculation.savings",
+        "marith.evals.speed.savings",
         "marith.demo",
     ],
 )

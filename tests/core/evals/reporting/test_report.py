@@ -23,7 +23,7 @@ from support.canned_reports import (
 from marith import RequestError
 from marith.evals.experiment.summary import Summary, axis_label, draw
 from marith.evals.reporting.evaluation_report import EvaluationReport, check_outputs, to_csv
-from marith.evals.speed.speculation import savings_report
+from marith.evals.speed.savings_report import draw as draw_curve
 
 FROZEN = Path(__file__).parent / "frozen"
 PNG = b"\x89PNG"
@@ -143,7 +143,7 @@ def test_one_measure_alone_is_drawn_too_and_so_are_times(tmp_path: Path) -> None
     )
     measures = {**summary().measures, "words": ""}
     draw(replace(summary(), measures=measures, rows=rows), tmp_path / "three.png")
-    savings_report.draw(savings().curve, tmp_path / "curve.png")
+    draw_curve(savings().curve, tmp_path / "curve.png")
     for name in ("plot.png", "three.png", "curve.png"):
         drawn = (tmp_path / name).read_bytes()
         assert drawn.startswith(PNG)

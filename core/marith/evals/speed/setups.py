@@ -1,0 +1,150 @@
+"""What is measured: the paper's formulas with its figures, others, and how each is drafted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from marith.engine.engine import Engine
+from marith.evals import pocket_texts
+from marith.evals.system_prompts import TOXIC
+from marith.formula.meaning.binding import parse, resolve
+from marith.formula.text.term_data import Terms
+from marith.formula.tree.terms import Classifier, NGram, Prompted
+from marith.request.plan import MOST, Plan
+from marith.request.request import Speculation
+
+SYSTEM_PROMPTS = {
+    "formal": "You are an assistant using formal and objective language to answer the user.",
+    "happy": "You are a happy assistant.",
+    "sports": "You are a person who is always talking about sports.",
+    "easy": "You are an assistant using very simple and short language.",
+    "angry": "You are an angry assistant.",
+}
+EXTRA: Terms = {
+    "toxic": TOXIC,
+    "C": Classifier("pocket-toxicity", label="civil"),
+    "small": Prompted(model="pocket-draft"),
+}
+PLAIN, AUTO = "no speculation", "auto"
+BLOCK = 50  # questions that are a round's own
+BLOCK_OF_CALIBRATION = -1  # the last
+CALIBRATION = 10  # prompts, as many as the paper's
+AHEAD = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A formula, its names, and how its tokens are drafted and drawn.
+
+    Texts of a `seeded` setup are the same in every run.
+    """
+
+    name: str
+    formula: str
+    terms: Terms
+    speculation: Speculation = None
+    temperature: float = 1.0
+    seeded: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PaperRow:
+    """A formula of the paper's table, `M` weighing 1, with the figures without and with drafts."""
+
+    weights: Mapping[str, float]
+    calls: tuple[float, float]
+    milliseconds: tuple[float, float]
+
+    def formula(self, draft: str = "") -> str:
+        """Return the formula's text. A draft replaces M until M is computed."""
+        first = f"supersede({draft}, M)" if draft else "M"
+        return " + ".join([first, *(f"{weight}*{name}" for name, weight in self.weights.items())])
+
+
+F1 = PaperRow({"formal": 0.2, "happy": 0.5, "sports": 0.05}, (4.0, 1.32), (97.0, 43.3))
+F2 = PaperRow({"formal": 1.0, "angry": 0.1, "sports": 0.4}, (4.0, 1.44), (97.0, 46.1))
+ROWS = (
+    PaperRow({}, (1.0, 0.80), (24.9, 22.8)),
+    PaperRow({"formal": 0.5}, (2.0, 1.03), (48.4, 30.4)),
+    PaperRow({"happy": 0.5}, (2.0, 1.04), (49.2, 31.2)),
+    PaperRow({"sports": 0.5}, (2.0, 1.08), (49.3, 32.0)),
+    PaperRow({"easy": 0.5}, (2.0, 1.10), (49.2, 32.7)),
+    PaperRow({"angry": 0.5}, (2.0, 1.12), (49.3, 33.0)),
+    F1,
+    F2,
+)
+
+
+def named_terms() -> Terms:
+    """Return the system prompts, and n-grams A2 and A5 of the answers in pocket's corpus."""
+    corpus = str(pocket_texts.REPLIES)
+    return {**SYSTEM_PROMPTS, "A2": NGram(corpus, order=2), "A5": NGram(corpus, order=5)}
+
+
+def questions(count: int, block: int) -> list[str]:
+    """Return `count` questions from a block on. Each round has a block, and calibration has one."""
+    records = pocket_texts.records(pocket_texts.SPEED_QUESTIONS)
+    return [str(records[(BLOCK * block + i) % len(records)]["text"]) for i in range(count)]
+
+
+def calibrated(engine: Engine, formula: str, terms: Terms, prompts: int) -> Plan:
+    """Return the plan with the fewest calls, measured on `prompts` questions."""
+    return engine.calibrate(formula, questions(prompts, BLOCK_OF_CALIBRATION), terms, "calls")
+
+
+def table_setups(row: PaperRow, engine: Engine, terms: Terms) -> Iterator[Setup]:
+    """Yield a formula without speculation, as in the paper, and drafted by a longer n-gram."""
+    plain = Setup(PLAIN, row.formula(), terms)
+    yield plain
+    drafted = row.formula("A2")
+    plan = calibrated(engine, drafted, terms, CALIBRATION)
+    yield replace(plain, name="as the paper", formula=drafted, speculation=plan)
+    whole = Plan.drafts("A5", length=AHEAD)
+    yield replace(plain, name="A5, all together", speculation=whole)
+    if row.weights:
+        yield replace(plain, name="A5, light terms later", speculation=light_terms_later(row))
+
+
+def light_terms_later(row: PaperRow) -> Plan:
+    """Return a plan in which terms of at most half the largest weight are computed rarely."""
+    heaviest = max(1.0, *row.weights.values())
+    light = [name for name, weight in row.weights.items() if weight <= heaviest / 2]
+    return Plan(tuple((name, MOST) for name in light), ("A5",), AHEAD)
+
+
+def auto_setups(terms: Terms, pocket: bool) -> dict[str, tuple[Setup, Setup]]:
+    """Return formulas of all acceptances, each without drafts and with those "auto" chooses.
+
+    Nothing is seeded, as in use: with a seed both texts would be the same. A small model drafts
+    only for `pocket`, whose vocabulary it has.
+    """
+    temperatures = {
+        "M": 1.0,
+        "2*formal - M": 1.0,
+        "M - 0.96*union(toxic, M)": 1.0,
+        "M - 0.96*union(toxic, M) + 0.04*C": 1.0,
+        "supersede(A2, M)": 1.0,
+        f"supersede(A5, {F1.formula()})": 1.0,
+        **({"supersede(small, M + 0.5*formal)": 1.0} if pocket else {}),
+        "supersede(A2, M + 0.5*angry)": 4.0,
+        "(M + 0.5*easy).top_k(20)": 1.0,
+        "intersection(M, sports) + happy": 0.3,
+    }
+    pairs = {}
+    for formula, temperature in temperatures.items():
+        plain = Setup(PLAIN, formula, {**terms, **EXTRA}, None, temperature, seeded=False)
+        name = formula if temperature == 1 else f"{formula} at T = {temperature:g}"
+        pairs[name] = plain, replace(plain, name=AUTO, speculation="auto")
+    return pairs
+
+
+def plan_label(plan: Speculation, terms: Terms) -> str:
+    """Return a plan in few words, its terms by their names."""
+    if not isinstance(plan, Plan):
+        return ""
+    names = {str(formula): name for name, formula in resolve(terms).items()}
+    drafts = " → ".join(names.get(str(parse(draft)), draft) for draft in plan.drafted_by)
+    parts = [f"{drafts}, {plan.length} ahead"] if drafts else []
+    parts += [f"{names.get(str(parse(term)), term)}: {factor}" for term, factor in plan.every]
+    return ", ".join(parts)

@@ -1,1 +1,0 @@
-"""How much does speculation save? The paper's table and figure, and what "auto" makes of it."""
