@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-from marith.evals.speed.benchmark_results import Result
+from benchmarks.benchmark_results import Result
 
 NUMBERS = 2**27  # 512 MiB of float32: more than any cache of a processor holds
 _TURNS = 8

@@ -10,8 +10,8 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.generation.streamers import BaseStreamer
 
+from benchmarks.rounds import Sample, TokenClock, Variant
 from benchmarks.timed_model import TimedModel, TimedPrompt
-from marith.evals.speed.rounds import Sample, TokenClock, Variant
 
 GUIDANCE = 1.5
 

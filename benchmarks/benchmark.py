@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from rich.progress import Progress
 
 from benchmarks.bandwidth import Floor, bytes_per_second, with_floor
+from benchmarks.benchmark_results import Machine, Result, results
 from benchmarks.benchmark_settings import BenchmarkSettings
+from benchmarks.rounds import interleave
 from benchmarks.section_variants import VARIANTS_OF_SECTION, lanes
 from benchmarks.timed_model import TimedModel
 from marith.engine.threads.workers import run_in_thread
 from marith.evals.reporting.progress import timed_progress
-from marith.evals.speed.benchmark_results import Machine, Result, results
-from marith.evals.speed.rounds import interleave
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.benchmark import Benchmark
+from benchmarks.benchmark_results import Result
 from marith.evals.reporting.numbers import fixed
 from marith.evals.reporting.table import Table
-from marith.evals.speed.benchmark_results import Result
 from marith.showing import OURS, THEIRS, picture, say, terminal
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+from benchmarks.rounds import Sample, TokenClock, Variant
 from benchmarks.timed_model import TimedModel, TimedPrompt
 from marith.engine.engine import Engine
 from marith.evals.reporting.numbers import counted
-from marith.evals.speed.rounds import Sample, TokenClock, Variant
 from marith.formula.tree.terms import Prompted
 from marith.request.request import Request
 from marith.request.sampling import Sampling

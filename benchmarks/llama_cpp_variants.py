@@ -13,10 +13,10 @@ import torch
 
 from benchmarks.benchmark_settings import BenchmarkSettings
 from benchmarks.llama_cpp_model import LlamaCppModel, trial
+from benchmarks.rounds import Sample, TokenClock, Variant
 from benchmarks.timed_model import TimedModel
 from benchmarks.transformers_peers import generate_name, prompts_of
 from marith.evals.reporting.numbers import counted
-from marith.evals.speed.rounds import Sample, TokenClock, Variant
 from marith.testing.gguf_file import why_not, write_gguf
 
 NUMBERS = ("f32", "f16", "q8_0", "q4_0")

@@ -13,6 +13,7 @@ from benchmarks.llama_cpp_variants import (
     llama_cpp_variants,
     step_name,
 )
+from benchmarks.rounds import Sample, Variant
 from benchmarks.timed_model import TimedModel
 from benchmarks.transformers_peers import (
     generate,
@@ -22,7 +23,6 @@ from benchmarks.transformers_peers import (
 from marith.engine.engine import Engine
 from marith.engine.threads.workers import run_in_thread
 from marith.evals.reporting.numbers import counted
-from marith.evals.speed.rounds import Sample, Variant
 
 # llama.cpp's type whose bits are as many.
 LIKE = {"float32": "f32", "bfloat16": "f16", "float16": "f16"}

@@ -8,9 +8,9 @@ from typing import TypeAlias
 from benchmarks import baselines, cost_variants, engine_variants, step_variants
 from benchmarks.benchmark_settings import BenchmarkSettings
 from benchmarks.peer_variants import peers, step_peers
+from benchmarks.rounds import Variant
 from benchmarks.timed_model import TimedModel
 from marith.engine.engine import Engine
-from marith.evals.speed.rounds import Variant
 
 ONE, TWO = (1.0,), (baselines.GUIDANCE, 1 - baselines.GUIDANCE)
 FOUR = (1.0, 1.0, -0.5, 0.3)

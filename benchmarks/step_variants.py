@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from benchmarks.engine_variants import timed_request
+from benchmarks.rounds import Sample, Variant
 from benchmarks.timed_model import TimedModel
 from marith.engine.engine import Engine
 from marith.evals.reporting.numbers import counted
-from marith.evals.speed.rounds import Sample, Variant
 from marith.scoring.cpu_threads import threads_of
 from marith.scoring.layouts.joining import LinearPart
 

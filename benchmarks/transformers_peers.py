@@ -9,9 +9,9 @@ import torch
 from transformers import GenerationConfig
 from transformers.generation.configuration_utils import ContinuousBatchingConfig
 
+from benchmarks.rounds import Sample, Variant
 from benchmarks.timed_model import TimedModel
 from marith.evals.reporting.numbers import counted
-from marith.evals.speed.rounds import Sample, Variant
 
 PAGE = 32  # tokens of a block: the default of 256 suits long texts
 

@@ -10,7 +10,7 @@ from statistics import median
 import torch
 import transformers
 
-from marith.evals.speed.rounds import Sample
+from benchmarks.rounds import Sample
 
 FLAGS = ("avx2", "avx512_bf16", "avx512_vnni", "amx_tile", "amx_bf16", "amx_int8")
 _OPTIONAL = "acceptance", "host", "tokens_bytes", "resident"  # fields of samples, in their order

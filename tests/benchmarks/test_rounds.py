@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marith.evals.speed.benchmark_results import FLAGS, Machine, results
-from marith.evals.speed.rounds import Sample, Variant, interleave, pace
+from benchmarks.benchmark_results import FLAGS, Machine, results
+from benchmarks.rounds import Sample, Variant, interleave, pace
 
 times = st.lists(st.floats(0.01, 1e4), min_size=1, max_size=9)
 
