@@ -30,7 +30,7 @@ _POCKET = {
     "positive": "pocket-sentiment:positive",
     "negative": "pocket-sentiment:negative",
 }
-_DIRECTIONS = {"up": "higher", "down": "lower"}
+DIRECTIONS = {"up": "higher", "down": "lower"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,12 +209,12 @@ def sentiment(asked: Sentiment) -> Results:
 def texts(asked: Texts) -> Results:
     """Measure the answers of any formulas. Raises FormulaError, ModelError or RequestError."""
     for direction in asked.directions:
-        if direction not in _DIRECTIONS:
+        if direction not in DIRECTIONS:
             raise RequestError(f"a direction is up or down, not {direction!r}")
     if len(asked.directions) not in (0, 1, len(asked.measures)):
         counts = f"{len(asked.directions)} for {len(asked.measures)} measures"
         raise RequestError(f"there is one direction for all measures or one for each, not {counts}")
-    ways = [_DIRECTIONS[one] for one in asked.directions]
+    ways = [DIRECTIONS[one] for one in asked.directions]
     ways = ways * len(asked.measures) if len(ways) == 1 else ways
     named = dict(map(_named, asked.measures))
     given = {**asked.prompts(), "stop": list(asked.stop), "measures": named}

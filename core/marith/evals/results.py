@@ -98,13 +98,13 @@ class Results:
                 )
         return found
 
-    def to_dataframe(self) -> pandas.DataFrame:
+    def todataframe(self) -> pandas.DataFrame:
         """Return a row for each formula: means, intervals, medians, counts and p-values."""
-        return _dataframe([self._record(row) for row in self.rows])
+        return dataframe([self._record(row) for row in self.rows])
 
-    def texts_to_dataframe(self) -> pandas.DataFrame:
+    def texts_todataframe(self) -> pandas.DataFrame:
         """Return a row for each text: formula, prompt, text, and the value of every measure."""
-        return _dataframe(
+        return dataframe(
             [
                 {
                     "name": row.line.name,
@@ -131,8 +131,8 @@ class Results:
         say(console, [*self._legend(rows), *self.notes])
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
-            self.to_dataframe().to_csv(out / CSV, index=False)
-            self.texts_to_dataframe().to_csv(out / BY_TEXT, index=False)
+            self.todataframe().to_csv(out / CSV, index=False)
+            self.texts_todataframe().to_csv(out / BY_TEXT, index=False)
             (out / MARKDOWN).write_text(self.to_markdown(), encoding="utf-8")
             if can_draw():
                 self.draw(out / PLOT)
@@ -238,7 +238,8 @@ def _sides(figures: Sequence[Figure]) -> list[list[float]]:
     return [[one.mean - one.low for one in figures], [one.high - one.mean for one in figures]]
 
 
-def _dataframe(records: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
+def dataframe(records: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
+    """Return records as a table. Raises RequestError where pandas is absent."""
     try:
         import pandas  # an extra, and slow to import
     except ModuleNotFoundError:

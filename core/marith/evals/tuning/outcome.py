@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from marith.evals.metrics.statistics import Figure
-from marith.evals.reporting.evaluation_report import PLOT, EvaluationReport
-from marith.evals.reporting.numbers import digits, with_interval
-from marith.evals.reporting.table import Table
+import rich.table
+from rich.text import Text
+
+from marith.evals.results import dataframe, digits
+from marith.evals.statistics import Figure
 from marith.evals.tuning.search import Trial, best, frontier, within_bound
-from marith.showing import OURS, THEIRS, picture
+from marith.showing import NO_PLOT, OURS, THEIRS, can_draw, picture, say, terminal
 
+if TYPE_CHECKING:
+    import pandas
+
+CSV, PLOT = "trials.csv", "plot.png"
 BEST = "#d1495b"
 
 
@@ -54,54 +58,62 @@ class Outcome:
             notes.append(f"{len(refused)} of {len(self.trials)} trials were pruned, as {first}")
         if self.best is not None and not within_bound(self.best, self.most):
             notes.append("no trial keeps the bound; the one shown comes nearest to it")
-        lacking = [trial for trial in self.trials if trial.perplexity and trial.perplexity.missing]
-        if lacking:
-            notes.append(f"{len(lacking)} trials left a prompt without an answer; see the CSV")
         return tuple(notes)
 
-    def report(self) -> EvaluationReport:
-        """The frontier, every trial, and a picture of them."""
-        best_trial, unbeaten = self.best, self.frontier
-        data = {**asdict(self), "best": best_trial and asdict(best_trial)}
-        data["frontier"] = [trial.number for trial in unbeaten]
-        marked = ((trial, trial in unbeaten, trial is best_trial) for trial in self.trials)
-        return EvaluationReport(
-            self.title,
-            [self.table()],
-            data,
-            [self._record(*trial) for trial in marked],
-            self.notes,
-            best=best_trial.formula if best_trial else "",
-            significant=None,
-            plots={PLOT: partial(draw, self)},
-        )
+    def to_dataframe(self) -> pandas.DataFrame:
+        """Return a row for each trial: its numbers, its figures, and whether it keeps the bound."""
+        return dataframe([self._record(trial) for trial in self.trials])
 
-    def table(self) -> Table:
-        """`M`, the frontier by perplexity, and which of it is best."""
+    def show(self, out: Path | None = None) -> None:
+        """Print the frontier and the best formula; write every trial and a picture to `out`."""
+        console, (head, *rows) = terminal(), self.cells()
+        table = rich.table.Table(*head)
+        for cells in rows:
+            table.add_row(*map(Text, cells))
+        say(console, [self.title])
+        console.print(table, highlight=False)
+        say(console, self.notes)
+        if self.best:
+            say(console, [f"best: {self.best.formula}"])
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+            self.to_dataframe().to_csv(out / CSV, index=False)
+            if can_draw():
+                draw(self, out / PLOT)
+            else:
+                say(console, [NO_PLOT])
+
+    def cells(self) -> list[list[str]]:
+        """Return the table: `M`, the frontier by perplexity, and which of it is best."""
         arrow = "↓" if self.better == "lower" else "↑"
-        head = ["", "formula", f"{self.attribute} {arrow}", "perplexity ↓", ""]
-        rows = [["", "M", *map(with_interval, self.bare), ""]]
+        rows = [["", "formula", f"{self.attribute} {arrow}", "perplexity ↓", ""]]
+        rows.append(["", "M", *map(_with_interval, self.bare), ""])
         best_trial, unbeaten = self.best, self.frontier
         for trial in unbeaten + ([best_trial] if best_trial and best_trial not in unbeaten else []):
             mark = "" if within_bound(trial, self.most) else "over the bound"
             mark = "best" if trial is best_trial else mark
-            figures = with_interval(trial.attribute), with_interval(trial.perplexity)
+            figures = _with_interval(trial.attribute), _with_interval(trial.perplexity)
             rows.append([f"trial {trial.number}", trial.formula, *figures, mark])
-        return Table(head, rows, left=(0, 1, 4))
+        return rows
 
-    def _record(self, trial: Trial, on_frontier: bool, is_best: bool) -> dict[str, Any]:
-        """All that is known of a trial, by the name of its column."""
+    def _record(self, trial: Trial) -> dict[str, Any]:
         record: dict[str, Any] = {"trial": trial.number, **trial.factors, "formula": trial.formula}
-        for what, statistic in (("attribute", trial.attribute), ("perplexity", trial.perplexity)):
-            numbers = asdict(statistic) if statistic else dict.fromkeys(Figure.__dataclass_fields__)
+        for what, figure in (("attribute", trial.attribute), ("perplexity", trial.perplexity)):
+            numbers = asdict(figure) if figure else dict.fromkeys(Figure.__dataclass_fields__)
             record |= {f"{what} {kind}": value for kind, value in numbers.items()}
         return {
             **record,
             "keeps the bound": within_bound(trial, self.most),
-            "frontier": on_frontier,
-            "best": is_best,
+            "frontier": trial in self.frontier,
+            "best": trial is self.best,
             "pruned": trial.refused,
         }
+
+
+def _with_interval(figure: Figure | None) -> str:
+    if figure is None or not figure.count:
+        return ""
+    return f"{digits(figure.mean)} [{digits(figure.low)}, {digits(figure.high)}]"
 
 
 def draw(outcome: Outcome, path: Path) -> None:

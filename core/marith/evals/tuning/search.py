@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from marith.errors import FormulaError, RequestError
-from marith.evals.metrics.statistics import Figure
+from marith.evals.statistics import Figure
 from marith.evals.tuning.unknowns import Range, filled
 
 NO_OPTUNA = "a search needs optuna: pip install 'marith[evals]'"

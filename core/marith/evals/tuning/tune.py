@@ -1,160 +1,166 @@
-"""Runs a search, `M` first and then trial after trial, and resumes an interrupted one."""
+"""Which numbers of a formula move an attribute farthest while its texts stay fluent?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
-from functools import cache, partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from marith.engine.engine import Engine
-from marith.evals.experiment.evaluation import Results
-from marith.evals.experiment.evaluation_settings import MESSAGE, source_texts
-from marith.evals.experiment.experiment import Experiment
-from marith.evals.experiment.store import Journal, opened
-from marith.evals.experiment.text_generation import (
-    EngineTexts,
-    generate_texts,
-    load_engine,
-    texts_in,
-)
-from marith.evals.experiment.texts import FILE, NamedFormula, PromptRow
-from marith.evals.metrics.metric import values_of
-from marith.evals.metrics.statistics import Figure, figure
-from marith.evals.metrics.text_perplexity import Perplexity
-from marith.evals.paper import sentiment
-from marith.evals.reporting.numbers import counted
-from marith.evals.reporting.progress import Bars, progress
-from marith.evals.tuning.goal import DEFAULT_COUNT, TuningSettings
+from inspect_ai import Task
+
+from marith.errors import RequestError
+from marith.evals import scorers, suite, tasks
+from marith.evals.evaluations import DIRECTIONS, Evaluation
+from marith.evals.formulas import NamedFormula
+from marith.evals.pocket_texts import BEGINNINGS, HOSTILE_MESSAGES, QUESTIONS
+from marith.evals.statistics import Figure
 from marith.evals.tuning.outcome import Outcome
-from marith.evals.tuning.search import Trial, check, search
-from marith.formula.meaning.binding import BARE
-from marith.request.stop import Stop
+from marith.evals.tuning.search import check, search
+from marith.evals.tuning.unknowns import Range, check_names, filled
+from marith.formula.meaning.binding import BARE, bind, parse, resolve
+from marith.formula.text.term_data import Terms
+from marith.request.checks import by, whole_from
+from marith.showing import bars
+
+DEFAULT_COUNT = 64
 
 
-def run(settings: TuningSettings) -> Outcome:
-    """Seek the unknowns. Every text and number is kept in `out` as soon as it is known.
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a task is about: pocket's prompts of a kind, the text around them, and how texts end."""
+
+    prompts: str
+    frame: str
+    stop: tuple[str, ...]
+    max_tokens: int
+    terms: str  # for `paper_terms`
+
+
+SETTINGS = {
+    "chat": Setting(QUESTIONS, tasks.MESSAGE, (), 64, "attributes"),
+    "toxicity": Setting(HOSTILE_MESSAGES, tasks.CONVERSATION, ("\n", "Person 1:"), 32, "toxicity"),
+    "sentiment": Setting(BEGINNINGS, tasks.MESSAGE, ("\n",), 64, "positive"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The highest mean perplexity that is allowed: a number, or a multiple of that of `M`."""
+
+    limit: float
+    relative: bool
+
+    @classmethod
+    def read(cls, text: str) -> Bound:
+        """Return the bound that `1.2x` or `4.5` means. Raises RequestError."""
+        relative = text.strip().endswith("x")
+        try:
+            limit = float(text.strip().removesuffix("x"))
+        except ValueError:
+            limit = math.nan
+        if not 0 < limit < math.inf:
+            problem = "a bound is a perplexity, or a multiple of that of M such as 1.2x"
+            raise RequestError(f"{problem}, not {text!r}")
+        return cls(limit, relative)
+
+    def over(self, bare: float) -> float:
+        """Return the bound where `M` has the perplexity `bare`."""
+        return self.limit * bare if self.relative else self.limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning(Evaluation):
+    """Where `attribute` goes farthest in `direction` while perplexity under `M` keeps the bound.
+
+    `formula` has unknowns, which are sought in `ranges` by `trials` assignments, all on the same
+    prompts with the same seeds. `attribute` is a measure of `scorers.named`. `task` sets how
+    prompts are framed and what names mean; `frame` and `stop` replace its own, and `terms` are
+    added to its own. Raises FormulaError, ModelError or RequestError.
+    """
+
+    formula: str
+    ranges: tuple[Range, ...]
+    attribute: str
+    direction: str
+    bound: Bound = Bound(1.2, relative=True)
+    trials: int = field(default=30, metadata=by(whole_from(1, 100_000)))
+    task: str = "chat"
+    frame: str | None = None
+    stop: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        super(Tuning, self).__post_init__()
+        if self.task not in SETTINGS:
+            raise RequestError(f"a task is one of {', '.join(SETTINGS)}, not {self.task!r}")
+        if self.direction not in DIRECTIONS:
+            raise RequestError(f"a direction is down or up, not {self.direction!r}")
+        if self.formulas:
+            raise RequestError(f"one formula is tuned at a time, and not {self.formulas!r}")
+        check_names(self.formula, self.ranges, self.all_terms)
+        middle = filled(self.formula, {unknown.name: unknown.middle for unknown in self.ranges})
+        bind(parse(middle), resolve(self.all_terms))
+
+    @property
+    def all_terms(self) -> Terms:
+        """The task's terms, and those that were given."""
+        setting = SETTINGS[self.task]
+        model = "pocket" if self.is_pocket else self.model
+        return {**tasks.paper_terms(setting.terms, model), **self.terms}
+
+    def make(self) -> Task:
+        """Return the task in which each trial is measured."""
+        setting = SETTINGS[self.task]
+        rows = tasks.prompts(
+            setting.prompts, self.data, self.column, self.where, self.n or DEFAULT_COUNT, self.seed
+        )
+        made = tasks.texts_task(
+            "tuning",
+            rows,
+            {"attribute": scorers.named(self.attribute, self.device)},
+            self.seed,
+            self.frame or setting.frame,
+            self.stop or setting.stop,
+            self.max_tokens or setting.max_tokens,
+            self.temperature,
+        )
+        if self.task == "sentiment":
+            made.setup = tasks.beginning(tasks.BEGINNING)
+        return made
+
+
+def run(asked: Tuning) -> Outcome:
+    """Seek the unknowns. The logs of every trial are kept in `out` as soon as they are there.
 
     The same search goes on where it was broken off, or with more trials: it is made again, and
-    what it measured before is read. Shows progress on standard error. Raises FormulaError,
-    ModelError or RequestError.
+    what it measured before is read. Raises FormulaError, ModelError or RequestError.
     """
     check()
-    experiment = _experiment(settings)
-    for measure in experiment.measures:
-        measure.check()
-    described = {**experiment.settings(), **settings.described()}
-    with ExitStack() as stack:
-        folder = settings.out or Path(stack.enter_context(TemporaryDirectory()))
-        stack.enter_context(opened(folder, described))
-        bars = Bars(stack.enter_context(progress()), 1)
-        engine = stack.enter_context(load_engine(experiment))
-        bare, trials = _sought(settings, experiment, folder, engine, bars)
-    title = f"{settings.formula} over {settings.model}: {counted(len(trials), 'trial')} on "
-    title += f"{counted(len(experiment.prompts), 'prompt')}, {experiment.source}"
-    most, better = settings.bound.over(bare[1].mean), settings.measure.better
-    return Outcome(title, settings.attribute, better, most, bare, tuple(trials), described)
-
-
-def _sought(
-    settings: TuningSettings, experiment: Experiment, folder: Path, engine: Engine, bars: Bars
-) -> tuple[tuple[Figure, Figure], list[Trial]]:
-    """The figures of `M`, attribute and perplexity, and all trials."""
-    texts_per_formula = len(experiment.prompts) * experiment.samples
-    bars.begin("texts", (settings.trials + 1) * texts_per_formula)
-    bars.begin("trials", settings.trials)
-    runner = TrialRunner(experiment, folder, engine, lambda _: bars.advance("texts"))
+    placed = {key: getattr(asked, key) for key in ("device", "dtype", "revision", "backend")}
 
     def measure(formula: str) -> tuple[Figure, Figure]:
-        attribute, perplexity = runner.figures(formula).values()
-        return attribute, perplexity
+        digest = hashlib.sha256(formula.encode()).hexdigest()[:16]
+        out = asked.out and asked.out / digest
+        line = NamedFormula(formula, formula)
+        (row,) = suite.run(
+            "", asked.make, [line], asked.all_terms, asked.model, asked.samples, out, **placed
+        ).rows
+        return row.figure("attribute"), row.figure("perplexity")
 
     bare = measure(BARE)
-    trials = search(
-        settings.formula,
-        settings.ranges,
-        settings.measure.better,
-        settings.bound.over(bare[1].mean),
-        settings.trials,
-        settings.seed,
-        measure,
-        lambda _: bars.advance("trials"),
-    )
-    return bare, trials
-
-
-def _experiment(settings: TuningSettings) -> Experiment:
-    """All but the formulas, which come one after another."""
-    task = settings.tuning_task
-    prompts = source_texts(settings, task.prompts, DEFAULT_COUNT)
-    rows, texts = zip(*prompts.texts, strict=True)
-    beginnings: Sequence[str] = texts
-    if settings.task == "sentiment":
-        beginnings = sentiment.beginnings(settings.model, texts, revision=settings.revision)
-    frame = settings.frame or task.frame
-    assert task.stop.max_tokens is not None, "a task bounds its texts"
-    stop = Stop(settings.tokens(task.stop.max_tokens), settings.stop or task.stop.strings)
-    return Experiment(
-        "tuning",
-        settings.model,
-        (NamedFormula(BARE, BARE),),
-        settings.all_terms,
-        tuple(
-            PromptRow(row, text, frame.replace(MESSAGE, beginning))
-            for row, text, beginning in zip(rows, texts, beginnings, strict=True)
-        ),
-        (settings.measure, Perplexity(settings.all_terms)),
-        settings.seed,
-        settings.samples,
-        settings.temperature,
-        stop,
-        prompts.source,
-        settings.device,
-        settings.dtype,
-        settings.revision,
-        settings.backend,
-    )
-
-
-class TrialRunner:
-    """Generates and measures the texts of formulas, each once. Keeps state: a folder's journals.
-
-    The experiment has all but the formulas; `advance` is called for each text.
-    """
-
-    def __init__(
-        self, experiment: Experiment, folder: Path, engine: Engine, advance: Callable[[str], None]
-    ) -> None:
-        self._experiment = experiment
-        self._engine = engine
-        self._advance = advance
-        self._texts = Journal(folder / FILE)
-        self._made = texts_in(self._texts)
-        self._measures = {  # each loads what it needs once for all formulas
-            measure.name: (
-                cache(partial(measure.open, engine)),
-                Journal(folder / f"{measure.name}.jsonl"),
-            )
-            for measure in experiment.measures
-        }
-
-    def figures(self, formula: str) -> Mapping[str, Figure]:
-        """The figure of every measure. Raises FormulaError for a formula that means nothing."""
-        experiment = replace(self._experiment, lines=(NamedFormula(formula, formula),))
-        tasks = list(experiment.tasks())
-        missing = [task for task in tasks if task.key not in self._made]
-        for _ in range(len(tasks) - len(missing)):
-            self._advance(formula)
-        if missing:
-            source = EngineTexts(experiment, self._engine)
-            generate_texts(source, missing, self._texts, self._advance)
-            self._made = texts_in(self._texts)
-        texts = tuple(self._made[task.key] for task in tasks)
-        values = {
-            name: values_of(load, texts, journal, lambda _: None)
-            for name, (load, journal) in self._measures.items()
-        }
-        results = Results(experiment, texts, values)
-        return {name: figure(results.by_prompt(formula, name)) for name in values}
+    most, better = asked.bound.over(bare[1].mean), DIRECTIONS[asked.direction]
+    with bars() as progress:
+        bar = progress.add_task("trials", total=asked.trials)
+        trials = search(
+            asked.formula,
+            asked.ranges,
+            better,
+            most,
+            asked.trials,
+            asked.seed,
+            measure,
+            lambda _: progress.advance(bar),
+        )
+    title = f"{asked.formula} over {asked.model}: {len(trials)} trials on {bare[0].count} prompts"
+    described: Mapping[str, object] = {"task": asked.task, "seed": asked.seed}
+    return Outcome(title, asked.attribute, better, most, bare, tuple(trials), described)
