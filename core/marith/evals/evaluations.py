@@ -225,6 +225,13 @@ def texts(asked: Texts) -> Results:
     )
 
 
+def perplexity(asked: Evaluation) -> Results:
+    """Measure how likely given texts are under formulas. Raises FormulaError and the like."""
+    drawn = ("max_tokens", "temperature")
+    given = {name: value for name, value in asked.prompts().items() if name not in drawn}
+    return asked.run("perplexity", lambda: tasks.perplexity(**given), {"M": tasks.PLAIN}, {})
+
+
 def _named(measure: str) -> tuple[str, str]:
     """Return NAME and MEASURE of NAME=MEASURE; a measure without a name is its own."""
     name, equals, rest = measure.partition("=")

@@ -122,11 +122,11 @@ def function(path: str) -> Scorer:
 
 
 @scorer(metrics=_METRICS)
-def perplexity() -> Scorer:
+def perplexity(of_formula: bool = False) -> Scorer:
     """Score a text by the perplexity of exactly its sampled tokens under the bare model.
 
-    The bare model is `M` with the terms of the evaluated formula, and reads the same messages.
-    Models of other providers than marith have none.
+    The bare model is `M` with the terms of the evaluated formula, and reads the same messages; with
+    `of_formula` it is the formula itself. Models of other providers than marith have none.
     """
 
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001 (Inspect's names)
@@ -138,7 +138,9 @@ def perplexity() -> Scorer:
             return Score.unscored(reason="no tokens of marith")
         engine, messages = await api.engine(), plain_messages(state.messages[:-1])
         scores = await asyncio.wrap_future(
-            engine.submit_scoring(messages, tokens, "M", api.options.terms)
+            engine.submit_scoring(
+                messages, tokens, api.options.formula if of_formula else "M", api.options.terms
+            )
         )
         nats = -fmean(scores.logprobs)
         return Score(value=math.exp(nats) if nats < _LARGEST else math.inf)

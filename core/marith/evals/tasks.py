@@ -10,13 +10,19 @@ from typing import Any
 
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample, csv_dataset, hf_dataset, json_dataset
-from inspect_ai.model import GenerateConfig, get_model
+from inspect_ai.model import (
+    ChatMessageAssistant,
+    ChatMessageUser,
+    GenerateConfig,
+    ModelOutput,
+    get_model,
+)
 from inspect_ai.scorer import Scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from marith.errors import RequestError
 from marith.evals import pocket_texts, scorers
-from marith.evals.pocket_texts import HOSTILE_MESSAGES, QUESTIONS, REVIEWS_OF
+from marith.evals.pocket_texts import HOSTILE_MESSAGES, QUESTIONS, REVIEWS, REVIEWS_OF
 from marith.evals.system_prompts import NEGATIVE, POSITIVE, SYSTEM_PROMPTS, TOXIC
 from marith.formula.text.term_data import Terms
 from marith.formula.tree.terms import Classifier, Prompted
@@ -32,7 +38,7 @@ CONTINUED = (
     "or contains profane language.\n"
 )
 _COLUMNS = ("prompt", "text", "message", "review", "instruction")
-_PLAIN = Prompted(template="plain")  # prompts as they are, also where there is a chat template
+PLAIN = Prompted(template="plain")  # prompts as they are, also where there is a chat template
 
 
 def paper_terms(evaluation: str, model: str = "pocket", continues: bool = False) -> Terms:
@@ -42,13 +48,13 @@ def paper_terms(evaluation: str, model: str = "pocket", continues: bool = False)
     pocket's, and there for pocket alone. Raises RequestError for another evaluation.
     """
     tones = {
-        "M": _PLAIN,
+        "M": PLAIN,
         "positive": Prompted(POSITIVE, template="plain"),
         "negative": Prompted(NEGATIVE, template="plain"),
     }
     toxic = Prompted(CONTINUED if continues else TOXIC, template="plain")
     terms: dict[str, tuple[Terms, str, str]] = {  # with the classifier C of pocket, and its label
-        "toxicity": ({"M": _PLAIN, "toxic": toxic}, "pocket-toxicity", "civil"),
+        "toxicity": ({"M": PLAIN, "toxic": toxic}, "pocket-toxicity", "civil"),
         "positive": (tones, "pocket-sentiment", "positive"),
         "negative": (tones, "pocket-sentiment", "negative"),
         "attributes": (SYSTEM_PROMPTS, "pocket-education", "educational"),
@@ -134,6 +140,25 @@ def texts(
     return texts_task("texts", rows, named, seed, frame, stop, max_tokens, temperature)
 
 
+@task
+def perplexity(
+    data: str | None = None,
+    column: str | None = None,
+    where: Mapping[str, str] | None = None,
+    n: int | None = None,
+    seed: int = 0,
+) -> Task:
+    """Measure how likely given texts are under the formula; no text is made."""
+    rows = prompts(REVIEWS, data, column, where, n, seed)
+    return Task(
+        dataset=MemoryDataset([Sample(id=row, input=text) for row, text in rows]),
+        solver=given(),
+        scorer=scorers.perplexity(of_formula=True),
+        name="perplexity",
+        metadata={"measures": ["perplexity"]},
+    )
+
+
 def texts_task(
     name: str,
     rows: Sequence[tuple[int, str]],
@@ -177,6 +202,21 @@ def answer(seed: int = 0) -> Solver:
         text = f"{seed} {state.sample_id} {state.epoch}"
         digest = hashlib.sha256(text.encode()).digest()
         return await generate(state, seed=int.from_bytes(digest[:4], "big"))
+
+    return solve
+
+
+@solver
+def given() -> Solver:
+    """Take the prompt itself for the answer to an empty prompt, in tokens of marith's model."""
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001
+        text = state.user_prompt.text
+        state.messages = [ChatMessageUser(content=""), ChatMessageAssistant(content=text)]
+        tokens = await get_model().api.tokenize(text)
+        state.output = ModelOutput.from_content(str(state.model), text)
+        state.output.metadata = {"tokens": [tokens]}
+        return state
 
     return solve
 
