@@ -12,7 +12,7 @@ from support.applications import Report
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from marith import Engine, Prompted, Request, Sampling, Stop
-from marith.evals.metrics.text_classifier import attribute
+from marith.evals.text_attribute import attribute
 from marith.evals.paper.attributes.fine_control import CurveSettings, run
 from marith.evals.system_prompts import POSITIVE, TOXIC
 from tools.pocket.grammar import chats, conversations, reviews

@@ -13,7 +13,7 @@ from support.applications import application
 from support.contradictions import Contradiction, contradictions
 
 import marith
-from marith.evals.metrics.text_classifier import attribute
+from marith.evals.text_attribute import attribute
 
 CASES = list(contradictions())
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from support.applications import Report, application
 
-from marith.evals.metrics.text_classifier import attribute
+from marith.evals.text_attribute import attribute
 
 shown = application("llamaindex_chat")
 TALKS = (

@@ -9,7 +9,7 @@ from typing import Any
 
 from support.applications import Report, application
 
-from marith.evals.metrics.text_classifier import attribute
+from marith.evals.text_attribute import attribute
 from tools.pocket.grammar import chats
 
 rag = application("llamaindex_rag")

@@ -12,7 +12,7 @@ import torch
 from transformers import DynamicCache
 
 from marith import Engine, Sampling, Stop
-from marith.evals.metrics.text_classifier import attribute
+from marith.evals.text_attribute import attribute
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
 from marith.scoring.checkpoints.loader import Placement, language_model

@@ -1,13 +1,11 @@
-"""Commands that compare: `marith eval attributes`, `judge` and `harness`."""
+"""Commands that compare: `marith eval attributes` and `harness`."""
 
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from marith.cli.evaluation_commands import (
-    Actors,
     Column,
     Count,
     Data,
@@ -17,7 +15,6 @@ from marith.cli.evaluation_commands import (
     Temperature,
     Tokens,
     Where,
-    Yes,
     settings,
 )
 from marith.cli.own_modules import Imports
@@ -41,21 +38,6 @@ _THEIRS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_optio
 Judges = Annotated[
     list[str] | None,
     typer.Option("--judge", metavar="ATTRIBUTE=JUDGE", help=_JUDGE),
-]
-Texts = Annotated[
-    list[Path],
-    typer.Option(
-        metavar="PATH", help="The --out of an evaluation, or its texts.jsonl. Repeatable."
-    ),
-]
-Baseline = Annotated[
-    list[str], typer.Option(metavar="NAME", help="A formula of it, by name. Repeatable.")
-]
-Against = Annotated[
-    list[str],
-    typer.Option(
-        metavar="NAME", help="A formula that is compared with the baseline, by name. Repeatable."
-    ),
 ]
 
 
@@ -84,52 +66,15 @@ def attributes(
     dtype: Dtype = None,
     revision: Revision = None,
     backend: Backend = None,
-    ray: Actors = None,
-    yes: Yes = False,
 ) -> None:
     """How attributes follow their factors: the paper's six curves."""
     options = {**locals(), "formulas": None, "only": tuple(only or ())}  # all options by name
     with clear_errors():
-        from marith.evals.paper.attributes import fine_control  # torch, which `show` does without
+        from marith.evals.attributes import Attributes, attributes  # torch
 
         named = pairs("--judge", "ATTRIBUTE=MODEL:LABEL", judges)
         options["judges"] = {attribute: judge.strip() for attribute, judge in named.items()}
-        chosen = fine_control.CurveSettings(**settings(options))
-        fine_control.run(chosen, ask=not yes).report().show(out)
-
-
-@evals.command()
-def judge(
-    texts: Texts,
-    baseline: Baseline,
-    against: Against,
-    task: Annotated[
-        str, typer.Option(help="What texts are judged on: toxicity, positive or negative.")
-    ],
-    judge_model: Annotated[
-        str, typer.Option(help="PROVIDER:MODEL, a chat model of LangChain's, or marith:MODEL.")
-    ],
-    n: Annotated[int | None, typer.Option("--n", help="Only the first so many pairs.")] = None,
-    seed: Annotated[int, typer.Option(help="Draws which text of a pair is shown first.")] = 0,
-    together: Annotated[int, typer.Option(help="Number of pairs judged at once.")] = 8,
-    out: Out = None,
-) -> None:
-    """Have a chat model compare the texts of formulas, two at a time, as the paper's GPT-4 did."""
-    with clear_errors():
-        from marith.evals.preference import comparison, judge_models  # torch
-
-        comparison_settings = comparison.ComparisonSettings(
-            texts=tuple(texts),
-            baseline=tuple(baseline),
-            against=tuple(against),
-            task=task,
-            judge=judge_model,
-            n=n,
-            seed=seed,
-            together=together,
-            out=out,
-        )
-        comparison.run(comparison_settings, judge_models.load(judge_model)).report().show(out)
+        attributes(Attributes(**settings(options))).show(out)
 
 
 @evals.command(context_settings=_THEIRS)

@@ -1,4 +1,4 @@
-"""Commands that evaluate: `eval texts`, `toxicity`, `sentiment`, `perplexity` and `examples`."""
+"""Commands that evaluate: `eval texts`, `toxicity`, `sentiment` and `perplexity`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,7 +25,7 @@ from marith.cli.shared import (
 _FORMULAS = "NAME=FORMULA, a file with one a line, or a TOML file of personas. Repeatable."
 Data = Annotated[
     str | None,
-    typer.Option(help="A .csv, .jsonl, .parquet or .txt file, a folder, or hub:owner/name/file."),
+    typer.Option(help="A .json, .jsonl or .csv file, or hub:owner/name:split."),
 ]
 Column = Annotated[str | None, typer.Option(help="The column of --data with the texts.")]
 Where = Annotated[
@@ -35,7 +35,7 @@ Where = Annotated[
 Formulas = Annotated[list[str] | None, typer.Option(metavar="TEXT", help=_FORMULAS)]
 Count = Annotated[
     int | None,
-    typer.Option("--n", help="So many, drawn by the seed; else 200 (examples: 4), or all."),
+    typer.Option("--n", help="How many prompts, drawn by the seed; else 200, or all."),
 ]
 Out = Annotated[
     Path | None, typer.Option(help="A folder for all there is; the same command goes on in it.")
@@ -44,19 +44,13 @@ Seed = Annotated[int, typer.Option(help="Equal seeds give equal texts, but for r
 Samples = Annotated[int, typer.Option(help="Texts of each formula for each prompt.")]
 Tokens = Annotated[int | None, typer.Option(help="At most so many tokens a text.")]
 Temperature = Annotated[float, typer.Option(help="0 takes the likeliest token.")]
-Actors = Annotated[
-    int | None,
-    typer.Option(
-        "--ray", metavar="ACTORS", help="So many processes of a cluster of Ray make the texts."
-    ),
-]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before a very long run.")]
 Frame = Annotated[
     str | None, typer.Option(help="The text around a prompt; {message} marks its place.")
 ]
 _MEASURE = (
     "MODEL:LABEL of a classifier, perplexity, length, vader:positive, vader:negative, or "
-    "package.module:name of a function; NAME= before it names its column. Repeatable."
+    "package.module:name of a function from a text to a number; NAME= before it names its column. "
+    "Repeatable."
 )
 Measures = Annotated[list[str], typer.Option("--measure", metavar="MEASURE", help=_MEASURE)]
 Directions = Annotated[
@@ -67,12 +61,10 @@ Directions = Annotated[
         help="What is better, up or down: once for all measures, or once for each.",
     ),
 ]
-Judge = Annotated[
-    str | None, typer.Option(help="A classifier: a directory or hub id; or vader, a lexicon.")
+Judge = Annotated[str | None, typer.Option(help="MODEL:LABEL of a classifier, or vader:negative.")]
+Classifier = Annotated[
+    str | None, typer.Option(help="MODEL:LABEL of the classifier C of the formulas.")
 ]
-JudgeLabel = Annotated[str | None, typer.Option(help="The label of --judge that is measured.")]
-Classifier = Annotated[str | None, typer.Option(help="The classifier C of the formulas.")]
-ClassifierLabel = Annotated[str | None, typer.Option(help="The label that C makes likelier.")]
 
 
 @evals.command()
@@ -92,9 +84,7 @@ def toxicity(
     max_tokens: Tokens = None,
     temperature: Temperature = 1.0,
     judge: Judge = None,
-    judge_label: JudgeLabel = None,
     classifier: Classifier = None,
-    classifier_label: ClassifierLabel = None,
     continues: Annotated[
         bool,
         typer.Option("--continue/--conversation", help="Go on with the prompts, or answer them."),
@@ -104,15 +94,13 @@ def toxicity(
     dtype: Dtype = None,
     revision: Revision = None,
     backend: Backend = None,
-    ray: Actors = None,
-    yes: Yes = False,
 ) -> None:
     """Toxicity and perplexity of formulas that reduce it: the paper's table."""
     options = locals()  # all options by name
     with clear_errors():
-        from marith.evals.paper import toxicity as evaluation  # torch, which `show` does without
+        from marith.evals.evaluations import Toxicity, toxicity  # torch
 
-        evaluation.run(evaluation.Settings(**settings(options)), ask=not yes).report().show(out)
+        toxicity(Toxicity(**settings(options))).show(out)
 
 
 @evals.command()
@@ -139,17 +127,15 @@ def texts(
     dtype: Dtype = None,
     revision: Revision = None,
     backend: Backend = None,
-    ray: Actors = None,
-    yes: Yes = False,
 ) -> None:
     """Any measures of the texts of formulas: classifiers, perplexity, functions of your own."""
     options = locals()  # all options by name
     options |= {"measures": options.pop("measure"), "directions": options.pop("direction") or ()}
     options["stop"] = stop or ()
     with clear_errors():
-        from marith.evals import text_evaluation as evaluation  # torch, which `show` does without
+        from marith.evals.evaluations import Texts, texts  # torch
 
-        evaluation.run(evaluation.Settings(**settings(options)), ask=not yes).show(out)
+        texts(Texts(**settings(options))).show(out)
 
 
 @evals.command()
@@ -170,22 +156,18 @@ def sentiment(
     max_tokens: Tokens = None,
     temperature: Temperature = 1.0,
     judge: Judge = None,
-    judge_label: JudgeLabel = None,
     classifier: Classifier = None,
-    classifier_label: ClassifierLabel = None,
     device: Device = None,
     dtype: Dtype = None,
     revision: Revision = None,
     backend: Backend = None,
-    ray: Actors = None,
-    yes: Yes = False,
 ) -> None:
     """Sentiment and perplexity of formulas that turn it: the paper's two tables."""
     options = locals()  # all options by name
     with clear_errors():
-        from marith.evals.paper import sentiment as evaluation  # torch, which `show` does without
+        from marith.evals.evaluations import Sentiment, sentiment  # torch
 
-        evaluation.run(evaluation.Settings(**settings(options)), ask=not yes).report().show(out)
+        sentiment(Sentiment(**settings(options))).show(out)
 
 
 @evals.command()
@@ -206,48 +188,17 @@ def perplexity(
     revision: Revision = None,
     backend: Backend = None,
 ) -> None:
-    """Perplexity of texts under formulas; --data may be the folder of another evaluation."""
+    """Perplexity of given texts under formulas."""
     options = locals()  # all options by name
     with clear_errors():
-        from marith.evals import perplexity as evaluation  # torch, which `show` does without
+        from marith.evals.evaluations import Evaluation, perplexity  # torch
 
-        evaluation.run(evaluation.Settings(**settings(options))).report().show(out)
-
-
-@evals.command()
-def examples(
-    model: Model = "pocket",
-    data: Data = None,
-    column: Column = None,
-    where: Where = None,
-    formulas: Formulas = None,
-    term: Terms = None,
-    define: Definitions = None,
-    _imports: Imports = None,
-    n: Count = None,
-    out: Out = None,
-    seed: Seed = 0,
-    samples: Samples = 1,
-    max_tokens: Tokens = None,
-    temperature: Temperature = 1.0,
-    device: Device = None,
-    dtype: Dtype = None,
-    revision: Revision = None,
-    backend: Backend = None,
-    ray: Actors = None,
-    yes: Yes = False,
-) -> None:
-    """Answers of formulas to the same prompts, side by side."""
-    options = locals()  # all options by name
-    with clear_errors():
-        from marith.evals.paper import examples as evaluation  # torch, which `show` does without
-
-        evaluation.run(evaluation.Settings(**settings(options)), ask=not yes).show(out)
+        perplexity(Evaluation(**settings(options))).show(out)
 
 
 def settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of the command line as an evaluation's settings take them. Raises RequestError."""
-    elsewhere = ("term", "define", "_imports", "yes")
+    elsewhere = ("term", "define", "_imports")
     kept = {name: value for name, value in options.items() if name not in elsewhere}
     return {
         **kept,

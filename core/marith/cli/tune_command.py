@@ -30,7 +30,7 @@ from marith.cli.shared import (
     clear_errors,
 )
 
-_PROMPTS = "A .csv, .jsonl, .parquet or .txt file, a folder, or hub:owner/name/file."
+_PROMPTS = "A .json, .jsonl or .csv file, or hub:owner/name:split."
 Unknown = Annotated[
     str, typer.Argument(metavar="FORMULA", help="With unknowns: 'M - a*union(toxic, M) + b*C'.")
 ]
@@ -84,9 +84,8 @@ def tune(
     """Find the numbers of FORMULA that move an attribute farthest while texts stay fluent."""
     options = {**locals(), "formulas": None, "stop": tuple(stop or ())}  # all options by name
     with clear_errors():
-        from marith.evals.tuning.goal import Bound, TuningSettings  # torch
-        from marith.evals.tuning.tune import run
+        from marith.evals.tuning.tune import Bound, Tuning, run  # torch
         from marith.evals.tuning.unknowns import Range
 
         options |= {"ranges": tuple(map(Range.read, ranges)), "bound": Bound.read(bound)}
-        run(TuningSettings(**settings(options))).report().show(out)
+        run(Tuning(**settings(options))).show(out)

@@ -11,7 +11,7 @@ from marith.demo.frameworks import LANGCHAIN, LLAMAINDEX, answer_function
 from marith.demo.measured_replies import Replies, messages, toxicity
 from marith.demo.printed_lines import Printer
 from marith.demo.shown_requests import DETOXIFIED, TOXIC
-from marith.evals.metrics.text_classifier import attribute
+from marith.evals.text_attribute import attribute
 from marith.formula.text.term_data import Terms
 from marith.formula.tree.terms import Classifier
 from marith.options.options import Options

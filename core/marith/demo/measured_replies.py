@@ -36,6 +36,6 @@ def replies(options: Options, seed: int) -> Replies:
 
 def toxicity(texts: Sequence[str]) -> list[float]:
     """The probability of toxicity that the embedded classifier gives to each text. Loads it."""
-    from marith.evals.metrics.text_classifier import attribute  # torch, after the first reply
+    from marith.evals.text_attribute import attribute  # torch, after the first reply
 
     return attribute(texts, "pocket-toxicity", "toxic")

@@ -7,14 +7,13 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import anyio.to_thread
 from inspect_ai.model import get_model
@@ -23,41 +22,17 @@ from inspect_ai.solver import TaskState
 
 from marith.errors import RequestError, shown
 from marith.evals.pocket_texts import phrases_by_prompt
-from marith.formula.tree.terms import Classifier
-
-if TYPE_CHECKING:
-    from marith.scoring.classifier.classifier_scorer import ClassifierScorer
 
 _LARGEST = 700  # nats, of which the exponential is still a float
 _METRICS = [mean(), stderr()]
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
-def attribute(
-    texts: Sequence[str], model: str, label: str | int, device: str | None = None
-) -> list[float]:
-    """Return the probability in [0, 1] that a classifier gives to `label`, for each text.
-
-    `model` is an embedded name, a directory or a hub id. Raises ModelError or RequestError.
-    """
-    return _classifier(model, device).probabilities(Classifier(model, label=label), texts)
-
-
-@cache
-def _classifier(model: str, device: str | None) -> ClassifierScorer:
-    from marith.engine.engine import loading  # torch, which Inspect's start does without
-    from marith.scoring.checkpoints import loader
-    from marith.scoring.checkpoints.placing import Placement
-    from marith.scoring.classifier.classifier_scorer import ClassifierScorer
-
-    with loading:
-        checkpoint = loader.classifier(model, Placement(device=device))
-        return ClassifierScorer(checkpoint, checkpoint.vocabulary)
-
-
 @scorer(metrics=_METRICS)
 def classifier(model: str, label: str | int, device: str | None = None) -> Scorer:
     """Score a text by the probability that the classifier `model` gives to `label`."""
+    from marith.evals.text_attribute import attribute  # torch, which Inspect's start does without
+
     attribute((), model, label, device)  # what is missing is found before any text is made
     ask = _Together(lambda texts: attribute(texts, model, label, device))
 

@@ -17,7 +17,7 @@ from inspect_ai.model import get_model
 from marith import Engine, RequestError
 from marith.evals import scorers, tasks
 from marith.evals.pocket_texts import QUESTIONS
-from marith.evals.scorers import attribute
+from marith.evals.text_attribute import attribute
 from marith.evals.tasks import paper_terms, prompts
 from marith.formula.text.term_data import terms_as_data
 

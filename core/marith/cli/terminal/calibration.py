@@ -11,8 +11,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainin
 from rich.table import Table
 
 from marith.engine.engine import Engine
-from marith.evals.reporting.estimate import duration
-from marith.evals.reporting.numbers import counted
+from marith.evals.reporting.numbers import counted, duration
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.text.term_data import Terms
 from marith.formula.tree.nodes import Formula

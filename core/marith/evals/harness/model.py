@@ -18,9 +18,9 @@ from marith.engine.call import NOT_HERE
 from marith.engine.engine import Engine
 from marith.engine.jobs.queries import Scores
 from marith.errors import ContextOverflow, RequestError, names_checked
-from marith.evals.experiment.in_flight import in_flight
 from marith.evals.harness.bound_formula import BoundFormula
 from marith.evals.harness.harness_contexts import Contexts, HarnessPrompt, chat_text
+from marith.evals.harness.in_flight import in_flight
 from marith.evals.harness.sampling_options import requests_in_flight, sampling_and_stop
 from marith.evals.reporting.progress import progress
 from marith.formula.text.term_data import Terms

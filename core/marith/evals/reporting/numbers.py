@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from marith.evals.metrics.statistics import Figure  # which needs scipy
 
 SIGNIFICANT = 4  # digits; a judge's last digits depend on the machine
 
@@ -21,13 +17,6 @@ def digits(value: float) -> str:
     return f"{value:.{max(0, min(behind, SIGNIFICANT))}f}"
 
 
-def with_interval(figure: Figure | None) -> str:
-    """A mean and the interval around it; "" for what is none."""
-    if figure is None or math.isnan(figure.mean):
-        return ""
-    return f"{digits(figure.mean)} [{digits(figure.low)}, {digits(figure.high)}]"
-
-
 def fixed(value: float | None, behind: int = 2) -> str:
     """A number with so many digits behind the point; "" for what was not measured."""
     return "" if value is None else f"{value:.{behind}f}"
@@ -36,3 +25,11 @@ def fixed(value: float | None, behind: int = 2) -> str:
 def counted(count: int, noun: str) -> str:
     """1 prompt, 2 prompts."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """40 → "40 seconds", 5,400 → "90 minutes", 9,000 → "2 hours"."""
+    minutes = round(seconds / 60)
+    if seconds < 60:
+        return counted(round(seconds), "second")
+    return counted(minutes, "minute") if minutes < 120 else counted(round(minutes / 60), "hour")

@@ -1,1 +1,0 @@
-"""What do all evaluations share? Formulas and prompts, their texts, what measures say of them."""

@@ -1,1 +1,0 @@
-"""What does the paper evaluate? Its tables, its curves and its examples."""
