@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 
 from marith import Engine, FormulaError, ModelError, Prompted, RequestError
 from marith.cli import app
-from marith.evals.harness.in_flight import in_flight
 from marith.evals.harness import MarithLM
 from marith.evals.harness.command_line import completed
+from marith.evals.harness.in_flight import in_flight
 from marith.evals.harness.sampling_options import requests_in_flight, sampling_and_stop
 from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.loader import Placement
