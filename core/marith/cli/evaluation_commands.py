@@ -191,9 +191,9 @@ def perplexity(
     """Perplexity of given texts under formulas."""
     options = locals()  # all options by name
     with clear_errors():
-        from marith.evals.evaluations import Evaluation, perplexity  # torch
+        from marith.evals.evaluations import FormulaEvaluation, perplexity  # torch
 
-        perplexity(Evaluation(**settings(options))).show(out)
+        perplexity(FormulaEvaluation(**settings(options))).show(out)
 
 
 def settings(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import rich.table
 
 from marith.errors import RequestError
 from marith.evals import tasks
-from marith.evals.evaluations import Evaluation
+from marith.evals.evaluations import FormulaEvaluation
 from marith.evals.formulas import NamedFormula
 from marith.evals.results import Measured, Results, digits
 from marith.evals.statistics import Figure, deepest_fall, spearman
@@ -104,7 +104,7 @@ CURVES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attributes(Evaluation):
+class Attributes(FormulaEvaluation):
     """The curves that `only` numbers, or all six.
 
     `judges` say by a measure who measures an attribute, and `classifier` is the classifier C, as

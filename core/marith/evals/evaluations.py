@@ -34,7 +34,7 @@ DIRECTIONS = {"up": "higher", "down": "lower"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
+class FormulaEvaluation:
     """What every evaluation takes: a model, prompts, formulas, sampling, and a folder.
 
     Without `formulas` the paper's are taken, or `M` alone. `terms` are added to the evaluation's
@@ -126,7 +126,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Steering(Evaluation):
+class Steering(FormulaEvaluation):
     """An evaluation with a `judge` and a `classifier` C, each written MODEL:LABEL.
 
     A judge is any measure of `scorers.named`. Without them pocket has both of its own; other models
@@ -167,7 +167,7 @@ class Sentiment(Steering):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Texts(Evaluation):
+class Texts(FormulaEvaluation):
     """Any `measures` of the answers to any prompts, see `scorers.named`.
 
     `directions`, "up" or "down", say what is better: one for all measures, or one for each.
@@ -225,7 +225,7 @@ def texts(asked: Texts) -> Results:
     )
 
 
-def perplexity(asked: Evaluation) -> Results:
+def perplexity(asked: FormulaEvaluation) -> Results:
     """Measure how likely given texts are under formulas. Raises FormulaError and the like."""
     drawn = ("max_tokens", "temperature")
     given = {name: value for name, value in asked.prompts().items() if name not in drawn}

@@ -56,7 +56,7 @@ def test_another_module_that_is_missing_is_not_taken_for_the_extra() -> None:
     [
         ("lm_eval", "eval harness --tasks x", "the harness is not installed: pip install "
          "'marith[harness]'"),
-        ("vaderSentiment", "eval toxicity --n 1 --judge vader", "the judge 'vader' needs "
+        ("vaderSentiment", "eval toxicity --n 1 --judge vader:negative", "vader needs "
          "vaderSentiment: pip install 'marith[evals]'"),
         ("optuna", "tune 'a*M' --range a=0:1 --attribute pocket-toxicity:toxic --direction down",
          "a search needs optuna: pip install 'marith[evals]'"),
@@ -65,7 +65,7 @@ def test_another_module_that_is_missing_is_not_taken_for_the_extra() -> None:
     ],
 )  # fmt: skip
 def test_a_command_says_what_to_install(package: str, line: str, sentence: str) -> None:
-    import marith.evals.paper.toxicity
+    import marith.evals.evaluations
     import marith.evals.speed.savings
     import marith.evals.tuning.tune  # noqa: F401  # what a command imports is not timed
 

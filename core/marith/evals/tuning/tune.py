@@ -11,7 +11,7 @@ from inspect_ai import Task
 
 from marith.errors import RequestError
 from marith.evals import scorers, suite, tasks
-from marith.evals.evaluations import DIRECTIONS, Evaluation
+from marith.evals.evaluations import DIRECTIONS, FormulaEvaluation
 from marith.evals.formulas import NamedFormula
 from marith.evals.pocket_texts import BEGINNINGS, HOSTILE_MESSAGES, QUESTIONS
 from marith.evals.statistics import Figure
@@ -70,7 +70,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tuning(Evaluation):
+class Tuning(FormulaEvaluation):
     """Where `attribute` goes farthest in `direction` while perplexity under `M` keeps the bound.
 
     `formula` has unknowns, which are sought in `ranges` by `trials` assignments, all on the same

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import itertools
-import json
 import math
 import warnings
 from pathlib import Path
@@ -15,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from marith import Engine, FormulaError, RequestError, parse
+from marith import FormulaError, RequestError, parse
 from marith.cli import app
-from marith.evals.experiment.texts import read_texts
-from marith.evals.metrics.statistics import Figure
-from marith.evals.tuning.goal import Bound, TuningSettings
+from marith.evals import suite
+from marith.evals.formulas import NamedFormula
+from marith.evals.statistics import Figure
 from marith.evals.tuning.search import Trial, best, frontier, search
-from marith.evals.tuning.tune import TrialRunner, _experiment, run
+from marith.evals.tuning.tune import Bound, Tuning, run
 from marith.evals.tuning.unknowns import Range, filled
 
 UNION = "M - a*union(toxic, M)"
@@ -29,17 +28,17 @@ A = Range("a", 0.0, 0.99)
 numbers = st.floats(-10, 10).map(lambda value: round(value, 3))
 
 
-def asked(**told: Any) -> TuningSettings:
+def asked(**told: Any) -> Tuning:
     given = {"formula": UNION, "ranges": (A,), "attribute": "pocket-toxicity:toxic"}
     size = {"n": 4, "trials": 4, "max_tokens": 10, "seed": 8}
-    return TuningSettings(**{**given, **size, "direction": "down", "task": "toxicity", **told})
+    return Tuning(**{**given, **size, "direction": "down", "task": "toxicity", **told})
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     out = tmp_path_factory.mktemp("tuned")
     report = run(asked(out=out))
-    report.report().write(out)
+    report.show(out)
     return report, out
 
 
@@ -48,12 +47,10 @@ def test_what_is_found_is_no_worse_than_the_best_of_a_grid_and_keeps_the_bound(
 ) -> None:
     report, _ = found
     assert report.best.perplexity.mean <= report.most == 1.2 * report.bare[1].mean
-    measured = []
-    with Engine.load("pocket") as engine:
-        runner = TrialRunner(_experiment(asked()), tmp_path, engine, lambda _: None)
-        for a in (0.3, 0.6, 0.9):
-            figures = runner.figures(filled(UNION, {"a": a}))
-            measured.append((figures["attribute"].mean, figures["perplexity"].mean))
+    formulas = [filled(UNION, {"a": a}) for a in (0.3, 0.6, 0.9)]
+    lines = [NamedFormula(formula, formula) for formula in formulas]
+    grid = suite.run("grid", asked().make, lines, asked().all_terms)
+    measured = [(row.figure("attribute").mean, row.figure("perplexity").mean) for row in grid.rows]
     allowed = [attribute for attribute, perplexity in measured if perplexity <= report.most]
     assert report.best.attribute.mean <= min(allowed) + 0.02
     assert report.best.attribute.mean < report.bare[0].mean
@@ -63,34 +60,25 @@ def test_the_files_tell_every_trial_and_the_formula_can_be_pasted(
     found: tuple[Any, Path],
 ) -> None:
     report, out = found
-    rows = list(csv.DictReader((out / "table.csv").read_text(encoding="utf-8").splitlines()))
+    rows = list(csv.DictReader((out / "trials.csv").read_text(encoding="utf-8").splitlines()))
     assert [float(row["a"]) for row in rows] == [trial.factors["a"] for trial in report.trials]
     assert [row["best"] for row in rows].count("True") == 1
     assert str(parse(report.best.formula)) == report.best.formula
-    assert report.best.formula in (out / "table.md").read_text(encoding="utf-8")
-    assert json.loads((out / "report.json").read_text())["best"]["number"] == report.best.number
     assert (out / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_search_goes_on_where_it_was_broken_off_as_if_it_had_not_been(
     found: tuple[Any, Path], tmp_path: Path
 ) -> None:
-    report, whole = found
+    report, _ = found
     run(asked(out=tmp_path, trials=2))
-    written = (tmp_path / "texts.jsonl").read_bytes()
-    broken = written[: written.rindex(b"{") + 30]  # as a kill leaves it
-    (tmp_path / "texts.jsonl").write_bytes(broken)
+    made = sorted(path.stat().st_mtime_ns for path in tmp_path.rglob("*.eval"))
     again = run(asked(out=tmp_path))
+    assert sorted(path.stat().st_mtime_ns for path in tmp_path.rglob("*.eval"))[: len(made)] == made
     assert [trial.formula for trial in again.trials] == [t.formula for t in report.trials]
     for one, two in zip(again.trials, report.trials, strict=True):
         assert one.attribute.mean == pytest.approx(two.attribute.mean, rel=1e-4)
         assert one.perplexity.mean == pytest.approx(two.perplexity.mean, rel=1e-4)
-    made, wholly = (
-        {text.key: text.tokens for text in read_texts(folder)} for folder in (tmp_path, whole)
-    )
-    assert made == wholly
-    with pytest.raises(RequestError, match=r"other settings: ranges.a is \[0.0, 0.99\] there"):
-        run(asked(out=tmp_path, ranges=(Range("a", 0.0, 0.5),)))
 
 
 @given(numbers, numbers)
@@ -199,7 +187,7 @@ def test_a_bound_is_a_perplexity_or_a_multiple_of_the_bare_models() -> None:
         ({"formula": "a + M"}, "a"),
         ({"formula": "M - a*union(strange, M)"}, "'strange'"),
         ({"attribute": "toxic"}, "MODEL:LABEL"),
-        ({"attribute": "vader:sad"}, "not 'vader:sad'"),
+        ({"attribute": "vader:sad"}, "not 'sad'"),
         ({"direction": "left"}, "down or up, not 'left'"),
         ({"task": "cooking"}, "not 'cooking'"),
         ({"trials": 0}, "trials is a whole number"),
