@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from marith import Options
 from marith.cli import app
 from marith.cli.shared import lines
-from marith.evals.experiment.formulas import read_formulas
+from marith.evals.formulas import read_formulas
 from marith.formula.text.files import load_file
 from marith.formula.tree.terms import NGram
 from marith.scoring.counting.ngram import _texts
