@@ -98,11 +98,11 @@ class Results:
                 )
         return found
 
-    def todataframe(self) -> pandas.DataFrame:
+    def to_dataframe(self) -> pandas.DataFrame:
         """Return a row for each formula: means, intervals, medians, counts and p-values."""
         return dataframe([self._record(row) for row in self.rows])
 
-    def texts_todataframe(self) -> pandas.DataFrame:
+    def texts_to_dataframe(self) -> pandas.DataFrame:
         """Return a row for each text: formula, prompt, text, and the value of every measure."""
         return dataframe(
             [
@@ -131,8 +131,8 @@ class Results:
         say(console, [*self._legend(rows), *self.notes])
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
-            self.todataframe().to_csv(out / CSV, index=False)
-            self.texts_todataframe().to_csv(out / BY_TEXT, index=False)
+            self.to_dataframe().to_csv(out / CSV, index=False)
+            self.texts_to_dataframe().to_csv(out / BY_TEXT, index=False)
             (out / MARKDOWN).write_text(self.to_markdown(), encoding="utf-8")
             if can_draw():
                 self.draw(out / PLOT)
