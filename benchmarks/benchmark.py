@@ -14,7 +14,7 @@ from benchmarks.rounds import interleave
 from benchmarks.section_variants import VARIANTS_OF_SECTION, lanes
 from benchmarks.timed_model import TimedModel
 from marith.engine.threads.workers import run_in_thread
-from marith.evals.reporting.progress import timed_progress
+from marith.showing import bars
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def run(settings: BenchmarkSettings) -> Benchmark:
     taken: list[Result] = []
     notes: list[str] = []
     speeds = [run_in_thread(bytes_per_second)] if "floor" in settings.sections else []
-    with timed_progress() as progress:
+    with bars(everywhere=True) as progress:
         for section in (name for name in VARIANTS_OF_SECTION if name in settings.sections):
             taken += _run_section(section, subject, settings, progress, notes)
             if speeds:

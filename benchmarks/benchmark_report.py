@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.benchmark import Benchmark
 from benchmarks.benchmark_results import Result
-from marith.evals.reporting.numbers import fixed
-from marith.evals.reporting.table import Table
-from marith.showing import OURS, THEIRS, picture, say, terminal
+from marith.showing import OURS, THEIRS, fixed, picture, print_table, say, terminal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +45,7 @@ def show(benchmark: Benchmark) -> None:
     for section, title in TITLES.items():
         if results := benchmark.section(section):
             say(console, [title])
-            console.print(Table(HEAD, [*map(_cells, results)]).filled().to_rich(), highlight=False)
+            print_table(console, HEAD, [*map(_cells, results)], left=(0,))
     if floor := benchmark.floor:
         weights, speed = floor.weight_bytes / 1e6, floor.bytes_per_second / 1e9
         took = f"{floor.milliseconds:.3g} ms a token"

@@ -18,7 +18,7 @@ from benchmarks.engine_variants import timed_request
 from benchmarks.rounds import Sample, TokenClock, Variant, pace
 from benchmarks.timed_model import TimedModel
 from marith.engine.engine import Engine
-from marith.evals.reporting.numbers import counted
+from marith.showing import counted
 
 CHATS = 4
 HELD_WORDS = 200  # of a prompt whose keys and values are weighed

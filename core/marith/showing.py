@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn
+from rich.table import Table
+from rich.text import Text
 
 from marith.errors import RequestError
 
@@ -31,6 +33,29 @@ def say(console: Console, lines: Iterable[str]) -> None:
     """Print lines as they are: brackets are no markup, and no line is broken."""
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def print_table(
+    console: Console, head: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int]
+) -> None:
+    """Print a table without the columns that no row fills; those numbered in `left` hold words."""
+    kept = [i for i in range(len(head)) if any(row[i] for row in rows)]
+    table = Table()
+    for i in kept:
+        table.add_column(head[i], justify="left" if i in left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(row[i]) for i in kept))  # brackets are no markup
+    console.print(table, highlight=False)
+
+
+def fixed(value: float | None, behind: int = 2) -> str:
+    """Return a number with so many digits behind the point; "" for None."""
+    return "" if value is None else f"{value:.{behind}f}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return 1 prompt, 2 prompts."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def bars(*columns: ProgressColumn, everywhere: bool = False) -> Progress:

@@ -24,6 +24,7 @@ from marith.cli.shared import (
     Device,
     Dtype,
     Model,
+    Plot,
     Revision,
     Terms,
     clear_errors,
@@ -52,6 +53,7 @@ def attributes(
     _imports: Imports = None,
     n: Count = None,
     out: Out = None,
+    plot: Plot = None,
     seed: Seed = 0,
     samples: Samples = 1,
     max_tokens: Tokens = None,
@@ -74,7 +76,7 @@ def attributes(
 
         named = pairs("--judge", "ATTRIBUTE=MODEL:LABEL", judges)
         options["judges"] = {attribute: judge.strip() for attribute, judge in named.items()}
-        attributes(Attributes(**settings(options))).show(out)
+        attributes(Attributes(**settings(options))).show(out, plot)
 
 
 @evals.command(context_settings=_THEIRS)

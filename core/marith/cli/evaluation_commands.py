@@ -13,6 +13,7 @@ from marith.cli.shared import (
     Device,
     Dtype,
     Model,
+    Plot,
     Revision,
     Stops,
     Terms,
@@ -21,8 +22,9 @@ from marith.cli.shared import (
     named_terms,
     pairs,
 )
+from marith.showing import check_plot
 
-_FORMULAS = "NAME=FORMULA, a file with one a line, or a TOML file of personas. Repeatable."
+_FORMULAS = "NAME=FORMULA, or a TOML file of personas. Repeatable."
 Data = Annotated[
     str | None,
     typer.Option(help="A .json, .jsonl or .csv file, or hub:owner/name:split."),
@@ -79,6 +81,7 @@ def toxicity(
     _imports: Imports = None,
     n: Count = None,
     out: Out = None,
+    plot: Plot = None,
     seed: Seed = 0,
     samples: Samples = 1,
     max_tokens: Tokens = None,
@@ -100,7 +103,7 @@ def toxicity(
     with clear_errors():
         from marith.evals.evaluations import Toxicity, toxicity  # torch
 
-        toxicity(Toxicity(**settings(options))).show(out)
+        toxicity(Toxicity(**settings(options))).show(out, plot)
 
 
 @evals.command()
@@ -117,6 +120,7 @@ def texts(
     _imports: Imports = None,
     n: Count = None,
     out: Out = None,
+    plot: Plot = None,
     seed: Seed = 0,
     samples: Samples = 1,
     max_tokens: Tokens = None,
@@ -135,7 +139,7 @@ def texts(
     with clear_errors():
         from marith.evals.evaluations import Texts, texts  # torch
 
-        texts(Texts(**settings(options))).show(out)
+        texts(Texts(**settings(options))).show(out, plot)
 
 
 @evals.command()
@@ -151,6 +155,7 @@ def sentiment(
     _imports: Imports = None,
     n: Count = None,
     out: Out = None,
+    plot: Plot = None,
     seed: Seed = 0,
     samples: Samples = 1,
     max_tokens: Tokens = None,
@@ -167,7 +172,7 @@ def sentiment(
     with clear_errors():
         from marith.evals.evaluations import Sentiment, sentiment  # torch
 
-        sentiment(Sentiment(**settings(options))).show(out)
+        sentiment(Sentiment(**settings(options))).show(out, plot)
 
 
 @evals.command()
@@ -198,7 +203,8 @@ def perplexity(
 
 def settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of the command line as an evaluation's settings take them. Raises RequestError."""
-    elsewhere = ("term", "define", "_imports")
+    check_plot(options.get("plot"))
+    elsewhere = ("term", "define", "_imports", "plot")
     kept = {name: value for name, value in options.items() if name not in elsewhere}
     return {
         **kept,

@@ -76,9 +76,6 @@ Revision = Annotated[str | None, typer.Option(help="A branch, tag or commit of a
 Stops = Annotated[
     list[str] | None, typer.Option(metavar="TEXT", help="End before this. Repeatable.")
 ]
-AsJson = Annotated[
-    Path | None, typer.Option("--json", help="Write all there is as JSON; - prints it.")
-]
 Plot = Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf.")]
 
 

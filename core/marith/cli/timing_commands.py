@@ -1,19 +1,19 @@
-"""The command that times what speculation saves: `marith eval speed`."""
+"""The command that measures what speculation saves: `marith eval speed`."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from marith.cli.shared import AsJson, Model, Plot, clear_errors, evals, require_writable
+from marith.cli.shared import Model, Plot, clear_errors, evals, require_writable
+from marith.errors import RequestError
+from marith.showing import check_file, check_plot
 
 
 @evals.command()
 def speed(
     model: Model = "pocket",
-    only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SECTION", help="Of table,lambda,auto. Repeatable."),
-    ] = None,
+    only: Annotated[str, typer.Option(help="Sections, with commas between them.")] = "table,lambda",
     prompts: Annotated[
         int | None, typer.Option(help="Texts a round; else each section its own.")
     ] = None,
@@ -21,21 +21,18 @@ def speed(
     rounds: Annotated[
         int | None, typer.Option(help="Medians are over so many; else each section its own.")
     ] = None,
-    as_json: AsJson = None,
+    csv: Annotated[Path | None, typer.Option(help="Write every number there is.")] = None,
     plot: Plot = None,
 ) -> None:
-    """Measure what speculation saves: the paper's table and figure, and what "auto" makes of it."""
+    """Measure what speculation saves: the paper's table, and its figure of calls a token by λ."""
     with clear_errors():
-        from marith.evals.reporting.evaluation_report import check_outputs, split_sections
-        from marith.evals.speed.savings import SECTIONS, SavingsSettings, run  # torch
-        from marith.evals.speed.savings_report import WIDTH, draw
+        from marith.evals.speed.savings import SavingsSettings, run  # torch
 
-        sections = split_sections(only or (), SECTIONS)
-        settings = SavingsSettings(model, sections, prompts, tokens, rounds)
-        check_outputs(as_json, plot, sections, ("lambda",))
-        for path in (plot, None if str(as_json) == "-" else as_json):
+        settings = SavingsSettings(model, only.split(","), prompts, tokens, rounds)
+        check_file(csv)
+        check_plot(plot)
+        if plot is not None and "lambda" not in settings.sections:
+            raise RequestError(f"a plot shows lambda, and --only is {only!r}")
+        for path in (plot, csv):
             require_writable(path)
-        measured = run(settings)
-        if plot is not None:
-            draw(measured.curve, plot)
-        measured.report().show_or_print_json(as_json, WIDTH)
+        run(settings).show(csv, plot)

@@ -7,25 +7,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import rich.table
-
 from marith.errors import RequestError
 from marith.evals import tasks
 from marith.evals.evaluations import FormulaEvaluation
 from marith.evals.formulas import NamedFormula
 from marith.evals.results import Measured, Results, digits
-from marith.evals.statistics import Figure, deepest_fall, spearman
+from marith.evals.statistics import Figure, spearman
 from marith.evals.system_prompts import SYSTEM_PROMPTS
 from marith.formula.meaning.analysis import weight_of
 from marith.formula.meaning.binding import parse
 from marith.formula.tree.terms import Classifier, Prompted
-from marith.showing import OURS, can_draw, picture, say, terminal
+from marith.showing import OURS, picture, print_table, say, terminal
 
 if TYPE_CHECKING:
     import pandas
 
 PROMPTS = ("helpful", "happy", "simple", "sports", "formal")
-CSV, PLOT, PERPLEXITY_PLOT = "curves.csv", "curves.png", "perplexity.png"
+CSV = "curves.csv"
 _KINDS = {**{name: Prompted() for name in PROMPTS}, "C": Classifier("C")}
 _TOPICS = "cardiffnlp/tweet-topic-21-multi"
 _POCKET = {
@@ -142,7 +140,6 @@ class MeasuredCurve:
             digits(heights[0]),
             digits(heights[-1]),
             f"{spearman(self.curve.values, heights):.2f}",
-            f"{100 * deepest_fall(heights):.0f} %",
             digits(self.prompted[0].mean) if self.prompted else "",
             f"{digits(min(costs))} to {digits(max(costs))}",
         ]
@@ -159,45 +156,40 @@ class MeasuredCurves:
         """Return a row for each formula, as `Results.to_dataframe` does."""
         return self.results.to_dataframe()
 
-    def show(self, out: Path | None = None) -> None:
-        """Print how monotone each curve is; write every formula and the two figures to `out`."""
-        head = (
-            "curve", "controls", "from", "to", "Spearman", "deepest fall", "prompt alone",
-            "perplexity",
-        )  # fmt: skip
-        table = rich.table.Table(*head)
-        for curve in self.curves:
-            table.add_row(*curve.cells())
+    def show(self, out: Path | None = None, plot: Path | None = None) -> None:
+        """Print how monotone each curve is; write every formula to `out`, and draw `plot`."""
+        head = "curve", "controls", "from", "to", "Spearman", "prompt alone", "perplexity"
         console = terminal()
         say(console, [self.results.title])
-        console.print(table, highlight=False)
+        print_table(console, head, [curve.cells() for curve in self.curves], left=(0, 1))
         say(console, self.results.notes)
         if out is not None:
             self.to_dataframe().to_csv(out / CSV, index=False)
-            for name, at in ((PLOT, 0), (PERPLEXITY_PLOT, 1)) if can_draw() else ():
-                self.draw(out / name, at)
+        if plot is not None:
+            self.draw(plot)
 
-    def draw(self, path: Path, at: int = 0) -> None:
-        """Write six panels: the attribute, or for `at` 1 the perplexity, over a factor's share.
+    def draw(self, path: Path) -> None:
+        """Draw the attribute and the perplexity of each curve over its factor's share.
 
         A dashed line shows what the prompt alone comes to.
         """
-        image = picture(9.6, 5.2)
-        panels = image.subplots(2, (len(self.curves) + 1) // 2, squeeze=False).flat
-        for axes, measured in zip(panels, self.curves, strict=False):
-            figures = [point[at] for point in measured.points]
+        image = picture(1.0 + 2.9 * len(self.curves), 5.2)
+        panels = image.subplots(2, len(self.curves), squeeze=False)
+        for column, measured in enumerate(self.curves):
             shares = [measured.curve.share(value) for value in measured.curve.values]
-            axes.plot(shares, [one.mean for one in figures], "o-", color=OURS, markersize=4)
-            band = [one.low for one in figures], [one.high for one in figures]
-            axes.fill_between(shares, *band, color=OURS, alpha=0.15)
-            if measured.prompted is not None:
-                alone = measured.prompted[at].mean
-                axes.axhline(alone, color="black", linestyle="--", linewidth=0.9)
-            axes.set_title(f"{measured.curve.name}: {measured.curve.attribute}", fontsize=9)
-            axes.set_xlabel("share of the weight", fontsize=8)
-            axes.set_ylabel("perplexity" if at else measured.curve.attribute, fontsize=8)
-            axes.tick_params(labelsize=7)
-            axes.grid(alpha=0.3)
+            for at, name in enumerate((measured.curve.attribute, "perplexity")):
+                axes, figures = panels[at][column], [point[at] for point in measured.points]
+                axes.plot(shares, [one.mean for one in figures], "o-", color=OURS, markersize=4)
+                band = [one.low for one in figures], [one.high for one in figures]
+                axes.fill_between(shares, *band, color=OURS, alpha=0.15)
+                if measured.prompted is not None:
+                    alone = measured.prompted[at].mean
+                    axes.axhline(alone, color="black", linestyle="--", linewidth=0.9)
+                axes.set_title(measured.curve.name, fontsize=9)
+                axes.set_xlabel("share of the weight", fontsize=8)
+                axes.set_ylabel(name, fontsize=8)
+                axes.tick_params(labelsize=7)
+                axes.grid(alpha=0.3)
         image.savefig(path, dpi=110)
 
 

@@ -6,12 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from marith.errors import unreadable
 from marith.formula.text.files import load_file
 from marith.formula.text.term_data import as_text
 from marith.formula.tree.nodes import Formula
-
-_FILES = (".toml", ".txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +29,17 @@ class NamedFormulas:
 
 
 def read_formulas(given: Sequence[str]) -> NamedFormulas:
-    """Formulas in the order in which they are given.
+    """Return formulas in the order in which they are given.
 
-    Each text is a file of lines, a TOML file as `load_file` reads it, or itself such a line:
-    `name = formula`, or a formula that is its own name. A file has a suffix or a folder in its
+    Each text is a TOML file as `load_file` reads it, `name = formula`, or a formula that is its own
     name. Raises FormulaError or RequestError.
     """
     lines: list[NamedFormula] = []
     terms: dict[str, Formula] = {}
     notes: list[str] = []
     for text in given:
-        path = Path(text)
-        if path.suffix == ".toml":
-            _add_personas(path, lines, terms, notes)
-        elif path.suffix in _FILES or _names_file(text):
-            lines += [_line(line) for line in _written(path)]
+        if text.endswith(".toml"):
+            _add_personas(Path(text), lines, terms, notes)
         else:
             lines.append(_line(text))
     return NamedFormulas(tuple(lines), terms, tuple(notes))
@@ -71,22 +64,3 @@ def _line(text: str) -> NamedFormula:
     if not equals or any(mark in name for mark in "(\"'"):
         return NamedFormula(text.strip(), text.strip())
     return NamedFormula(name.strip(), formula.strip())
-
-
-def _written(path: Path) -> list[str]:
-    """The lines of a file, without those that are empty or begin with `#`."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeError) as error:
-        raise unreadable(path, error) from None
-    lines = [line.strip() for line in text.splitlines()]
-    return [line for line in lines if line and not line.startswith("#")]
-
-
-def _names_file(text: str) -> bool:
-    """Whether a text names a file: a bare word such as `M` is a formula, whatever lies here."""
-    try:
-        path = Path(text)
-        return bool(path.suffix or path.name != text) and path.is_file()
-    except (OSError, ValueError):  # a formula may be longer than a name of a file
-        return False

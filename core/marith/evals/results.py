@@ -10,18 +10,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-import rich.table
-from rich.text import Text
-
 from marith.errors import RequestError
 from marith.evals.formulas import NamedFormula
 from marith.evals.statistics import Difference, Figure, difference, figure
-from marith.showing import NO_PLOT, OURS, can_draw, picture, say, terminal
+from marith.showing import OURS, picture, print_table, say, terminal
 
 if TYPE_CHECKING:
     import pandas
 
-CSV, BY_TEXT, MARKDOWN, PLOT = "table.csv", "by_text.csv", "table.md", "plot.png"
+CSV, BY_TEXT = "table.csv", "by_text.csv"
 HELD = "="  # a difference whose interval holds zero
 ONE_TEXT = "†"  # a mean that one text decides
 _LEGEND = {
@@ -118,65 +115,38 @@ class Results:
         )
 
     def show(self, out: Path | None = None, plot: Path | None = None) -> None:
-        """Print the table; write the table and every text as CSV to `out`, and the picture."""
-        console = terminal()
-        head, *rows = self._cells()
-        table = rich.table.Table()
-        for i, name in enumerate(head):
-            table.add_column(name, justify="left" if i < 2 else "right", overflow="fold")
-        for cells in rows:
-            table.add_row(*map(Text, cells))
+        """Print the table; write it and every text as CSV to the folder `out`, and draw `plot`."""
+        console, (head, *rows) = terminal(), self._cells()
         say(console, [self.title])
-        console.print(table, highlight=False)
-        say(console, [*self._legend(rows), *self.notes])
+        print_table(console, head, rows, left=(0, 1))
+        marks = "".join(cell for row in rows for cell in row[2:])
+        say(console, [sentence for mark, sentence in _LEGEND.items() if mark in marks])
+        say(console, self.notes)
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
             self.to_dataframe().to_csv(out / CSV, index=False)
             self.texts_to_dataframe().to_csv(out / BY_TEXT, index=False)
-            (out / MARKDOWN).write_text(self.to_markdown(), encoding="utf-8")
-            if can_draw():
-                self.draw(out / PLOT)
-            else:
-                say(console, [NO_PLOT])
         if plot is not None:
             self.draw(plot)
 
-    def to_markdown(self) -> str:
-        """Return the table as Markdown, with its title and its notes."""
-        head, *rows = self._cells()
-        rule = ["---" if i < 2 else "---:" for i in range(len(head))]
-        lines = (
-            " | ".join(cell.replace("|", "\\|") for cell in row) for row in (head, rule, *rows)
-        )
-        table = "\n".join(f"| {line} |" for line in lines)
-        notes = "\n".join(f"- {note}" for note in (*self._legend(rows), *self.notes))
-        return "\n\n".join(filter(None, (self.title, table, notes))) + "\n"
-
     def draw(self, path: Path) -> None:
-        """Write a picture: two measures against each other, or a panel for each."""
-        names, lines = self.measures, [row.line.name for row in self.rows]
-        against = len(names) == 2
-        panels = 1 if against else len(names)
-        image = picture(2.2 + 4.2 * panels, 4.2)
-        for at, axes in enumerate(image.subplots(1, panels, squeeze=False)[0]):
-            ups = [self.figures[line, names[0 if against else at]] for line in lines]
-            if against:
-                across = [self.figures[line, names[1]] for line in lines]
-                sides = _sides(across), _sides(ups)
-                means = [one.mean for one in across]
-                axes.errorbar(means, [one.mean for one in ups], sides[1], sides[0], "o", color=OURS)
-                for line, x, y in zip(lines, across, ups, strict=True):
-                    axes.annotate(
-                        line, (x.mean, y.mean), (5, 5), textcoords="offset points", fontsize=8
-                    )
-                axes.set_xlabel(self._label(names[1]))
-                axes.set_ylabel(self._label(names[0]))
-            else:
-                places = range(len(lines))
-                axes.errorbar([one.mean for one in ups], places, None, _sides(ups), "o", color=OURS)
-                axes.set_yticks(places, lines)
-                axes.invert_yaxis()
-                axes.set_xlabel(self._label(names[at]))
+        """Draw each measure over perplexity, with intervals.
+
+        Raises RequestError without matplotlib, and where there is no other measure.
+        """
+        names = [name for name in self.measures if name != "perplexity"]
+        if not names:
+            raise RequestError("a plot shows other measures over perplexity, and there are none")
+        image = picture(2.2 + 4.2 * len(names), 4.2)
+        across = [self.figures[row.line.name, "perplexity"] for row in self.rows]
+        for name, axes in zip(names, image.subplots(1, len(names), squeeze=False)[0], strict=True):
+            ups = [self.figures[row.line.name, name] for row in self.rows]
+            places = [one.mean for one in across], [one.mean for one in ups]
+            axes.errorbar(*places, _sides(ups), _sides(across), "o", color=OURS)
+            for row, *place in zip(self.rows, *places, strict=True):
+                axes.annotate(row.line.name, place, (5, 5), textcoords="offset points", fontsize=8)
+            axes.set_xlabel(self._label("perplexity"))
+            axes.set_ylabel(self._label(name))
             axes.grid(alpha=0.3)
         image.savefig(path, dpi=110)
 
@@ -199,10 +169,7 @@ class Results:
         head = ["", "formula"]
         for name in self.measures:
             head += [f"{name}{arrows.get(self.better.get(name, ''), '')}", "median", "p"]
-        head += ["texts/s", "paper"]
-        rows = [self._row(row) for row in self.rows]
-        kept = [i for i in range(len(head)) if i == 0 or any(row[i] for row in rows)]
-        return [[cells[i] for i in kept] for cells in (head, *rows)]
+        return [[*head, "texts/s", "paper"], *map(self._row, self.rows)]
 
     def _row(self, row: Measured) -> list[str]:
         name, formula = row.line.name, row.line.formula
@@ -218,10 +185,6 @@ class Results:
                 f"{compared.p:.2g}{held}" if compared else "",
             ]
         return [*cells, digits(row.texts_a_second), row.paper]
-
-    def _legend(self, rows: Sequence[Sequence[str]]) -> list[str]:
-        said = "".join(cell for row in rows for cell in row[2:])
-        return [sentence for mark, sentence in _LEGEND.items() if mark in said]
 
 
 def digits(value: float) -> str:

@@ -98,17 +98,7 @@ def interval(values: Sequence[float], resamples: int = RESAMPLES) -> tuple[float
 
 
 def spearman(xs: Sequence[float], ys: Sequence[float]) -> float:
-    """The correlation of the ranks, equal values sharing theirs; NaN where all are equal."""
+    """Return the correlation of the ranks; equal values share theirs. NaN where all are equal."""
     if len(set(xs)) == 1 or len(set(ys)) == 1:
         return math.nan
     return float(stats.spearmanr(xs, ys).statistic)
-
-
-def deepest_fall(ys: Sequence[float]) -> float:
-    """How far a curve that should rise falls at most below what it had reached.
-
-    As a share of its whole height: 0 for one that never falls. NaN for one without height.
-    """
-    highest = np.maximum.accumulate(np.asarray(ys, dtype=float))
-    height = float(np.max(ys) - np.min(ys))
-    return float(np.max(highest - np.asarray(ys))) / height if height else math.nan

@@ -6,12 +6,12 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from inspect_ai import Task, eval_set, task_with
+from inspect_ai.event import ModelEvent
 from inspect_ai.log import EvalLog, read_eval_log
 from inspect_ai.model import get_model
 
@@ -54,7 +54,7 @@ def run(
             log_level="warning",
             display="rich" if sys.stderr.isatty() else "none",
             epochs=samples,
-            max_tasks=len(tasks),
+            max_tasks=1,
             max_connections=TOGETHER,
             max_samples=TOGETHER,
             retry_attempts=0,
@@ -84,7 +84,7 @@ def _measured(line: NamedFormula, log: EvalLog | None) -> Measured:
         problem = "the run was stopped" if log is None or log.error is None else log.error.message
         raise RequestError(f"{line.name} has no results: {problem}")
     measures = (log.eval.metadata or {})["measures"]
-    rows = []
+    rows, moments = [], []
     for sample in log.samples or []:
         values = [_number(score.value) for score in (sample.scores or {}).values()]
         message = str((sample.metadata or {}).get("message", ""))
@@ -97,11 +97,11 @@ def _measured(line: NamedFormula, log: EvalLog | None) -> Measured:
                 dict(zip(measures, values, strict=True)),
             )
         )
-    began, ended = (
-        datetime.fromisoformat(at) for at in (log.stats.started_at, log.stats.completed_at)
-    )
-    seconds = (ended - began).total_seconds()
-    return Measured(line, tuple(rows), len(rows) / seconds if seconds else math.nan)
+        for event in sample.events:
+            if isinstance(event, ModelEvent) and event.completed is not None:
+                moments += [event.timestamp, event.completed]
+    seconds = (max(moments) - min(moments)).total_seconds() if moments else math.nan
+    return Measured(line, tuple(rows), len(rows) / seconds)
 
 
 def _number(value: Any) -> float:

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 from marith import Options
 from marith.cli import app
 from marith.cli.shared import lines
-from marith.evals.formulas import read_formulas
 from marith.formula.text.files import load_file
 from marith.formula.tree.terms import NGram
 from marith.scoring.counting.ngram import _texts
@@ -44,10 +43,9 @@ def test_a_schema_and_standard_input(file: Path) -> None:
     assert told.exit_code == 0, told.output
 
 
-def test_lines_of_prompts_and_formulas_and_texts_of_an_n_gram(file: Path) -> None:
+def test_lines_of_prompts_and_texts_of_an_n_gram(file: Path) -> None:
     marked(file, "M\n2*M\n")
     assert lines(file) == ["M", "2*M"]
-    assert [one.formula for one in read_formulas([str(file)]).lines] == ["M", "2*M"]
     assert [*_texts(NGram(path=str(file)))] == ["M", "2*M"]
 
 

@@ -167,7 +167,7 @@ def test_names_that_are_not_defined_are_shown_and_listed(
     assert "total weight" in out
 
 
-@pytest.mark.parametrize("output", ["--json", "--plot"])
+@pytest.mark.parametrize("output", ["--csv", "--plot"])
 def test_a_timing_that_cannot_be_written_is_not_begun(output: str) -> None:
     code, _, err = run("eval", "speed", output, "/proc/timing.svg")
     assert code == 2

@@ -18,7 +18,7 @@ from marith.scoring.checkpoints.locate import WEIGHTS
 
 LOADING = (
     "generate", "calibrate", "tune", "eval texts", "eval toxicity", "eval sentiment",
-    "eval perplexity", "eval examples", "eval attributes",
+    "eval perplexity", "eval attributes",
 )  # fmt: skip
 REVISION = "b" * 40
 
@@ -58,10 +58,9 @@ def test_an_absent_device_is_one_sentence_and_exit_code_2(arguments: tuple[str, 
         ("calibrate", "M", "--prompt", "Hi"),
         ("tune", "M - a*k", "--range", "a=0:0.5", "--term", "k=Be rude.", "--direction", "up",
          "--attribute", "vader:positive"),
-        ("eval", "texts", "--measure", "vader:positive", "--yes"),
-        ("eval", "toxicity", "--yes"),
-        ("eval", "examples", "--yes"),
-        ("eval", "attributes", "--curve", "1", "--yes"),
+        ("eval", "texts", "--measure", "vader:positive"),
+        ("eval", "toxicity"),
+        ("eval", "attributes", "--curve", "1"),
         ("eval", "perplexity"),
     ],
 )  # fmt: skip
@@ -79,10 +78,11 @@ def test_a_revision_is_of_the_tokenizer_and_of_the_model(tmp_path: Path) -> None
     (repository / "refs").mkdir(parents=True)
     (repository / "refs" / "tried").write_text(REVISION, encoding="utf-8")
     shutil.copytree(WEIGHTS / "pocket", repository / "snapshots" / REVISION)
-    reviews = tmp_path / "reviews.txt"
-    reviews.write_text("A film that I liked very much, since it is about bees.\n", encoding="utf-8")
-    asked = ("eval", "sentiment", "--to", "positive", "--judge", "vader", "--data", str(reviews),
-             "--formulas", "M", "--max-tokens", "3", "--model", "someone/pocket")  # fmt: skip
+    reviews = tmp_path / "reviews.csv"
+    reviews.write_text("text\nA film that I liked since it is about bees.\n", encoding="utf-8")
+    asked = ("eval", "sentiment", "--to", "positive", "--judge", "vader:positive", "--data",
+             str(reviews), "--formulas", "M", "--max-tokens", "3",
+             "--model", "someone/pocket")  # fmt: skip
     environment = {**os.environ, "HF_HUB_CACHE": str(tmp_path), "HF_HUB_OFFLINE": "1"}
     for revision, code in (("tried", 0), ("main", 2)):
         done = subprocess.run(

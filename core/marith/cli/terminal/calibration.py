@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from time import monotonic
 from typing import Literal
 
 from rich.console import Console
@@ -11,12 +10,11 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainin
 from rich.table import Table
 
 from marith.engine.engine import Engine
-from marith.evals.reporting.numbers import counted, duration
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.text.term_data import Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.plan import Plan
-from marith.showing import bars
+from marith.showing import bars, counted
 from marith.speculation.execution_plan import ExecutionPlan
 
 
@@ -29,18 +27,15 @@ def measured(
 ) -> Plan:
     """The engine's plan; standard error shows how long it takes, and what is left of that."""
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    count = counted(len(prompts), "prompt")
-    begun = monotonic()
     with bars(*columns, TimeRemainingColumn(), everywhere=True) as progress:
-        bar = progress.add_task(f"calibrating on {count}", total=1.0)
-
-        def advance(share: float) -> None:
-            if not progress.tasks[bar].completed:  # the first text says how long all take
-                left = duration((monotonic() - begun) * (1 / share - 1))
-                progress.console.print(f"calibrating on {count} takes about {left} more")
-            progress.update(bar, completed=share)
-
-        return engine.calibrate(formula, prompts, terms, costs=costs, on_progress=advance)
+        bar = progress.add_task(f"calibrating on {counted(len(prompts), 'prompt')}", total=1.0)
+        return engine.calibrate(
+            formula,
+            prompts,
+            terms,
+            costs=costs,
+            on_progress=lambda share: progress.update(bar, completed=share),
+        )
 
 
 def table(plan: Plan, formula: Formula, terms: Terms) -> None:

@@ -22,10 +22,10 @@ from marith.evals.harness.bound_formula import BoundFormula
 from marith.evals.harness.harness_contexts import Contexts, HarnessPrompt, chat_text
 from marith.evals.harness.in_flight import in_flight
 from marith.evals.harness.sampling_options import requests_in_flight, sampling_and_stop
-from marith.evals.reporting.progress import progress
 from marith.formula.text.term_data import Terms
 from marith.request.completion import Completion
 from marith.request.request import Request
+from marith.showing import bars
 
 T = TypeVar("T")
 NAME = "marith"
@@ -189,9 +189,9 @@ class MarithLM(LM):
     @contextmanager
     def _bar(self, name: str, total: int, hidden: bool) -> Iterator[Callable[[], None]]:
         """A bar on standard error; at its end a warning counts the contexts that were too long."""
-        with progress() as bars:
-            bar = bars.add_task(name, total=total, visible=not hidden)
-            yield lambda: bars.advance(bar)
+        with bars() as shown:
+            bar = shown.add_task(name, total=total, visible=not hidden)
+            yield lambda: shown.advance(bar)
         cut, self._contexts.cut = self._contexts.cut, 0
         if cut:
             problem = "%d of %d contexts had more than %d tokens and were read without their start"

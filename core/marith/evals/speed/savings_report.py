@@ -1,64 +1,49 @@
-"""What a token cost in each setup, beside the paper's figures: tables, JSON and the figure."""
+"""What a token cost in each setup, beside the paper's figures: tables, CSV and the figure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from marith.evals.reporting.evaluation_report import EvaluationReport
-from marith.evals.reporting.numbers import counted, fixed
-from marith.evals.reporting.table import Table
-from marith.showing import picture
+from marith.errors import RequestError
+from marith.evals.results import dataframe
+from marith.showing import counted, fixed, picture, print_table, say, terminal
 
-WIDTH = 150
-TITLES = {"table": "the paper's table", "auto": '"auto" against no drafts'}
+if TYPE_CHECKING:
+    import pandas
+
 HEAD = (
-    "", "calls", "paper", "passes", "ms", "ratio", "paper, ms", "predicted", "accepted", "plan",
+    "formula", "", "calls", "paper", "passes", "ms", "ratio", "paper, ms", "predicted", "accepted",
+    "plan",
 )  # fmt: skip
-PLAN = len(HEAD) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class SavingsLine:
-    """One setup for the texts of one formula; `way` is its name.
+    """What the texts of a formula cost in one setup, whose name is `way`.
 
-    `calls` and `passes` are per drawn token, the one that ends a text included. `milliseconds` is
-    the median of `samples`, one a round, over whole texts with their prompts. `ratio` is over the
-    formula's first line. Of the drafted tokens that were checked, the share `measured` was
-    accepted, and the share `predicted`, 1 − the total variation, should have been. None where there
-    is no such number.
+    `calls` and `passes` are per drawn token, the one that ends a text included. `milliseconds` per
+    drawn token are the median of rounds; `ratio` is over the formula's first setup. Of the drafted
+    tokens that were checked, the share `accepted`, and the share `predicted`, 1 − the total
+    variation, that should have been. In the section "lambda" the formula is M + λ·prompt, `way` the
+    name of the prompt and `factor` λ. None where there is no such number.
     """
 
     section: str
     formula: str
     way: str
+    factor: float | None
     milliseconds: float
-    ratio: float
-    samples: tuple[float, ...]
     calls: float
     passes: float
     predicted: float | None = None
-    measured: float | None = None
+    accepted: float | None = None
     plan: str = ""
+    ratio: float | None = None
     paper_calls: float | None = None
     paper_milliseconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FactorPoint:
-    """Calls and passes per token of M + λ·M_a, and the plan that it was calibrated to.
-
-    `voice` is the name of the system prompt, and `factor` is λ.
-    """
-
-    voice: str
-    factor: float
-    calls: float
-    passes: float
-    predicted: float | None
-    measured: float | None
-    plan: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,63 +53,61 @@ class Savings:
     model: str
     threads: int
     tokens: int
-    lines: tuple[SavingsLine, ...] = ()
-    curve: tuple[FactorPoint, ...] = ()
+    lines: tuple[SavingsLine, ...]
 
-    def report(self) -> EvaluationReport:
-        """Return a table for each section, and one of calls by λ."""
-        title = (
-            f"{self.model}, {counted(self.threads, 'thread')}, up to {self.tokens} tokens a text; "
-            "calls, passes and ms are per drawn token"
-        )
-        sections = {name: [one for one in self.lines if one.section == name] for name in TITLES}
-        tables = [_table(TITLES[name], lines) for name, lines in sections.items() if lines]
-        if self.curve:
-            tables.append(_by_factor(self.curve))
-        return EvaluationReport(title, tables, asdict(self))
+    def section(self, name: str) -> list[SavingsLine]:
+        """Return the lines of a section."""
+        return [line for line in self.lines if line.section == name]
 
+    def to_dataframe(self) -> pandas.DataFrame:
+        """Return a row for each line, with all of its numbers."""
+        return dataframe([asdict(line) for line in self.lines])
 
-def draw(curve: Sequence[FactorPoint], path: Path) -> None:
-    """Draw calls per token over λ, one line a system prompt.
+    def show(self, csv: Path | None = None, plot: Path | None = None) -> None:
+        """Print the table and calls a token by λ; write every number to `csv`, and the figure."""
+        console = terminal()
+        size = f"{counted(self.threads, 'thread')}, up to {self.tokens} tokens a text"
+        say(console, [f"{self.model}, {size}; calls, passes and ms are per drawn token"])
+        if table := self.section("table"):
+            print_table(console, HEAD, [_cells(line) for line in table], left=(0, 1, 10))
+        if curve := self.section("lambda"):
+            names, factors = (
+                list(dict.fromkeys(getattr(line, name) for line in curve))
+                for name in ("way", "factor")
+            )
+            rows = [[n, *(fixed(one.calls) for one in curve if one.way == n)] for n in names]
+            say(console, ["calls a token of M + λ·prompt"])
+            print_table(console, ["prompt", *(f"λ = {one}" for one in factors)], rows, left=(0,))
+        if csv is not None:
+            self.to_dataframe().to_csv(csv, index=False)
+        if plot is not None:
+            self.draw(plot)
 
-    Raises RequestError without matplotlib.
-    """
-    figure = picture(5.2, 3.4)
-    axes = figure.subplots()
-    for name in dict.fromkeys(point.voice for point in curve):
-        points = [point for point in curve if point.voice == name]
-        axes.plot([p.factor for p in points], [p.calls for p in points], marker="o", label=name)
-    axes.set_xlabel("λ in M + λ·prompt")
-    axes.set_ylabel("calls per token")
-    axes.legend(fontsize=8)
-    axes.grid(alpha=0.3)
-    figure.savefig(path, dpi=110)
+    def draw(self, path: Path) -> None:
+        """Draw calls a token over λ, a line for each system prompt.
 
-
-def _table(title: str, lines: Sequence[SavingsLine]) -> Table:
-    """Return the lines of a section, in groups by formula."""
-    groups: dict[int, str] = {}
-    for i, line in enumerate(lines):
-        if i == 0 or line.formula != lines[i - 1].formula:
-            groups[i] = line.formula
-    rows = [_cells(line) for line in lines]
-    return Table(HEAD, rows, left=(0, PLAN), title=title, groups=groups).filled()
-
-
-def _by_factor(curve: Sequence[FactorPoint]) -> Table:
-    """Return calls per token, a line for each system prompt and a column for each λ."""
-    rows = [
-        [name, *(fixed(point.calls) for point in curve if point.voice == name)]
-        for name in dict.fromkeys(point.voice for point in curve)
-    ]
-    factors = dict.fromkeys(point.factor for point in curve)
-    head = ["prompt", *(f"λ = {factor}" for factor in factors)]
-    return Table(head, rows, title="calls per token of M + λ·prompt")
+        Raises RequestError without matplotlib, and where the section "lambda" was not measured.
+        """
+        curve = self.section("lambda")
+        if not curve:
+            raise RequestError("a plot shows the section lambda, which was not measured")
+        figure = picture(5.2, 3.4)
+        axes = figure.subplots()
+        for name in dict.fromkeys(line.way for line in curve):
+            points = [line for line in curve if line.way == name]
+            factors = [line.factor or 0.0 for line in points]
+            axes.plot(factors, [line.calls for line in points], marker="o", label=name)
+        axes.set_xlabel("λ in M + λ·prompt")
+        axes.set_ylabel("calls a token")
+        axes.legend(fontsize=8)
+        axes.grid(alpha=0.3)
+        figure.savefig(path, dpi=110)
 
 
-def _cells(line: SavingsLine) -> tuple[str, ...]:
+def _cells(line: SavingsLine) -> Sequence[str]:
     return (
-        f"  {line.way}",
+        line.formula,
+        line.way,
         fixed(line.calls),
         fixed(line.paper_calls),
         fixed(line.passes),
@@ -132,6 +115,6 @@ def _cells(line: SavingsLine) -> tuple[str, ...]:
         fixed(line.ratio),
         fixed(line.paper_milliseconds, 1),
         fixed(line.predicted),
-        fixed(line.measured),
+        fixed(line.accepted),
         line.plan,
     )

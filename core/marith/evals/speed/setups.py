@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 
 from marith.engine.engine import Engine
 from marith.evals import pocket_texts
-from marith.evals.system_prompts import TOXIC
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.text.term_data import Terms
-from marith.formula.tree.terms import Classifier, NGram, Prompted
+from marith.formula.tree.terms import NGram
 from marith.request.plan import MOST, Plan
-from marith.request.request import Speculation
 
 SYSTEM_PROMPTS = {
     "formal": "You are an assistant using formal and objective language to answer the user.",
@@ -21,12 +19,7 @@ SYSTEM_PROMPTS = {
     "easy": "You are an assistant using very simple and short language.",
     "angry": "You are an angry assistant.",
 }
-EXTRA: Terms = {
-    "toxic": TOXIC,
-    "C": Classifier("pocket-toxicity", label="civil"),
-    "small": Prompted(model="pocket-draft"),
-}
-PLAIN, AUTO = "no speculation", "auto"
+PLAIN = "no speculation"
 BLOCK = 50  # questions that are a round's own
 BLOCK_OF_CALIBRATION = -1  # the last
 CALIBRATION = 10  # prompts, as many as the paper's
@@ -35,17 +28,12 @@ AHEAD = 7
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """A formula, its names, and how its tokens are drafted and drawn.
-
-    Texts of a `seeded` setup are the same in every run.
-    """
+    """A formula, its names, and how its tokens are drafted."""
 
     name: str
     formula: str
     terms: Terms
-    speculation: Speculation = None
-    temperature: float = 1.0
-    seeded: bool = True
+    speculation: Plan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,35 +101,9 @@ def light_terms_later(row: PaperRow) -> Plan:
     return Plan(tuple((name, MOST) for name in light), ("A5",), AHEAD)
 
 
-def auto_setups(terms: Terms, pocket: bool) -> dict[str, tuple[Setup, Setup]]:
-    """Return formulas of all acceptances, each without drafts and with those "auto" chooses.
-
-    Nothing is seeded, as in use: with a seed both texts would be the same. A small model drafts
-    only for `pocket`, whose vocabulary it has.
-    """
-    temperatures = {
-        "M": 1.0,
-        "2*formal - M": 1.0,
-        "M - 0.96*union(toxic, M)": 1.0,
-        "M - 0.96*union(toxic, M) + 0.04*C": 1.0,
-        "supersede(A2, M)": 1.0,
-        f"supersede(A5, {F1.formula()})": 1.0,
-        **({"supersede(small, M + 0.5*formal)": 1.0} if pocket else {}),
-        "supersede(A2, M + 0.5*angry)": 4.0,
-        "(M + 0.5*easy).top_k(20)": 1.0,
-        "intersection(M, sports) + happy": 0.3,
-    }
-    pairs = {}
-    for formula, temperature in temperatures.items():
-        plain = Setup(PLAIN, formula, {**terms, **EXTRA}, None, temperature, seeded=False)
-        name = formula if temperature == 1 else f"{formula} at T = {temperature:g}"
-        pairs[name] = plain, replace(plain, name=AUTO, speculation="auto")
-    return pairs
-
-
-def plan_label(plan: Speculation, terms: Terms) -> str:
-    """Return a plan in few words, its terms by their names."""
-    if not isinstance(plan, Plan):
+def plan_label(plan: Plan | None, terms: Terms) -> str:
+    """Return a plan in few words, its terms by their names; "" for None."""
+    if plan is None:
         return ""
     names = {str(formula): name for name, formula in resolve(terms).items()}
     drafts = " → ".join(names.get(str(parse(draft)), draft) for draft in plan.drafted_by)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import csv
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,8 @@ from typer.testing import CliRunner
 from marith import Plan
 from marith.cli import app
 from marith.evals import pocket_texts
-from marith.evals.reporting.evaluation_report import split_sections
 from marith.evals.speed import setups
-from marith.evals.speed.savings import SECTIONS, SIZES, SavingsSettings, TimedText, per_token
+from marith.evals.speed.savings import SIZES, SavingsSettings, TimedText, per_token
 from marith.evals.speed.setups import F1, F2, ROWS, light_terms_later, plan_label
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.meaning.checking import check
@@ -45,30 +44,36 @@ def few_replies(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture(scope="module")
 def run(
     few_replies: None, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[dict[str, Any], str, Path]:
-    """Some of each section on few tokens: as JSON, as printed, and as drawn."""
+) -> tuple[list[dict[str, Any]], str, Path]:
+    """Some of each section on few tokens: as CSV, as printed, and as drawn."""
     out = tmp_path_factory.mktemp("run")
     sizes = ("--prompts", "1", "--rounds", "1", "--tokens", "6")
-    files = ("--json", str(out / "speed.json"), "--plot", str(out / "speed.png"))
+    files = ("--csv", str(out / "speed.csv"), "--plot", str(out / "speed.png"))
     terms = setups.named_terms()
-    pair = setups.auto_setups(terms, pocket=True)["2*formal - M"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(setups, "CALIBRATION", 1)
         patch.setattr(setups, "ROWS", FEW)
         patch.setattr(setups, "SYSTEM_PROMPTS", {"formal": setups.SYSTEM_PROMPTS["formal"]})
         patch.setattr(setups, "named_terms", lambda: terms)
-        patch.setattr(setups, "auto_setups", lambda *_: {"a pair": pair})
         patch.setattr("marith.evals.speed.savings.FACTORS", FACTORS)
         patch.setattr("marith.speculation.simulate.TOKENS", 20)
         code, printed, _ = speed(*sizes, *files)
     assert code == 0
-    written = (out / "speed.json").read_text(encoding="utf-8")
-    return json.loads(written), printed, out / "speed.png"
+    with (out / "speed.csv").open(encoding="utf-8") as file:
+        rows = [{key: _read(value) for key, value in row.items()} for row in csv.DictReader(file)]
+    return rows, printed, out / "speed.png"
+
+
+def _read(cell: str) -> Any:
+    try:
+        return float(cell) if cell else None
+    except ValueError:
+        return cell
 
 
 @pytest.fixture(scope="module")
-def table(run: tuple[dict[str, Any], str, Path]) -> list[dict[str, Any]]:
-    return [line for line in run[0]["lines"] if line["section"] == "table"]
+def table(run: tuple[list[dict[str, Any]], str, Path]) -> list[dict[str, Any]]:
+    return [line for line in run[0] if line["section"] == "table"]
 
 
 def test_the_table_has_every_row_in_every_way(table: list[dict[str, Any]]) -> None:
@@ -76,8 +81,7 @@ def test_the_table_has_every_row_in_every_way(table: list[dict[str, Any]]) -> No
     assert [(line["formula"], line["way"]) for line in table] == expected
     for line in table:
         assert line["milliseconds"] > 0
-        assert len(line["samples"]) == 1
-        assert all(0 <= (line[name] or 0) <= 1 for name in ("predicted", "measured"))
+        assert all(0 <= (line[name] or 0) <= 1 for name in ("predicted", "accepted"))
 
 
 def test_without_speculation_every_term_is_called_once_for_each_token(
@@ -86,11 +90,11 @@ def test_without_speculation_every_term_is_called_once_for_each_token(
     plain = [line for line in table if line["way"] == NAMES[0]]
     assert [line["calls"] for line in plain] == [1, 4]
     assert [line["calls"] for line in plain] == [line["paper_calls"] for line in plain]
-    assert all(line["measured"] is None for line in plain)
+    assert all(line["accepted"] is None for line in plain)
     together = [line for line in table if line["way"] == NAMES[2]]
     for line, one in zip(together, plain, strict=True):
         assert line["calls"] == pytest.approx(line["passes"] * one["calls"])
-        assert line["ratio"] == line["milliseconds"] / one["milliseconds"]
+        assert line["ratio"] == pytest.approx(line["milliseconds"] / one["milliseconds"])
 
 
 def test_the_papers_figures_stand_beside_ours(table: list[dict[str, Any]]) -> None:
@@ -101,31 +105,23 @@ def test_the_papers_figures_stand_beside_ours(table: list[dict[str, Any]]) -> No
     assert [row.calls[0] for row in ROWS] == [1 + len(row.weights) for row in ROWS]
 
 
-def test_what_is_shown_is_what_is_written(run: tuple[dict[str, Any], str, Path]) -> None:
-    data, printed, plot = run
-    points = data["curve"]
-    assert [(point["voice"], point["factor"]) for point in points] == [
+def test_what_is_shown_is_what_is_written(run: tuple[list[dict[str, Any]], str, Path]) -> None:
+    lines, printed, plot = run
+    points = [line for line in lines if line["section"] == "lambda"]
+    assert [(point["way"], point["factor"]) for point in points] == [
         ("formal", factor) for factor in FACTORS
     ]
     (row,) = (line for line in printed.splitlines() if "│ formal " in line)
     shown = [cell.strip() for cell in row.strip("│ \n").split("│")]
     assert shown == ["formal", *(f"{point['calls']:.2f}" for point in points)]
     assert plot.read_bytes().startswith(b"\x89PNG")
-    pair = [line for line in data["lines"] if line["section"] == "auto"]
-    assert [(line["formula"], line["way"]) for line in pair] == [
-        ("a pair", "no speculation"),
-        ("a pair", "auto"),
-    ]
 
 
 def test_every_formula_that_is_timed_means_something() -> None:
-    pairs = [*setups.auto_setups(setups.named_terms(), pocket=True).values()]
-    assert len(pairs) == 10
-    assert len(setups.auto_setups(setups.named_terms(), pocket=False)) == 9
-    for plain, auto in pairs:
-        check(parse(plain.formula), resolve(plain.terms))
-        assert (plain.speculation, auto.speculation) == (None, "auto")
-        assert (plain.formula, plain.temperature) == (auto.formula, auto.temperature)
+    terms = resolve(setups.named_terms())
+    for row in ROWS:
+        for draft in ("", "A2"):
+            check(parse(row.formula(draft)), terms)
 
 
 def test_light_terms_lag_and_the_heaviest_does_not() -> None:
@@ -150,19 +146,19 @@ def test_a_plan_is_told_by_the_names_of_its_terms() -> None:
     terms: dict[str, Any] = {**setups.named_terms()}
     plan = Plan(((str(terms["A2"]), 2), ("prompted()", 3)), (str(terms["A5"]),), 7)
     assert plan_label(plan, terms) == "A5, 7 ahead, A2: 2, M: 3"
-    assert plan_label("auto", terms) == plan_label(None, terms) == ""
+    assert plan_label(None, terms) == ""
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--only", "speed"), "table, lambda, auto, not 'speed'"),
+        (("--only", "speed"), "table, lambda, not 'speed'"),
         (("--only", "table,"), "not ''"),
         (("--prompts", "0"), "prompts is a whole number from 1 to 10000, not 0"),
         (("--tokens", "1"), "tokens is a whole number from 2 to 512, not 1"),
         (("--model", "/no/where"), "'/no/where'"),
-        (("--json", "/no/where/x.json"), "'/no/where/x.json'"),
-        (("--plot", "x.png", "--only", "auto"), "shows lambda, not 'auto'"),
+        (("--csv", "/no/where/x.csv"), "'/no/where/x.csv'"),
+        (("--plot", "x.png", "--only", "table"), "shows lambda, and --only is 'table'"),
     ],
 )
 def test_bad_values_are_one_sentence_and_exit_code_2(
@@ -182,9 +178,7 @@ def test_a_plot_without_matplotlib_says_what_to_install(monkeypatch: pytest.Monk
 
 
 def test_sections_have_sizes_of_their_own_unless_they_are_given() -> None:
-    assert split_sections(["table, auto", "lambda"], SECTIONS) == ("table", "auto", "lambda")
-    assert split_sections([], SECTIONS) == SECTIONS == tuple(SIZES)
     own, given = SavingsSettings(), SavingsSettings(prompts=5, rounds=2)
-    for section in SECTIONS:
+    for section in SIZES:
         assert own.size(section) == SIZES[section]
         assert given.size(section) == (5, 2)
