@@ -62,14 +62,13 @@ real: .venv/installed .venv/browser
 clients: .venv/installed .venv/clients .venv/clients-llamaindex
 	$(BIN)/python -m tools.clients .venv/clients/bin/python .venv/clients-llamaindex/bin/python
 
-# Five minutes: replicas and evaluations on a cluster of Ray on this machine, in an environment
-# that has Ray.
+# Five minutes: replicas on a cluster of Ray on this machine, in an environment that has Ray.
 ray: .venv/ray
 	RAY_USAGE_STATS_ENABLED=0 .venv/ray/bin/python -m tools.ray_checks
 
 .venv/ray: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $@
-	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $@/bin/python -m pip install --quiet --editable '.[serve,evals,ray]' httpx
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $@/bin/python -m pip install --quiet --editable '.[serve,ray]' httpx
 	touch $@
 
 # Three minutes: the page of `marith serve` in Debian's chromium (apt-get install chromium), asking a

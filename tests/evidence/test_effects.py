@@ -12,9 +12,10 @@ from support.applications import Report
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from marith import Engine, Prompted, Request, Sampling, Stop
-from marith.evals.text_attribute import attribute
-from marith.evals.paper.attributes.fine_control import CurveSettings, run
+from marith.evals.attributes import Attributes, attributes
+from marith.evals.statistics import spearman
 from marith.evals.system_prompts import POSITIVE, TOXIC
+from marith.evals.text_attribute import attribute
 from tools.pocket.grammar import chats, conversations, reviews
 
 PROMPTS = 64
@@ -162,7 +163,8 @@ def _mean(
 
 
 def test_an_attribute_follows_its_factor_along_the_papers_third_curve(report: Report) -> None:
-    (curve,) = run(CurveSettings(only=(3,), n=6, max_tokens=20, seed=8)).curves
-    report(f"sports by λ₃: {', '.join(f'{height:.2f}' for height in curve.heights)}")
-    assert curve.spearman >= 0.9
-    assert curve.heights[-1] > curve.heights[0] + 0.15
+    (measured,) = attributes(Attributes(only=(3,), n=6, max_tokens=20, seed=8)).curves
+    heights = [height.mean for height, _ in measured.points]
+    report(f"sports by λ₃: {', '.join(f'{height:.2f}' for height in heights)}")
+    assert spearman(measured.curve.values, heights) >= 0.9
+    assert heights[-1] > heights[0] + 0.15

@@ -1,4 +1,4 @@
-"""Check replicas and evaluations on a cluster of this machine: `python -m tools.ray_checks`."""
+"""Check replicas of a server on a cluster of this machine: `python -m tools.ray_checks`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tools.ray_checks import cluster, eval_checks, serve_checks
+from tools.ray_checks import cluster, serve_checks
 from tools.ray_checks.checking import run_all
 
 
@@ -18,8 +18,7 @@ def main() -> int:
         os.environ["MARITH_FILE"] = str(file)  # of the workers too, which inherit it
         failed = run_all([serve_checks.the_example_asks_two_replicas])
         with cluster.cluster():
-            failed += check_replicas(file)
-            return failed + run_all(eval_checks.Evaluations(Path(folder)).checks)
+            return failed + check_replicas(file)
 
 
 def check_replicas(file: Path) -> int:

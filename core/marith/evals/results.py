@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from marith.errors import RequestError
 from marith.evals.formulas import NamedFormula
 from marith.evals.statistics import Difference, Figure, difference, figure
-from marith.showing import OURS, picture, print_table, say, terminal
+from marith.showing import OURS, counted, picture, print_table, say, terminal
 
 if TYPE_CHECKING:
     import pandas
@@ -117,7 +117,8 @@ class Results:
     def show(self, out: Path | None = None, plot: Path | None = None) -> None:
         """Print the table; write it and every text as CSV to the folder `out`, and draw `plot`."""
         console, (head, *rows) = terminal(), self._cells()
-        say(console, [self.title])
+        prompts = {text.row for row in self.rows for text in row.texts}
+        say(console, [f"{self.title}, {counted(len(prompts), 'prompt')}"])
         print_table(console, head, rows, left=(0, 1))
         marks = "".join(cell for row in rows for cell in row[2:])
         say(console, [sentence for mark, sentence in _LEGEND.items() if mark in marks])
