@@ -31,6 +31,8 @@ kind = "You are kind."
 polite = "M - 0.5*rude + 0.3*kind"
 thinking = {{ formula = "M", model = "{thinking}" }}
 """
+# The server's models that lm-evaluation-harness measures, as arguments of `MarithLM`.
+MODELS = {"pocket": {"formula": "M"}, "polite": {"persona": "polite"}}
 KEY = "sk-client-key"
 # The server with the architecture of scripted checkpoints among those that it knows.
 SERVER = "import marith.testing; from marith.cli.__main__ import main; main()"
@@ -45,9 +47,7 @@ def main(clients: str, llamaindex: str) -> int:
             "openai 2": ran([llamaindex, asking, url, "openai"], url),
             "LangChain's standard suite": ran(tests(clients, suite), url),
             "LlamaIndex's OpenAILike": ran(tests(llamaindex, openai_like), url),
-            "lm-evaluation-harness": compare(
-                clients, url, KEY, file, {"pocket": "M", "polite": "polite"}
-            ),
+            "lm-evaluation-harness": compare(clients, url, KEY, file, MODELS),
         }
     for name, passed in done.items():
         print(f"{'passed' if passed else 'FAILED'}  {name}")

@@ -28,20 +28,20 @@ NATS, OF_THE_SUM = 1e-4, 1e-7
 Found = dict[str, dict[str, Any]]
 
 
-def compare(python: str, url: str, key: str, file: Path, personas: dict[str, str]) -> bool:
+def compare(python: str, url: str, key: str, file: Path, models: dict[str, Any]) -> bool:
     """Print both figures of each task; whether they are equal.
 
-    `personas` has the formula of each of the server's models that are asked.
+    `models` are those of the server that are asked, each with the arguments of its formula here.
     """
     folder = file.parent / "tasks"
     folder.mkdir()
     write_tasks(folder)
     native: dict[str, Any] = {}
     wire: dict[str, Any] = {}
-    for name, formula in personas.items():
-        own = {"file": str(file), "formula": formula, "seed": SEED}
+    for name, formula in models.items():
+        own = {"file": str(file), "seed": SEED, **formula}
         # What its system prompts leave of a context: one token to start from, and one to predict.
-        length = MarithLM(file=file, formula=formula).max_length + 2
+        length = MarithLM(**own).max_length + 2
         remote = {"model": name, "seed": SEED, "max_length": length}
         texts = {**remote, "base_url": f"{url}/v1/completions", "auth_token": key}
         chats = {**remote, "base_url": f"{url}/v1/chat/completions"}

@@ -11,12 +11,12 @@ from marith.errors import RequestError
 from marith.evals.harness.model import NAME  # which registers it
 
 COMMANDS = ("run", "ls", "validate")
-UNKNOWN_TASK = "Tasks not found: "  # as the harness's error begins
 OURS = (("--model", "-M", NAME), ("--batch_size", "-b", "auto"))
+UNKNOWN_TASK = "Tasks not found: "  # as the harness's error begins
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Do what `lm_eval` does with these arguments; the model is ours where none is named.
+    """Do what `lm_eval` does with these arguments; the model is ours if none is named.
 
     Raises what `MarithLM` raises, RequestError for a task that is unknown or whose data cannot be
     had, and SystemExit for what the harness's parser refuses.
@@ -38,15 +38,11 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def completed(arguments: Sequence[str]) -> list[str]:
-    """The arguments with our model, and as many requests in flight as it likes, where not given.
-
-    A configuration file of the harness sets both.
-    """
-    command, rest = "run", list(arguments)
-    if rest and rest[0] in COMMANDS:
-        command, rest = rest[0], rest[1:]
+    """Return the arguments with our model and batch size, unless a configuration file sets both."""
+    named = bool(arguments) and arguments[0] in COMMANDS
+    command, *rest = arguments if named else ("run", *arguments)
     options = {word.partition("=")[0] for word in rest}
-    if command == "run" and rest and not options & {"--config", "-C", "--help", "-h"}:
+    if command == "run" and rest and options.isdisjoint(("--config", "-C", "--help", "-h")):
         for long, short, value in OURS:
-            rest += [] if options & {long, short} else [long, value]
+            rest += [long, value] if options.isdisjoint((long, short)) else []
     return [command, *rest]

@@ -3,90 +3,88 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
+from lm_eval.models.utils import normalize_gen_kwargs
+from pydantic import ValidationError
+from tqdm import tqdm
 
+from marith import ContextOverflow, Options, Request, RequestError, Sampling, Stop
 from marith.engine.call import NOT_HERE
-from marith.engine.engine import Engine
-from marith.engine.jobs.queries import Scores
-from marith.errors import ContextOverflow, RequestError, names_checked
-from marith.evals.harness.bound_formula import BoundFormula
-from marith.evals.harness.harness_contexts import Contexts, HarnessPrompt, chat_text
-from marith.evals.harness.in_flight import in_flight
-from marith.evals.harness.sampling_options import requests_in_flight, sampling_and_stop
-from marith.formula.text.term_data import Terms
-from marith.request.completion import Completion
-from marith.request.request import Request
-from marith.showing import bars
+from marith.errors import from_validation, require_known
+from marith.evals.harness.contexts import Contexts, chat_text, shorter
+from marith.options.option_checks import PLACED
 
-T = TypeVar("T")
 NAME = "marith"
-TEMPLATE = "each term reads the messages through the chat template, with its own system prompt"
+AUTO = 64  # requests in flight
 _logger = logging.getLogger(__name__)
 
-
-# What the harness's own models call an option, and what to write here.
+_ARGUMENTS = (
+    "model", "pretrained", "formula", "terms", "file", "persona", "batch_size", "max_gen_toks",
+    "seed", *PLACED,
+)  # fmt: skip
+# What the harness's own models call an argument, and what to write here.
 _INSTEAD = {
     **NOT_HERE,
-    "max_length": "write context_length=…",
     "peft": "write formula=prompted(adapter=…)",
     "tokenizer": "a model brings its own tokenizer",
 }
+_OF_TASKS = (
+    "until", "do_sample", "max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens",
+    *(field.name for field in fields(Sampling) if field.name != "seed"),
+)  # fmt: skip
 
 
 @register_model(NAME)  # type: ignore[no-untyped-call]  # the harness is not typed
-@names_checked(instead=_INSTEAD)
 class MarithLM(LM):
     """A formula, measured as the harness measures a model.
 
-    `formula` is text over `terms`, or the name of a formula in the TOML file `file`, which then
-    defines the terms, and the model where `model` does not. Raw text goes through no chat
-    template; with `apply_chat_template` every term reads the messages through its own. `batch_size`
-    requests are in flight at once, 64 for "auto"; `max_gen_toks` holds where a task does not say;
-    texts that are sampled are so by `seed`; `pretrained` is the harness's own word for `model`.
-    Raises FormulaError, ModelError or RequestError.
+    `options` are those of `marith.Options` that say what is measured and where: `formula`,
+    `terms`, `device`, `dtype`, `context_length` and the other options of an engine. `file` is a
+    file of personas, and `persona` the name of one of them; what it says of drawing does not
+    count. Raw text goes through no chat template; with `apply_chat_template` every term reads the
+    messages through its own. `batch_size` requests are in flight at once, 64 for "auto";
+    `max_gen_toks` holds if a task does not say; text i is drawn by `seed` + i; `pretrained` is
+    the harness's own word for `model`. Raises FormulaError, ModelError or RequestError.
     """
 
     def __init__(
         self,
         model: str | None = None,
-        formula: str = "M",
-        terms: Terms | None = None,
-        file: str | Path | None = None,
         *,
         pretrained: str | None = None,
-        batch_size: int | str | None = 1,
-        max_batch_size: int | None = None,
+        file: str | Path | None = None,
+        persona: str | None = None,
+        batch_size: int | str = "auto",
         max_gen_toks: int = 256,
         seed: int = 0,
-        device: str | None = None,
-        dtype: str | None = None,
-        revision: str | None = None,
-        context_length: int | None = None,
+        **options: Any,
     ) -> None:
         super().__init__()
+        require_known("MarithLM", options, _ARGUMENTS, _INSTEAD)
         if pretrained is not None and model not in (None, pretrained):
             raise RequestError(f"pretrained is model, and has another value: {pretrained!r}")
-        bound = BoundFormula.of(model or pretrained, formula, terms, file)
-        self._concurrency = requests_in_flight(batch_size, max_batch_size)
-        self._max_gen_toks = max_gen_toks
-        self._seed = seed
-        self._engine = Engine.shared(
-            bound.model,
-            device=_device(device),
-            dtype=dtype,
-            revision=revision,
-            context_length=context_length,
-        )
-        self._contexts = Contexts(self._engine, bound)
+        if persona is not None and file is None:
+            raise RequestError(f"the persona {persona!r} is of a file: write file=PATH too")
+        if options.get("device") == "cuda:0" and not torch.cuda.is_available():
+            del options["device"]  # the harness's default, and nobody's choice
+        options |= {"model": model or pretrained, "max_tokens": max_gen_toks, "seed": seed}
+        given = {name: value for name, value in options.items() if value is not None}
+        try:
+            read = Options.from_file(file, persona, **given) if file else Options(**given)
+        except ValidationError as error:
+            raise from_validation(error) from None
+        self._at_once = _at_once(batch_size)
+        self._max_gen_toks, self._seed = max_gen_toks, seed
+        self._contexts = Contexts(read)
 
     @property
     def max_length(self) -> int:
@@ -99,112 +97,108 @@ class MarithLM(LM):
         return "marith-messages"
 
     def chat_template(self, chat_template: bool | str = False) -> str | None:
-        """What the harness notes with its results. Raises RequestError for a template's name."""
+        """Return what the harness notes with its results. RequestError for a template's name."""
         if isinstance(chat_template, str):
             raise RequestError(f"terms have chat templates of their own, not {chat_template!r}")
-        return TEMPLATE if chat_template else None
+        return "the chat template of each term" if chat_template else None
 
     def apply_chat_template(
         self, chat_history: Sequence[Mapping[str, Any]], add_generation_prompt: bool = True
     ) -> str:
-        """The messages, written as JSON until a term reads them."""
-        return chat_text(chat_history, add_generation_prompt)
+        """Return the messages as text; an answer goes on from a last message that has its role."""
+        return chat_text(chat_history)
 
     def loglikelihood(
         self, requests: Sequence[Instance], disable_tqdm: bool = False
     ) -> list[tuple[float, bool]]:
-        """The log-probability of each continuation, and whether greedy decoding gives it."""
-        pairs = [_texts(request, 2) for request in requests]
-        prompts = [self._contexts.pair(*pair) for pair in pairs]
-        answers = []
-        with self._bar("loglikelihood", len(prompts), disable_tqdm) as advance:
-            for pair, prompt, scores in zip(pairs, prompts, self._scores(prompts), strict=True):
-                counted = scores.logprobs[prompt.skip :]
-                answers.append((float(sum(counted)), all(scores.likeliest[prompt.skip :])))
-                self.cache_hook.add_partial("loglikelihood", pair, answers[-1])
-                advance()
-        return answers
+        """Return the log-probability of each continuation, and whether greedy decoding gives it."""
+        pairs = [self._contexts.pair(*request.args) for request in requests]
+        scores = self._in_order(self._score, [pair for pair, _ in pairs])
+        answers = (
+            (float(sum(found.logprobs[skip:])), all(found.likeliest[skip:]))
+            for (_, skip), found in zip(pairs, scores, strict=True)
+        )
+        return self._finished("loglikelihood", requests, answers, disable_tqdm)
 
     def loglikelihood_rolling(
         self, requests: Sequence[Instance], disable_tqdm: bool = False
     ) -> list[float]:
-        """The log-probability of each whole text, its windows added up."""
-        texts = [_texts(request, 1) for request in requests]
-        windows = [self._contexts.windows(text) for (text,) in texts]
-        scores = self._scores([window for of_text in windows for window in of_text])
-        answers = []
-        with self._bar("loglikelihood_rolling", len(texts), disable_tqdm) as advance:
-            for text, of_text in zip(texts, windows, strict=True):
-                answers.append(float(sum(sum(next(scores).logprobs) for _ in of_text)))
-                self.cache_hook.add_partial("loglikelihood_rolling", text, answers[-1])
-                advance()
-        return answers
+        """Return the log-probability of each whole text, its windows added up."""
+        texts = [self._contexts.windows(*request.args) for request in requests]
+        scores = self._in_order(self._score, [window for text in texts for window in text])
+        answers = (float(sum(sum(next(scores).logprobs) for _ in text)) for text in texts)
+        return self._finished("loglikelihood_rolling", requests, answers, disable_tqdm)
 
     def generate_until(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[str]:
-        """The text generated after each context, up to a string that ends it."""
-        pairs = [_texts(request, 2) for request in requests]
-        prompts = []
-        for i, (context, options) in enumerate(pairs):
+        """Return the text generated after each context, up to a string that ends it."""
+        asked = []
+        for i, (context, options) in enumerate(request.args for request in requests):
             sampling, stop = sampling_and_stop(options, self._max_gen_toks, self._seed + i)
             opening = self._contexts.opening(context, stop.max_tokens or self._max_gen_toks)
-            prompts.append((opening, Request("", sampling=sampling, stop=stop)))
-        answers = []
-        with self._bar("generate_until", len(prompts), disable_tqdm) as advance:
-            completions = in_flight(
-                lambda prompt: self._answer(*prompt), prompts, self._concurrency
-            )
-            for texts, completion in zip(pairs, completions, strict=True):
-                answers.append(completion.text)
-                self.cache_hook.add_partial("generate_until", texts, answers[-1])
-                advance()
-        return answers
+            asked.append(replace(opening, sampling=sampling, stop=stop))
+        answers = (found.text for found in self._in_order(self._contexts.engine.submit, asked))
+        return self._finished("generate_until", requests, answers, disable_tqdm)
 
-    def _scores(self, prompts: Sequence[HarnessPrompt]) -> Iterator[Scores]:
-        """How likely the given tokens are, text by text."""
+    def _score(self, request: Request) -> Any:
+        return self._contexts.engine.submit_scoring(request.prompt, request.prefix, request.formula)
 
-        def submit(prompt: HarnessPrompt) -> Callable[[], Scores]:
-            return self._engine.submit_scoring(prompt.prompt, prompt.tokens, prompt.formula).result
+    def _in_order(
+        self, submit: Callable[[Request], Any], requests: Iterable[Request]
+    ) -> Iterator[Any]:
+        """Yield each request's result in order; a chat that is too long loses its oldest turns."""
+        waiting: deque[Any] = deque()
+        for whole in requests:
+            request = whole
+            while True:
+                try:
+                    waiting.append(submit(request))
+                    break
+                except ContextOverflow:
+                    if (less := shorter(request)) is None:
+                        raise
+                    request = less
+            self._contexts.cut += request is not whole
+            if len(waiting) == self._at_once:
+                yield waiting.popleft().result()
+        yield from (ticket.result() for ticket in waiting)
 
-        return in_flight(lambda prompt: self._fitted(prompt, submit), prompts, self._concurrency)
-
-    def _answer(self, opening: HarnessPrompt, request: Request) -> Callable[[], Completion]:
-        """A text on its way."""
-
-        def submit(prompt: HarnessPrompt) -> Callable[[], Completion]:
-            asked = replace(request, prompt=prompt.prompt, formula=prompt.formula)
-            return self._engine.submit(asked).result
-
-        return self._fitted(opening, submit)
-
-    def _fitted(self, prompt: HarnessPrompt, ask: Callable[[HarnessPrompt], T]) -> T:
-        """What comes of asking, a chat without its oldest turns where it is too long."""
-        try:
-            return ask(prompt)
-        except ContextOverflow:
-            shorter = self._contexts.shorter(prompt)
-            if shorter is None:
-                raise
-            return self._fitted(shorter, ask)
-
-    @contextmanager
-    def _bar(self, name: str, total: int, hidden: bool) -> Iterator[Callable[[], None]]:
-        """A bar on standard error; at its end a warning counts the contexts that were too long."""
-        with bars() as shown:
-            bar = shown.add_task(name, total=total, visible=not hidden)
-            yield lambda: shown.advance(bar)
+    def _finished(
+        self, kind: str, requests: Sequence[Instance], answers: Iterable[Any], hidden: bool
+    ) -> list[Any]:
+        """Return all answers, each cached when it comes; warn of contexts that were too long."""
+        finished = []
+        bar = tqdm(answers, kind, len(requests), disable=hidden or None)  # None: on terminals only
+        for request, answer in zip(requests, bar, strict=True):
+            self.cache_hook.add_partial(kind, request.args, answer)
+            finished.append(answer)
         cut, self._contexts.cut = self._contexts.cut, 0
         if cut:
             problem = "%d of %d contexts had more than %d tokens and were read without their start"
-            _logger.warning(problem, cut, total, self._contexts.max_length)
+            _logger.warning(problem, cut, len(requests), self.max_length)
+        return finished
 
 
-def _device(named: str | None) -> str | None:
-    """A device, unless it is the harness's default on a machine that has none such."""
-    return None if named == "cuda:0" and not torch.cuda.is_available() else named
+def _at_once(batch_size: int | str) -> int:
+    """Return how many requests are in flight. Raises RequestError for an invalid `batch_size`."""
+    written = str(batch_size).partition(":")[0]
+    if not (written == "auto" or (written.isdecimal() and int(written))):
+        raise RequestError(f"batch_size is a whole number from 1 or 'auto', not {batch_size!r}")
+    return AUTO if written == "auto" else int(written)
 
 
-def _texts(request: Instance, count: int) -> tuple[Any, ...]:
-    """What a request holds. Raises RequestError for pictures and sounds."""
-    if len(request.args) != count:
-        raise RequestError(f"only text can be read, not {request.args[count:]!r}")
-    return tuple(request.args)
+def sampling_and_stop(
+    options: Mapping[str, Any], default_length: int, seed: int
+) -> tuple[Sampling, Stop]:
+    """Return how a text is drawn and where it ends, by a task's options; greedy without any.
+
+    Raises RequestError for an option that has no meaning here, and for an invalid value.
+    """
+    require_known("generate_until", options, _OF_TASKS)
+    given = {name: value for name, value in options.items() if value is not None}
+    default = {"temperature": 1.0 if given.get("do_sample") else 0.0}
+    read: dict[str, Any] = dict(normalize_gen_kwargs(default | given, default_length))
+    stop = Stop(read.pop("max_gen_toks"), tuple(filter(None, read.pop("until"))))
+    del read["do_sample"]  # the temperature says it
+    if read.get("top_k") == 0:  # as the harness writes that all tokens may be drawn
+        del read["top_k"]
+    return Sampling(seed=seed, **read), stop

@@ -11,8 +11,10 @@ from lm_eval.tasks import TaskManager
 from support.mistakes import refusal
 from typer.testing import CliRunner
 
+from marith import Engine
 from marith.cli import app
 from marith.evals.harness import MarithLM
+from marith.evals.harness.command_line import completed
 
 
 @pytest.fixture
@@ -25,33 +27,33 @@ def harness(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ("modle=pocket", "MarithLM takes no 'modle'; did you mean 'model'?"),
-        (
-            "model=pocket,pretrained=pocket-draft",
-            "pretrained is model, and has another value: 'pocket-draft'",
-        ),
-        (
-            "pretrained=pocket,trust_remote_code=True",
-            "MarithLM takes no 'trust_remote_code'; marith never runs the code of a checkpoint",
-        ),
-        ("pretrained=pocket,max_length=64", "MarithLM takes no 'max_length'; write "
-         "context_length=…"),
-        (
-            "pretrained=pocket,dtype=fp16",
-            "dtype is a floating-point type of torch, such as 'float32', 'bfloat16' or 'float16', "
-            "not 'fp16'; write 'float16'",
-        ),
-        ("pretrained=poket", "there is no model 'poket'; did you mean 'pocket'?"),
+        ({"modle": "pocket"}, "MarithLM takes no 'modle'; did you mean 'model'?"),
+        ({"model": "a", "pretrained": "b"}, "pretrained is model, and has another value: 'b'"),
+        ({"trust_remote_code": True}, "'trust_remote_code'; marith never runs the code of a"),
+        ({"max_length": 64}, "MarithLM takes no 'max_length'; write context_length=…"),
+        ({"peft": "x"}, "MarithLM takes no 'peft'; write formula=prompted(adapter=…)"),
+        ({"temperature": 1}, "MarithLM takes no 'temperature', but model, pretrained, formula"),
+        ({"dtype": "fp16"}, "such as 'float32', 'bfloat16' or 'float16', not 'fp16'; write 'float"),
+        ({"pretrained": "poket"}, "there is no model 'poket'; did you mean 'pocket'?"),
+        ({"formula": "2*x - M"}, "unknown term 'x'"),
+        ({"file": "/no/file.toml", "persona": "x"}, "'/no/file.toml'"),
+        ({"persona": "x"}, "the persona 'x' is of a file: write file=PATH too"),
+        ({"terms": "formal"}, "not 'formal'"),
+        ({"batch_size": "many"}, "batch_size is a whole number from 1 or 'auto', not 'many'"),
+        ({"batch_size": -1}, "not -1"),
+        ({"terms": {"x": "long " * 5000}, "formula": "x"}, "leave no room in a context of"),
     ],
-)  # fmt: skip
-def test_arguments_of_the_model_are_refused_in_one_sentence(given: str, sentence: str) -> None:
+)
+def test_arguments_of_the_model_are_refused_in_one_sentence(
+    given: dict[str, Any], sentence: str
+) -> None:
     model: Any = get_model("marith")
-    assert refusal(lambda: model.create_from_arg_string(given)) == sentence
+    assert sentence in refusal(lambda: model.create_from_arg_obj(given))
 
 
 def test_the_harnesss_own_word_for_a_model_is_ours_too() -> None:
     named = MarithLM(pretrained="pocket", context_length=64)
-    assert named._engine is MarithLM("pocket", context_length=64)._engine
+    assert named._contexts.engine is Engine.shared("pocket", context_length=64)
 
 
 @pytest.mark.usefixtures("harness")
@@ -60,3 +62,14 @@ def test_an_unknown_task_says_where_the_tasks_are_listed() -> None:
     result = CliRunner().invoke(app, line)
     assert result.exit_code == 2
     assert "the harness has no task x; `marith eval harness ls tasks` lists those" in result.stderr
+
+
+def test_the_command_line_speaks_of_our_model_where_none_is_named() -> None:
+    ours = ["--model", "marith", "--batch_size", "auto"]
+    assert completed(["--tasks", "a"]) == ["run", "--tasks", "a", *ours]
+    named = ["--model=hf", "-b", "4", "--tasks", "a"]
+    assert completed(["run", *named]) == ["run", *named]
+    assert completed(["ls", "tasks"]) == ["ls", "tasks"]
+    assert completed(["run", "--config", "x.yaml"]) == ["run", "--config", "x.yaml"]
+    refused = CliRunner().invoke(app, ["eval", "harness", "run", "--modell", "x", "--tasks", "a"])
+    assert refused.exit_code == 2

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import json
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lm_eval import simple_evaluate
 from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
-from typer.testing import CliRunner
 
-from marith import Engine, FormulaError, ModelError, Prompted, RequestError
-from marith.cli import app
+from marith import Engine, Prompted, RequestError
 from marith.evals.harness import MarithLM
-from marith.evals.harness.command_line import completed
-from marith.evals.harness.in_flight import in_flight
-from marith.evals.harness.sampling_options import requests_in_flight, sampling_and_stop
+from marith.evals.harness.model import sampling_and_stop
 from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.loader import Placement
+from tools.clients.harness_tasks import CHOICES, write_tasks
 
 CHAT = [
     {"role": "system", "content": "You are a happy assistant."},
@@ -85,29 +82,18 @@ def test_greedy_texts_are_the_same(ours: MarithLM, theirs: HFLM) -> None:
     assert ours.generate_until(requests, True) == theirs.generate_until(requests, True)
 
 
-def test_a_chat_reads_as_its_template_says(ours: MarithLM, theirs: HFLM) -> None:
-    own, other = (model.apply_chat_template(CHAT) for model in (ours, theirs))
-    said = "A cat is a happy animal."
-    (one,), (two,) = (
-        model.loglikelihood([asked(chat, said)], True)
-        for model, chat in ((ours, own), (theirs, other))
-    )
+@pytest.mark.parametrize("begun", ["", "A cat is"])
+def test_a_chat_reads_as_its_template_says_and_an_answer_goes_on(
+    ours: MarithLM, theirs: HFLM, begun: str
+) -> None:
+    answer = [{"role": "assistant", "content": begun}] if begun else []
+    chats = [model.apply_chat_template([*CHAT, *answer], not begun) for model in (ours, theirs)]
+    (one,) = ours.loglikelihood([asked(chats[0], " a happy animal.")], True)
+    (two,) = theirs.loglikelihood([asked(chats[1], " a happy animal.")], True)
     assert one[0] == pytest.approx(two[0], abs=1e-3)
     options = {"until": [], "max_gen_toks": 12}
-    texts = ours.generate_until([asked(own, options)], True)
-    assert texts == theirs.generate_until([asked(other, options)], True)
-
-
-def test_an_answer_that_has_begun_is_continued_and_does_not_count(
-    ours: MarithLM, theirs: HFLM
-) -> None:
-    begun = [*CHAT, {"role": "assistant", "content": "A cat is"}]
-    chats = [model.apply_chat_template(begun, False) for model in (ours, theirs)]
-    (one,) = ours.loglikelihood([asked(chats[0], " an animal.")], True)
-    (two,) = theirs.loglikelihood([asked(chats[1], " an animal.")], True)
-    assert one[0] == pytest.approx(two[0], abs=1e-3)
-    with pytest.raises(RequestError, match="'A cat is'"):
-        ours.generate_until([asked(chats[0], {"max_gen_toks": 4})], True)
+    texts = ours.generate_until([asked(chats[0], options)], True)
+    assert texts == theirs.generate_until([asked(chats[1], options)], True)
 
 
 def test_a_formulas_likelihood_is_its_score_and_raw_text_meets_no_chat_template() -> None:
@@ -129,10 +115,10 @@ def test_a_formulas_likelihood_is_its_score_and_raw_text_meets_no_chat_template(
 def test_contexts_and_continuations_are_divided_as_the_harness_divides_them(
     ours: MarithLM, theirs: HFLM, context: str, continuation: str
 ) -> None:
-    question = ours._contexts.pair(context, continuation)
+    question, _ = ours._contexts.pair(context, continuation)
     before, after = theirs._encode_pair(context, continuation)
-    assert list(question.tokens) == after
-    assert ours._engine.encode(question.prompt) == before
+    assert list(question.prefix) == after
+    assert ours._contexts.engine.encode(str(question.prompt)) == before
 
 
 def test_what_is_too_long_is_counted_and_told_once(
@@ -143,12 +129,39 @@ def test_what_is_too_long_is_counted_and_told_once(
     assert told.startswith("2 of 3 contexts had more than 126 tokens")
 
 
-def test_a_chat_that_is_too_long_loses_its_oldest_turns(ours: MarithLM) -> None:
-    turns = [{"role": "user", "content": LONG}, {"role": "assistant", "content": "Yes."}]
+def test_a_chat_that_is_too_long_loses_its_oldest_turns(
+    ours: MarithLM, caplog: pytest.LogCaptureFixture
+) -> None:
+    turns = [{"role": "user", "content": LONG}, {"role": "assistant", "content": LONG}]
     whole = ours.apply_chat_template([CHAT[0], *turns, CHAT[1]])
-    kept = ours.apply_chat_template([CHAT[0], turns[1], CHAT[1]])
+    kept = ours.apply_chat_template(CHAT)
     found = ours.loglikelihood([asked(whole, "A cat."), asked(kept, "A cat.")], True)
     assert found[0][0] == pytest.approx(found[1][0], abs=1e-4)
+    assert caplog.messages[0].startswith("1 of 2 contexts")
+
+
+def test_answers_are_cached_when_they_come_in_the_order_of_the_requests() -> None:
+    kept: list[tuple[Any, ...]] = []
+    hook: Any = SimpleNamespace(add_partial=lambda *answer: kept.append(answer))
+    model, one_by_one = MarithLM(batch_size="2", seed=1), MarithLM(batch_size=1, seed=1)
+    model.set_cache_hook(hook)
+    requests = [asked("The film was", {"max_gen_toks": n, "until": []}) for n in (9, 1, 5, 2)]
+    texts = model.generate_until(requests, True)
+    assert texts == one_by_one.generate_until(requests, True)
+    wanted = zip(requests, texts, strict=True)
+    assert kept == [("generate_until", each.arguments, text) for each, text in wanted]
+
+
+@pytest.mark.parametrize(("batch_size", "most"), [(4, 4), ("auto", 64), ("auto:2", 64)])
+def test_no_more_than_the_batch_size_are_in_flight(batch_size: int | str, most: int) -> None:
+    model, events = MarithLM(batch_size=batch_size), list[int]()
+
+    def submit(_: Any) -> Any:
+        events.append(1)
+        return SimpleNamespace(result=lambda: events.append(-1))
+
+    assert len([*model._in_order(submit, cast(Any, range(100)))]) == 100
+    assert max(accumulate(events)) == most
 
 
 def test_sampled_texts_are_those_of_the_seed() -> None:
@@ -159,47 +172,20 @@ def test_sampled_texts_are_those_of_the_seed() -> None:
     assert one[0] != one[1]
 
 
-def task(folder: Path, name: str, kind: str, rows: list[dict[str, Any]], **said: Any) -> None:
-    data = folder / f"{name}.jsonl"
-    data.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    where = {"data_files": {"test": str(data)}, "cache_dir": str(folder / "cache")}
-    written = {"task": name, "dataset_path": "json", "dataset_kwargs": where, "test_split": "test"}
-    written |= {"output_type": kind, **said}
-    (folder / f"{name}.yaml").write_text(yaml.safe_dump(written), encoding="utf-8")
-
-
-def measure(name: str, **told: Any) -> list[dict[str, Any]]:
-    metric = {"aggregation": "mean", "higher_is_better": True}
-    return [{"metric": name, **metric, **told}]
+def found_on(folder: Path, tasks: list[str], model: Any, **options: Any) -> dict[str, Any]:
+    manager = TaskManager(include_path=str(folder), include_defaults=False)
+    found: dict[str, Any] = simple_evaluate(
+        model=model, tasks=tasks, task_manager=manager, bootstrap_iters=0, **options
+    )
+    return found
 
 
 def test_local_tasks_have_the_same_results_as_by_the_harnesss_own_model(
     ours: MarithLM, theirs: HFLM, tmp_path: Path
 ) -> None:
-    films = [
-        {"q": "The film was", "c": ["great and warm", "a a a a"], "a": 0},
-        {"q": "Person 1: I like tea.\nPerson 2: I", "c": ["the of", "like it too."], "a": 1},
-    ]
-    said = {"doc_to_text": "{{q}}", "doc_to_target": "{{a}}"}
-    choices = {"doc_to_choice": "{{c}}", "metric_list": measure("acc")}
-    task(tmp_path, "choosing", "multiple_choice", films, **said, **choices)
-    drawing = {"generation_kwargs": {"until": ["."], "max_gen_toks": 16}}
-    told = {"doc_to_text": "{{q}}", "doc_to_target": "{{c[a]}}"}
-    matched = {"metric_list": measure("exact_match")}
-    task(tmp_path, "saying", "generate_until", films, **told, **drawing, **matched)
-    likely = measure("word_perplexity", aggregation="weighted_perplexity")
-    whole = {"doc_to_text": "", "doc_to_target": "{{q}}", "metric_list": likely}
-    task(tmp_path, "reading", "loglikelihood_rolling", films, **whole)
-    tasks = TaskManager(include_path=str(tmp_path), include_defaults=False)
-    own, other = (
-        simple_evaluate(
-            model=model,
-            tasks=["choosing", "saying", "reading"],
-            task_manager=tasks,
-            bootstrap_iters=0,
-        )
-        for model in (ours, theirs)
-    )
+    write_tasks(tmp_path)
+    tasks = ["choosing", "saying", "reading"]
+    own, other = (found_on(tmp_path, tasks, model) for model in (ours, theirs))
     for name, figure in (("choosing", "acc"), ("reading", "word_perplexity")):
         mine, others = (found["results"][name][f"{figure},none"] for found in (own, other))
         assert mine == pytest.approx(others, rel=1e-4)
@@ -207,57 +193,27 @@ def test_local_tasks_have_the_same_results_as_by_the_harnesss_own_model(
     assert texts[0] == texts[1]
 
 
-def test_it_is_found_by_name_and_a_files_formula_by_its_own(tmp_path: Path) -> None:
+def test_it_is_found_by_name_and_a_persona_by_its_own(tmp_path: Path) -> None:
     path = tmp_path / "marith.toml"
-    path.write_text(
-        f'[terms]\nformal = "{FORMAL}"\n[formulas]\nstrong = "2*formal - M"\n', encoding="utf-8"
-    )
-    films = [{"q": "The film was", "c": ["great", "of of"], "a": 0}]
-    said = {"doc_to_text": "{{q}}", "doc_to_target": "{{a}}", "doc_to_choice": "{{c}}"}
-    task(tmp_path, "choosing", "multiple_choice", films, **said, metric_list=measure("acc"))
-    found = simple_evaluate(
-        model="marith",
-        model_args={"file": str(path), "formula": "strong"},
-        batch_size="auto",
-        device="cuda:0",  # the harness's default, which this machine need not have
-        tasks=["choosing"],
-        task_manager=TaskManager(include_path=str(tmp_path), include_defaults=False),
-        apply_chat_template=True,
-        bootstrap_iters=0,
-    )
+    text = f'[terms]\nformal = "{FORMAL}"\n[formulas]\nstrong = "2*formal - M"\n'
+    path.write_text(text, encoding="utf-8")
+    write_tasks(tmp_path)
+    given = {"file": str(path), "persona": "strong"}
+    named = {"model_args": given, "batch_size": "auto:4", "apply_chat_template": True}
+    device = "cuda:0"  # the harness's default, which this machine need not have
+    found = found_on(tmp_path, ["choosing"], "marith", device=device, limit=1, **named)
     (sample,) = found["samples"]["choosing"]
     direct = MarithLM(formula="2*formal - M", terms={"formal": FORMAL})
-    chat = direct.apply_chat_template([{"role": "user", "content": "The film was"}])
-    (one,) = direct.loglikelihood([asked(chat, "great")], True)
+    chat = direct.apply_chat_template([{"role": "user", "content": CHOICES[0][0]}])
+    (one,) = direct.loglikelihood([asked(chat, CHOICES[0][1][0])], True)
     assert float(sample["resps"][0][0][0]) == pytest.approx(one[0], abs=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "words"),
-    [
-        ({"formula": "2*x - M"}, FormulaError, "unknown term 'x'"),
-        ({"model": "/no/where"}, ModelError, "'/no/where'"),
-        ({"file": "/no/file.toml"}, FormulaError, "'/no/file.toml'"),
-        ({"terms": "formal"}, FormulaError, "not 'formal'"),
-        ({"batch_size": "many"}, RequestError, "not 'many'"),
-        ({"batch_size": -1}, RequestError, "not -1"),
-        ({"terms": {"x": "long " * 5000}, "formula": "x"}, RequestError, "leave no room"),
-    ],
-)
-def test_what_means_nothing_is_refused(
-    options: dict[str, Any], error: type[Exception], words: str
-) -> None:
-    with pytest.raises(error, match=words):
-        MarithLM(**options)
-
-
 def test_a_task_gets_no_option_that_is_ignored(ours: MarithLM) -> None:
-    with pytest.raises(RequestError, match="num_beams=4"):
+    with pytest.raises(RequestError, match="'num_beams'"):
         sampling_and_stop({"num_beams": 4}, 8, 0)
     with pytest.raises(RequestError, match="max_gen_toks is 5000"):
         ours.generate_until([asked("a", {"max_gen_toks": 5000})], True)
-    with pytest.raises(RequestError, match="'picture',"):
-        ours.generate_until([asked("a", {}, "picture")], True)
     with pytest.raises(RequestError, match="'mine'"):
         ours.chat_template("mine")
     sampling, stop = sampling_and_stop({"do_sample": True, "until": ["", "\n"], "top_k": 0}, 8, 3)
@@ -265,33 +221,4 @@ def test_a_task_gets_no_option_that_is_ignored(ours: MarithLM) -> None:
     assert (stop.max_tokens, stop.strings) == (8, ("\n",))
     assert sampling_and_stop({"temperature": 0.7}, 8, 0)[0].temperature == 0.7
     assert sampling_and_stop({"temperature": 0.7, "do_sample": False}, 8, 0)[0].temperature == 0.0
-
-
-def test_answers_come_in_order_and_no_more_than_so_many_are_open() -> None:
-    class Open:
-        now = most = 0
-
-        def __init__(self, number: int) -> None:
-            self.number = number
-            Open.now += 1
-            Open.most = max(Open.most, Open.now)
-
-        def result(self) -> int:
-            Open.now -= 1
-            return self.number
-
-    assert list(in_flight(lambda number: Open(number).result, range(10), 4)) == list(range(10))
-    assert (Open.now, Open.most) == (0, 4)
-    assert (requests_in_flight("auto", None), requests_in_flight("auto:4", 8)) == (64, 8)
-    assert (requests_in_flight(3, None), requests_in_flight(None, 9)) == (3, 1)
-
-
-def test_the_harnesss_command_line_speaks_of_our_model_where_none_is_named() -> None:
-    ours = ["--model", "marith", "--batch_size", "auto"]
-    assert completed(["--tasks", "a"]) == ["run", "--tasks", "a", *ours]
-    named = ["--model=hf", "-b", "4", "--tasks", "a"]
-    assert completed(["run", *named]) == ["run", *named]
-    assert completed(["ls", "tasks"]) == ["ls", "tasks"]
-    assert completed(["run", "--config", "x.yaml"]) == ["run", "--config", "x.yaml"]
-    refused = CliRunner().invoke(app, ["eval", "harness", "run", "--modell", "x", "--tasks", "a"])
-    assert refused.exit_code == 2
+    assert sampling_and_stop({"max_new_tokens": 5}, 8, 0)[1].max_tokens == 5
