@@ -30,6 +30,7 @@ _POCKET = {
     "positive": "pocket-sentiment:positive",
     "negative": "pocket-sentiment:negative",
 }
+PASSED_ON = ("max_tokens", "temperature", "device", "dtype", "revision", "backend")
 DIRECTIONS = {"up": "higher", "down": "lower"}
 
 
@@ -69,15 +70,13 @@ class FormulaEvaluation:
         return locate(self.model) == locate("pocket")
 
     def prompts(self) -> dict[str, Any]:
-        """Return the arguments of a task that say which prompts, and how texts are drawn."""
+        """Return the arguments of a task that say which prompts."""
         given = {
             "data": self.data,
             "column": self.column,
             "where": self.where,
             "n": self.n,
             "seed": self.seed,
-            "max_tokens": self.max_tokens,
-            "temperature": self.temperature,
         }
         return {name: value for name, value in given.items() if value is not None}
 
@@ -119,7 +118,7 @@ class FormulaEvaluation:
     ) -> Results:
         """Run a task with these formulas."""
         title = f"{name} of {self.model}, seed {self.seed}"
-        placed = {key: getattr(self, key) for key in ("device", "dtype", "revision", "backend")}
+        placed = {name: getattr(self, name) for name in PASSED_ON}
         return suite.run(
             title, make, lines, terms, self.model, self.samples, self.out, better, notes, **placed
         )
@@ -227,9 +226,9 @@ def texts(asked: Texts) -> Results:
 
 def perplexity(asked: FormulaEvaluation) -> Results:
     """Measure how likely given texts are under formulas. Raises FormulaError and the like."""
-    drawn = ("max_tokens", "temperature")
-    given = {name: value for name, value in asked.prompts().items() if name not in drawn}
-    return asked.run("perplexity", lambda: tasks.perplexity(**given), {"M": tasks.PLAIN}, {})
+    return asked.run(
+        "perplexity", lambda: tasks.perplexity(**asked.prompts()), {"M": tasks.PLAIN}, {}
+    )
 
 
 def _named(measure: str) -> tuple[str, str]:

@@ -34,13 +34,16 @@ def run(
     out: Path | None = None,
     better: Mapping[str, str] | None = None,
     notes: Sequence[str] = (),
+    max_tokens: int | None = None,
+    temperature: float | None = None,
     **placed: Any,
 ) -> Results:
     """Answer each prompt of a task `samples` times with each formula, and take its measures.
 
-    `placed` are `device`, `dtype`, `revision` and `backend` of the model. The logs are kept in
-    `out`; the same call then goes on with a run that was killed. `inspect view --log-dir OUT/logs`
-    shows them. Raises FormulaError, ModelError or RequestError.
+    `max_tokens` and `temperature` replace the task's; `placed` are `device`, `dtype`, `revision`
+    and `backend` of the model. The logs are kept in `out`; the same call then goes on with a run
+    that was killed. `inspect view --log-dir OUT/logs` shows them. Raises FormulaError, ModelError
+    or RequestError.
     """
     given = {name: value for name, value in placed.items() if value is not None}
     given["terms"] = terms_as_data(terms)
@@ -54,6 +57,8 @@ def run(
             log_level="warning",
             display="rich" if sys.stderr.isatty() else "none",
             epochs=samples,
+            max_tokens=max_tokens,
+            temperature=temperature,
             max_tasks=1,
             max_connections=TOGETHER,
             max_samples=TOGETHER,

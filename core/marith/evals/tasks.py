@@ -76,8 +76,6 @@ def toxicity(
     judge: str = "pocket-toxicity:toxic",
     continues: bool = False,
     frame: str | None = None,
-    max_tokens: int = 32,
-    temperature: float = 1.0,
 ) -> Task:
     """Measure how hostile the answers to hostile messages are (the paper, section 5.1).
 
@@ -88,7 +86,7 @@ def toxicity(
     stop = [] if continues else ["\n", "Person 1:"]
     rows = prompts(HOSTILE_MESSAGES, data, column, where, n, seed)
     measures = {"toxicity": scorers.named(judge)}
-    return texts_task("toxicity", rows, measures, seed, frame, stop, max_tokens, temperature)
+    return texts_task("toxicity", rows, measures, seed, frame, stop, 32)
 
 
 @task
@@ -100,8 +98,6 @@ def sentiment(
     n: int | None = None,
     seed: int = 0,
     judge: str | None = None,
-    max_tokens: int = 64,
-    temperature: float = 1.0,
 ) -> Task:
     """Measure whether reviews that began in one tone end in the tone `to` (appendix of the paper).
 
@@ -112,7 +108,7 @@ def sentiment(
     kind = REVIEWS_OF[TONES[1 - TONES.index(to)]]
     rows = prompts(kind, data, column, where, n, seed)
     measures = {to: scorers.named(judge or f"pocket-sentiment:{to}")}
-    made = texts_task(to, rows, measures, seed, MESSAGE, ["\n"], max_tokens, temperature)
+    made = texts_task(to, rows, measures, seed, MESSAGE, ["\n"], 64)
     made.setup = beginning(BEGINNING)
     return made
 
@@ -127,8 +123,6 @@ def texts(
     seed: int = 0,
     frame: str = MESSAGE,
     stop: Sequence[str] = (),
-    max_tokens: int = 64,
-    temperature: float = 1.0,
 ) -> Task:
     """Measure the answers to any prompts by any measures, see `scorers.named`.
 
@@ -137,7 +131,7 @@ def texts(
     rows = prompts(QUESTIONS, data, column, where, n, seed)
     by_name = measures if isinstance(measures, Mapping) else {name: name for name in measures}
     named = {name: scorers.named(measure) for name, measure in by_name.items()}
-    return texts_task("texts", rows, named, seed, frame, stop, max_tokens, temperature)
+    return texts_task("texts", rows, named, seed, frame, stop, 64)
 
 
 @task
@@ -167,12 +161,12 @@ def texts_task(
     frame: str,
     stop: Sequence[str],
     max_tokens: int,
-    temperature: float,
 ) -> Task:
     """Return a task in which each prompt is answered once an epoch, and all measures are taken.
 
     `frame` is the text around a prompt, with {message} in its place. Perplexity is the last
-    measure, unless it is named. `metadata` has the names of the measures in their order.
+    measure, unless it is named. `metadata` has the names of the measures in their order. Inspect's
+    options, such as `--temperature`, replace those of the task.
     """
     if MESSAGE not in frame:
         raise RequestError(f"a frame contains {MESSAGE}, and {frame!r} does not")
@@ -186,9 +180,7 @@ def texts_task(
         dataset=MemoryDataset(samples, name=name),
         solver=answer(seed),
         scorer=list(measures.values()),
-        config=GenerateConfig(
-            max_tokens=max_tokens, temperature=temperature, stop_seqs=list(stop) or None
-        ),
+        config=GenerateConfig(max_tokens=max_tokens, temperature=1.0, stop_seqs=list(stop) or None),
         name=name,
         metadata={"measures": list(measures)},
     )

@@ -55,14 +55,14 @@ def test_toxicity_is_scored_by_the_judge_and_by_the_bare_model(run: Any) -> None
 
 
 def test_a_run_repeats_and_epochs_differ(run: Any) -> None:
-    first, again = (run(tasks.texts(n=2, max_tokens=8), epochs=2) for _ in range(2))
+    first, again = (run(tasks.texts(n=2), epochs=2, max_tokens=8) for _ in range(2))
     texts = [[sample.output.completion for sample in log.samples] for log in (first, again)]
     assert texts[0] == texts[1]
     assert len(set(texts[0])) == 4
 
 
 def test_a_review_is_continued_from_its_first_tokens(run: Any) -> None:
-    log = run(tasks.sentiment(to="positive", n=2, max_tokens=4), terms={})
+    log = run(tasks.sentiment(to="positive", n=2), terms={}, max_tokens=4)
     with Engine.load("pocket") as engine:
         for sample in log.samples:
             asked = next(one.text for one in sample.messages if one.role == "user")
@@ -99,7 +99,7 @@ def test_every_measure_has_a_name(run: Any, tmp_path: Path, monkeypatch: Any) ->
     (tmp_path / "my_measures.py").write_text("def words(text):\n    return len(text.split())\n")
     monkeypatch.chdir(tmp_path)
     names = ["my_measures:words", "length", "vader:positive", "pocket-formality:formal"]
-    log = run(tasks.texts(measures=names, n=3, max_tokens=8))
+    log = run(tasks.texts(measures=names, n=3), max_tokens=8)
     texts = [sample.output.completion for sample in log.samples]
     assert values(log, "function") == [len(text.split()) for text in texts]
     assert all(0 <= value <= 1 for value in values(log, "classifier"))

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from statistics import median
-from time import perf_counter
 
 import torch
 from rich.progress import Progress
@@ -17,8 +16,7 @@ from marith.evals.speed import setups
 from marith.evals.speed.savings_report import Savings, SavingsLine
 from marith.evals.speed.setups import Setup, plan_label, questions
 from marith.request.checks import by, hold, optional, whole_from
-from marith.request.completion import Stats
-from marith.request.request import Request
+from marith.request.completion import Completion
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 from marith.scoring.checkpoints.locate import locate
@@ -57,23 +55,19 @@ class SavingsSettings:
         return self.prompts or prompts, self.rounds or rounds
 
 
-@dataclass(frozen=True, slots=True)
-class TimedText:
-    """What a text cost. The token that ends it is one of those `drawn`."""
-
-    drawn: int
-    seconds: float
-    stats: Stats
+def drawn(text: Completion) -> int:
+    """Return how many tokens were drawn for a text, the one that ended it included."""
+    return len(text.tokens) + (text.finish_reason == "stop")
 
 
-def per_token(texts: Sequence[TimedText]) -> tuple[float, float, float | None, float | None]:
+def per_token(texts: Sequence[Completion]) -> tuple[float, float, float | None, float | None]:
     """Return calls and passes, and of the checked drafts the shares predicted and accepted."""
-    drawn = sum(text.drawn for text in texts)
+    tokens = sum(map(drawn, texts))
     stages = [stage for text in texts for stage in text.stats.stages]
     checked = sum(stage.evaluated for stage in stages) or None
     return (
-        sum(text.stats.calls for text in texts) / drawn,
-        sum(text.stats.passes for text in texts) / drawn,
+        sum(text.stats.calls for text in texts) / tokens,
+        sum(text.stats.passes for text in texts) / tokens,
         checked and sum(stage.predicted * stage.evaluated for stage in stages) / checked,
         checked and sum(stage.stood for stage in stages) / checked,
     )
@@ -135,7 +129,7 @@ class _SavingsRun:
     ) -> list[SavingsLine]:
         """Measure setups in turn: what is slow for one is slow for all. Round 0 warms up."""
         prompts, rounds = self._settings.size("table")
-        taken: dict[str, list[list[TimedText]]] = {setup.name: [] for setup in compared}
+        taken: dict[str, list[list[Completion]]] = {setup.name: [] for setup in compared}
         for turn in range(rounds + 1):
             for i in range(len(compared)):
                 setup = compared[(turn + i) % len(compared)]
@@ -146,19 +140,15 @@ class _SavingsRun:
         lines = [_line("table", formula, setup, taken[setup.name]) for setup in compared]
         return [replace(one, ratio=one.milliseconds / lines[0].milliseconds) for one in lines]
 
-    def _round(self, setup: Setup, prompts: int, turn: int) -> list[TimedText]:
+    def _round(self, setup: Setup, prompts: int, turn: int) -> list[Completion]:
         """Ask the questions of a round one after another, as the paper's requests come too."""
-        asked = enumerate(questions(prompts, turn), turn * prompts)
-        return [self._text(setup, text, seed) for seed, text in asked]
-
-    def _text(self, setup: Setup, prompt: str, seed: int) -> TimedText:
-        sampling, stop = Sampling(seed=seed), Stop(self._settings.tokens)
-        request = Request(prompt, setup.formula, setup.terms, sampling, stop, setup.speculation)
-        begun = perf_counter()
-        completion = self._engine.submit(request).result()
-        seconds = perf_counter() - begun
-        drawn = len(completion.tokens) + (completion.finish_reason == "stop")
-        return TimedText(drawn, seconds, completion.stats)
+        stop = Stop(self._settings.tokens)
+        return [
+            self._engine.generate(
+                text, setup.formula, setup.terms, Sampling(seed=seed), stop, setup.speculation
+            )
+            for seed, text in enumerate(questions(prompts, turn), turn * prompts)
+        ]
 
     def _bar(self, section: str, total: int) -> Callable[[str], None]:
         """Return a function that shows what is measured now, and goes on by one."""
@@ -170,13 +160,12 @@ def _line(
     section: str,
     formula: str,
     setup: Setup,
-    rounds: Sequence[Sequence[TimedText]],
+    rounds: Sequence[Sequence[Completion]],
     factor: float | None = None,
 ) -> SavingsLine:
     """Return what the texts of a setup cost: milliseconds by whole texts with their prompts."""
     times = [
-        1e3 * sum(text.seconds for text in texts) / sum(text.drawn for text in texts)
-        for texts in rounds
+        1e3 * sum(text.stats.seconds for text in texts) / sum(map(drawn, texts)) for texts in rounds
     ]
     costs = per_token([*chain.from_iterable(rounds)])
     plan = plan_label(setup.speculation, setup.terms)

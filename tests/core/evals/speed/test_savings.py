@@ -14,11 +14,11 @@ from marith import Plan
 from marith.cli import app
 from marith.evals import pocket_texts
 from marith.evals.speed import setups
-from marith.evals.speed.savings import SIZES, SavingsSettings, TimedText, per_token
+from marith.evals.speed.savings import SIZES, SavingsSettings, per_token
 from marith.evals.speed.setups import F1, F2, ROWS, light_terms_later, plan_label
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.meaning.checking import check
-from marith.request.completion import StageStats, Stats
+from marith.request.completion import Completion, StageStats, Stats, Usage
 
 FEW = (ROWS[0], F2)
 FACTORS = (0.1, 1.0)
@@ -136,8 +136,10 @@ def test_a_round_has_questions_of_its_own() -> None:
 
 def test_costs_are_per_drawn_token_and_shares_are_of_the_checked_drafts() -> None:
     stages = (StageStats("M", 4, 3, 0.5), StageStats("M + a", 1, 0, 1.0))
-    text = TimedText(6, 0.9, Stats(tokens=5, passes=3, calls=6, seconds=9.0, stages=stages))
-    plain = TimedText(4, 0.1, Stats(tokens=4, passes=4, calls=8, seconds=9.0))
+    stats = Stats(tokens=5, passes=3, calls=6, seconds=9.0, stages=stages)
+    text = Completion("", [1, 2, 3, 4, 5], "stop", Usage(1, 5), stats)
+    stats = Stats(tokens=4, passes=4, calls=8, seconds=9.0)
+    plain = Completion("", [1, 2, 3, 4], "length", Usage(1, 4), stats)
     assert per_token([text, plain]) == pytest.approx((1.4, 0.7, 0.6, 0.6))
     assert per_token([plain]) == (2, 1, None, None)
 
