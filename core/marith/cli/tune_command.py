@@ -84,8 +84,8 @@ def tune(
     """Find the numbers of FORMULA that move an attribute farthest while texts stay fluent."""
     options = {**locals(), "formulas": None, "stop": tuple(stop or ())}  # all options by name
     with clear_errors():
-        from marith.evals.tuning.tune import Bound, Tuning, run  # torch
+        from marith.evals.tuning.tune import Tuning, run  # torch
         from marith.evals.tuning.unknowns import Range
 
-        options |= {"ranges": tuple(map(Range.read, ranges)), "bound": Bound.read(bound)}
+        options["ranges"] = tuple(map(Range.read, ranges))
         run(Tuning(**settings(options))).show(out)

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from marith.cli import app
-from marith.evals.tuning import search, tune
+from marith.evals.tuning import tune
 from marith.evals.tuning.unknowns import Range
 
 TUNE = ("tune", "a*M", "--range", "a=1:2", "--attribute", "vader:positive", "--direction", "up")
@@ -16,9 +16,14 @@ def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_search_that_is_interrupted_logs_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_search_that_is_interrupted_logs_nothing(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tune.Tuning, "measure", interrupt)
+    ranges = (Range.read("a=1:2"),)
+    asked = tune.Tuning(formula="a*M", ranges=ranges, attribute="vader:positive", direction="up")
     with pytest.raises(KeyboardInterrupt):
-        search.search("a*M", [Range.read("a=1:2")], "lower", 9.0, 3, 0, interrupt, interrupt)  # type: ignore[arg-type]
+        list(tune.search(asked, 9.0))
     assert capfd.readouterr() == ("", "")
 
 

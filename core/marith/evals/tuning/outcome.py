@@ -4,25 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import rich.table
 from rich.text import Text
 
 from marith.evals.results import dataframe, digits
 from marith.evals.statistics import Figure
-from marith.evals.tuning.search import Trial, best, frontier, within_bound
-from marith.showing import NO_PLOT, OURS, THEIRS, can_draw, picture, say, terminal
+from marith.showing import OURS, THEIRS, picture, say, terminal
 
 if TYPE_CHECKING:
     import pandas
 
-CSV, PLOT = "trials.csv", "plot.png"
-BEST = "#d1495b"
-
 
 @dataclass(frozen=True, slots=True)
+class Trial:
+    """One assignment of the unknowns and its figures; `refused` says why these are NaN."""
+
+    number: int
+    factors: Mapping[str, float]
+    formula: str
+    attribute: Figure
+    perplexity: Figure
+    refused: str = ""
+
+
+@dataclass(frozen=True)
 class Outcome:
     """All trials, `M`'s own figures, and the bound: a mean perplexity of `most`.
 
@@ -35,111 +44,91 @@ class Outcome:
     most: float
     bare: tuple[Figure, Figure]
     trials: tuple[Trial, ...]
-    settings: Mapping[str, Any]
+
+    @cached_property
+    def frontier(self) -> list[Trial]:
+        """The trials that no other beats in both attribute and perplexity, by perplexity."""
+        sign = 1 if self.better == "lower" else -1
+        measured = [trial for trial in self.trials if not trial.refused]
+        unbeaten: list[Trial] = []
+        for trial in sorted(measured, key=lambda t: (t.perplexity.mean, sign * t.attribute.mean)):
+            if not unbeaten or sign * (trial.attribute.mean - unbeaten[-1].attribute.mean) < 0:
+                unbeaten.append(trial)
+        return unbeaten
 
     @property
     def best(self) -> Trial | None:
-        """The trial to take; None where none has figures."""
-        return best(self.trials, self.better, self.most)
+        """The trial that goes farthest within the bound, or else comes nearest to it, or None."""
+        within = [trial for trial in self.frontier if self.keeps_bound(trial)]
+        return next(iter(within[-1:] or self.frontier), None)
 
-    @property
-    def frontier(self) -> list[Trial]:
-        """The trials that no other beats in both ways."""
-        return frontier(self.trials, self.better)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What is to be read with the table."""
-        limit, bare = digits(self.most), digits(self.bare[1].mean)
-        notes = [f"perplexity under M may be {limit} at most; M has {bare}"]
-        refused = [trial for trial in self.trials if trial.refused]
-        if refused:
-            first = f"{refused[0].formula}: {refused[0].refused}"
-            notes.append(f"{len(refused)} of {len(self.trials)} trials were pruned, as {first}")
-        if self.best is not None and not within_bound(self.best, self.most):
-            notes.append("no trial keeps the bound; the one shown comes nearest to it")
-        return tuple(notes)
+    def keeps_bound(self, trial: Trial) -> bool:
+        """Return whether a trial's mean perplexity is within the bound."""
+        return trial.perplexity.mean <= self.most
 
     def to_dataframe(self) -> pandas.DataFrame:
         """Return a row for each trial: its numbers, its figures, and whether it keeps the bound."""
-        return dataframe([self._record(trial) for trial in self.trials])
+        records = []
+        for trial in self.trials:
+            record = {"trial": trial.number, **trial.factors, "formula": trial.formula}
+            for what in ("attribute", "perplexity"):
+                numbers = asdict(getattr(trial, what))
+                record |= {f"{what} {kind}": value for kind, value in numbers.items()}
+            record |= {"keeps the bound": self.keeps_bound(trial), "pruned": trial.refused}
+            record |= {"frontier": trial in self.frontier, "best": trial is self.best}
+            records.append(record)
+        return dataframe(records)
 
     def show(self, out: Path | None = None) -> None:
         """Print the frontier and the best formula; write every trial and a picture to `out`."""
-        console, (head, *rows) = terminal(), self.cells()
-        table = rich.table.Table(*head)
-        for cells in rows:
-            table.add_row(*map(Text, cells))
+        console, arrow = terminal(), "↓" if self.better == "lower" else "↑"
+        table = rich.table.Table("", "formula", f"{self.attribute} {arrow}", "perplexity ↓", "")
+        table.add_row("", "M", *map(_with_interval, self.bare))
+        for trial in self.frontier:
+            mark = "" if self.keeps_bound(trial) else "over the bound"
+            mark = "best" if trial is self.best else mark
+            figures = map(_with_interval, (trial.attribute, trial.perplexity))
+            table.add_row(f"trial {trial.number}", Text(trial.formula), *figures, mark)
         say(console, [self.title])
         console.print(table, highlight=False)
-        say(console, self.notes)
-        if self.best:
-            say(console, [f"best: {self.best.formula}"])
+        say(console, self._notes())
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
-            self.to_dataframe().to_csv(out / CSV, index=False)
-            if can_draw():
-                draw(self, out / PLOT)
-            else:
-                say(console, [NO_PLOT])
+            self.to_dataframe().to_csv(out / "trials.csv", index=False)
+            self.draw(out / "plot.png")
 
-    def cells(self) -> list[list[str]]:
-        """Return the table: `M`, the frontier by perplexity, and which of it is best."""
-        arrow = "↓" if self.better == "lower" else "↑"
-        rows = [["", "formula", f"{self.attribute} {arrow}", "perplexity ↓", ""]]
-        rows.append(["", "M", *map(_with_interval, self.bare), ""])
-        best_trial, unbeaten = self.best, self.frontier
-        for trial in unbeaten + ([best_trial] if best_trial and best_trial not in unbeaten else []):
-            mark = "" if within_bound(trial, self.most) else "over the bound"
-            mark = "best" if trial is best_trial else mark
-            figures = _with_interval(trial.attribute), _with_interval(trial.perplexity)
-            rows.append([f"trial {trial.number}", trial.formula, *figures, mark])
-        return rows
+    def draw(self, path: Path) -> None:
+        """Write a picture of the trials and the bound. Raises RequestError without matplotlib."""
+        image = picture(6.4, 4.2)
+        axes = image.subplots()
+        axes.plot(*_points(self.trials), "o", color=THEIRS, label="trials")
+        axes.step(*_points(self.frontier), "o-", where="post", color=OURS, label="frontier")
+        axes.plot(self.bare[1].mean, self.bare[0].mean, "s", color="black", label="M")
+        if self.best:
+            place = _points([self.best])
+            axes.plot(*place, "*", color="#d1495b", markersize=14, label=self.best.formula)
+        axes.axvline(self.most, color="black", linewidth=0.8, linestyle="--", label="bound")
+        axes.set(xlabel="perplexity under M", ylabel=self.attribute)
+        axes.legend(fontsize=7)
+        axes.grid(alpha=0.3)
+        image.savefig(path, dpi=110)
 
-    def _record(self, trial: Trial) -> dict[str, Any]:
-        record: dict[str, Any] = {"trial": trial.number, **trial.factors, "formula": trial.formula}
-        for what, figure in (("attribute", trial.attribute), ("perplexity", trial.perplexity)):
-            numbers = asdict(figure) if figure else dict.fromkeys(Figure.__dataclass_fields__)
-            record |= {f"{what} {kind}": value for kind, value in numbers.items()}
-        return {
-            **record,
-            "keeps the bound": within_bound(trial, self.most),
-            "frontier": trial in self.frontier,
-            "best": trial is self.best,
-            "pruned": trial.refused,
-        }
+    def _notes(self) -> list[str]:
+        """Return what is to be read with the table."""
+        most, bare = digits(self.most), digits(self.bare[1].mean)
+        notes = [f"perplexity under M may be {most} at most; M has {bare}"]
+        if refused := [trial for trial in self.trials if trial.refused]:
+            first = f"{refused[0].formula}: {refused[0].refused}"
+            notes.append(f"{len(refused)} of {len(self.trials)} trials were pruned, as {first}")
+        if self.best and not self.keeps_bound(self.best):
+            notes.append("no trial keeps the bound; the one shown comes nearest to it")
+        return [*notes, f"best: {self.best.formula}"] if self.best else notes
 
 
-def _with_interval(figure: Figure | None) -> str:
-    if figure is None or not figure.count:
-        return ""
-    return f"{digits(figure.mean)} [{digits(figure.low)}, {digits(figure.high)}]"
+def _with_interval(one: Figure) -> Text:
+    return Text(f"{digits(one.mean)} [{digits(one.low)}, {digits(one.high)}]")
 
 
-def draw(outcome: Outcome, path: Path) -> None:
-    """The attribute over perplexity: every trial, the frontier, the bound and the best.
-
-    Raises RequestError where matplotlib is absent.
-    """
-    figure = picture(6.4, 4.2)
-    axes = figure.subplots()
-    if points := _points(outcome.trials):
-        axes.plot(*zip(*points, strict=True), "o", color=THEIRS, label="trials")
-    if points := _points(outcome.frontier):
-        axes.step(*zip(*points, strict=True), "o-", where="post", color=OURS, label="frontier")
-    bare = outcome.bare
-    axes.plot([bare[1].mean], [bare[0].mean], "s", color="black", label="M")
-    if outcome.best:
-        places = zip(*_points([outcome.best]), strict=True)
-        axes.plot(*places, "*", color=BEST, markersize=14, label=outcome.best.formula)
-    axes.axvline(outcome.most, color="black", linewidth=0.8, linestyle="--", label="bound")
-    axes.set_xlabel("perplexity under M")
-    axes.set_ylabel(outcome.attribute)
-    axes.legend(fontsize=7)
-    axes.grid(alpha=0.3)
-    figure.savefig(path, dpi=110)
-
-
-def _points(trials: Sequence[Trial]) -> list[tuple[float, float]]:
-    """Perplexity and attribute of the trials that have both."""
-    return [(t.perplexity.mean, t.attribute.mean) for t in trials if t.perplexity and t.attribute]
+def _points(trials: Sequence[Trial]) -> tuple[list[float], list[float]]:
+    """Return the perplexities and the attributes; NaN is not drawn."""
+    return [t.perplexity.mean for t in trials], [t.attribute.mean for t in trials]

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 
 from inspect_ai import Task
 
-from marith.errors import RequestError
-from marith.evals import scorers, suite, tasks
+from marith.errors import FormulaError, RequestError
+from marith.evals import scorers, tasks
 from marith.evals.evaluations import DIRECTIONS, FormulaEvaluation
 from marith.evals.formulas import NamedFormula
 from marith.evals.pocket_texts import BEGINNINGS, HOSTILE_MESSAGES, QUESTIONS
-from marith.evals.statistics import Figure
-from marith.evals.tuning.outcome import Outcome
-from marith.evals.tuning.search import check, search
+from marith.evals.statistics import Figure, figure
+from marith.evals.tuning.outcome import Outcome, Trial
 from marith.evals.tuning.unknowns import Range, check_names, filled
-from marith.formula.meaning.binding import BARE, bind, parse, resolve
+from marith.formula.meaning.binding import BARE, parse
 from marith.formula.text.term_data import Terms
 from marith.request.checks import by, whole_from
 from marith.showing import bars
-
-DEFAULT_COUNT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,46 +42,21 @@ SETTINGS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """The highest mean perplexity that is allowed: a number, or a multiple of that of `M`."""
-
-    limit: float
-    relative: bool
-
-    @classmethod
-    def read(cls, text: str) -> Bound:
-        """Return the bound that `1.2x` or `4.5` means. Raises RequestError."""
-        relative = text.strip().endswith("x")
-        try:
-            limit = float(text.strip().removesuffix("x"))
-        except ValueError:
-            limit = math.nan
-        if not 0 < limit < math.inf:
-            problem = "a bound is a perplexity, or a multiple of that of M such as 1.2x"
-            raise RequestError(f"{problem}, not {text!r}")
-        return cls(limit, relative)
-
-    def over(self, bare: float) -> float:
-        """Return the bound where `M` has the perplexity `bare`."""
-        return self.limit * bare if self.relative else self.limit
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning(FormulaEvaluation):
     """Where `attribute` goes farthest in `direction` while perplexity under `M` keeps the bound.
 
     `formula` has unknowns, which are sought in `ranges` by `trials` assignments, all on the same
-    prompts with the same seeds. `attribute` is a measure of `scorers.named`. `task` sets how
-    prompts are framed and what names mean; `frame` and `stop` replace its own, and `terms` are
-    added to its own. Raises FormulaError, ModelError or RequestError.
+    prompts (64 without `n`) with the same seeds. `attribute` is a measure of `scorers.named`, and
+    `bound` is as for `highest`. `task` sets how prompts are framed and what names mean; `frame` and
+    `stop` replace its own, and `terms` are added. Raises FormulaError, ModelError or RequestError.
     """
 
     formula: str
     ranges: tuple[Range, ...]
     attribute: str
     direction: str
-    bound: Bound = Bound(1.2, relative=True)
+    bound: str | float = "1.2x"
     trials: int = field(default=30, metadata=by(whole_from(1, 100_000)))
     task: str = "chat"
     frame: str | None = None
@@ -97,36 +70,45 @@ class Tuning(FormulaEvaluation):
             raise RequestError(f"a direction is down or up, not {self.direction!r}")
         if self.formulas:
             raise RequestError(f"one formula is tuned at a time, and not {self.formulas!r}")
+        highest(self.bound, 1.0)
         check_names(self.formula, self.ranges, self.all_terms)
         middle = filled(self.formula, {unknown.name: unknown.middle for unknown in self.ranges})
-        bind(parse(middle), resolve(self.all_terms))
+        parse(middle, self.all_terms)
 
     @property
     def all_terms(self) -> Terms:
         """The task's terms, and those that were given."""
-        setting = SETTINGS[self.task]
         model = "pocket" if self.is_pocket else self.model
-        return {**tasks.paper_terms(setting.terms, model), **self.terms}
+        return {**tasks.paper_terms(SETTINGS[self.task].terms, model), **self.terms}
 
     def make(self) -> Task:
         """Return the task in which each trial is measured."""
-        setting = SETTINGS[self.task]
+        own = SETTINGS[self.task]
         rows = tasks.prompts(
-            setting.prompts, self.data, self.column, self.where, self.n or DEFAULT_COUNT, self.seed
+            own.prompts, self.data, self.column, self.where, self.n or 64, self.seed
         )
         made = tasks.texts_task(
             "tuning",
             rows,
             {"attribute": scorers.named(self.attribute, self.device)},
             self.seed,
-            self.frame or setting.frame,
-            self.stop or setting.stop,
-            self.max_tokens or setting.max_tokens,
+            self.frame or own.frame,
+            self.stop or own.stop,
+            self.max_tokens or own.max_tokens,
             self.temperature,
         )
         if self.task == "sentiment":
             made.setup = tasks.beginning(tasks.BEGINNING)
         return made
+
+    def measure(self, formula: str) -> tuple[Figure, Figure]:
+        """Return a formula's attribute and perplexity. Raises FormulaError where it has none."""
+        line = NamedFormula(formula, formula)
+        (row,) = self.run_lines("", self.make, [line], self.all_terms, {}).rows
+        attribute, perplexity = row.figure("attribute"), row.figure("perplexity")
+        if not (attribute.count and perplexity.count):
+            raise FormulaError(f"the texts of {formula} are empty")
+        return attribute, perplexity
 
 
 def run(asked: Tuning) -> Outcome:
@@ -135,32 +117,55 @@ def run(asked: Tuning) -> Outcome:
     The same search goes on where it was broken off, or with more trials: it is made again, and
     what it measured before is read. Raises FormulaError, ModelError or RequestError.
     """
-    check()
-    placed = {key: getattr(asked, key) for key in ("device", "dtype", "revision", "backend")}
-
-    def measure(formula: str) -> tuple[Figure, Figure]:
-        digest = hashlib.sha256(formula.encode()).hexdigest()[:16]
-        out = asked.out and asked.out / digest
-        line = NamedFormula(formula, formula)
-        (row,) = suite.run(
-            "", asked.make, [line], asked.all_terms, asked.model, asked.samples, out, **placed
-        ).rows
-        return row.figure("attribute"), row.figure("perplexity")
-
-    bare = measure(BARE)
-    most, better = asked.bound.over(bare[1].mean), DIRECTIONS[asked.direction]
+    if find_spec("optuna") is None:
+        raise RequestError("a search needs optuna: pip install 'marith[evals]'")
+    bare = asked.measure(BARE)
+    most, better = highest(asked.bound, bare[1].mean), DIRECTIONS[asked.direction]
     with bars() as progress:
-        bar = progress.add_task("trials", total=asked.trials)
-        trials = search(
-            asked.formula,
-            asked.ranges,
-            better,
-            most,
-            asked.trials,
-            asked.seed,
-            measure,
-            lambda _: progress.advance(bar),
-        )
+        trials = tuple(progress.track(search(asked, most), asked.trials, description="trials"))
     title = f"{asked.formula} over {asked.model}: {len(trials)} trials on {bare[0].count} prompts"
-    described: Mapping[str, object] = {"task": asked.task, "seed": asked.seed}
-    return Outcome(title, asked.attribute, better, most, bare, tuple(trials), described)
+    return Outcome(title, asked.attribute, better, most, bare, trials)
+
+
+def search(asked: Tuning, most: float) -> Iterator[Trial]:
+    """Make the trials, by a tree-structured Parzen estimator (Bergstra et al., 2011).
+
+    The first three are the middle and the ends of all ranges. Perplexity should be `most` at most.
+    A formula without figures is pruned. Equal seeds make equal trials, however many there are.
+    """
+    import optuna  # an extra that only this function needs
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # else it says that a study begins
+    study = optuna.create_study(
+        sampler=optuna.samplers.TPESampler(seed=asked.seed),
+        direction="minimize" if asked.direction == "down" else "maximize",
+    )
+    for where in ("middle", "low", "high"):
+        study.enqueue_trial({r.name: getattr(r, where) for r in asked.ranges})
+    for number in range(asked.trials):
+        trial, text = study.ask(), asked.formula
+        suggested = [(r, trial.suggest_float(r.name, r.low, r.high)) for r in asked.ranges]
+        factors = {r.name: r.written(value) for r, value in suggested}
+        try:
+            text = filled(text, factors)
+            attribute, perplexity = asked.measure(text)
+        except FormulaError as error:
+            trial.set_constraint("perplexity", math.inf)
+            study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+            yield Trial(number, factors, text, figure([]), figure([]), error.problem)
+        else:
+            trial.set_constraint("perplexity", perplexity.mean - most)
+            study.tell(trial, attribute.mean)
+            yield Trial(number, factors, text, attribute, perplexity)
+
+
+def highest(bound: str | float, bare: float) -> float:
+    """Return the highest mean perplexity that a bound allows where `M` has `bare`.
+
+    A bound is a number such as `4.5`, or a multiple of `bare` such as `1.2x`. Raises RequestError.
+    """
+    found = re.fullmatch(r"(\d*\.?\d+)(x?)", str(bound).strip())
+    if found is None or float(found[1]) == 0:
+        problem = "a bound is a perplexity, or a multiple of that of M such as 1.2x"
+        raise RequestError(f"{problem}, not {bound!r}")
+    return float(found[1]) * (bare if found[2] else 1)

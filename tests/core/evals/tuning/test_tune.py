@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import itertools
-import math
 import warnings
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,8 @@ from marith.cli import app
 from marith.evals import suite
 from marith.evals.formulas import NamedFormula
 from marith.evals.statistics import Figure
-from marith.evals.tuning.search import Trial, best, frontier, search
-from marith.evals.tuning.tune import Bound, Tuning, run
+from marith.evals.tuning.outcome import Outcome, Trial
+from marith.evals.tuning.tune import Tuning, highest, run, search
 from marith.evals.tuning.unknowns import Range, filled
 
 UNION = "M - a*union(toxic, M)"
@@ -83,17 +82,18 @@ def test_a_search_goes_on_where_it_was_broken_off_as_if_it_had_not_been(
 
 @given(numbers, numbers)
 def test_a_formula_is_filled_as_if_it_had_been_written_so(a: float, b: float) -> None:
-    text = 'M - a*union(x, M) + b*prompted("a is a, b is b", hide="a") + mixture(a*a, M, b, x)'
+    template = (
+        'M - {0}*union(x, M) + {1}*prompted("strength is b", hide="b") '
+        "+ mixture({0}*{0}, M, {1}, x) - 2*{1}*contrastive(M, x, strength={0})"
+    )
+    text, values = template.format("strength", "b"), {"strength": a, "b": b}
     try:
-        written = parse(
-            f'M - {a}*union(x, M) + {b}*prompted("a is a, b is b", hide="a") '
-            f"+ mixture({a}*{a}, M, {b}, x)"
-        )
+        written = parse(template.format(a, b))
     except FormulaError:
         with pytest.raises(FormulaError):
-            filled(text, {"a": a, "b": b})
+            filled(text, values)
     else:
-        assert filled(text, {"a": a, "b": b}) == str(written)
+        assert filled(text, values) == str(written)
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.floats(0, 1))
@@ -107,37 +107,40 @@ def test_a_factor_is_written_short_and_within_its_range(
 
 
 def measure(value: float) -> Figure:
-    return Figure(value, value, value, value, 1, 0)
+    return Figure(value, value, value, value, 1)
 
 
-def test_a_search_learns_where_the_bound_is_and_prunes_what_means_nothing() -> None:
-    told: list[Trial] = []
+def found_by(trials: list[Trial], better: str, most: float) -> Outcome:
+    return Outcome("", "height", better, most, (measure(0), measure(0)), tuple(trials))
 
-    def ask(formula: str) -> tuple[Figure, Figure]:
+
+def test_a_search_learns_where_the_bound_is_and_prunes_what_means_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def ask(_: Tuning, formula: str) -> tuple[Figure, Figure]:
         a = explained(formula)
         if a < 0:
             raise FormulaError("the weights add up to less than zero", formula)
         return measure(-((a - 3) ** 2)), measure(2 * a)
 
-    sought = [Range("a", -1.0, 4.0)]
+    monkeypatch.setattr(Tuning, "measure", ask)
+    sought = {"formula": "a*C + M", "ranges": (Range("a", -1.0, 4.0),), "direction": "up"}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        made = search("a*x + M", sought, "higher", 4.0, 30, 0, ask, told.append)
-    assert made == told
+        made = list(search(asked(**sought, trials=30, seed=0), 4.0))
     assert len(made) == 30
     assert [trial.factors["a"] for trial in made[:3]] == [1.5, -1.0, 4.0]
     assert "less than zero" in made[1].refused
-    chosen = best(made, "higher", 4.0)
+    chosen = found_by(made, "higher", 4.0).best
     assert chosen is not None
     assert chosen.factors["a"] == pytest.approx(2.0, abs=0.2)
     assert chosen.factors["a"] <= 2.0
-    again = search("a*x + M", sought, "higher", 4.0, 8, 0, ask, lambda _: None)
-    assert again == made[:8]
+    assert list(search(asked(**sought, trials=8, seed=0), 4.0)) == made[:8]
 
 
 def explained(formula: str) -> float:
-    """The factor of x in a*x + M."""
-    first = formula.split("x")[0].rstrip("*")
+    """The factor of C in a*C + M."""
+    first = formula.split("C")[0].rstrip("*")
     return {"": 1.0, "-": -1.0}.get(first) or float(first)
 
 
@@ -150,29 +153,26 @@ def test_nothing_beats_the_frontier_and_it_beats_all_others(
 ) -> None:
     trials = [Trial(i, {}, str(i), measure(a), measure(p)) for i, (a, p) in enumerate(pairs)]
     sign = 1 if better == "lower" else -1
-    ahead = [(sign * t.attribute.mean, t.perplexity.mean) for t in frontier(trials, better)]  # type: ignore[union-attr]
+    outcome = found_by(trials, better, 3.0)
+    ahead = [(sign * t.attribute.mean, t.perplexity.mean) for t in outcome.frontier]
     for one, two in itertools.permutations(ahead, 2):
         assert not (one[0] <= two[0] and one[1] <= two[1])
     for attribute, perplexity in pairs:
         assert any(a <= sign * attribute and p <= perplexity for a, p in ahead)
-    chosen = best(trials, better, 3.0)
-    kept = [sign * a for a, p in pairs if p <= 3]
+    chosen, kept = outcome.best, [sign * a for a, p in pairs if p <= 3]
     if kept:
         assert chosen is not None
-        assert chosen.attribute is not None
         assert sign * chosen.attribute.mean == min(kept)
     elif pairs:
         assert chosen is not None
-        assert chosen.perplexity is not None
         assert chosen.perplexity.mean == min(p for _, p in pairs)
     else:
         assert chosen is None
 
 
 def test_a_bound_is_a_perplexity_or_a_multiple_of_the_bare_models() -> None:
-    assert Bound.read("1.2x").over(10.0) == 12.0
-    assert Bound.read(" 4.5 ").over(10.0) == 4.5
-    assert math.isinf(Trial(0, {}, "M", measure(1), measure(math.inf)).perplexity.mean)  # type: ignore[union-attr]
+    assert highest("1.2x", 10.0) == 12.0
+    assert highest(" 4.5 ", 10.0) == highest(4.5, 10.0) == 4.5
 
 
 @pytest.mark.parametrize(
