@@ -45,7 +45,6 @@ def kinds() -> dict[str, list[Mapping[str, Any]]]:
     return {
         pocket_texts.QUESTIONS: texts(different(chats.question, PROMPTS)),
         pocket_texts.HOSTILE_MESSAGES: texts(different(conversations.message, PROMPTS)),
-        pocket_texts.BEGINNINGS: texts(different(reviews.opening, PROMPTS)),
         pocket_texts.REVIEWS: texts(different(review, REVIEWS)),
         **{
             kind: texts(different(unannounced(tone), REVIEWS))

@@ -55,14 +55,6 @@ _MEASURE = (
     "Repeatable."
 )
 Measures = Annotated[list[str], typer.Option("--measure", metavar="MEASURE", help=_MEASURE)]
-Directions = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--direction",
-        metavar="up|down",
-        help="What is better, up or down: once for all measures, or once for each.",
-    ),
-]
 Judge = Annotated[str | None, typer.Option(help="MODEL:LABEL of a classifier, or vader:negative.")]
 Classifier = Annotated[
     str | None, typer.Option(help="MODEL:LABEL of the classifier C of the formulas.")
@@ -109,7 +101,6 @@ def toxicity(
 @evals.command()
 def texts(
     measure: Measures,
-    direction: Directions = None,
     model: Model = "pocket",
     data: Data = None,
     column: Column = None,
@@ -134,7 +125,7 @@ def texts(
 ) -> None:
     """Any measures of the texts of formulas: classifiers, perplexity, functions of your own."""
     options = locals()  # all options by name
-    options |= {"measures": options.pop("measure"), "directions": options.pop("direction") or ()}
+    options["measures"] = options.pop("measure")
     options["stop"] = stop or ()
     with clear_errors():
         from marith.evals.evaluations import Texts, texts  # torch

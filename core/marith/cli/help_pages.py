@@ -35,7 +35,7 @@ EXAMPLES: Mapping[str, str] = {
         "--direction down --out tuned"
     ),
     "eval texts": (
-        "marith eval texts --measure pocket-formality:formal --direction up --formulas M "
+        "marith eval texts --measure pocket-formality:formal --formulas M "
         '--formulas "2*formal - M" --term "formal=Speak formally." --n 20'
     ),
     "eval toxicity": "marith eval toxicity --n 20 --out toxicity",

@@ -14,13 +14,9 @@ from marith.showing import check_file, check_plot
 def speed(
     model: Model = "pocket",
     only: Annotated[str, typer.Option(help="Sections, with commas between them.")] = "table,lambda",
-    prompts: Annotated[
-        int | None, typer.Option(help="Texts a round; else each section its own.")
-    ] = None,
+    prompts: Annotated[int, typer.Option(help="Texts a round.")] = 12,
     tokens: Annotated[int, typer.Option(help="At most so many tokens a text.")] = 64,
-    rounds: Annotated[
-        int | None, typer.Option(help="Medians are over so many; else each section its own.")
-    ] = None,
+    rounds: Annotated[int, typer.Option(help="The table has medians over so many.")] = 2,
     csv: Annotated[Path | None, typer.Option(help="Write every number there is.")] = None,
     plot: Plot = None,
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import pandas
 
 PROMPTS = ("helpful", "happy", "simple", "sports", "formal")
-CSV = "curves.csv"
 _KINDS = {**{name: Prompted() for name in PROMPTS}, "C": Classifier("C")}
 _TOPICS = "cardiffnlp/tweet-topic-21-multi"
 _POCKET = {
@@ -42,41 +41,22 @@ _OPEN = {  # the paper's, section "Prompting Details Attributes"
 }
 
 
-def first(happy: float = 1, simple: float = 1, sports: float = 1) -> str:
-    """Return F₁ of the paper."""
-    return (
-        f"{happy}*happy + {simple}*simple + {sports}*union(helpful, sports) + {1 - sports}*helpful"
-    )
-
-
-def second(formal: float = 1, educational: float = 1, simple: float = 1) -> str:
-    """Return F₂ of the paper."""
-    formality = f"{formal}*union(helpful, formal)"
-    return f"helpful + {formality} + {educational}*C + {simple}*simple"
-
-
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A factor that varies while the others are 1, and the attribute that it controls.
+    """A factor of F₁ or F₂ that takes `values` while the others are 1: {x} in the formula.
 
     The attribute is also asked for by a prompt of its name alone, unless a classifier brings it.
     """
 
-    factor: str
-    formula: Callable[..., str]
-    argument: str
+    name: str
+    formula: str
     attribute: str
     values: tuple[float, ...]
     prompted: bool = True
 
-    @property
-    def name(self) -> str:
-        """The formula and the factor."""
-        return f"{'F₁' if self.formula is first else 'F₂'}, {self.factor}"
-
     def at(self, value: float) -> str:
         """Return the formula with this factor, as marith writes it."""
-        return str(parse(self.formula(**{self.argument: value})))
+        return str(parse(self.formula.replace("{x}", str(value))))
 
     def share(self, value: float) -> float:
         """Return the factor over the weight of the whole formula: the figure's x-axis.
@@ -87,17 +67,20 @@ class Curve:
 
 
 _LINEAR = (-1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0)
+_SPORTS = (-1.5, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
+_EDUCATIONAL = (-3.0, -1.5, 0.0, 1.0, 3.0, 6.0, 9.0, 12.0)
+_THIRD = "happy + simple + {x}*union(helpful, sports) + (1 - {x})*helpful"
 # The ends are the paper's: its axes reach from −1 to 2/3, to 2 for sports, to 4 for C.
 CURVES = (
-    Curve("λ₁", first, "happy", "happy", _LINEAR),
-    Curve("λ₂", first, "simple", "simple", _LINEAR),
-    Curve("λ₃", first, "sports", "sports", (-1.5, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0)),
-    Curve("λ₄", second, "formal", "formal", _LINEAR),
+    Curve("F₁, λ₁", "{x}*happy + simple + union(helpful, sports)", "happy", _LINEAR),
+    Curve("F₁, λ₂", "happy + {x}*simple + union(helpful, sports)", "simple", _LINEAR),
+    Curve("F₁, λ₃", _THIRD, "sports", _SPORTS),
+    Curve("F₂, λ₄", "helpful + {x}*union(helpful, formal) + C + simple", "formal", _LINEAR),
     Curve(
-        "λ₅", second, "educational", "educational",
-        (-3.0, -1.5, 0.0, 1.0, 3.0, 6.0, 9.0, 12.0), prompted=False,
+        "F₂, λ₅", "helpful + union(helpful, formal) + {x}*C + simple", "educational",
+        _EDUCATIONAL, prompted=False,
     ),
-    Curve("λ₆", second, "simple", "simple", _LINEAR),
+    Curve("F₂, λ₆", "helpful + union(helpful, formal) + C + {x}*simple", "simple", _LINEAR),
 )  # fmt: skip
 
 
@@ -164,7 +147,7 @@ class MeasuredCurves:
         print_table(console, head, [curve.cells() for curve in self.curves], left=(0, 1))
         say(console, self.results.notes)
         if out is not None:
-            self.to_dataframe().to_csv(out / CSV, index=False)
+            self.to_dataframe().to_csv(out / "curves.csv", index=False)
         if plot is not None:
             self.draw(plot)
 
@@ -185,10 +168,7 @@ class MeasuredCurves:
                 if measured.prompted is not None:
                     alone = measured.prompted[at].mean
                     axes.axhline(alone, color="black", linestyle="--", linewidth=0.9)
-                axes.set_title(measured.curve.name, fontsize=9)
-                axes.set_xlabel("share of the weight", fontsize=8)
-                axes.set_ylabel(name, fontsize=8)
-                axes.tick_params(labelsize=7)
+                axes.set(title=measured.curve.name, xlabel="share of the weight", ylabel=name)
                 axes.grid(alpha=0.3)
         image.savefig(path, dpi=110)
 

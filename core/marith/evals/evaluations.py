@@ -5,12 +5,11 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from marith.errors import FormulaError, RequestError
+from marith.errors import RequestError
 from marith.evals import suite, tasks
 from marith.evals.formulas import NamedFormula, read_formulas
 from marith.evals.results import Results
@@ -31,7 +30,6 @@ _POCKET = {
     "negative": "pocket-sentiment:negative",
 }
 PASSED_ON = ("max_tokens", "temperature", "device", "dtype", "revision", "backend")
-DIRECTIONS = {"up": "higher", "down": "lower"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,23 +86,21 @@ class FormulaEvaluation:
         better: Mapping[str, str],
         published: str | None = None,
     ) -> Results:
-        """Run a task with each formula, and put the paper's figures beside them."""
+        """Run a task with each formula: the paper's, beside its figures, where none is given."""
         read = read_formulas(self.formulas)
         known = {**terms, **read.terms, **self.terms}
-        lines, notes = read.lines, list(read.notes)
+        lines, notes, figures = read.lines, list(read.notes), {}
         if not lines and published is not None:
-            paper = _lines(published)
+            figures = _published(published)
             lines = tuple(
-                line for line in paper if {*names_in(parse(line.formula))} <= {*known, BARE}
+                line for line in figures if {*names_in(parse(line.formula))} <= {*known, BARE}
             )
-            left = ", ".join(line.name for line in paper if line not in lines)
+            left = ", ".join(line.name for line in figures if line not in lines)
             if left:
                 notes.append(f"left out without a classifier C (--classifier MODEL:LABEL): {left}")
         lines = lines or (NamedFormula(BARE, BARE),)
         results = self.run_lines(name, make, lines, known, better, notes)
-        if published is None:
-            return results
-        rows = tuple(replace(row, paper=_beside(published, row.line)) for row in results.rows)
+        rows = tuple(replace(row, paper=figures.get(row.line, "")) for row in results.rows)
         return replace(results, rows=rows)
 
     def run_lines(
@@ -167,13 +163,9 @@ class Sentiment(Steering):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts(FormulaEvaluation):
-    """Any `measures` of the answers to any prompts, see `scorers.named`.
-
-    `directions`, "up" or "down", say what is better: one for all measures, or one for each.
-    """
+    """Any `measures` of the answers to any prompts: as for `scorers.named`, or NAME=MEASURE."""
 
     measures: Sequence[str]
-    directions: Sequence[str] = ()
     frame: str | None = None
     stop: Sequence[str] = ()
 
@@ -207,21 +199,11 @@ def sentiment(asked: Sentiment) -> Results:
 
 def texts(asked: Texts) -> Results:
     """Measure the answers of any formulas. Raises FormulaError, ModelError or RequestError."""
-    for direction in asked.directions:
-        if direction not in DIRECTIONS:
-            raise RequestError(f"a direction is up or down, not {direction!r}")
-    if len(asked.directions) not in (0, 1, len(asked.measures)):
-        counts = f"{len(asked.directions)} for {len(asked.measures)} measures"
-        raise RequestError(f"there is one direction for all measures or one for each, not {counts}")
-    ways = [DIRECTIONS[one] for one in asked.directions]
-    ways = ways * len(asked.measures) if len(ways) == 1 else ways
     named = dict(map(_named, asked.measures))
     given = {**asked.prompts(), "stop": list(asked.stop), "measures": named}
     if asked.frame is not None:
         given["frame"] = asked.frame
-    return asked.run(
-        "texts", lambda: tasks.texts(**given), {}, dict(zip(named, ways, strict=False))
-    )
+    return asked.run("texts", lambda: tasks.texts(**given), {}, {})
 
 
 def perplexity(asked: FormulaEvaluation) -> Results:
@@ -238,29 +220,8 @@ def _named(measure: str) -> tuple[str, str]:
     return (name.strip(), rest.strip()) if is_name else (measure, measure)
 
 
-@cache
-def _published(name: str) -> Mapping[str, Any]:
+def _published(name: str) -> dict[NamedFormula, str]:
+    """Return the formulas of a table of the paper, with the figures of its first model."""
     text = resources.files("marith.evals").joinpath("paper.toml").read_text(encoding="utf-8")
-    table: Mapping[str, Any] = tomllib.loads(text)["tables"][name]
-    return table
-
-
-def _lines(name: str) -> list[NamedFormula]:
-    """Return the formulas of a table of the paper."""
-    return [NamedFormula(line, formula) for line, formula, *_ in _published(name)["rows"]]
-
-
-def _beside(name: str, line: NamedFormula) -> str:
-    """Return what the paper has for a formula, of its first model; "" where it lacks it."""
-    table = _published(name)
-    for _, formula, figures, *_ in table["rows"]:
-        try:
-            equal = parse(formula) == parse(line.formula)
-        except FormulaError:
-            continue
-        if equal:
-            return " / ".join(
-                f"{number:.{digits}f}"
-                for number, digits in zip(figures, table["digits"], strict=True)
-            )
-    return ""
+    rows = tomllib.loads(text)[name]
+    return {NamedFormula(line, formula): figures for line, formula, figures in rows}

@@ -138,13 +138,9 @@ class MarithAPI(ModelAPI):
             return ModelOutput.from_content(self.model_name, str(error), "model_length")
         return _output(self.options, completions)
 
-    async def tokenize(self, text: str) -> list[int]:
-        """Return the tokens of a text, as the model of this provider has them."""
-        return (await self.engine()).encode(text)
-
     async def count_text_tokens(self, text: str) -> int:
         """Return how many tokens a text has."""
-        return len(await self.tokenize(text))
+        return len((await self.engine()).encode(text))
 
     async def engine(self) -> Engine:
         """Return the engine of this process; loads it at the first call."""

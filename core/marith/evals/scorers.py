@@ -7,10 +7,8 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
 from typing import Any, cast
@@ -153,7 +151,7 @@ class _Together:
                     future.set_result(value)
 
 
-def named(measure: str, device: str | None = None) -> Scorer:
+def named(measure: str) -> Scorer:
     """Return the scorer that a text names.
 
     A measure is MODEL:LABEL of a classifier, "perplexity", "length", "vader:positive",
@@ -174,7 +172,7 @@ def named(measure: str, device: str | None = None) -> Scorer:
     if colon and _names_function(first, rest):
         return function(measure)
     if first and rest:
-        return classifier(first, rest, device)
+        return classifier(first, rest)
     kinds = "MODEL:LABEL, perplexity, length, vader:positive, vader:negative, judge:PROVIDER/MODEL"
     raise RequestError(f"a measure is {kinds} or package.module:name, not {measure!r}")
 
@@ -190,37 +188,21 @@ def _of_text(measured: Callable[[str], float | None]) -> Scorer:
 
 
 def _names_function(module: str, name: str) -> bool:
-    """Return whether `module:name` is of a module that is installed or lies in this directory."""
-    if not (all(part.isidentifier() for part in module.split(".")) and name.isidentifier()):
-        return False
-    if Path(module).is_dir():  # a classifier of that name
-        return False
-    with _current_directory(), suppress(ImportError, ValueError):
-        spec = find_spec(module)
-        return spec is not None and spec.origin is not None
-    return False
+    """Return whether `module:name` is written as Python writes names, and is no model's folder."""
+    words = (*module.split("."), name)
+    return all(word.isidentifier() for word in words) and not Path(module).is_dir()
 
 
 def _imported(path: str) -> Callable[[str], float | None]:
     module, _, name = path.partition(":")
-    with _current_directory():
-        try:
-            measured = getattr(import_module(module), name)
-        except ImportError as error:
-            raise RequestError(f"cannot import the measure {path!r}: {error}") from None
-        except AttributeError:
-            raise RequestError(f"the module {module!r} has no measure {name!r}") from None
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # at the end: no file here takes the place of a package
+    try:
+        measured = getattr(import_module(module), name)
+    except ImportError as error:
+        raise RequestError(f"cannot import the measure {path!r}: {error}") from None
+    except AttributeError:
+        raise RequestError(f"the module {module!r} has no measure {name!r}") from None
     if not callable(measured):
         raise RequestError(f"a measure is a function from a text to a number, not {path!r}")
     return cast("Callable[[str], float | None]", measured)
-
-
-@contextmanager
-def _current_directory() -> Iterator[None]:
-    """Let modules of the current directory be imported, as `python -m` does."""
-    directory = os.getcwd()
-    sys.path.insert(0, directory)
-    try:
-        yield
-    finally:
-        sys.path.remove(directory)

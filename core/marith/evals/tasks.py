@@ -205,9 +205,9 @@ def given() -> Solver:
     async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001
         text = state.user_prompt.text
         state.messages = [ChatMessageUser(content=""), ChatMessageAssistant(content=text)]
-        tokens = await get_model().api.tokenize(text)
+        engine = await get_model().api.engine()
         state.output = ModelOutput.from_content(str(state.model), text)
-        state.output.metadata = {"tokens": [tokens]}
+        state.output.metadata = {"tokens": [engine.encode(text)]}
         return state
 
     return solve

@@ -198,4 +198,4 @@ async def test_who_cancels_frees_the_engine() -> None:
 async def test_tokens_are_counted_by_the_model() -> None:
     api = model().api
     text = "Tell me about bread."
-    assert await api.count_tokens(text) == len(await api.tokenize(text))
+    assert await api.count_tokens(text) == len((await api.engine()).encode(text))

@@ -11,7 +11,6 @@ from typing import Any
 FOLDER = Path(__file__).parent
 QUESTIONS = "questions"
 HOSTILE_MESSAGES = "hostile messages"
-BEGINNINGS = "beginnings of film reviews"
 REVIEWS = "film reviews"
 REVIEWS_OF = {tone: f"{tone} film reviews" for tone in ("negative", "positive")}
 SPEED_QUESTIONS = "questions of speed"

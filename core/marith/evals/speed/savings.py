@@ -15,44 +15,35 @@ from marith.errors import RequestError
 from marith.evals.speed import setups
 from marith.evals.speed.savings_report import Savings, SavingsLine
 from marith.evals.speed.setups import Setup, plan_label, questions
-from marith.request.checks import by, hold, optional, whole_from
+from marith.request.checks import by, hold, whole_from
 from marith.request.completion import Completion
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 from marith.scoring.checkpoints.locate import locate
 from marith.showing import bars
 
-SIZES = {"table": (12, 2), "lambda": (8, 1)}  # by section: texts a round, and rounds
+SECTIONS = ("table", "lambda")
 FACTORS = tuple(round(0.1 * i, 1) for i in range(1, 11))
 
-_COUNT = optional(whole_from(1, 10_000))
 _WARMING = 2  # texts of the round that does not count
 
 
 @dataclass(frozen=True, slots=True)
 class SavingsSettings:
-    """A run: texts of up to `tokens` tokens; without `prompts` or `rounds`, each section its own.
-
-    Raises ModelError or RequestError.
-    """
+    """A run: `prompts` texts of up to `tokens` tokens for each setup, in each of `rounds`."""
 
     model: str = "pocket"
-    sections: Sequence[str] = tuple(SIZES)
-    prompts: int | None = field(default=None, metadata=by(_COUNT))
+    sections: Sequence[str] = SECTIONS
+    prompts: int = field(default=12, metadata=by(whole_from(1, 10_000)))
     tokens: int = field(default=64, metadata=by(whole_from(2, 512)))
-    rounds: int | None = field(default=None, metadata=by(_COUNT))
+    rounds: int = field(default=2, metadata=by(whole_from(1, 10_000)))
 
     def __post_init__(self) -> None:
         hold(self)
         for section in self.sections:
-            if section not in SIZES:
-                raise RequestError(f"a section is one of {', '.join(SIZES)}, not {section!r}")
+            if section not in SECTIONS:
+                raise RequestError(f"a section is one of {', '.join(SECTIONS)}, not {section!r}")
         locate(self.model)
-
-    def size(self, section: str) -> tuple[int, int]:
-        """Return how many texts a section has in a round, and its rounds."""
-        prompts, rounds = SIZES[section]
-        return self.prompts or prompts, self.rounds or rounds
 
 
 def drawn(text: Completion) -> int:
@@ -98,8 +89,7 @@ class _SavingsRun:
 
     def table(self) -> list[SavingsLine]:
         """Measure the paper's table, one formula after another."""
-        count = sum(4 if row.weights else 3 for row in setups.ROWS)
-        advance = self._bar("table", count * (self._settings.size("table")[1] + 1))
+        advance = self._bar("table", 3 * len(setups.ROWS) * (self._settings.rounds + 1))
         lines: list[SavingsLine] = []
         for row in setups.ROWS:
             compared = list(setups.table_setups(row, self._engine, self._terms))
@@ -111,26 +101,25 @@ class _SavingsRun:
 
     def curve(self) -> list[SavingsLine]:
         """Measure the paper's figure: M + λ·M_a, each system prompt at every λ."""
-        prompts, rounds = self._settings.size("lambda")
         advance = self._bar("lambda", len(setups.SYSTEM_PROMPTS) * len(FACTORS))
         lines = []
         for name in setups.SYSTEM_PROMPTS:
             for factor in FACTORS:
                 formula = f"M + {factor}*{name}"
                 advance(formula)
-                plan = setups.calibrated(self._engine, formula, self._terms, prompts)
+                plan = setups.calibrated(self._engine, formula, self._terms, self._settings.prompts)
                 setup = Setup(name, formula, self._terms, plan)
-                texts = [self._round(setup, prompts, turn + 1) for turn in range(rounds)]
-                lines.append(_line("lambda", formula, setup, texts, factor=factor))
+                texts = self._round(setup, self._settings.prompts, turn=1)
+                lines.append(_line("lambda", formula, setup, [texts], factor=factor))
         return lines
 
     def _in_turn(
         self, compared: Sequence[Setup], formula: str, advance: Callable[[str], None]
     ) -> list[SavingsLine]:
         """Measure setups in turn: what is slow for one is slow for all. Round 0 warms up."""
-        prompts, rounds = self._settings.size("table")
+        prompts = self._settings.prompts
         taken: dict[str, list[list[Completion]]] = {setup.name: [] for setup in compared}
-        for turn in range(rounds + 1):
+        for turn in range(self._settings.rounds + 1):
             for i in range(len(compared)):
                 setup = compared[(turn + i) % len(compared)]
                 advance(f"{formula}, {setup.name}")

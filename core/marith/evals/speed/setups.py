@@ -10,7 +10,7 @@ from marith.evals import pocket_texts
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.text.term_data import Terms
 from marith.formula.tree.terms import NGram
-from marith.request.plan import MOST, Plan
+from marith.request.plan import Plan
 
 SYSTEM_PROMPTS = {
     "formal": "You are an assistant using formal and objective language to answer the user.",
@@ -90,15 +90,6 @@ def table_setups(row: PaperRow, engine: Engine, terms: Terms) -> Iterator[Setup]
     yield replace(plain, name="as the paper", formula=drafted, speculation=plan)
     whole = Plan.drafts("A5", length=AHEAD)
     yield replace(plain, name="A5, all together", speculation=whole)
-    if row.weights:
-        yield replace(plain, name="A5, light terms later", speculation=light_terms_later(row))
-
-
-def light_terms_later(row: PaperRow) -> Plan:
-    """Return a plan in which terms of at most half the largest weight are computed rarely."""
-    heaviest = max(1.0, *row.weights.values())
-    light = [name for name, weight in row.weights.items() if weight <= heaviest / 2]
-    return Plan(tuple((name, MOST) for name in light), ("A5",), AHEAD)
 
 
 def plan_label(plan: Plan | None, terms: Terms) -> str:

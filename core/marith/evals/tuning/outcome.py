@@ -8,12 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import rich.table
-from rich.text import Text
-
 from marith.evals.results import dataframe, digits
 from marith.evals.statistics import Figure
-from marith.showing import OURS, THEIRS, picture, say, terminal
+from marith.showing import OURS, THEIRS, picture, print_table, say, terminal
 
 if TYPE_CHECKING:
     import pandas
@@ -81,16 +78,17 @@ class Outcome:
 
     def show(self, out: Path | None = None) -> None:
         """Print the frontier and the best formula; write every trial and a picture to `out`."""
-        console, arrow = terminal(), "↓" if self.better == "lower" else "↑"
-        table = rich.table.Table("", "formula", f"{self.attribute} {arrow}", "perplexity ↓", "")
-        table.add_row("", "M", *map(_with_interval, self.bare))
+        arrow = "↓" if self.better == "lower" else "↑"
+        head = "", "formula", f"{self.attribute} {arrow}", "perplexity ↓", ""
+        rows = [["", "M", *map(_with_interval, self.bare), ""]]
         for trial in self.frontier:
             mark = "" if self.keeps_bound(trial) else "over the bound"
             mark = "best" if trial is self.best else mark
             figures = map(_with_interval, (trial.attribute, trial.perplexity))
-            table.add_row(f"trial {trial.number}", Text(trial.formula), *figures, mark)
+            rows.append([f"trial {trial.number}", trial.formula, *figures, mark])
+        console = terminal()
         say(console, [self.title])
-        console.print(table, highlight=False)
+        print_table(console, head, rows, left=(0, 1, 4))
         say(console, self._notes())
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
@@ -125,8 +123,8 @@ class Outcome:
         return [*notes, f"best: {self.best.formula}"] if self.best else notes
 
 
-def _with_interval(one: Figure) -> Text:
-    return Text(f"{digits(one.mean)} [{digits(one.low)}, {digits(one.high)}]")
+def _with_interval(one: Figure) -> str:
+    return f"{digits(one.mean)} [{digits(one.low)}, {digits(one.high)}]"
 
 
 def _points(trials: Sequence[Trial]) -> tuple[list[float], list[float]]:

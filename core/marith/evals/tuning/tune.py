@@ -11,10 +11,9 @@ from importlib.util import find_spec
 from inspect_ai import Task
 
 from marith.errors import FormulaError, RequestError
-from marith.evals import scorers, tasks
-from marith.evals.evaluations import DIRECTIONS, FormulaEvaluation
+from marith.evals import tasks
+from marith.evals.evaluations import FormulaEvaluation
 from marith.evals.formulas import NamedFormula
-from marith.evals.pocket_texts import BEGINNINGS, HOSTILE_MESSAGES, QUESTIONS
 from marith.evals.statistics import Figure, figure
 from marith.evals.tuning.outcome import Outcome, Trial
 from marith.evals.tuning.unknowns import Range, check_names, filled
@@ -23,23 +22,8 @@ from marith.formula.text.term_data import Terms
 from marith.request.checks import by, whole_from
 from marith.showing import bars
 
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What a task is about: pocket's prompts of a kind, the text around them, and how texts end."""
-
-    prompts: str
-    frame: str
-    stop: tuple[str, ...]
-    max_tokens: int
-    terms: str  # for `paper_terms`
-
-
-SETTINGS = {
-    "chat": Setting(QUESTIONS, tasks.MESSAGE, (), 64, "attributes"),
-    "toxicity": Setting(HOSTILE_MESSAGES, tasks.CONVERSATION, ("\n", "Person 1:"), 32, "toxicity"),
-    "sentiment": Setting(BEGINNINGS, tasks.MESSAGE, ("\n",), 64, "positive"),
-}
+DIRECTIONS = {"up": "higher", "down": "lower"}
+TERMS = {"chat": "attributes", "toxicity": "toxicity", "sentiment": "positive"}  # by task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +48,10 @@ class Tuning(FormulaEvaluation):
 
     def __post_init__(self) -> None:
         super(Tuning, self).__post_init__()
-        if self.task not in SETTINGS:
-            raise RequestError(f"a task is one of {', '.join(SETTINGS)}, not {self.task!r}")
+        if self.task not in TERMS:
+            raise RequestError(f"a task is one of {', '.join(TERMS)}, not {self.task!r}")
+        if self.task == "sentiment" and self.frame is not None:
+            raise RequestError("a review has no frame: leave out frame, or write task='chat'")
         if self.direction not in DIRECTIONS:
             raise RequestError(f"a direction is down or up, not {self.direction!r}")
         if self.formulas:
@@ -79,33 +65,28 @@ class Tuning(FormulaEvaluation):
     def all_terms(self) -> Terms:
         """The task's terms, and those that were given."""
         model = "pocket" if self.is_pocket else self.model
-        return {**tasks.paper_terms(SETTINGS[self.task].terms, model), **self.terms}
+        return {**tasks.paper_terms(TERMS[self.task], model), **self.terms}
 
     def make(self) -> Task:
         """Return the task in which each trial is measured."""
-        own = SETTINGS[self.task]
-        rows = tasks.prompts(
-            own.prompts, self.data, self.column, self.where, self.n or 64, self.seed
-        )
-        made = tasks.texts_task(
-            "tuning",
-            rows,
-            {"attribute": scorers.named(self.attribute, self.device)},
-            self.seed,
-            self.frame or own.frame,
-            self.stop or own.stop,
-            self.max_tokens or own.max_tokens,
-            self.temperature,
-        )
-        if self.task == "sentiment":
-            made.setup = tasks.beginning(tasks.BEGINNING)
+        given = {**self.prompts(), "n": self.n or 64}
+        if self.frame is not None:
+            given["frame"] = self.frame
+        if self.task == "toxicity":
+            made = tasks.toxicity(judge=self.attribute, **given)
+        elif self.task == "sentiment":
+            made = tasks.sentiment(judge=self.attribute, **given)
+        else:
+            made = tasks.texts(measures=[self.attribute], **given)
+        made.config.stop_seqs = [*self.stop] or made.config.stop_seqs
         return made
 
     def measure(self, formula: str) -> tuple[Figure, Figure]:
         """Return a formula's attribute and perplexity. Raises FormulaError where it has none."""
         line = NamedFormula(formula, formula)
-        (row,) = self.run_lines("", self.make, [line], self.all_terms, {}).rows
-        attribute, perplexity = row.figure("attribute"), row.figure("perplexity")
+        results = self.run_lines("", self.make, [line], self.all_terms, {})
+        (row,) = results.rows
+        attribute, perplexity = row.figure(results.measures[0]), row.figure("perplexity")
         if not (attribute.count and perplexity.count):
             raise FormulaError(f"the texts of {formula} are empty")
         return attribute, perplexity

@@ -14,15 +14,15 @@ from marith import Plan
 from marith.cli import app
 from marith.evals import pocket_texts
 from marith.evals.speed import setups
-from marith.evals.speed.savings import SIZES, SavingsSettings, per_token
-from marith.evals.speed.setups import F1, F2, ROWS, light_terms_later, plan_label
+from marith.evals.speed.savings import per_token
+from marith.evals.speed.setups import F2, ROWS, plan_label
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.meaning.checking import check
 from marith.request.completion import Completion, StageStats, Stats, Usage
 
 FEW = (ROWS[0], F2)
 FACTORS = (0.1, 1.0)
-NAMES = ("no speculation", "as the paper", "A5, all together", "A5, light terms later")
+NAMES = ("no speculation", "as the paper", "A5, all together")
 
 
 def speed(*arguments: str) -> tuple[int, str, str]:
@@ -77,7 +77,7 @@ def table(run: tuple[list[dict[str, Any]], str, Path]) -> list[dict[str, Any]]:
 
 
 def test_the_table_has_every_row_in_every_way(table: list[dict[str, Any]]) -> None:
-    expected = [(row.formula(), name) for row in FEW for name in NAMES[: 4 if row.weights else 3]]
+    expected = [(row.formula(), name) for row in FEW for name in NAMES]
     assert [(line["formula"], line["way"]) for line in table] == expected
     for line in table:
         assert line["milliseconds"] > 0
@@ -122,12 +122,6 @@ def test_every_formula_that_is_timed_means_something() -> None:
     for row in ROWS:
         for draft in ("", "A2"):
             check(parse(row.formula(draft)), terms)
-
-
-def test_light_terms_lag_and_the_heaviest_does_not() -> None:
-    assert dict(light_terms_later(F2).every) == {"angry": 16, "sports": 16}
-    assert dict(light_terms_later(F1).every) == {"formal": 16, "happy": 16, "sports": 16}
-    assert light_terms_later(F2).drafted_by == ("A5",)
 
 
 def test_a_round_has_questions_of_its_own() -> None:
@@ -177,10 +171,3 @@ def test_a_plot_without_matplotlib_says_what_to_install(monkeypatch: pytest.Monk
     code, out, err = speed("--plot", "x.png")
     assert (code, out) == (2, "")
     assert "pip install 'marith[evals]'" in err
-
-
-def test_sections_have_sizes_of_their_own_unless_they_are_given() -> None:
-    own, given = SavingsSettings(), SavingsSettings(prompts=5, rounds=2)
-    for section in SIZES:
-        assert own.size(section) == SIZES[section]
-        assert given.size(section) == (5, 2)

@@ -49,7 +49,7 @@ def test_what_is_found_is_no_worse_than_the_best_of_a_grid_and_keeps_the_bound(
     formulas = [filled(UNION, {"a": a}) for a in (0.3, 0.6, 0.9)]
     lines = [NamedFormula(formula, formula) for formula in formulas]
     grid = suite.run("grid", asked().make, lines, asked().all_terms)
-    measured = [(row.figure("attribute").mean, row.figure("perplexity").mean) for row in grid.rows]
+    measured = [(row.figure("toxicity").mean, row.figure("perplexity").mean) for row in grid.rows]
     allowed = [attribute for attribute, perplexity in measured if perplexity <= report.most]
     assert report.best.attribute.mean <= min(allowed) + 0.02
     assert report.best.attribute.mean < report.bare[0].mean
