@@ -21,7 +21,7 @@ from marith.evals.results import Measured, Results, TextRow
 from marith.formula.text.term_data import Terms, terms_as_data
 
 LOGS = "logs"  # within the folder of an evaluation
-TOGETHER = 64  # requests that wait at the engine, which batches them
+TOGETHER = 512  # samples at once: requests wait at the engine, which batches them
 
 
 def run(
