@@ -35,7 +35,8 @@ def classifier(model: str, label: str | int, device: str | None = None) -> Score
     ask = _Together(lambda texts: attribute(texts, model, label, device))
 
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001 (Inspect's names)
-        return Score(value=await ask(state.output.completion))
+        text = state.output.completion
+        return Score(value=await ask(text), answer=text)
 
     return score
 
@@ -181,8 +182,11 @@ def _of_text(measured: Callable[[str], float | None]) -> Scorer:
     """Return a scorer by a function of the text alone, which runs on a thread of its own."""
 
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001 (Inspect's names)
-        value = await anyio.to_thread.run_sync(measured, state.output.completion)
-        return Score.unscored(reason="no number") if value is None else Score(value=float(value))
+        text = state.output.completion
+        value = await anyio.to_thread.run_sync(measured, text)
+        if value is None:
+            return Score.unscored(reason="no number")
+        return Score(value=float(value), answer=text)
 
     return score
 

@@ -76,7 +76,7 @@ def run(
 def _task(task: Task, line: NamedFormula, model: str, given: Mapping[str, Any]) -> Task:
     evaluated = get_model(f"marith/{model}", memoize=False, formula=line.formula, **given)
     metadata = {**(task.metadata or {}), "name": line.name, "formula": line.formula}
-    return task_with(task, model=evaluated, metadata=metadata)
+    return task_with(task, model=evaluated, metadata=metadata, tags=[line.formula])
 
 
 def _named(log: EvalLog) -> str:

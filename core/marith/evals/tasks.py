@@ -188,12 +188,17 @@ def texts_task(
 
 @solver
 def answer(seed: int = 0) -> Solver:
-    """Answer with a seed that follows from `seed`, the sample and the epoch."""
+    """Answer with a seed that follows from `seed`, the sample and the epoch.
+
+    The sample's metadata then say what each term cost, as `inspect view` shows them.
+    """
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         text = f"{seed} {state.sample_id} {state.epoch}"
         digest = hashlib.sha256(text.encode()).digest()
-        return await generate(state, seed=int.from_bytes(digest[:4], "big"))
+        state = await generate(state, seed=int.from_bytes(digest[:4], "big"))
+        state.metadata |= {"composition": (state.output.metadata or {}).get("composition")}
+        return state
 
     return solve
 
