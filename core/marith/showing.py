@@ -49,7 +49,7 @@ def print_table(
 
 
 def fixed(value: float | None, behind: int = 2) -> str:
-    """Return a number with so many digits behind the point; "" for None."""
+    """Return a number with this many digits after the decimal point; "" for None."""
     return "" if value is None else f"{value:.{behind}f}"
 
 

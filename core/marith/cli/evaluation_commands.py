@@ -21,6 +21,7 @@ from marith.cli.shared import (
     evals,
     named_terms,
     pairs,
+    require_folder,
 )
 from marith.showing import check_plot
 
@@ -50,8 +51,9 @@ Frame = Annotated[
     str | None, typer.Option(help="The text around a prompt; {message} marks its place.")
 ]
 _MEASURE = (
-    "MODEL:LABEL of a classifier, perplexity, length, vader:positive, vader:negative, or "
-    "package.module:name of a function from a text to a number; NAME= before it names its column. "
+    "MODEL:LABEL of a classifier, perplexity, length, vader:positive, vader:negative, "
+    "judge:PROVIDER/MODEL=CRITERION, or package.module:name of a function from a text to a number; "
+    "NAME= before it names its column. "
     "Repeatable."
 )
 Measures = Annotated[list[str], typer.Option("--measure", metavar="MEASURE", help=_MEASURE)]
@@ -195,6 +197,7 @@ def perplexity(
 def settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of the command line as an evaluation's settings take them. Raises RequestError."""
     check_plot(options.get("plot"))
+    require_folder(options["out"])
     elsewhere = ("term", "define", "_imports", "plot")
     kept = {name: value for name, value in options.items() if name not in elsewhere}
     return {

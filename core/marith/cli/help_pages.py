@@ -40,17 +40,12 @@ EXAMPLES: Mapping[str, str] = {
     ),
     "eval toxicity": "marith eval toxicity --n 20 --out toxicity",
     "eval sentiment": "marith eval sentiment --to positive --n 20 --out sentiment",
-    "eval perplexity": "marith eval perplexity --data questions.txt --formulas M",
-    "eval examples": 'marith eval examples --formulas M --formulas "2*formal - M"',
+    "eval perplexity": "marith eval perplexity --n 20 --formulas M",
     "eval attributes": "marith eval attributes --curve 1 --n 10 --out curves",
-    "eval judge": (
-        "marith eval judge --texts toxicity --baseline M --against detox --task toxicity "
-        "--judge-model marith:pocket"
-    ),
     "eval harness": (
         "marith eval harness --model marith --model_args model=pocket --tasks arc_easy --limit 10"
     ),
-    "eval speed": "marith eval speed --only lambda --rounds 3",
+    "eval speed": "marith eval speed --only table --rounds 3",
 }
 
 

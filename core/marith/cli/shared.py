@@ -193,6 +193,16 @@ def require_writable(path: Path | None) -> None:
         raise _unwritable(path, error) from None
 
 
+def require_folder(path: Path | None) -> None:
+    """Make a folder with those above it. Raises RequestError for one that cannot be made."""
+    if path is None:
+        return
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
 def write_or_print(text: str, path: Path | None) -> None:
     """Write a line to a file, or print it where there is none, or where writing fails."""
     if path is None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from marith.errors import RequestError
 from marith.evals import tasks
-from marith.evals.evaluations import FormulaEvaluation
+from marith.evals.evaluations import FormulaEvaluation, classifier
 from marith.evals.formulas import NamedFormula
 from marith.evals.results import Measured, Results, digits
 from marith.evals.statistics import Figure, spearman
@@ -140,14 +140,14 @@ class MeasuredCurves:
         return self.results.to_dataframe()
 
     def show(self, out: Path | None = None, plot: Path | None = None) -> None:
-        """Print how monotone each curve is; write every formula to `out`, and draw `plot`."""
+        """Print how monotone each curve is; write every text to `out`, and draw `plot`."""
         head = "curve", "controls", "from", "to", "Spearman", "prompt alone", "perplexity"
         console = terminal()
         say(console, [self.results.title])
         print_table(console, head, [curve.cells() for curve in self.curves], left=(0, 1))
         say(console, self.results.notes)
         if out is not None:
-            self.to_dataframe().to_csv(out / "curves.csv", index=False)
+            self.results.write(out)
         if plot is not None:
             self.draw(plot)
 
@@ -180,12 +180,11 @@ def attributes(asked: Attributes) -> MeasuredCurves:
     """
     if asked.formulas:
         raise RequestError(f"the curves have formulas of their own, not {asked.formulas!r}")
+    if unknown := [name for name in asked.judges if name not in _OPEN]:
+        raise RequestError(f"an attribute is one of {', '.join(_OPEN)}, not {unknown[0]!r}")
     judges = {**(_POCKET if asked.is_pocket else _OPEN), **asked.judges}
-    model, _, label = (asked.classifier or judges["educational"]).rpartition(":")
-    terms = {
-        **{name: SYSTEM_PROMPTS[name] for name in PROMPTS},
-        "C": Classifier(model, label=label),
-    }
+    terms: dict[str, Any] = {name: SYSTEM_PROMPTS[name] for name in PROMPTS}
+    terms |= {"C": classifier(asked.classifier or judges["educational"]), **asked.terms}
     measures = {curve.attribute: judges[curve.attribute] for curve in asked.curves}
     alone = {"helpful", *(curve.attribute for curve in asked.curves if curve.prompted)}
     points = dict.fromkeys(curve.at(value) for curve in asked.curves for value in curve.values)

@@ -16,7 +16,7 @@ from marith.evals.results import Results
 from marith.formula.meaning.binding import BARE, names_in, parse
 from marith.formula.text.term_data import Terms
 from marith.formula.tree.terms import Classifier
-from marith.request.checks import by, hold, optional, whole_from
+from marith.request.checks import by, hold, number, optional, whole_from
 from marith.scoring.checkpoints.locate import locate
 
 _OPEN = {  # the paper's judges, for models that are not pocket
@@ -51,7 +51,9 @@ class FormulaEvaluation:
     seed: int = field(default=0, metadata=by(whole_from(0, 2**31)))
     samples: int = field(default=1, metadata=by(whole_from(1, 10_000)))
     max_tokens: int | None = field(default=None, metadata=by(optional(whole_from(1))))
-    temperature: float = 1.0
+    temperature: float = field(
+        default=1.0, metadata=by(number("a number from 0", lambda t: t >= 0))
+    )
     out: Path | None = None
     device: str | None = None
     dtype: str | None = None
@@ -111,10 +113,11 @@ class FormulaEvaluation:
         terms: Terms,
         better: Mapping[str, str],
         notes: Sequence[str] = (),
+        display: str | None = None,
     ) -> Results:
         """Run a task with these formulas."""
         title = f"{name} of {self.model}, seed {self.seed}"
-        placed = {name: getattr(self, name) for name in PASSED_ON}
+        placed = {name: getattr(self, name) for name in PASSED_ON} | {"display": display}
         return suite.run(
             title, make, lines, terms, self.model, self.samples, self.out, better, notes, **placed
         )
@@ -135,15 +138,10 @@ class Steering(FormulaEvaluation):
         """Return who judges."""
         return self.judge or (_POCKET if self.is_pocket else _OPEN)[name]
 
-    def all_terms(self, name: str, continues: bool = False) -> Terms:
+    def all_terms(self, name: str) -> Terms:
         """Return the terms of the paper's formulas, and the classifier C."""
-        terms = tasks.paper_terms(name, "pocket" if self.is_pocket else self.model, continues)
-        if self.classifier is None:
-            return terms
-        model, _, label = self.classifier.rpartition(":")
-        if not model or not label:
-            raise RequestError(f"a classifier is MODEL:LABEL, not {self.classifier!r}")
-        return {**terms, "C": Classifier(model, label=label)}
+        terms = tasks.paper_terms(name, "pocket" if self.is_pocket else self.model)
+        return {**terms, "C": classifier(self.classifier)} if self.classifier else terms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +175,7 @@ def toxicity(asked: Toxicity) -> Results:
     return asked.run(
         "toxicity",
         lambda: tasks.toxicity(**given, judge=judge),
-        asked.all_terms("toxicity", asked.continues),
+        asked.all_terms("continued" if asked.continues else "toxicity"),
         {"toxicity": "lower"},
         "toxicity_gpt2" if "gpt2" in asked.model.lower() else "toxicity",
     )
@@ -200,6 +198,8 @@ def sentiment(asked: Sentiment) -> Results:
 def texts(asked: Texts) -> Results:
     """Measure the answers of any formulas. Raises FormulaError, ModelError or RequestError."""
     named = dict(map(_named, asked.measures))
+    if len(named) < len(asked.measures):
+        raise RequestError(f"two measures have one name: {', '.join(asked.measures)}")
     given = {**asked.prompts(), "stop": list(asked.stop), "measures": named}
     if asked.frame is not None:
         given["frame"] = asked.frame
@@ -211,6 +211,14 @@ def perplexity(asked: FormulaEvaluation) -> Results:
     return asked.run(
         "perplexity", lambda: tasks.perplexity(**asked.prompts()), {"M": tasks.PLAIN}, {}
     )
+
+
+def classifier(written: str) -> Classifier:
+    """Return the classifier that MODEL:LABEL names. Raises RequestError."""
+    model, _, label = written.rpartition(":")
+    if not model or not label:
+        raise RequestError(f"a classifier is MODEL:LABEL, not {written!r}")
+    return Classifier(model, label=label)
 
 
 def _named(measure: str) -> tuple[str, str]:

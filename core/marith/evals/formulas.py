@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from marith.errors import RequestError
 from marith.formula.text.files import load_file
 from marith.formula.text.term_data import as_text
 from marith.formula.tree.nodes import Formula
@@ -49,6 +50,8 @@ def _add_personas(
     path: Path, lines: list[NamedFormula], terms: dict[str, Formula], notes: list[str]
 ) -> None:
     file = load_file(path)
+    if not file.formulas:
+        raise RequestError(f"{str(path)!r} has no formulas, in a table [formulas]")
     lines += [NamedFormula(name, as_text(formula)) for name, formula in file.formulas.items()]
     terms |= file.terms
     own_options = (name for names in file.own_options.values() for name in names)

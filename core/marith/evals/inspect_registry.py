@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from inspect_ai.model import ModelAPI, modelapi
 
-from marith.evals.scorers import classifier, function, perplexity, simplicity, vader
+from marith.evals.scorers import classifier, function, length, perplexity, vader
 from marith.evals.tasks import sentiment, texts, toxicity
 
 __all__ = [
-    "classifier", "function", "marith", "perplexity", "sentiment", "simplicity", "texts",
-    "toxicity", "vader",
+    "classifier",
+    "function",
+    "length",
+    "marith",
+    "perplexity",
+    "sentiment",
+    "texts",
+    "toxicity",
+    "vader",
 ]  # fmt: skip
 
 

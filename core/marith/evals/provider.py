@@ -31,6 +31,7 @@ from inspect_ai.tool import ToolCall, ToolChoice, ToolFunction, ToolInfo
 from pydantic import ValidationError
 
 from marith.engine.engine import Engine
+from marith.engine.ticket import Ticket
 from marith.errors import ContextOverflow, RequestError, from_validation, shown
 from marith.evals.tasks import paper_terms
 from marith.openai_format import composition_costs, schema_grammar, to_logprobs, to_tools
@@ -54,8 +55,8 @@ _READ_HERE = {
 # Inspect does what these say, whatever the provider is.
 _OF_INSPECT = {
     "max_retries", "timeout", "attempt_timeout", "stream_idle_timeout", "max_connections",
-    "adaptive_connections", "system_message", "max_tool_output", "cache", "cache_prompt",
-    "internal_tools", "fail_on_refusal", "reasoning_history",
+    "adaptive_connections", "system_message", "max_tool_output", "cache", "fail_on_refusal",
+    "reasoning_history",
 }  # fmt: skip
 _STOP_REASONS: dict[str, StopReason] = {
     "stop": "stop",
@@ -102,7 +103,7 @@ class MarithAPI(ModelAPI):
                 if file is None
                 else Options.from_file(file, persona, model=model_name, **model_args)
             )
-        self._asked: Counter[str] = Counter()
+        self._asked: Counter[bytes] = Counter()
 
     async def generate(
         self,
@@ -126,16 +127,17 @@ class MarithAPI(ModelAPI):
         if (schema := config.response_schema) is not None:
             described = schema.json_schema.model_dump(exclude_none=True)
             asked["grammar"] = schema_grammar(described, schema.strict, name=schema.name)
+        tickets: list[Ticket] = []
         try:
-            tickets = [
-                await anyio.to_thread.run_sync(
-                    partial(options.sample(i).submit, messages, **asked), abandon_on_cancel=True
-                )
-                for i in range(config.num_choices or 1)
-            ]
+            for i in range(config.num_choices or 1):
+                submit = partial(options.sample(i).submit, messages, **asked)
+                tickets.append(await anyio.to_thread.run_sync(submit, abandon_on_cancel=True))
             completions = [await ticket for ticket in tickets]
         except ContextOverflow as error:
             return ModelOutput.from_content(self.model_name, str(error), "model_length")
+        finally:
+            for ticket in tickets:
+                ticket.cancel()  # what is not awaited any more; a finished text stays as it is
         return _output(self.options, completions)
 
     async def count_text_tokens(self, text: str) -> int:
@@ -156,7 +158,7 @@ class MarithAPI(ModelAPI):
 
     def _options(self, config: GenerateConfig, messages: Sequence[Mapping[str, Any]]) -> Options:
         """Return the options of one call, with the seed of its text."""
-        given = {k: v for k, v in config.model_dump(exclude_none=True).items() if k != "batch"}
+        given = config.model_dump(exclude_none=True)
         for name, value in given.items():
             if name not in {*_OPTIONS, *_READ_HERE, *_OF_INSPECT}:
                 raise RequestError(f"marith has no {name}={shown(value)}: leave {name} out")
@@ -165,9 +167,9 @@ class MarithAPI(ModelAPI):
             call["logit_bias"] = {int(token): bias for token, bias in call["logit_bias"].items()}
         base = given.get("seed", self.options.seed) or 0
         text = json.dumps([base, messages], sort_keys=True)
-        before = self._asked[text]
-        self._asked[text] += 1
-        digest = hashlib.sha256(f"{before} {text}".encode()).digest()
+        key = hashlib.sha256(text.encode()).digest()
+        digest = hashlib.sha256(f"{self._asked[key]} {text}".encode()).digest()
+        self._asked[key] += 1
         with _clear_errors():
             return self.options.over({**call, "seed": int.from_bytes(digest[:4], "big")})
 

@@ -22,7 +22,7 @@ CSV, BY_TEXT = "table.csv", "by_text.csv"
 HELD = "="  # a difference whose interval holds zero
 ONE_TEXT = "†"  # a mean that one text decides
 _LEGEND = {
-    HELD: f"{HELD}: the interval of the difference from the first formula holds zero",
+    HELD: f"{HELD}: the interval of the difference from the first formula contains zero",
     ONE_TEXT: f"{ONE_TEXT}: one text makes more than a fifth of this mean; the median says more",
 }
 _SIGNIFICANT = 4  # digits; a classifier's last digits depend on the machine
@@ -124,11 +124,15 @@ class Results:
         say(console, [sentence for mark, sentence in _LEGEND.items() if mark in marks])
         say(console, self.notes)
         if out is not None:
-            out.mkdir(parents=True, exist_ok=True)
-            self.to_dataframe().to_csv(out / CSV, index=False)
-            self.texts_to_dataframe().to_csv(out / BY_TEXT, index=False)
+            self.write(out)
         if plot is not None:
             self.draw(plot)
+
+    def write(self, out: Path) -> None:
+        """Write the table and every text as CSV to a folder."""
+        out.mkdir(parents=True, exist_ok=True)
+        self.to_dataframe().to_csv(out / CSV, index=False)
+        self.texts_to_dataframe().to_csv(out / BY_TEXT, index=False)
 
     def draw(self, path: Path) -> None:
         """Draw each measure over perplexity, with intervals.
@@ -189,7 +193,7 @@ class Results:
 
 
 def digits(value: float) -> str:
-    """Return a number with the digits that count, at most four behind the point; "" for NaN."""
+    """Return a number to four digits, at most four after the decimal point; "" for NaN."""
     if math.isnan(value):
         return ""
     if not math.isfinite(value) or value == 0:

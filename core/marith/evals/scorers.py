@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, cast
 
-import anyio.to_thread
+import anyio
 from inspect_ai.model import get_model
 from inspect_ai.scorer import Score, Scorer, Target, mean, model_graded_qa, scorer, stderr
 from inspect_ai.solver import TaskState
@@ -32,13 +32,8 @@ def classifier(model: str, label: str | int, device: str | None = None) -> Score
     from marith.evals.text_attribute import attribute  # torch, which Inspect's start does without
 
     attribute((), model, label, device)  # what is missing is found before any text is made
-    ask = _Together(lambda texts: attribute(texts, model, label, device))
-
-    async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001 (Inspect's names)
-        text = state.output.completion
-        return Score(value=await ask(text), answer=text)
-
-    return score
+    one_at_a_time = anyio.CapacityLimiter(1)  # for a tokenizer that pads is not to be shared
+    return _of_text(lambda text: attribute([text], model, label, device)[0], one_at_a_time)
 
 
 @scorer(metrics=_METRICS)
@@ -63,7 +58,7 @@ def vader(tone: str = "negative") -> Scorer:
 
 
 @scorer(metrics=_METRICS)
-def simplicity() -> Scorer:
+def length() -> Scorer:
     """Score a text by 1 − the mean length of its words / 10 (the paper, section 5.3)."""
 
     def measured(text: str) -> float | None:
@@ -76,6 +71,8 @@ def simplicity() -> Scorer:
 @scorer(metrics=_METRICS)
 def manner(prompt: str) -> Scorer:
     """Score a text by its share of sentences that only one system prompt of pocket's corpus has."""
+    if prompt not in phrases_by_prompt():
+        raise RequestError(f"a manner is of {', '.join(phrases_by_prompt())}, not {prompt!r}")
     phrases = sorted(phrases_by_prompt()[prompt])
     pattern = re.compile("|".join(re.escape(one).replace(r"\*", ".+") for one in phrases))
 
@@ -84,6 +81,19 @@ def manner(prompt: str) -> Scorer:
         return fmean(bool(pattern.fullmatch(one)) for one in sentences) if sentences else None
 
     return _of_text(measured)
+
+
+@scorer(metrics=_METRICS)
+def judge(model: str, criterion: str) -> Scorer:
+    """Score a text by whether it meets a criterion, as `model` grades it: `model_graded_qa`."""
+    if not model or not criterion:
+        raise RequestError("a judge is judge:PROVIDER/MODEL=CRITERION, such as =is polite")
+    graded = model_graded_qa(model=get_model(model))
+
+    async def score(state: TaskState, target: Target) -> Score | None:  # noqa: ARG001
+        return await graded(state, Target(criterion))
+
+    return score
 
 
 @scorer(metrics=_METRICS)
@@ -122,68 +132,41 @@ def perplexity(of_formula: bool = False) -> Scorer:
     return score
 
 
-class _Together:
-    """Measures texts that arrive while others are measured in one call. Keeps state: who waits."""
-
-    def __init__(self, measured: Callable[[list[str]], list[float]]) -> None:
-        self._measured = measured
-        self._waiting: list[tuple[str, asyncio.Future[float]]] = []
-        self._lock = asyncio.Lock()
-
-    async def __call__(self, text: str) -> float:
-        """Return the value of a text."""
-        future = asyncio.get_running_loop().create_future()
-        self._waiting.append((text, future))
-        async with self._lock:
-            if not future.done():
-                batch, self._waiting = self._waiting, []
-                await self._measure([one for one in batch if not one[1].cancelled()])
-        return float(await future)
-
-    async def _measure(self, batch: list[tuple[str, asyncio.Future[float]]]) -> None:
-        try:
-            values = await anyio.to_thread.run_sync(self._measured, [text for text, _ in batch])
-        except Exception as error:
-            for _, future in batch:
-                future.set_exception(error)
-        else:
-            for (_, future), value in zip(batch, values, strict=True):
-                if not future.cancelled():
-                    future.set_result(value)
-
-
 def named(measure: str) -> Scorer:
     """Return the scorer that a text names.
 
     A measure is MODEL:LABEL of a classifier, "perplexity", "length", "vader:positive",
-    "vader:negative", "judge:PROVIDER/MODEL" (Inspect's `model_graded_qa`), or "package.module:name"
-    of a function. Raises RequestError for anything else.
+    "vader:negative", "manner:PROMPT", "judge:PROVIDER/MODEL=CRITERION", or "package.module:name" of
+    a function. Raises RequestError for anything else.
     """
     first, colon, rest = measure.rpartition(":")
     if measure == "perplexity":
         return perplexity()
     if measure == "length":
-        return simplicity()
+        return length()
     if first == "vader":
         return vader(rest)
     if first == "manner":
         return manner(rest)
     if measure.startswith("judge:"):
-        return model_graded_qa(model=measure.removeprefix("judge:"))
+        model, _, criterion = measure.removeprefix("judge:").partition("=")
+        return judge(model, criterion)
     if colon and _names_function(first, rest):
         return function(measure)
     if first and rest:
         return classifier(first, rest)
-    kinds = "MODEL:LABEL, perplexity, length, vader:positive, vader:negative, judge:PROVIDER/MODEL"
+    kinds = "MODEL:LABEL, perplexity, length, vader:TONE, manner:PROMPT, judge:MODEL=CRITERION"
     raise RequestError(f"a measure is {kinds} or package.module:name, not {measure!r}")
 
 
-def _of_text(measured: Callable[[str], float | None]) -> Scorer:
+def _of_text(
+    measured: Callable[[str], float | None], limiter: anyio.CapacityLimiter | None = None
+) -> Scorer:
     """Return a scorer by a function of the text alone, which runs on a thread of its own."""
 
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001 (Inspect's names)
         text = state.output.completion
-        value = await anyio.to_thread.run_sync(measured, text)
+        value = await anyio.to_thread.run_sync(measured, text, limiter=limiter)
         if value is None:
             return Score.unscored(reason="no number")
         return Score(value=float(value), answer=text)
@@ -203,8 +186,9 @@ def _imported(path: str) -> Callable[[str], float | None]:
         sys.path.append(os.getcwd())  # at the end: no file here takes the place of a package
     try:
         measured = getattr(import_module(module), name)
-    except ImportError as error:
-        raise RequestError(f"cannot import the measure {path!r}: {error}") from None
+    except (ImportError, SyntaxError) as error:
+        problem = f"cannot import the measure {path!r}: {error}"
+        raise RequestError(f"{problem}; a classifier of the hub is OWNER/NAME:LABEL") from None
     except AttributeError:
         raise RequestError(f"the module {module!r} has no measure {name!r}") from None
     if not callable(measured):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -11,7 +12,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from inspect_ai import Task, eval_set, task_with
-from inspect_ai.event import ModelEvent
 from inspect_ai.log import EvalLog, read_eval_log
 from inspect_ai.model import get_model
 
@@ -36,6 +36,7 @@ def run(
     notes: Sequence[str] = (),
     max_tokens: int | None = None,
     temperature: float | None = None,
+    display: Any = None,
     **placed: Any,
 ) -> Results:
     """Answer each prompt of a task `samples` times with each formula, and take its measures.
@@ -45,9 +46,12 @@ def run(
     that was killed. `inspect view --log-dir OUT/logs` shows them. Raises FormulaError, ModelError
     or RequestError.
     """
+    _require_distinct(formulas)
     given = {name: value for name, value in placed.items() if value is not None}
     given["terms"] = terms_as_data(terms)
     tasks = [_task(make(), line, model, given) for line in formulas]
+    api: Any = tasks[0].model and tasks[0].model.api
+    api.options.engine()  # a model that cannot be loaded is told here, and its loading not timed
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory())) if out is None else out / LOGS
         _, logs = eval_set(
@@ -55,7 +59,7 @@ def run(
             log_dir=str(folder),
             log_dir_allow_dirty=True,
             log_level="warning",
-            display="rich" if sys.stderr.isatty() else "none",
+            display=display or ("rich" if sys.stdout.isatty() else "none"),
             epochs=samples,
             max_tokens=max_tokens,
             temperature=temperature,
@@ -68,25 +72,33 @@ def run(
             score_display=False,
             ctl_server=False,
         )
-        whole = {_named(log): read_eval_log(log.location) for log in logs}
-    rows = tuple(_measured(line, whole.get(line.name)) for line in formulas)
+        whole = {_formula(log): read_eval_log(log.location) for log in logs}
+    rows = tuple(_measured(line, whole.get(line.formula)) for line in formulas)
     return Results(title, rows, {"perplexity": "lower", **(better or {})}, tuple(notes))
 
 
 def _task(task: Task, line: NamedFormula, model: str, given: Mapping[str, Any]) -> Task:
     evaluated = get_model(f"marith/{model}", memoize=False, formula=line.formula, **given)
-    metadata = {**(task.metadata or {}), "name": line.name, "formula": line.formula}
+    metadata = {**(task.metadata or {}), "formula": line.formula}
     return task_with(task, model=evaluated, metadata=metadata, tags=[line.formula])
 
 
-def _named(log: EvalLog) -> str:
-    return str((log.eval.metadata or {}).get("name"))
+def _formula(log: EvalLog) -> str:
+    return str((log.eval.metadata or {}).get("formula"))
+
+
+def _require_distinct(lines: Sequence[NamedFormula]) -> None:
+    """Raise RequestError for a name or a formula that occurs twice."""
+    for texts in ([line.name for line in lines], [line.formula for line in lines]):
+        if twice := [text for text in texts if texts.count(text) > 1]:
+            raise RequestError(f"{twice[0]!r} is evaluated twice: leave one out")
 
 
 def _measured(line: NamedFormula, log: EvalLog | None) -> Measured:
     """Return the texts of a formula's log. Raises RequestError for a log that is not whole."""
     if log is None or log.status != "success":
         problem = "the run was stopped" if log is None or log.error is None else log.error.message
+        problem = re.sub(r"""^\w+\((["'])(.*)\1\)$""", r"\2", problem)  # of an exception's repr
         raise RequestError(f"{line.name} has no results: {problem}")
     measures = (log.eval.metadata or {})["measures"]
     rows, moments = [], []
@@ -102,9 +114,7 @@ def _measured(line: NamedFormula, log: EvalLog | None) -> Measured:
                 dict(zip(measures, values, strict=True)),
             )
         )
-        for event in sample.events:
-            if isinstance(event, ModelEvent) and event.completed is not None:
-                moments += [event.timestamp, event.completed]
+        moments += [event.timestamp for event in sample.events]
     seconds = (max(moments) - min(moments)).total_seconds() if moments else math.nan
     return Measured(line, tuple(rows), len(rows) / seconds)
 

@@ -41,20 +41,22 @@ _COLUMNS = ("prompt", "text", "message", "review", "instruction")
 PLAIN = Prompted(template="plain")  # prompts as they are, also where there is a chat template
 
 
-def paper_terms(evaluation: str, model: str = "pocket", continues: bool = False) -> Terms:
+def paper_terms(evaluation: str, model: str = "pocket") -> Terms:
     """Return the terms of the paper's formulas in an evaluation.
 
-    `evaluation` is "toxicity", "positive", "negative" or "attributes". `C` is a classifier of
-    pocket's, and there for pocket alone. Raises RequestError for another evaluation.
+    `evaluation` is "toxicity", "continued" (toxicity of prompts that are continued), "positive",
+    "negative" or "attributes". `C` is a classifier of pocket's, defined for pocket alone. Raises
+    RequestError for another evaluation.
     """
     tones = {
         "M": PLAIN,
         "positive": Prompted(POSITIVE, template="plain"),
         "negative": Prompted(NEGATIVE, template="plain"),
     }
-    toxic = Prompted(CONTINUED if continues else TOXIC, template="plain")
+    toxic, continued = (Prompted(text, template="plain") for text in (TOXIC, CONTINUED))
     terms: dict[str, tuple[Terms, str, str]] = {  # with the classifier C of pocket, and its label
         "toxicity": ({"M": PLAIN, "toxic": toxic}, "pocket-toxicity", "civil"),
+        "continued": ({"M": PLAIN, "toxic": continued}, "pocket-toxicity", "civil"),
         "positive": (tones, "pocket-sentiment", "positive"),
         "negative": (tones, "pocket-sentiment", "negative"),
         "attributes": (SYSTEM_PROMPTS, "pocket-education", "educational"),
@@ -129,8 +131,10 @@ def texts(
     `measures` may have names of their own, as keys.
     """
     rows = prompts(QUESTIONS, data, column, where, n, seed)
+    measures = [measures] if isinstance(measures, str) else measures  # of -T measures=length
     by_name = measures if isinstance(measures, Mapping) else {name: name for name in measures}
     named = {name: scorers.named(measure) for name, measure in by_name.items()}
+    stop = [stop] if isinstance(stop, str) else stop
     return texts_task("texts", rows, named, seed, frame, stop, 64)
 
 
@@ -146,9 +150,10 @@ def perplexity(
     rows = prompts(REVIEWS, data, column, where, n, seed)
     return Task(
         dataset=MemoryDataset([Sample(id=row, input=text) for row, text in rows]),
-        solver=given(),
+        solver=prompt_as_answer(),
         scorer=scorers.perplexity(of_formula=True),
         name="perplexity",
+        version=_digest(rows),
         metadata={"measures": ["perplexity"]},
     )
 
@@ -182,8 +187,14 @@ def texts_task(
         scorer=list(measures.values()),
         config=GenerateConfig(max_tokens=max_tokens, temperature=1.0, stop_seqs=list(stop) or None),
         name=name,
+        version=_digest(rows),
         metadata={"measures": list(measures)},
     )
+
+
+def _digest(data: object) -> str:
+    """Return a name of data: changed data are another version of a task."""
+    return hashlib.sha256(str(data).encode()).hexdigest()
 
 
 @solver
@@ -194,9 +205,8 @@ def answer(seed: int = 0) -> Solver:
     """
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        text = f"{seed} {state.sample_id} {state.epoch}"
-        digest = hashlib.sha256(text.encode()).digest()
-        state = await generate(state, seed=int.from_bytes(digest[:4], "big"))
+        digest = _digest(f"{seed} {state.sample_id} {state.epoch}")
+        state = await generate(state, seed=int(digest[:8], 16))
         state.metadata |= {"composition": (state.output.metadata or {}).get("composition")}
         return state
 
@@ -204,13 +214,16 @@ def answer(seed: int = 0) -> Solver:
 
 
 @solver
-def given() -> Solver:
+def prompt_as_answer() -> Solver:
     """Take the prompt itself for the answer to an empty prompt, in tokens of marith's model."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001
         text = state.user_prompt.text
         state.messages = [ChatMessageUser(content=""), ChatMessageAssistant(content=text)]
-        engine = await get_model().api.engine()
+        api: Any = get_model().api
+        if not hasattr(api, "engine"):
+            raise RequestError(f"perplexity is of a model of marith's, not {get_model()}")
+        engine = await api.engine()
         state.output = ModelOutput.from_content(str(state.model), text)
         state.output.metadata = {"tokens": [engine.encode(text)]}
         return state
@@ -251,14 +264,18 @@ def prompts(
     have its values. Without `n` they are 200, or all there are. A larger `n` keeps the prompts of a
     smaller one. Raises RequestError for what cannot be read, and where there are too few.
     """
+    if n is not None and n < 1:
+        raise RequestError(f"n is a whole number from 1, not {n}")
     if data is None:
+        if where or column:
+            raise RequestError("where and column are of data: write data=FILE too")
         rows = [(i, str(one["text"])) for i, one in enumerate(pocket_texts.records(kind))]
         source = f"pocket's own {kind}"
     else:
         rows, source = _read(data, column, where or {}), repr(data)
     count = min(DEFAULT_COUNT, len(rows)) if n is None else n
     if count > len(rows) or not rows:
-        raise RequestError(f"{source} has {len(rows)} texts, not {count}")
+        raise RequestError(f"{source} has {len(rows)} such texts, not {max(count, 1)}")
     if data is not None or seed:  # pocket's own are in no order
         random.Random(f"rows {seed}").shuffle(rows)  # noqa: S311 (rows, not secrets)
     return rows[:count]
@@ -277,7 +294,7 @@ def _read(data: str, column: str | None, where: Mapping[str, str]) -> list[tuple
     for row, record in enumerate(records):
         text = _value(record, name)
         text = text.get("text") if isinstance(text, Mapping) else text
-        if all(str(_value(record, key)) == value for key, value in where.items()) and text:
+        if all(str(_value(record, key)) == str(value) for key, value in where.items()) and text:
             rows.append((row, str(text)))
     return rows
 
@@ -290,18 +307,22 @@ def _records(data: str) -> list[Mapping[str, Any]]:
         found.append(record)
         return Sample(input="")
 
-    if data.startswith("hub:"):
-        path, _, split = data.removeprefix("hub:").partition(":")
-        hf_dataset(path, split or "train", sample_fields=keep)
-        return found
     readers: dict[str, Callable[..., object]] = {
         ".json": json_dataset, ".jsonl": json_dataset, ".csv": csv_dataset,
     }  # fmt: skip
     reader = readers.get(Path(data).suffix.lower())
-    if reader is None or not Path(data).is_file():
+    of_hub = data.startswith("hub:")
+    if not of_hub and (reader is None or not Path(data).is_file()):
         kinds = "a .json, .jsonl or .csv file, or hub:owner/name:split"
         raise RequestError(f"data is {kinds}, not {data!r}")
-    reader(data, sample_fields=keep)
+    try:
+        if of_hub:
+            path, _, split = data.removeprefix("hub:").partition(":")
+            hf_dataset(path, split or "train", sample_fields=keep)
+        elif reader is not None:
+            reader(data, sample_fields=keep)
+    except Exception as error:  # of any reader
+        raise RequestError(f"{data!r} cannot be read: {error}") from None
     return found
 
 

@@ -186,10 +186,11 @@ async def test_a_prompt_beyond_the_context_says_so() -> None:
 async def test_who_cancels_frees_the_engine() -> None:
     api = model()
     engine = await api.api.engine()  # type: ignore[attr-defined]
-    with anyio.move_on_after(1):
+    with anyio.move_on_after(1) as scope:
         await api.generate(
             asked(), config=GenerateConfig(max_tokens=4000, logit_bias={1: -100}, temperature=1)
         )
+    assert scope.cancelled_caught
     with anyio.fail_after(20):
         while engine.status().running:
             await anyio.sleep(0.02)

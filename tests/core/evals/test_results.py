@@ -56,7 +56,7 @@ def test_a_mean_that_one_text_decides_is_marked(capsys: pytest.CaptureFixture[st
     printed = capsys.readouterr().out
     (compared,) = [line for line in printed.splitlines() if "│ f1 " in line]
     assert "=" in compared
-    assert "holds zero" in printed
+    assert "contains zero" in printed
 
 
 def test_a_text_without_a_number_is_left_out() -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from inspect_ai import Task, task_with
 from inspect_ai import eval as evaluate
-from inspect_ai.log import EvalLog
+from inspect_ai.log import EvalLog, resolve_sample_attachments
 from inspect_ai.model import get_model
 
 from marith import Engine, RequestError
@@ -87,7 +87,7 @@ def test_prompts_of_a_file_are_drawn_by_the_seed(tmp_path: Path) -> None:
     ("asked", "problem"),
     [
         ({"data": "nowhere.jsonl"}, "data is a .json, .jsonl or .csv file"),
-        ({"n": 10_000}, "pocket's own questions has 1000 texts, not 10000"),
+        ({"n": 10_000}, "pocket's own questions has 1000 such texts, not 10000"),
     ],
 )
 def test_data_that_cannot_be_read_is_refused(asked: Any, problem: str) -> None:
@@ -104,7 +104,7 @@ def test_every_measure_has_a_name(run: Any, tmp_path: Path, monkeypatch: Any) ->
     assert values(log, "function") == [len(text.split()) for text in texts]
     assert all(0 <= value <= 1 for value in values(log, "classifier"))
     assert list(log.samples[0].scores) == [
-        "function", "simplicity", "vader", "classifier", "perplexity",
+        "function", "length", "vader", "classifier", "perplexity",
     ]  # fmt: skip
 
 
@@ -122,19 +122,40 @@ def test_what_is_no_measure_is_refused(measure: str, problem: str) -> None:
         scorers.named(measure)
 
 
-async def test_texts_that_wait_are_measured_together() -> None:
-    import asyncio
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        ({"n": 0}, "n is a whole number from 1, not 0"),
+        ({"where": {"label": "1"}}, "where and column are of data"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(asked: dict[str, Any], problem: str) -> None:
+    with pytest.raises(RequestError, match=problem):
+        prompts(QUESTIONS, **asked)
 
-    seen: list[Sequence[str]] = []
 
-    def measured(texts: list[str]) -> list[float]:
-        seen.append(texts)
-        if "bad" in texts:
-            raise ValueError("bad")
-        return [float(len(text)) for text in texts]
+def test_a_number_selects_rows_as_its_text_does(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"text": "a", "label": 1}\n{"text": "b", "label": 0}\n', encoding="utf-8")
+    where: Any = {"label": 1}
+    assert prompts(QUESTIONS, data=str(path), where=where) == [(0, "a")]
 
-    ask = scorers._Together(measured)
-    assert await asyncio.gather(*map(ask, ["a", "bb", "ccc"])) == [1, 2, 3]
-    assert len(seen) < 3
-    failed = await asyncio.gather(*map(ask, ["x", "bad", "y"]), return_exceptions=True)
-    assert any(isinstance(one, ValueError) for one in failed)
+
+def test_a_task_is_evaluated_twice_in_one_process(run: Any) -> None:
+    task = tasks.toxicity(n=2)
+    first, again = (values(run(task, max_tokens=6), "classifier") for _ in range(2))
+    assert first == pytest.approx(again, abs=1e-4)
+
+
+def test_a_judge_needs_a_criterion() -> None:
+    with pytest.raises(RequestError, match="judge:PROVIDER/MODEL=CRITERION"):
+        scorers.named("judge:mockllm/model")
+
+
+def test_a_judge_grades_by_its_criterion(run: Any) -> None:
+    measures = {"polite": "judge:marith/pocket=is polite"}
+    log = run(tasks.texts(measures=measures, n=1), max_tokens=4)
+    sample = resolve_sample_attachments(log.samples[0], "full")
+    _, grading = [event.input[-1].text for event in sample.events if event.event == "model"]
+    assert "is polite" in grading
+    assert log.samples[0].output.completion in grading

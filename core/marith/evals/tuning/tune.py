@@ -84,7 +84,7 @@ class Tuning(FormulaEvaluation):
     def measure(self, formula: str) -> tuple[Figure, Figure]:
         """Return a formula's attribute and perplexity. Raises FormulaError where it has none."""
         line = NamedFormula(formula, formula)
-        results = self.run_lines("", self.make, [line], self.all_terms, {})
+        results = self.run_lines("", self.make, [line], self.all_terms, {}, display="none")
         (row,) = results.rows
         attribute, perplexity = row.figure(results.measures[0]), row.figure("perplexity")
         if not (attribute.count and perplexity.count):
