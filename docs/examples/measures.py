@@ -20,3 +20,7 @@ def profanity(text: str) -> float:
     from profanity_check import predict_prob
 
     return float(predict_prob([text])[0])
+
+
+if __name__ == "__main__":
+    print(f"{grade('A bee is an insect. It makes honey.'):.1f}")

@@ -57,7 +57,10 @@ _MEASURE = (
     "Repeatable."
 )
 Measures = Annotated[list[str], typer.Option("--measure", metavar="MEASURE", help=_MEASURE)]
-Judge = Annotated[str | None, typer.Option(help="MODEL:LABEL of a classifier, or vader:negative.")]
+Judge = Annotated[
+    str | None,
+    typer.Option(help="Any measure: MODEL:LABEL, vader:negative, package.module:name, …"),
+]
 Classifier = Annotated[
     str | None, typer.Option(help="MODEL:LABEL of the classifier C of the formulas.")
 ]

@@ -275,7 +275,8 @@ def prompts(
         rows, source = _read(data, column, where or {}), repr(data)
     count = min(DEFAULT_COUNT, len(rows)) if n is None else n
     if count > len(rows) or not rows:
-        raise RequestError(f"{source} has {len(rows)} such texts, not {max(count, 1)}")
+        kind = "such texts" if where else "texts"
+        raise RequestError(f"{source} has {len(rows)} {kind}, not {max(count, 1)}")
     if data is not None or seed:  # pocket's own are in no order
         random.Random(f"rows {seed}").shuffle(rows)  # noqa: S311 (rows, not secrets)
     return rows[:count]
@@ -312,7 +313,9 @@ def _records(data: str) -> list[Mapping[str, Any]]:
     }  # fmt: skip
     reader = readers.get(Path(data).suffix.lower())
     of_hub = data.startswith("hub:")
-    if not of_hub and (reader is None or not Path(data).is_file()):
+    if reader is not None and not Path(data).is_file():
+        raise RequestError(f"there is no file {data!r}")
+    if not of_hub and reader is None:
         kinds = "a .json, .jsonl or .csv file, or hub:owner/name:split"
         raise RequestError(f"data is {kinds}, not {data!r}")
     try:

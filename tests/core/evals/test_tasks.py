@@ -86,8 +86,8 @@ def test_prompts_of_a_file_are_drawn_by_the_seed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [
-        ({"data": "nowhere.jsonl"}, "data is a .json, .jsonl or .csv file"),
-        ({"n": 10_000}, "pocket's own questions has 1000 such texts, not 10000"),
+        ({"data": "nowhere.jsonl"}, "there is no file 'nowhere.jsonl'"),
+        ({"n": 10_000}, "pocket's own questions has 1000 texts, not 10000"),
     ],
 )
 def test_data_that_cannot_be_read_is_refused(asked: Any, problem: str) -> None:
