@@ -1,4 +1,4 @@
-"""Measures of texts for `marith eval --measure measures:grade`: a function from a text to a number."""
+"""Measures for `marith eval --measure measures:grade`: functions from a text to a number."""
 
 import re
 
