@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from marith.engine.engine import Engine
-from marith.evals import pocket_texts
+from marith.evals import pocket_texts, system_prompts
 from marith.formula.meaning.binding import parse, resolve
 from marith.formula.text.term_data import Terms
 from marith.formula.tree.terms import NGram
 from marith.request.plan import Plan
 
 SYSTEM_PROMPTS = {
-    "formal": "You are an assistant using formal and objective language to answer the user.",
-    "happy": "You are a happy assistant.",
+    "formal": system_prompts.SYSTEM_PROMPTS["formal"],
+    "happy": system_prompts.SYSTEM_PROMPTS["happy"],
     "sports": "You are a person who is always talking about sports.",
     "easy": "You are an assistant using very simple and short language.",
-    "angry": "You are an angry assistant.",
+    "angry": system_prompts.SYSTEM_PROMPTS["angry"],
 }
 PLAIN = "no speculation"
 BLOCK = 50  # questions that are a round's own
