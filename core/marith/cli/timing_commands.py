@@ -14,9 +14,9 @@ from marith.showing import check_file, check_plot
 def speed(
     model: Model = "pocket",
     only: Annotated[str, typer.Option(help="Sections, with commas between them.")] = "table,lambda",
-    prompts: Annotated[int, typer.Option(help="Texts a round.")] = 12,
-    tokens: Annotated[int, typer.Option(help="At most so many tokens a text.")] = 64,
-    rounds: Annotated[int, typer.Option(help="The table has medians over so many.")] = 2,
+    prompts: Annotated[int, typer.Option(help="Texts in a round.")] = 12,
+    tokens: Annotated[int, typer.Option(help="Maximum number of tokens of a text.")] = 64,
+    rounds: Annotated[int, typer.Option(help="Rounds of the table of medians.")] = 2,
     csv: Annotated[Path | None, typer.Option(help="Write every number there is.")] = None,
     plot: Plot = None,
 ) -> None:

@@ -130,7 +130,7 @@ class MeasuredCurve:
 
 @dataclass(frozen=True)
 class MeasuredCurves:
-    """The whole figure, and the results of which it is drawn."""
+    """Hold the measured curves, and the results from which they are drawn."""
 
     curves: tuple[MeasuredCurve, ...]
     results: Results

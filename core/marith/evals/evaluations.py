@@ -34,7 +34,7 @@ PASSED_ON = ("max_tokens", "temperature", "device", "dtype", "revision", "backen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormulaEvaluation:
-    """What every evaluation takes: a model, prompts, formulas, sampling, and a folder.
+    """Hold the settings of every evaluation: model, prompts, formulas, sampling, and a folder.
 
     Without `formulas` the paper's are taken, or `M` alone. `terms` are added to the evaluation's
     own. For `data`, `column`, `where` and `n` see `tasks.prompts`. All is kept in `out`. `device`,
@@ -66,7 +66,7 @@ class FormulaEvaluation:
 
     @property
     def is_pocket(self) -> bool:
-        """Whether the model is the one that ships in the package."""
+        """Return whether the model is the one that ships in the package."""
         return locate(self.model) == locate("pocket")
 
     def prompts(self) -> dict[str, Any]:

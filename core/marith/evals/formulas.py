@@ -62,7 +62,7 @@ def _add_personas(
 
 
 def _line(text: str) -> NamedFormula:
-    """A name is plain words: what has a bracket or a quotation mark before its `=` is no name."""
+    """Return the formula of NAME=FORMULA; a name has no bracket and no quotation mark."""
     name, equals, formula = text.partition("=")
     if not equals or any(mark in name for mark in "(\"'"):
         return NamedFormula(text.strip(), text.strip())

@@ -1,4 +1,4 @@
-"""What Inspect AI finds of marith by the entry point `inspect_ai`; it imports no torch."""
+"""Register marith with Inspect AI, by the entry point `inspect_ai`; this imports no torch."""
 
 from __future__ import annotations
 

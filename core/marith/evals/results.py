@@ -1,4 +1,4 @@
-"""What an evaluation measured: a table of formulas, their texts, and a picture."""
+"""Show the results of an evaluation: a table of formulas, their texts, and a plot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas
 
 CSV, BY_TEXT = "table.csv", "by_text.csv"
-HELD = "="  # a difference whose interval holds zero
+HELD = "="  # a difference whose interval contains zero
 ONE_TEXT = "†"  # a mean that one text decides
 _LEGEND = {
     HELD: f"{HELD}: the interval of the difference from the first formula contains zero",

@@ -21,7 +21,7 @@ from inspect_ai.solver import TaskState
 from marith.errors import RequestError, shown
 from marith.evals.pocket_texts import phrases_by_prompt
 
-_LARGEST = 700  # nats, of which the exponential is still a float
+_LARGEST = 700  # nats: the exponential of a larger number overflows
 _METRICS = [mean(), stderr()]
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 

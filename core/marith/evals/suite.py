@@ -51,7 +51,7 @@ def run(
     given["terms"] = terms_as_data(terms)
     tasks = [_task(make(), line, model, given) for line in formulas]
     api: Any = tasks[0].model and tasks[0].model.api
-    api.options.engine()  # a model that cannot be loaded is told here, and its loading not timed
+    api.options.engine()  # errors of loading are raised here, and the time of loading not counted
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory())) if out is None else out / LOGS
         _, logs = eval_set(

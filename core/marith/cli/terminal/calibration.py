@@ -25,7 +25,7 @@ def measured(
     terms: Terms,
     costs: Literal["time", "calls"],
 ) -> Plan:
-    """The engine's plan; standard error shows how long it takes, and what is left of that."""
+    """Return the engine's plan; standard error shows the time taken and the time left."""
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     with bars(*columns, TimeRemainingColumn(), everywhere=True) as progress:
         bar = progress.add_task(f"calibrating on {counted(len(prompts), 'prompt')}", total=1.0)
@@ -49,7 +49,7 @@ def table(plan: Plan, formula: Formula, terms: Terms) -> None:
 
 
 def factors(plan: Plan, formula: Formula, terms: Terms) -> list[tuple[str, int]]:
-    """The speculative factor of each term, drafts first, by its name if it has one."""
+    """Return the speculative factor of each term, drafts first, by its name if it has one."""
     named = resolve(terms)
     names = {term: name for name, term in named.items()}
     bound = ExecutionPlan.of(parse(formula), named, plan)

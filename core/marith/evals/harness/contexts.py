@@ -1,4 +1,4 @@
-"""What the harness gives to read, as requests that fit a context: text, its windows, or a chat."""
+"""Turn the harness's contexts into requests that fit: text, windows of a text, or a chat."""
 
 from __future__ import annotations
 

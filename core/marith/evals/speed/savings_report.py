@@ -1,4 +1,4 @@
-"""What a token cost in each setup, beside the paper's figures: tables, CSV and the figure."""
+"""Show the cost of a token in each setup beside the paper's: tables, CSV and the figure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEAD = (
 
 @dataclass(frozen=True, slots=True)
 class SavingsLine:
-    """What the texts of a formula cost in one setup, whose name is `way`.
+    """Hold the cost of a formula's texts in one setup; `way` is the name of the setup.
 
     `calls` and `passes` are per drawn token, the one that ends a text included. `milliseconds` per
     drawn token are the median of rounds; `ratio` is over the formula's first setup. Of the drafted

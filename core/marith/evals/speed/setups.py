@@ -1,4 +1,4 @@
-"""What is measured: the paper's formulas with its figures, others, and how each is drafted."""
+"""Define the setups that are measured: the paper's formulas, and how each is drafted."""
 
 from __future__ import annotations
 
