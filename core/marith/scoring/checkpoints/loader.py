@@ -84,8 +84,7 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     """A model that is loaded already, with its tokenizer.
 
     The tokenizer may be the name of a directory, or a hub id. The model stays as it is: what
-    changes is a copy, which shares its weights unless they are packed or fused, or it writes to
-    them.
+    changes is a copy, which shares its weights unless they are packed, or it writes to them.
     """
     begun = time.monotonic()
     if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
@@ -103,10 +102,9 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     kinds.check_loaded(name, model)
     with threads_of(model):
         unchanging = independent(model, partial(kinds.try_out, name))
-        layout = lay_out_copy(unchanging, model)
-    return _logged(
-        _checkpoint(name, StoredCheckpoint(unchanging, tokenizer), placement), begun, layout
-    )
+        copied = lay_out_copy(unchanging, model)
+    stored = StoredCheckpoint(unchanging, tokenizer)
+    return _logged(_checkpoint(name, stored, placement), begun, copied)
 
 
 def _cached(kind: str, name: str, placement: Placement, suits: Suits | None = None) -> Checkpoint:
@@ -141,7 +139,7 @@ def _load(
 ) -> Checkpoint:
     if placement.backend is not None:
         return llama_cpp_checkpoint(name, where, placement, tokenizer, suits)
-    begun, layout = time.monotonic(), ""
+    begun = time.monotonic()
     # Tensor by tensor, each in float32 first.
     with returning_freed() if where.lower().endswith(GGUF) else nullcontext():
         found = read(kind, name, where, placement, tokenizer=tokenizer, suits=suits)
@@ -149,15 +147,15 @@ def _load(
         with threads_of(model):
             if kind == LANGUAGE_MODEL:
                 kinds.try_out(name, model)
-            # What accelerate has hooked stays as it is.
-            layout = "" if placement.is_spread else lay_out(model)
-    return _logged(_checkpoint(name, found, placement), begun, layout)
+            if not placement.is_spread:  # what accelerate has hooked stays as it is
+                lay_out(model)
+    return _logged(_checkpoint(name, found, placement), begun)
 
 
-def _logged(checkpoint: Checkpoint, begun: float, layout: str) -> Checkpoint:
+def _logged(checkpoint: Checkpoint, begun: float, copied: str = "") -> Checkpoint:
     seconds = time.monotonic() - begun
     room = checkpoint.room_for_texts(free_memory(str(checkpoint.device)))
-    said = ", ".join(filter(None, (checkpoint.summary, layout))) + room
+    said = ", ".join(filter(None, (checkpoint.summary, copied))) + room
     _log.info("loaded %r in %.2f s: %s", checkpoint.name, seconds, said)
     return checkpoint
 

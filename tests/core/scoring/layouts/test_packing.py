@@ -19,7 +19,6 @@ from transformers.pytorch_utils import Conv1D
 from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.shared_weights import shared_copy
 from marith.scoring.layouts import packing
-from marith.scoring.layouts.joining import LinearPart
 from marith.scoring.layouts.packing import Packed
 from marith.scoring.layouts.row_counts import set_fewest_rows
 from marith.testing import FAMILIES, tiny_model, tiny_tokenizer
@@ -275,4 +274,4 @@ def test_the_layout_does_not_depend_on_a_clock(
     ticks = iter(range(10**9))
     monkeypatch.setattr(time, "perf_counter", lambda: pace ** next(ticks))
     model = loader.from_loaded(wide_model(), tiny_tokenizer(), loader.Placement()).model
-    assert {type(m) for m in linears(model)} == {Packed, LinearPart}
+    assert {type(m) for m in linears(model)} == {Packed}

@@ -1,4 +1,4 @@
-"""Adapters, exits, windows and trees go over fused layers: each test counts the layers that ran."""
+"""Adapters, exits, windows and trees go over lean modules: each test counts those that ran."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.cached_runner import CachedRunner
 from marith.scoring.language_model.lora import Adapter, read
 from marith.scoring.language_model.runner import start_runner
-from marith.scoring.layouts.fused_layer import FusedLayer
 from marith.scoring.layouts.laying_out import lay_out
+from marith.scoring.layouts.lean_modules import LeanAttention
 from marith.testing import tiny_classifier
 
 pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")
@@ -26,15 +26,15 @@ TEXTS = [[3, 1, 4, 1, 5, 9, 2, 6], [2, 7, 1, 8, 2, 8], [1, 6, 1, 8, 0, 3, 3, 9, 
 
 
 @pytest.fixture
-def ran(monkeypatch: pytest.MonkeyPatch) -> list[FusedLayer]:
-    """The fused layers, as often as they run."""
-    seen, forward = list[FusedLayer](), FusedLayer.forward
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[LeanAttention]:
+    """The lean attention modules, as often as they run."""
+    seen, forward = list[LeanAttention](), LeanAttention.forward
 
-    def noted(self: FusedLayer, *args: Any, **kwargs: Any) -> Tensor:
+    def noted(self: LeanAttention, *args: Any, **kwargs: Any) -> Any:
         seen.append(self)
         return forward(self, *args, **kwargs)
 
-    monkeypatch.setattr(FusedLayer, "forward", noted)
+    monkeypatch.setattr(LeanAttention, "forward", noted)
     return seen
 
 
@@ -64,8 +64,8 @@ def adapters(folder: Path) -> tuple[list[Adapter], list[Any]]:
     return found, merged
 
 
-def test_rows_with_adapters_of_their_own_run_the_fused_layers(
-    tmp_path: Path, ran: list[FusedLayer]
+def test_rows_with_adapters_of_their_own_run_the_lean_modules(
+    tmp_path: Path, ran: list[LeanAttention]
 ) -> None:
     found, merged = adapters(tmp_path)
     model = build("llama").eval()
@@ -87,10 +87,10 @@ def test_rows_with_adapters_of_their_own_run_the_fused_layers(
     assert len(ran) == 4
 
 
-def test_early_exits_read_the_states_of_fused_layers(ran: list[FusedLayer]) -> None:
-    model, fused = build("llama").eval(), build("llama").eval()
-    lay_out(fused)
-    runner = runner_of(fused)
+def test_early_exits_read_the_states_of_lean_modules(ran: list[LeanAttention]) -> None:
+    model, lean = build("llama").eval(), build("llama").eval()
+    lay_out(lean)
+    runner = runner_of(lean)
     with torch.inference_mode():
         out = model(input_ids=torch.tensor([TEXTS[0]]), use_cache=False, output_hidden_states=True)
         states = model.model.norm(out.hidden_states[2])
@@ -105,12 +105,12 @@ def test_early_exits_read_the_states_of_fused_layers(ran: list[FusedLayer]) -> N
 
 
 @pytest.mark.parametrize("name", ["mistral", "gemma3_text"])
-def test_windows_are_read_by_fused_layers(name: str, ran: list[FusedLayer]) -> None:
-    model, fused = build(name).eval(), build(name).eval()
+def test_windows_are_read_by_lean_modules(name: str, ran: list[LeanAttention]) -> None:
+    model, lean = build(name).eval(), build(name).eval()
     window = model.config.sliding_window
     assert window
-    lay_out(fused)
-    runner, text = runner_of(fused), [(7 * i) % 50 + 2 for i in range(2 * window + 5)][:100]
+    lay_out(lean)
+    runner, text = runner_of(lean), [(7 * i) % 50 + 2 for i in range(2 * window + 5)][:100]
     at = len(text) - 3
     for end in range(at, len(text)):
         ran.clear()
@@ -122,11 +122,11 @@ def test_windows_are_read_by_fused_layers(name: str, ran: list[FusedLayer]) -> N
     assert len(ran) == 4
 
 
-def test_a_tree_of_candidates_is_read_by_fused_layers(ran: list[FusedLayer]) -> None:
-    model, fused = tiny_classifier(), tiny_classifier()
-    lay_out(fused)
+def test_a_tree_of_candidates_is_read_by_lean_modules(ran: list[LeanAttention]) -> None:
+    model, lean = tiny_classifier(), tiny_classifier()
+    lay_out(lean)
     layers = int(model.config.num_hidden_layers)
-    runner = TreeRunner(fused, 0, 128, 2**20)
+    runner = TreeRunner(lean, 0, 128, 2**20)
     root = (3, 1, 4, 1, 5, 9, 2, 6)
     cases = [Case("a", [(*root, 5), (*root, 3, 5), (*root, 8), root])]
     whole = WholeTextRunner(model, 0)
