@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from support.architectures.models import endless, uncached, words
+from support.architectures.models import endless, is_read_as_long, uncached, words
 from support.architectures.talks import adapted, largest, left_early, talk
 
 import marith
@@ -17,7 +17,6 @@ from marith.errors import ModelError
 from marith.scoring.language_model.lanewise_runner import LanewiseRunner
 from marith.scoring.language_model.runner import Runner
 from marith.scoring.probing.miniature import windows
-from marith.scoring.rotary.length_runner import LengthRunner
 
 BEYOND = 30  # tokens that a text has more than the widest window
 SPECULATION = (None, "auto", marith.Plan.factors({"x": 3}), marith.Plan.drafts("M", length=3))
@@ -42,12 +41,13 @@ def kind_of(runner: Runner) -> str:
     """A runner's name in the table."""
     if runner.plain:
         return "uncached"
-    inner = runner.runner if isinstance(runner, LengthRunner) else runner
-    return "states" if isinstance(inner, LanewiseRunner) else "cached"
+    return "states" if isinstance(runner, LanewiseRunner) else "cached"
 
 
 def load(model: Any, folder: str = "", **options: Any) -> tuple[marith.Engine, str]:
     """An engine of a model, or of what the folder holds of it; why it is slow, if it is."""
+    if is_read_as_long(model):
+        options["context_length"] = model.config.get_text_config().max_position_embeddings
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if folder:

@@ -24,7 +24,10 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
+from marith.scoring.checkpoints.rotary_frequencies import original_positions
+
 CLOSE = 1e-3  # nats
+LONGEST = 256  # tokens of a text of these tests
 MOST = 12_000_000  # weights: what has more is not small
 _LISTED = {"states": STATES, "uncached": UNCACHED, "refused": REFUSED, "fails": FAILING,
            "not built": UNBUILT}  # fmt: skip
@@ -70,7 +73,17 @@ def words(count: int, seed: int) -> str:
     return "".join(ascii_lowercase[(i * i + seed * i + 3) % 26] for i in range(count))
 
 
+def is_read_as_long(model: Any) -> bool:
+    """Whether texts of this test are read with the rotary frequencies of long texts."""
+    limit = original_positions(model.config)
+    return limit is not None and limit < LONGEST
+
+
 def uncached(model: Any, tokens: Sequence[int]) -> Tensor:
-    """The model's own log-softmax after each prefix, [length, vocab], by transformers alone."""
-    logits = logits_after(model, tokens, len(tokens))
+    """The model's own log-softmax after each prefix, [length, vocab], by transformers alone.
+
+    A text that marith reads with the rotary frequencies of long texts is the beginning of one.
+    """
+    limit = original_positions(model.config) or 0
+    logits = logits_after(model, tokens, len(tokens), limit + 1 if is_read_as_long(model) else 0)
     return torch.log_softmax(logits[:, :VOCAB].float(), dim=-1)

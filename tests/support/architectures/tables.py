@@ -103,11 +103,11 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 # Those that are read with a cache of their own for each text, one pass a text.
 STATES = frozenset((
-    "axk2", "bailing_hybrid", "bamba", "bart",
-    "bart with one layer that encodes", "bigbird_pegasus", "blenderbot", "blenderbot-small",
-    "bloom", "camembert", "data2vec-text", "deepseek_v32", "deepseek_v4", "dots3_note",
-    "dots3_note_text", "falcon alibi", "falcon_h1", "falcon_mamba", "glm_moe_dsa", "gpt_neo",
-    "gpt_neo window 256", "granitemoehybrid", "hy_v4", "inkling2_text", "inkling_text", "jamba",
+    "axk2", "bailing_hybrid", "bamba", "bart", "bart with one layer that encodes",
+    "bigbird_pegasus", "blenderbot", "blenderbot-small", "bloom", "camembert", "data2vec-text",
+    "deepseek_v32", "deepseek_v4", "diffllama", "doge", "dots3_note", "dots3_note_text",
+    "falcon alibi", "falcon_h1", "falcon_mamba", "glm_moe_dsa", "gpt_neo", "gpt_neo window 256",
+    "granitemoehybrid", "hy_v4", "inkling2_text", "inkling_text", "jamba", "jetmoe",
     "kimi_linear", "lfm2", "lfm2_moe", "lfm3", "mamba", "mamba2", "marian", "mbart", "mvp",
     "nemotron_h", "olmo_hybrid", "pegasus", "plbart", "qwen3_5", "qwen3_5_moe",
     "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next", "qwen4_exp", "qwen4_exp_text", "roberta",
@@ -117,7 +117,7 @@ STATES = frozenset((
 
 # Those that are read without a cache, text by text.
 UNCACHED = frozenset((
-    "blt", "minimax", "openai-gpt", "recurrent_gemma", "reformer", "rwkv", "xlm", "xlstm",
+    "blt", "minimax", "moshi", "openai-gpt", "recurrent_gemma", "reformer", "rwkv", "xlm", "xlstm",
 ))  # fmt: skip
 
 # Those that `Engine.load` refuses: they read what comes after a position, too.

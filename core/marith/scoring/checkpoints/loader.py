@@ -30,6 +30,10 @@ from marith.scoring.checkpoints.reading import (
     stated_positions,
     vocabulary_of,
 )
+from marith.scoring.checkpoints.rotary_frequencies import (
+    fix_rotary_frequencies,
+    original_positions,
+)
 from marith.scoring.checkpoints.shared_weights import independent
 from marith.scoring.cpu_threads import threads_of
 from marith.scoring.free_memory import free_memory, returning_freed
@@ -163,7 +167,8 @@ def _logged(checkpoint: Checkpoint, begun: float, copied: str = "") -> Checkpoin
 def _checkpoint(name: str, read: StoredCheckpoint, placement: Placement) -> Checkpoint:
     model = read.model
     config = model.config.get_text_config()
-    length = placement.context(name, positions_of(model))
+    length = placement.context(name, positions_of(model), original_positions(model.config))
+    fix_rotary_frequencies(name, model, length)
     ends = [*_ends(name, model), *read.ends]
     vocabulary = vocabulary_of(name, read.tokenizer, config.vocab_size, ends)
     return Checkpoint(name, model, vocabulary, length, method=read.method)

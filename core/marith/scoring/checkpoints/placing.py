@@ -61,12 +61,14 @@ class Placement:
         if find_spec("accelerate") is None:
             raise ModelError("device='auto' needs `pip install accelerate`")
 
-    def context(self, name: str, positions: int) -> int:
-        """How many tokens a model reads: those that are asked for, or all of its positions.
+    def context(self, name: str, positions: int, usual: int | None = None) -> int:
+        """Return how many tokens a model reads: `context_length`, or `usual`, or all positions.
 
         Raises ModelError for more than it has.
         """
-        length = positions if self.context_length is None else self.context_length
+        length = self.context_length
+        if length is None:
+            length = min(usual or positions, positions)
         if not 2 <= length <= positions:
             raise ModelError(f"the context of {name!r} holds {positions} tokens, not {length!r}")
         return length

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -26,7 +25,6 @@ from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.kv_cache.ragged_cache import KVCache
 from marith.scoring.kv_cache.rectangle_lanes import RectangleLanes
 from marith.scoring.probing.probe import SHORT, distance, tolerance, why_inexact
-from marith.scoring.rotary.rotary_scaling import rotary_scaling
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,7 +71,7 @@ class TreeRunner:
 
     The cache changes the cost of an answer and never the answer. One call reads at most a
     chunk of long root texts, in the order of the cases. Raises ModelError at construction for a
-    model whose cached logits differ from its uncached ones.
+    model whose cached logits differ from its uncached ones, if `probes` is true.
     """
 
     def __init__(
@@ -82,7 +80,7 @@ class TreeRunner:
         padding: int,
         context_length: int,
         most_bytes: int,
-        masks: LayerMasks | None = None,
+        probes: bool = True,
     ) -> None:
         self.model = model
         self.passes = 0
@@ -90,8 +88,8 @@ class TreeRunner:
         self._cache = KVCache(int(model.config.get_text_config().num_hidden_layers))
         self.lanes = RectangleLanes(self._cache, most_bytes)
         self._unfinished: dict[Hashable, set[int]] = {}
-        self._masks = masks or LayerMasks({})
-        if masks is None and (reason := self._why_whole(context_length)):
+        self._masks = LayerMasks.of_model(model)
+        if probes and (reason := self._why_whole(context_length)):
             raise ModelError(reason)
         self.passes = 0
 
@@ -211,22 +209,13 @@ class TreeRunner:
         """Why this model must read whole texts; empty where it need not."""
         if not isinstance(getattr(self.model, "score", None), nn.Linear):
             return "its head is not one product"
-        if rotary_scaling(self.model.config).reached(context_length):
-            return "its rotary frequencies depend on the text's length"
-        if reason := unread_kinds(self.model):
-            return reason
-        for choice, masks in enumerate(LayerMasks.candidates(self.model)):
-            self._masks = masks
-            reason = why_inexact(self.model, context_length, partial(self._differ, choice))
-            if not reason:
-                break
-        return reason
+        return unread_kinds(self.model) or why_inexact(self.model, context_length, self._differ)
 
-    def _differ(self, choice: int, model: Any, extra: int) -> str:
+    def _differ(self, model: Any, extra: int) -> str:
         """How the logits of trees differ from those of whole texts, over rows of many lengths."""
         runner = self
         if model is not self.model:
-            runner = TreeRunner(model, 0, 0, 0, LayerMasks.candidates(model)[choice])
+            runner = TreeRunner(model, 0, 0, 0, probes=False)
         vocab = int(model.config.get_text_config().vocab_size)
         draw = torch.Generator().manual_seed(0)
         texts = torch.randint(0, vocab, (3, SHORT + extra), generator=draw).tolist()

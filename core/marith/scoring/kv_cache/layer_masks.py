@@ -31,12 +31,10 @@ class LayerMasks:
     additive: torch.dtype | None = None
 
     @classmethod
-    def candidates(cls, model: Any) -> list[LayerMasks]:
-        """The masks that a model may take, the likeliest first. A comparison says which is right.
+    def of_model(cls, model: Any) -> LayerMasks:
+        """Return the masks that a model takes.
 
-        A model that names the kinds of its layers takes a mask for each kind. Others take one,
-        and so do some that name only one kind. A window without kinds may be one that only the
-        model's own cache has.
+        A model that names the kinds of its layers takes a mask for each kind. Others take one.
         """
         text, additive = model.config.get_text_config(), mask_dtype(model)
         kinds = set(getattr(text, "layer_types", None) or ())
@@ -45,11 +43,8 @@ class LayerMasks:
         if not kinds:
             slides = getattr(text, "use_sliding_window", True)
             width = getattr(text, "sliding_window", None) if slides else None
-            return [cls({"": one}, additive) for one in dict.fromkeys((width, None))]
-        if not any(widths.values()):
-            return [cls({"": None}, additive)]
-        alone = [cls({"": width}, additive) for width in widths.values()]
-        return [by_kind, *alone] if len(kinds) == 1 else [by_kind]
+            return cls({"": width}, additive)
+        return by_kind if any(widths.values()) else cls({"": None}, additive)
 
     def by_layer(self, model: Any) -> list[int | None]:
         """How many tokens each layer sees at most; None where it sees the whole text."""

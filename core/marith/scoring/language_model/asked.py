@@ -16,9 +16,8 @@ class Asked:
     """The log-probabilities after the last `count` prefixes of a prompt and its continuation.
 
     `lane` says whose text it is. `adapter` changes the weights that this lane is read with; `exits`
-    are layers after which the model's log-probabilities are wanted too. The text is read with the
-    rotary frequencies of one of `rotary_length` tokens; 0 where they are the same for all lengths,
-    or those of short ones. Only texts of the same `salt` share prefixes.
+    are layers after which the model's log-probabilities are wanted too. Only texts of the same
+    `salt` share prefixes.
     """
 
     lane: Hashable
@@ -27,7 +26,6 @@ class Asked:
     adapter: Adapter | None = None
     exits: tuple[int, ...] = ()
     continuation: Sequence[int] = ()
-    rotary_length: int = 0
     salt: str | None = None
 
     @property
@@ -38,7 +36,7 @@ class Asked:
     @property
     def key(self) -> Hashable:
         """What texts have the same that share prefixes: what computes them, and the salt."""
-        return self.adapter and self.adapter.key, self.rotary_length, self.salt
+        return self.adapter and self.adapter.key, self.salt
 
     def beside(self, other: Asked) -> Asked:
         """This question and another about the same text, as one."""

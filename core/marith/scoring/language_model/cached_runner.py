@@ -88,8 +88,6 @@ class CachedRunner:
             lane = self.lanes.held.get(asked.lane)
             if lane is None or asked.count != 1 or asked.exits:
                 return None
-            if asked.rotary_length != questions[0].rotary_length:
-                return None
             if not lane.lacks_one(asked.key, asked.prompt, asked.continuation):
                 return None
             lanes.append(lane)
@@ -104,8 +102,7 @@ class CachedRunner:
         given = [[asked.continuation[-1]] for _, asked in by_row]
         adapters = [asked.adapter for _, asked in by_row]
         tokens = rectangle([lane for lane, _ in by_row], given, adapters, 1)
-        with self.passes.rotated(questions[0].rotary_length):
-            logprobs = self._logprobs(self._logits([tokens], [])[0])
+        logprobs = self._logprobs(self._logits([tokens], [])[0])
         number = self.passes.counted(len(given))
         place = {id(lane): i for i, (lane, _) in enumerate(by_row)}
         answers: list[Answer | None] = []
@@ -124,11 +121,8 @@ class CachedRunner:
         front, most = self.captured is not None, self._prefill.most(texts)
         chosen = choose(work, self.lanes, front, most)
         others = sum(item.give for item in chosen if not item.goes_on)
-        for length in dict.fromkeys(item.question.rotary_length for item in chosen):
-            same = [item for item in chosen if item.question.rotary_length == length]
-            with self.passes.rotated(length):
-                for groups in self._passes_over(same):
-                    self._forward(groups)
+        for groups in self._passes_over(chosen):
+            self._forward(groups)
         self._prefill.learn(texts, others, time.monotonic() - begun)
         for item in work:
             item.answer.cached += item.copied

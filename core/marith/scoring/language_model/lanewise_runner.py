@@ -21,6 +21,8 @@ from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.model_passes import ModelPasses
 from marith.tensor_rows import Row, rows_of
 
+# Models whose code reads one token after a state, and no more.
+TOKEN_BY_TOKEN = {"falcon_mamba", "jamba", "mamba", "zamba"}
 PADDING = 1 / 8  # of the model's weights, which padding in a pass weighs at most
 
 
@@ -46,10 +48,9 @@ class LanewiseRunner:
     So a text that changes goes on from a snapshot of before: one is taken where a prompt ends, and
     one before several tokens are read whose logits are asked, as drafts are; this one is its lane's
     own. See `KeptStates` for how long they stay.
-    Texts that lack one token each are read in one pass, their states side by side, where a model
-    takes that: `joins`. Where it cannot read several tokens from a state, `pieces` is False: it
-    reads one after another then. Where it cannot count the positions of tokens that follow a state,
-    they are inputs: `places`. States change the cost of an answer and never the answer.
+    Texts that lack one token each are read in one pass, their states side by side, if `joins` is
+    true; else each text has a pass of its own. States change the cost of an answer and never the
+    answer.
     """
 
     plain = False
@@ -58,15 +59,14 @@ class LanewiseRunner:
         self,
         passes: ModelPasses,
         most_bytes: int = CACHE_BYTES,
-        pieces: bool = True,
         joins: bool = True,
-        places: bool = False,
     ) -> None:
         self.passes = passes
         self.states = KeptStates(most_bytes)
-        self._pieces = pieces
+        model_type = passes.model.config.get_text_config().model_type
+        self._pieces = model_type not in TOKEN_BY_TOKEN
         self._joins = joins
-        self._places = places
+        self._places = joins and "position_ids" in passes.arguments
         self._most_padding = PADDING * nbytes(weights(passes.model))
         cached = "cache_params" in passes.arguments
         self._argument = "cache_params" if cached else "past_key_values"
@@ -110,11 +110,9 @@ class LanewiseRunner:
         states = [(self.states.held.get(one.lane), one) for one in whole]
         asked = {state: one for state, one in states if state and _lacks_one(state, one)}
         answers: dict[Hashable, Answer] = {}
-        for length in dict.fromkeys(one.rotary_length for one in asked.values()):
-            same = [state for state, one in asked.items() if one.rotary_length == length]
-            for group in groups(same, self._most_padding):
-                if len(group) > 1:
-                    answers |= self._step(group, [asked[state] for state in group])
+        for group in groups([*asked], self._most_padding) if asked else ():
+            if len(group) > 1:
+                answers |= self._step(group, [asked[state] for state in group])
         return answers
 
     def _step(self, states: list[State], questions: list[Asked]) -> dict[Hashable, Answer]:
@@ -133,10 +131,9 @@ class LanewiseRunner:
         given |= {key: v.to(ids.device) for key, v in inputs.items() if key in known}
         for asked in questions:
             del self.states.held[asked.lane]  # whoever fails here begins anew
-        with self.passes.rotated(questions[0].rotary_length):
-            logits, _ = self.passes.run(
-                [asked.adapter for asked in questions], 1, input_ids=ids, **given
-            )
+        logits, _ = self.passes.run(
+            [asked.adapter for asked in questions], 1, input_ids=ids, **given
+        )
         number, answers = self.passes.counted(len(tokens)), {}
         rows = self._logprobs(logits)
         for state, asked, token, row in zip(states, questions, tokens, rows, strict=True):
@@ -234,8 +231,7 @@ class LanewiseRunner:
         count, at = min(asked.count, len(tokens)), len(state.tokens)
         if self._places:
             given["position_ids"] = torch.arange(len(tokens), device=ids.device)[None] + at
-        with self.passes.rotated(asked.rotary_length):
-            out = self.passes.run([asked.adapter], count, asked.exits, **given)
+        out = self.passes.run([asked.adapter], count, asked.exits, **given)
         answer.passes |= self.passes.counted(len(tokens))
         state.tokens += tokens
         self._size.learn(state)

@@ -5,19 +5,15 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from marith.scoring.checkpoints.placing import main_device
-from marith.scoring.checkpoints.shared_weights import shared_copy
 from marith.scoring.language_model.early_exit import Exits
 from marith.scoring.language_model.lora import Adapted, Adapter
 from marith.scoring.language_model.passes import Passes
-from marith.scoring.rotary.forced_length import ForcedLength
-from marith.scoring.rotary.rotary_scaling import rotary_scaling
 
 STATES = {"output_hidden_states": True}
 
@@ -29,11 +25,8 @@ class ModelPasses(Passes):
     """
 
     def __init__(self, model: Any, vocab: int, name: str = "", holes: Sequence[int] = ()) -> None:
-        # A tree of its own where rotary modules are given lengths: others may run the model too.
-        scaled = rotary_scaling(model.config).first is not None
-        self.model = (shared_copy(model) if scaled else model).eval()
+        self.model = model.eval()
         super().__init__(vocab, name or type(model).__name__, holes, main_device(model))
-        self._length = ForcedLength(self.model)
         self._adapted = Adapted(self.model)
         self._exits: Exits | None = None
         self.arguments = frozenset(inspect.signature(model.forward).parameters)
@@ -65,10 +58,6 @@ class ModelPasses(Passes):
         other.forget_counts()
         return other
 
-    def rotated(self, length: int) -> AbstractContextManager[None]:
-        """Passes within have the rotary frequencies of texts of this length; 0 for short ones."""
-        return self._length.at(length)
-
     def run(
         self,
         adapters: Sequence[Adapter | None],
@@ -93,14 +82,6 @@ class ModelPasses(Passes):
 
     @torch.inference_mode()
     def uncached(self, texts: Tensor) -> Tensor:
-        """Log-probabilities [rows, length, vocab] of texts [rows, length], by the model alone.
-
-        One pass, but where rotary frequencies depend on the length of a prefix.
-        """
-        parts = []
-        for end, count in rotary_scaling(self.model.config).parts(texts.shape[1], texts.shape[1]):
-            with self.rotated(0):
-                out = self.model(input_ids=texts[:, :end].to(self.device), use_cache=False)
-            logits = out.logits[:, -count:]
-            parts.append(self.logprobs(logits).view(*logits.shape[:2], -1))
-        return torch.cat(parts, dim=1)
+        """Return log-probabilities [rows, length, vocab] of texts [rows, length], in one pass."""
+        logits = self.model(input_ids=texts.to(self.device), use_cache=False).logits
+        return self.logprobs(logits).view(*logits.shape[:2], -1)

@@ -48,10 +48,9 @@ class PlainRunner:
     def _answer(self, question: Asked) -> Answer:
         tokens, layers = question.tokens, question.exits
         ids = torch.tensor([tokens], device=self.passes.device)
-        with self.passes.rotated(question.rotary_length):
-            logits, early = self.passes.run(
-                [question.adapter], question.count, layers, input_ids=ids, use_cache=False
-            )
+        logits, early = self.passes.run(
+            [question.adapter], question.count, layers, input_ids=ids, use_cache=False
+        )
         number = self.passes.counted(len(tokens))
         exits = {
             layer: rows_of(self.passes.logprobs(out))

@@ -90,7 +90,7 @@ def make_lean(model: nn.Module) -> None:
     for module in model.modules():
         name = _transformers_name(module)
         if name in _ATTENTIONS and _takes_functions(module):
-            module.__class__ = _lean_class(LeanAttention, type(module))
+            _become(module, LeanAttention)
         elif name in _NORMS | _NORMS_AROUND_ONE:
             _make_norm_lean(module, around_one=name in _NORMS_AROUND_ONE)
 
@@ -100,8 +100,13 @@ def _make_norm_lean(module: Any, around_one: bool) -> None:
     if around_one and weight.dtype != torch.float32:
         return  # 1 + a weight has more digits than a short type holds
     eps = module.eps if around_one else module.variance_epsilon
-    module.__class__ = _lean_class(LeanNorm, type(module))
+    _become(module, LeanNorm)
     module.prepare(1 + weight if around_one else weight, eps)
+
+
+def _become(module: Any, lean: Any) -> None:
+    kind: Any = type(module)
+    module.__class__ = _lean_class(lean, kind)
 
 
 def _takes_functions(module: Any) -> bool:
@@ -115,6 +120,6 @@ def _transformers_name(module: nn.Module) -> str:
 
 
 @cache
-def _lean_class(lean: type[nn.Module], kind: type[nn.Module]) -> type[nn.Module]:
+def _lean_class(lean: Any, kind: Any) -> Any:
     """Return a class with the code of `lean`, whose instances are instances of `kind` too."""
     return type(f"Lean{kind.__name__}", (lean, kind), {})

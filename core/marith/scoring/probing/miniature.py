@@ -9,8 +9,6 @@ from typing import Any
 
 import torch
 
-from marith.scoring.rotary.rotary_scaling import lower_limits
-
 WINDOW = 8  # tokens, of the small model
 _VOCAB = 64
 _WINDOWED = re.compile(r"window|sliding|chunk|local_att|block_size")
@@ -46,7 +44,6 @@ def miniature(model: Any) -> Any:
     for key in _window_keys(text):
         if isinstance(width := getattr(text, key), int) and width > WINDOW:
             setattr(text, key, WINDOW)
-    lower_limits(config, WINDOW)
     text.num_hidden_layers = len(layers)
     text.vocab_size = min(_VOCAB, text.vocab_size)
     for key in ("pad_token_id", "bos_token_id", "eos_token_id"):

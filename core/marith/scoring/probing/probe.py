@@ -1,8 +1,7 @@
 """Whether cached passes return what the uncached model does: asked once, when a model is loaded.
 
 What can be wrong is a model's structure: masks and positions that it computes for itself. So texts
-of unequal length are read side by side, beyond every window that the configuration names, and on
-both sides of a length at which rotary frequencies change.
+of unequal length are read side by side, beyond every window that the configuration names.
 """
 
 from __future__ import annotations
@@ -15,14 +14,11 @@ from torch import Tensor
 
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.probing.miniature import WINDOW, miniature, windows
-from marith.scoring.rotary.rotary_scaling import rotary_scaling
 
 if TYPE_CHECKING:
-    from marith.scoring.language_model.model_passes import ModelPasses
     from marith.scoring.language_model.runner import OfModel
 
 SHORT = 9  # tokens of a text without a window
-DIFFER = "cached and uncached passes differ by"
 WIDE = 64  # a wider window is probed on a small model instead
 # Lengths by row, of so many questions one after another, and for how many positions they ask.
 ROUNDS = (
@@ -41,7 +37,7 @@ def why_inexact(model: Any, context_length: int, differ: Callable[[Any, int], st
     `differ(model, extra)` says how cached passes differ from the uncached ones of a model, on
     texts of which the longest has `extra` tokens more than `SHORT`.
     """
-    widest, what = max(_turns(model.config, context_length), default=(0, ""))
+    widest = max(windows(model.config, context_length), default=0)
     room = max(0, context_length - SHORT)
     if widest <= WIDE:
         return differ(model, min(widest, room))
@@ -50,16 +46,8 @@ def why_inexact(model: Any, context_length: int, differ: Callable[[Any, int], st
     try:
         reason = differ(miniature(model), min(WINDOW, room))
     except Exception as error:  # whatever a model finds wrong with sizes that are not its own
-        return f"its {what} of {widest} tokens cannot be checked ({type(error).__name__}: {error})"
-    return reason and f"beyond its {what} of {widest} tokens {reason}"
-
-
-def _turns(config: Any, context_length: int) -> Iterator[tuple[int, str]]:
-    """After how many tokens a model of this configuration reads otherwise, and what changes."""
-    yield from ((width, "window") for width in windows(config, context_length))
-    scaling = rotary_scaling(config)
-    if scaling.first is not None and scaling.reached(context_length):
-        yield scaling.first, "rotary range"
+        return f"its window of {widest} tokens cannot be checked ({type(error).__name__}: {error})"
+    return reason and f"beyond its window of {widest} tokens {reason}"
 
 
 def compare(runner: OfModel, extra: int = 0) -> str:
@@ -71,35 +59,18 @@ def compare(runner: OfModel, extra: int = 0) -> str:
         shapes = [passes.uncached(texts[:, :width]) for width in (SHORT, 1)]
         noise = max(distance(logprobs, want[:, : logprobs.shape[1]]) for logprobs in shapes)
         tolerated = tolerance(noise, want[0, -1], passes.model.dtype)
-        if rotary_scaling(passes.model.config).first and not _parted(passes, texts) <= tolerated:
-            return "its rotary frequencies cannot be set to those of a length"
         for rows, count in _rounds(extra):
             asked = [Asked(i, texts[i, :end].tolist(), count) for i, end in rows.items()]
             answers = _answers(runner, asked)
             for i, end in rows.items():
                 worst = distance(answers[i].logprobs, want[i, end - count : end])
                 if not worst <= tolerated:  # NaN is not either
-                    return f"{DIFFER} {worst:.2g}"
+                    return f"cached and uncached passes differ by {worst:.2g}"
     except Exception as error:  # whatever a model raises that does not take our cache
         return f"its code does not take a cache of marith ({type(error).__name__}: {error})"
     finally:
         runner.forget()
     return ""
-
-
-@torch.inference_mode()
-def _parted(passes: ModelPasses, texts: Tensor) -> float:
-    """How the beginning of texts, read alone but by their length, differs from that of the whole.
-
-    So are the first chunks of a prompt read.
-    """
-    length, begun, bare = texts.shape[1], WINDOW // 2, [None] * len(texts)
-    texts = texts.to(passes.device)
-    with passes.rotated(0):
-        whole, _ = passes.run(bare, length, input_ids=texts, use_cache=False)
-    with passes.rotated(length):
-        part, _ = passes.run(bare, begun, input_ids=texts[:, :begun], use_cache=False)
-    return distance(passes.logprobs(part), passes.logprobs(whole[:, :begun]))
 
 
 def _answers(runner: OfModel, asked: list[Asked]) -> dict[Hashable, Answer]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import pytest
@@ -23,7 +23,6 @@ from marith.request.limits import Limits
 from marith.scoring import registry
 from marith.scoring.kv_cache.planned import BLOCK, COPIED, Planned, own_lengths
 from marith.scoring.language_model import runner as runner_module
-from marith.scoring.language_model.runner import _by_slots
 
 TERMS = {"x": "q r s t"}
 blocks = st.lists(st.sampled_from([[1] * 10, [2] * 40, [1] * 64, [2] * 200]), max_size=4)
@@ -95,7 +94,7 @@ def test_what_is_copied_and_not_shared_counts_for_each_text() -> None:
 def test_texts_of_one_rectangle_are_each_as_long_as_the_longest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(runner_module, "_makers", lambda *_: [partial(_by_slots, 0, 2**24)])
+    monkeypatch.setattr(runner_module, "_hands_keys_on", lambda _: False)
     with endless(512) as engine:
         short, long = engine._open(asked("a", 1)), engine._open(asked("a b", 400))
         alone, both = memory_of([short]) + memory_of([long]), memory_of([short, long])

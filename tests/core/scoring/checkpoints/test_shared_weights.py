@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from support.architectures import build, endless, uncached, words
+from support.architectures import build, uncached, words
+from support.architectures.judge import load
 from torch import Tensor
 
 import marith
 from marith.scoring.checkpoints.shared_weights import independent
-from marith.scoring.notices import collecting
 from marith.testing import tiny_model
 
 TEXT = list(range(3, 120))
@@ -33,10 +33,9 @@ def test_parameters_buffers_and_outputs_are_the_same_bits_after_use(
     model, other = build(name), build(name)
     model.train(training)
     before = state(model)
-    with collecting():
-        engine = marith.Engine.load(model, tokenizer=endless())
+    engine, _ = load(model)
     with engine:
-        for length in (3, 90):  # on either side of longrope's 64
+        for length in (3, 90):
             prompt = words(length, 7)
             row, tokens = engine.next_logprobs(prompt), engine.encode(prompt)
             want = uncached(copy.deepcopy(other), tokens)[-1]

@@ -16,7 +16,7 @@ from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.lanewise_runner import LanewiseRunner
 from marith.scoring.language_model.runner import start_runner
 
-NAMES = ("mamba", "mamba2", "falcon_h1", "qwen3_next", "lfm2", "gpt_neo", "bloom")
+NAMES = ("mamba", "mamba2", "falcon_h1", "qwen3_next", "lfm2", "gpt_neo")
 LENGTHS = (70, 5, 33, 18)
 
 model_of = cache(build)

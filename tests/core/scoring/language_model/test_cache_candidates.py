@@ -1,4 +1,4 @@
-"""Which cache a model takes is found by trying, and what is said of one that takes none."""
+"""Models whose cache is another than keys by lanes, and what is said of those that take none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from support.asking import CONTEXT, ask, text, uncached
 
 from marith.errors import ModelError
 from marith.scoring.language_model.asked import Asked
-from marith.scoring.language_model.cached_runner import CachedRunner
 from marith.scoring.language_model.early_exit import Exits
 from marith.scoring.language_model.lanewise_runner import LanewiseRunner
 from marith.scoring.language_model.plain_runner import PlainRunner
@@ -50,14 +49,6 @@ def test_a_model_that_counts_positions_anew_in_each_pass_is_told_them() -> None:
     assert runner.passes.tokens_read == 1
 
 
-def test_a_window_that_only_the_models_own_cache_has_is_not_masked() -> None:
-    model = build("moshi")
-    runner, said = started(model)
-    assert isinstance(runner, CachedRunner)
-    assert not said
-    check(runner, model)
-
-
 def test_layers_are_counted_where_they_decode() -> None:
     model = build("bart with one layer that encodes")
     runner, said = started(model)
@@ -70,6 +61,7 @@ def test_layers_are_counted_where_they_decode() -> None:
     ("name", "reason"),
     [
         ("blt", "num_hidden_layers"),
+        ("moshi", "cached and uncached passes differ by"),  # a window that only its own cache has
         ("minimax", "MiniMax uses cache of its own"),
         ("recurrent_gemma", "cached and uncached passes differ by"),
         ("rwkv", "its code has no argument for a cache"),

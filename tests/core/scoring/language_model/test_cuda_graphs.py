@@ -175,7 +175,7 @@ def test_nothing_passes_between_host_and_device_within_a_step(
     model.set_attn_implementation(attention)
     kept = KVCache(2)
     kept.resize(6, 64)
-    captured = Captured(model, kept, LayerMasks.candidates(model)[0])
+    captured = Captured(model, kept, LayerMasks.of_model(model))
     with torch.inference_mode():
         captured.step(rows, [1, 2, 3], [4, 0, 60])
         [step] = captured._steps.values()

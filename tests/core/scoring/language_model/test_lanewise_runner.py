@@ -44,12 +44,12 @@ def test_any_sequence_of_questions_is_answered_as_without_a_cache(
     play(model_of(name), runner_of(name), script, close=1e-3)
 
 
-@pytest.mark.parametrize("pieces", [True, False])
+@pytest.mark.parametrize("name", ["mamba", "lfm2"])
 def test_a_token_costs_one_token_and_a_rejected_draft_is_read_from_the_state_before(
-    pieces: bool,
+    name: str,
 ) -> None:
-    passes = ModelPasses(model_of("mamba"), 258)
-    runner = LanewiseRunner(passes, pieces=pieces)
+    passes = ModelPasses(model_of(name), model_of(name).config.vocab_size)
+    runner = LanewiseRunner(passes)
     prompt = tuple(text(60))
     ask(runner, [Asked("a", prompt)])
     passes.forget_counts()
@@ -59,7 +59,7 @@ def test_a_token_costs_one_token_and_a_rejected_draft_is_read_from_the_state_bef
     assert passes.tokens_read == 1 + 3
     [answer] = ask(runner, [Asked("a", prompt, 1, continuation=[3, 9])])
     assert passes.tokens_read == 4 + 1
-    want = uncached(model_of("mamba"), [*prompt, 3, 9])
+    want = uncached(model_of(name), [*prompt, 3, 9])
     torch.testing.assert_close(answer.logprobs, want, atol=1e-4, rtol=0)
 
 

@@ -48,7 +48,7 @@ def test_any_sequence_of_questions_is_answered_as_without_a_cache(
 @pytest.mark.parametrize("name", NAMES)
 def test_the_masks_are_those_that_the_models_own_code_makes(name: str) -> None:
     model, length = model_of(name), 40
-    masks = LayerMasks.candidates(model)[0].of(torch.arange(length)[None], length)
+    masks = LayerMasks.of_model(model).of(torch.arange(length)[None], length)
     own = model.config.get_text_config()
     embedded = torch.zeros(1, length, 4)
     given = {"config": own, "inputs_embeds": embedded, "attention_mask": None}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import warnings
-from functools import partial
 from typing import Any
 
 import pytest
@@ -31,10 +30,9 @@ from marith.scoring.language_model import runner as runner_module
 from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.model_passes import ModelPasses
 from marith.scoring.language_model.plain_runner import PlainRunner
-from marith.scoring.language_model.runner import _by_slots, start_runner
+from marith.scoring.language_model.runner import start_runner
 from marith.scoring.notices import collecting
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.rotary.forced_length import ForcedLength
 from marith.testing import END, FAMILIES, START, tiny_model, tiny_tokenizer
 
 
@@ -86,13 +84,23 @@ def test_two_texts_beside_each_other_are_read_as_each_alone_by_gpt_neo() -> None
                 assert said.logprob == pytest.approx(float(row[token]), abs=1e-4)
 
 
+def refused(*_: Any, **__: Any) -> None:
+    raise ValueError("no states")
+
+
+def by_rectangles_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave a model no other runner with a cache."""
+    monkeypatch.setattr(runner_module, "_hands_keys_on", lambda _: False)
+    monkeypatch.setattr(runner_module, "LanewiseRunner", refused)
+
+
 @pytest.mark.parametrize(("window", "said"), [(16, "differ by"), (256, "beyond its window of 256")])
 @pytest.mark.parametrize("layers", [2, 6])
 def test_a_window_that_no_rule_knows_is_found_by_reading_beyond_it(
     window: int, said: str, layers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(layer_masks, "_READ", {"global", "local"})
-    monkeypatch.setattr(runner_module, "_makers", lambda *_: [partial(_by_slots, 0, 2**20)])
+    by_rectangles_alone(monkeypatch)
     [warning] = reasons(gpt_neo(window, layers=layers), 512)
     assert said in warning
     assert not reasons(gpt_neo(window, layers=layers), window)
@@ -105,7 +113,7 @@ def test_a_window_that_cannot_be_built_small_is_not_trusted(
     assert not reasons(model, 512)
     model.config.local_attention_window = 300
     assert not reasons(model, 512)  # a name that this model gives no meaning
-    monkeypatch.setattr(runner_module, "_makers", lambda *_: [partial(_by_slots, 0, 2**20)])
+    by_rectangles_alone(monkeypatch)
     monkeypatch.setattr(type(model), "__init__", None)
     [warning] = reasons(model, 512)
     assert "its window of 300 tokens cannot be checked" in warning
@@ -164,22 +172,9 @@ def test_the_warning_names_model_reason_and_the_callers_line_for_each_model() ->
         [warning] = caught
         assert str(warning.message) == (
             f"'{name}' runs without a cache, and so slower: "
-            "cached and uncached passes differ by 2.3"
+            "cached and uncached passes differ by 1.7"
         )
         assert (warning.filename, warning.lineno) == (__file__, line)
-
-
-@pytest.mark.parametrize("name", ["phi3 longrope", "phi3 longrope, long"])
-def test_rotations_that_no_rule_knows_are_found_by_reading_beyond_their_limit(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = build(name)
-    monkeypatch.setattr(ForcedLength, "_attach", lambda *_: None)
-    [warning] = reasons(model, 8192)
-    assert "its rotary frequencies cannot be set to those of a length" in warning
-    limit = model.config.rope_parameters["original_max_position_embeddings"]
-    assert ("beyond its rotary range of 4096 tokens" in warning) == (limit == 4096)
-    assert not reasons(model, limit)
 
 
 def test_a_model_without_a_cache_computes_the_logits_it_is_asked_for() -> None:

@@ -1,1 +1,0 @@
-"""Rotary frequencies that depend on how long a text is: by which is each text read?"""
