@@ -6,11 +6,11 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import suppress
 from typing import Any
 
 from marith.engine.threads.deadline import waitable
 from marith.engine.threads.forking import forked, require_not_forked
-from marith.engine.threads.loop_waker import LoopWaker, waker_of
 from marith.errors import RequestError
 from marith.request.completion import Chunk, Completion
 
@@ -29,7 +29,7 @@ class Ticket:
         self._changed = threading.Condition()
         self._chunks: deque[Chunk] = deque()
         self._end: Completion | BaseException | None = None
-        self._sleepers: list[tuple[LoopWaker, asyncio.Future[None]]] = []
+        self._sleepers: list[asyncio.Future[None]] = []
 
     @property
     def ended(self) -> bool:
@@ -112,7 +112,7 @@ class Ticket:
             with self._changed:
                 if ready():
                     return
-                self._sleepers.append((waker_of(loop), woken))
+                self._sleepers.append(woken)
             await woken
 
     def _completion(self) -> Completion:
@@ -129,5 +129,11 @@ class Ticket:
     def _wake(self) -> None:
         self._changed.notify_all()
         sleepers, self._sleepers = self._sleepers, []
-        for waker, woken in sleepers:
-            waker.wake(woken)
+        for woken in sleepers:
+            with suppress(RuntimeError):  # a loop that has closed waits for nothing
+                woken.get_loop().call_soon_threadsafe(_complete, woken)
+
+
+def _complete(woken: asyncio.Future[None]) -> None:
+    if not woken.done():
+        woken.set_result(None)
