@@ -23,9 +23,9 @@ from marith.engine.jobs.queries import NextLogprobs, Scores, Scoring, tokens_of
 from marith.engine.prepare import Prepared, prepare
 from marith.engine.threads import workers
 from marith.engine.threads.deadline import NEVER, Deadline
-from marith.engine.threads.delivery import EngineFuture
 from marith.engine.threads.engine_thread import EngineThread
 from marith.engine.threads.forking import LoadingLock, forked, require_not_forked
+from marith.engine.threads.futures import EngineFuture
 from marith.engine.ticket import Ticket
 from marith.engine.tokens import TokenCalls
 from marith.errors import ModelError, faults_named, names_checked

@@ -17,8 +17,8 @@ from marith.engine.inspected.inspected_ticket import InspectedTicket
 from marith.engine.prepare import Prepared
 from marith.engine.queueing.job_queue import require_enough_lanes
 from marith.engine.threads.deadline import NEVER, Deadline
-from marith.engine.threads.delivery import EngineFuture
 from marith.engine.threads.engine_thread import EngineThread
+from marith.engine.threads.futures import EngineFuture
 from marith.errors import faults_named, names_checked
 from marith.formula.meaning.binding import BARE, Terms
 from marith.formula.tree.nodes import Formula, Name

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from marith.engine.prepare import Prepared
-from marith.engine.threads.delivery import EngineFuture
+from marith.engine.threads.futures import EngineFuture
 from marith.errors import RequestError, shown
 from marith.formula.tree.terms import Term
 from marith.request.checks import whole
