@@ -26,7 +26,7 @@ from marith.engine.jobs.costs import Costs
 from marith.engine.jobs.drafts import Drafts
 from marith.engine.jobs.plausibility import Plausibility
 from marith.engine.prepare import Prepared
-from marith.engine.threads.log_records import log
+from marith.engine.threads.workers import log
 from marith.engine.ticket import Ticket
 from marith.errors import RequestError, shown
 from marith.formula.tree.terms import Term

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from marith.engine.queueing.job_queue import JobQueue
 from marith.engine.threads.deadline import waitable
-from marith.engine.threads.workers import start_thread
+from marith.engine.threads.workers import ENGINE, start_thread
 
 
 class DeadlineWatch:
@@ -25,7 +25,7 @@ class DeadlineWatch:
         """A job has been added whose deadline is `at`, by `time.monotonic`."""
         with self._nearer:
             if at < self._alarm:
-                self.thread = self.thread or start_thread(self._run)
+                self.thread = self.thread or start_thread(self._run, ENGINE)
                 self._nearer.notify()
 
     def wake(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import sys
 import threading
@@ -12,10 +13,9 @@ from marith.engine.jobs.job import Job
 from marith.engine.queueing.admission import Room
 from marith.engine.queueing.job_queue import JobQueue
 from marith.engine.scheduler import Scheduler, fail_all, release
-from marith.engine.threads import shutdown, workers
 from marith.engine.threads.deadline_watch import DeadlineWatch
 from marith.engine.threads.forking import forked
-from marith.engine.threads.log_records import log
+from marith.engine.threads.workers import ENGINE, log, start_thread
 from marith.errors import Busy, EngineClosed
 from marith.formula.tree.printing import without_texts
 from marith.request.limits import Limits
@@ -50,8 +50,8 @@ class EngineThread:
         self._dismiss_team = dismissing() if device == "cpu" else bool
         self._deadlines = DeadlineWatch(self.queue)
         self._outlasted = False  # whether `close` has waited for a step in vain
-        self.thread = workers.start_thread(self._run)
-        shutdown.close_at_exit(self)
+        self.thread = start_thread(self._run, ENGINE)
+        atexit.register(self.close)
 
     @property
     def queue(self) -> JobQueue:
@@ -122,6 +122,7 @@ class EngineThread:
         why = self.queue.closed
         fail_all(jobs, lambda: EngineClosed(CLOSED_MEANWHILE if why == CLOSED else why))
         release(jobs)
+        atexit.unregister(self.close)
 
 
 def _formulas(jobs: Iterable[Job]) -> str:
