@@ -176,7 +176,8 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
             raise no_request(request)
         deadline = Deadline.of(request.timeout, begun)
         with faults_named():
-            ticket = self._inspected(request, deadline) if request.inspect else Ticket(keeper=self)
+            inspected = request.inspect
+            ticket = self._inspected(request, deadline) if inspected else Ticket(self, deadline)
             generation = Generation(request, self._open(request, deadline), self._answers, ticket)
         deadline.check()
         self._thread.add(generation)

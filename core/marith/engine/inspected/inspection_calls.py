@@ -156,7 +156,7 @@ class InspectionCalls(ABC):
         prepared = self._open(read, deadline, Name(BARE))
         require_enough_lanes(prepared, self._thread.queue.limits)
         follower = Follower(request, prepared, self._answers, self._thread.follow)
-        return InspectedTicket(follower.begin, keeper=self)
+        return InspectedTicket(follower.begin, self, deadline)
 
     def _inspecting(
         self, request: Request, continuation: str | Sequence[int], *options: Any

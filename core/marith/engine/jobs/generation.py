@@ -191,7 +191,7 @@ class Generation:
     def _emit(self, chunk: Chunk) -> None:
         """One chunk more of what the caller gets; the last one ends the text."""
         ends = chunk.finish_reason is not None
-        if ends:  # not else: its deadline may have ended it meanwhile
+        if ends:  # not else: the engine may have been closed meanwhile
             self.done = True
         self._chunks.append(chunk)
         if ticket := self._ticket():

@@ -47,7 +47,7 @@ class Query(Generic[Result]):
         self, prepared: Prepared, continuation: Sequence[int], keeper: object = None
     ) -> None:
         self.prepared = prepared
-        self.future: EngineFuture[Result] = EngineFuture(keeper)
+        self.future: EngineFuture[Result] = EngineFuture(keeper, prepared.deadline)
         self._continuation = continuation
 
     @property

@@ -10,6 +10,7 @@ from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from marith.engine.threads.deadline import NEVER, Deadline
 from marith.engine.threads.forking import require_not_forked
 
 MOST_CALLBACKS = 1000  # how many callbacks may wait at the same time
@@ -26,9 +27,9 @@ class EngineFuture(Future[Result]):
     does.
     """
 
-    def __init__(self, keeper: object = None) -> None:
+    def __init__(self, keeper: object = None, deadline: Deadline = NEVER) -> None:
         super().__init__()
-        self._keeper = keeper
+        self._keeper, self._deadline = keeper, deadline
         self._callbacks: deque[Callable[[Future[Result]], object]] = deque()
         self._calling = threading.Lock()
         super().add_done_callback(_show_cancelled)
@@ -60,9 +61,13 @@ class EngineFuture(Future[Result]):
             raise
 
     def result(self, timeout: float | None = None) -> Result:
-        """Wait for the result. Raises EngineClosed in a forked child, which never gets it."""
+        """Wait for the result, until the deadline. Raises EngineClosed in a forked child."""
         require_not_forked()
-        return super().result(timeout)
+        try:
+            return super().result(self._deadline.within(timeout))
+        except TimeoutError:
+            self._deadline.check()
+            raise
 
 
 def _show_cancelled(future: Future[Any]) -> None:
