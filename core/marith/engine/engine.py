@@ -15,7 +15,6 @@ from torch import Tensor
 from marith.answers.answer_grammar import AnswerGrammars
 from marith.engine.calibrate import SAMPLE, Work, calibrate, check_samples
 from marith.engine.call import NOT_HERE, no_request, scoring_request
-from marith.engine.description import description
 from marith.engine.entrypoints import Entrypoints
 from marith.engine.inspected.inspection_calls import InspectionCalls
 from marith.engine.jobs.generation import Generation
@@ -283,8 +282,16 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
     def __repr__(self) -> str:
         if forked():
             return "<Engine, of the parent process>"
-        loaded = "_closing" in vars(self)  # the last attribute that is set
-        return description(self._registry, self._thread.queue) if loaded else "<Engine, not loaded>"
+        if "_closing" not in vars(self):  # the last attribute that is set
+            return "<Engine, not loaded>"
+        base, queue = self._registry.base, self._thread.queue
+        cache = "without a cache" if base.runner.plain else "cached"
+        with queue.lock:
+            state = queue.closed or f"{queue.lanes} of {queue.limits.max_lanes} lanes busy"
+        return (
+            f"<Engine {base.checkpoint.name!r}: {base.checkpoint.summary}, {cache}, "
+            f"context of {base.context_length} tokens, {state}>"
+        )
 
     def _scoring(self, request: Request, given: Any, top: int = 0) -> EngineFuture[Scores]:
         prepared, tokens = self._open_at(request, given)

@@ -105,8 +105,8 @@ class EngineThread:
 
     def _end(self) -> None:
         """The engine's thread ends, and no job is left waiting."""
-        jobs = self.queue.end(CLOSED)
-        why = self.queue.closed
+        self.queue.close(CLOSED)
+        jobs, why = self.queue.jobs, self.queue.closed
         fail_all(jobs, lambda _: EngineClosed(CLOSED_MEANWHILE if why == CLOSED else why))
         release(jobs)
         atexit.unregister(self.close)
