@@ -18,7 +18,7 @@ from marith.engine.call import NOT_HERE, no_request, scoring_request
 from marith.engine.entrypoints import Entrypoints
 from marith.engine.inspected.inspection_calls import InspectionCalls
 from marith.engine.jobs.generation import Generation
-from marith.engine.jobs.queries import NextLogprobs, Scores, Scoring, tokens_of
+from marith.engine.jobs.queries import NextLogprobs, Query, Result, Scores, Scoring, tokens_of
 from marith.engine.prepare import Prepared, prepare
 from marith.engine.threads import workers
 from marith.engine.threads.deadline import NEVER, Deadline
@@ -201,9 +201,7 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         stands.
         """
         request = scoring_request(prompt, formula, terms, timeout, trusted, allowed, cache_salt)
-        query = NextLogprobs(*self._open_at(request, continuation))
-        self._thread.add(query)
-        return query.future.wait()
+        return self._run(NextLogprobs(*self._open_at(request, continuation))).wait()
 
     @names_checked()
     def score(
@@ -295,10 +293,14 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
 
     def _scoring(self, request: Request, given: Any, top: int = 0) -> EngineFuture[Scores]:
         prepared, tokens = self._open_at(request, given)
-        scoring = Scoring(prepared, tokens, self, top)
-        if tokens:
-            self._thread.add(scoring)
-        return scoring.future
+        return self._run(Scoring(prepared, tokens, top))
+
+    def _run(self, query: Query[Result]) -> EngineFuture[Result]:
+        """Queue a query, unless nothing was asked. Its future keeps the engine alive."""
+        query.future.keeper = self
+        if not query.done:
+            self._thread.add(query)
+        return query.future
 
     def _open(
         self, request: Request, deadline: Deadline = NEVER, beside: Formula | None = None

@@ -10,7 +10,7 @@ from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from marith.engine.threads.deadline import NEVER, Deadline
+from marith.engine.threads.deadline import Deadline
 from marith.engine.threads.forking import require_not_forked
 
 MOST_CALLBACKS = 1000  # how many callbacks may wait at the same time
@@ -23,13 +23,14 @@ class EngineFuture(Future[Result]):
     """The result of a query. Its caller may cancel it at any time, or drop it.
 
     The engine's thread sets the result and runs no callback: callbacks run in their order on other
-    threads, and no result waits for these threads. The future keeps its engine alive, as a ticket
-    does.
+    threads, and no result waits for these threads.
     """
 
-    def __init__(self, keeper: object = None, deadline: Deadline = NEVER) -> None:
+    keeper: object = None  # the engine, which lives as long as the future
+
+    def __init__(self, deadline: Deadline) -> None:
         super().__init__()
-        self._keeper, self._deadline = keeper, deadline
+        self._deadline = deadline
         self._callbacks: deque[Callable[[Future[Result]], object]] = deque()
         self._calling = threading.Lock()
         super().add_done_callback(_show_cancelled)
