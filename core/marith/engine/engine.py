@@ -15,17 +15,16 @@ from torch import Tensor
 from marith.answers.answer_grammar import AnswerGrammars
 from marith.engine.calibrate import SAMPLE, Work, calibrate, check_samples
 from marith.engine.call import NOT_HERE, no_request, scoring_request
-from marith.engine.description import description
 from marith.engine.entrypoints import Entrypoints
 from marith.engine.inspected.inspection_calls import InspectionCalls
 from marith.engine.jobs.generation import Generation
-from marith.engine.jobs.queries import NextLogprobs, Scores, Scoring, tokens_of
+from marith.engine.jobs.queries import NextLogprobs, Query, Result, Scores, Scoring, tokens_of
 from marith.engine.prepare import Prepared, prepare
 from marith.engine.threads import workers
 from marith.engine.threads.deadline import NEVER, Deadline
-from marith.engine.threads.delivery import EngineFuture
 from marith.engine.threads.engine_thread import EngineThread
 from marith.engine.threads.forking import LoadingLock, forked, require_not_forked
+from marith.engine.threads.futures import EngineFuture
 from marith.engine.ticket import Ticket
 from marith.engine.tokens import TokenCalls
 from marith.errors import ModelError, faults_named, names_checked
@@ -176,7 +175,8 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
             raise no_request(request)
         deadline = Deadline.of(request.timeout, begun)
         with faults_named():
-            ticket = self._inspected(request, deadline) if request.inspect else Ticket(keeper=self)
+            inspected = request.inspect
+            ticket = self._inspected(request, deadline) if inspected else Ticket(self, deadline)
             generation = Generation(request, self._open(request, deadline), self._answers, ticket)
         deadline.check()
         self._thread.add(generation)
@@ -201,9 +201,7 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         stands.
         """
         request = scoring_request(prompt, formula, terms, timeout, trusted, allowed, cache_salt)
-        query = NextLogprobs(*self._open_at(request, continuation))
-        self._thread.add(query)
-        return query.future.wait()
+        return self._run(NextLogprobs(*self._open_at(request, continuation))).wait()
 
     @names_checked()
     def score(
@@ -282,15 +280,27 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
     def __repr__(self) -> str:
         if forked():
             return "<Engine, of the parent process>"
-        loaded = "_closing" in vars(self)  # the last attribute that is set
-        return description(self._registry, self._thread.queue) if loaded else "<Engine, not loaded>"
+        if "_closing" not in vars(self):  # the last attribute that is set
+            return "<Engine, not loaded>"
+        base, queue = self._registry.base, self._thread.queue
+        cache = "without a cache" if base.runner.plain else "cached"
+        with queue.lock:
+            state = queue.closed or f"{queue.lanes} of {queue.limits.max_lanes} lanes busy"
+        return (
+            f"<Engine {base.checkpoint.name!r}: {base.checkpoint.summary}, {cache}, "
+            f"context of {base.context_length} tokens, {state}>"
+        )
 
     def _scoring(self, request: Request, given: Any, top: int = 0) -> EngineFuture[Scores]:
         prepared, tokens = self._open_at(request, given)
-        scoring = Scoring(prepared, tokens, self, top)
-        if tokens:
-            self._thread.add(scoring)
-        return scoring.future
+        return self._run(Scoring(prepared, tokens, top))
+
+    def _run(self, query: Query[Result]) -> EngineFuture[Result]:
+        """Queue a query, unless nothing was asked. Its future keeps the engine alive."""
+        query.future.keeper = self
+        if not query.done:
+            self._thread.add(query)
+        return query.future
 
     def _open(
         self, request: Request, deadline: Deadline = NEVER, beside: Formula | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
@@ -61,9 +62,11 @@ class Scheduler:
                     _step_alone(turn, self.controller)
 
     def _sweep(self) -> None:
-        """Let go of jobs that are done or given up, and of their lanes."""
-        with self.queue.lock:
-            self._leave([job for job in self.queue.jobs if job.done or job.abandoned])
+        """Fail jobs that are late; let go of jobs that are done or given up, and of their lanes."""
+        jobs, now = self.queue.jobs, time.monotonic()
+        late = [job for job in jobs if job.prepared.deadline.at <= now and not job.done]
+        fail_all(late, lambda job: job.prepared.deadline.exceeded())
+        self._leave([job for job in jobs if job.done or job.abandoned])
 
     def _leave(self, jobs: Sequence[Job]) -> None:
         """These jobs go, and their lanes with them."""
@@ -74,7 +77,7 @@ class Scheduler:
     def _give_up(self, error: BaseException) -> None:
         """Fail all jobs that run, for an error that is not the fault of any."""
         jobs = [turn.job for turn in self.queue.active]
-        fail_all(jobs, lambda: fault(error))
+        fail_all(jobs, lambda _: fault(error))
         self._leave(jobs)
 
 
@@ -93,8 +96,8 @@ def _step_alone(turn: Turn, controller: Controller) -> None:
         turn.job.fail(fault(error))
 
 
-def fail_all(jobs: Iterable[Job], error: Callable[[], BaseException]) -> None:
+def fail_all(jobs: Iterable[Job], error: Callable[[Job], BaseException]) -> None:
     """Each job fails with an error of its own, whatever the others do."""
     for job in jobs:
         with suppress(BaseException):
-            job.fail(error())
+            job.fail(error(job))

@@ -6,12 +6,12 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import suppress
 from typing import Any
 
-from marith.engine.threads.deadline import waitable
+from marith.engine.threads.deadline import NEVER, Deadline
 from marith.engine.threads.forking import forked, require_not_forked
-from marith.engine.threads.loop_waker import LoopWaker, waker_of
-from marith.errors import RequestError
+from marith.errors import DeadlineExceeded, RequestError
 from marith.request.completion import Chunk, Completion
 
 
@@ -19,17 +19,19 @@ class Ticket:
     """A request in flight: iterable, async-iterable and awaitable, by one reader.
 
     To stop reading is to cancel: a ticket whose reader stops, or that nobody holds any more, frees
-    its lanes within one step. The reader and the engine's thread share its state, under one lock.
-    In a forked child waiting and cancelling raise EngineClosed.
+    its lanes within one step. A reader waits until the deadline at most, however long a step takes.
+    The reader and the engine's thread share its state, under one lock. In a forked child waiting
+    and cancelling raise EngineClosed.
     """
 
-    def __init__(self, keeper: object = None) -> None:
+    def __init__(self, keeper: object = None, deadline: Deadline = NEVER) -> None:
         self.cancelled = False
+        self._deadline = deadline
         self._keeper = keeper  # an engine lives as long as its tickets
         self._changed = threading.Condition()
         self._chunks: deque[Chunk] = deque()
         self._end: Completion | BaseException | None = None
-        self._sleepers: list[tuple[LoopWaker, asyncio.Future[None]]] = []
+        self._sleepers: list[asyncio.Future[None]] = []
 
     @property
     def ended(self) -> bool:
@@ -59,11 +61,9 @@ class Ticket:
     def result(self, timeout: float | None = None) -> Completion:
         """Wait for the completion. After `timeout` seconds: cancel, and raise TimeoutError."""
         require_not_forked()
-        seconds = waitable(timeout)
         try:
             with self._changed:
-                if not self._changed.wait_for(lambda: self._end is not None, seconds):
-                    raise TimeoutError(f"no completion within {timeout} seconds")
+                self._wait(lambda: self._end is not None, timeout)
                 return self._completion()
         finally:
             self._leave()
@@ -73,7 +73,7 @@ class Ticket:
             while True:
                 require_not_forked()
                 with self._changed:
-                    self._changed.wait_for(lambda: self._chunks or self._end is not None)
+                    self._wait(lambda: bool(self._chunks) or self._end is not None)
                     if not self._chunks:
                         self._completion()
                         return
@@ -103,6 +103,13 @@ class Ticket:
         finally:
             self._leave()
 
+    def _wait(self, ready: Callable[[], bool], timeout: float | None = None) -> None:
+        """Sleep until something is true, or the deadline ends the ticket. Raises TimeoutError."""
+        if not self._changed.wait_for(ready, self._deadline.within(timeout)):
+            if timeout is not None and self._deadline.left > 0:
+                raise TimeoutError(f"no completion within {timeout} seconds")
+            self.end(self._deadline.exceeded())
+
     async def _until(self, ready: Callable[[], bool]) -> None:
         """Sleep in this task's event loop until something is true; each change wakes it."""
         loop = asyncio.get_running_loop()
@@ -112,8 +119,11 @@ class Ticket:
             with self._changed:
                 if ready():
                     return
-                self._sleepers.append((waker_of(loop), woken))
-            await woken
+                self._sleepers.append(woken)
+            try:
+                await self._deadline.bound(woken)
+            except DeadlineExceeded as error:
+                self.end(error)
 
     def _completion(self) -> Completion:
         if isinstance(self._end, BaseException):
@@ -129,5 +139,11 @@ class Ticket:
     def _wake(self) -> None:
         self._changed.notify_all()
         sleepers, self._sleepers = self._sleepers, []
-        for waker, woken in sleepers:
-            waker.wake(woken)
+        for woken in sleepers:
+            with suppress(RuntimeError):  # a loop that has closed waits for nothing
+                woken.get_loop().call_soon_threadsafe(_complete, woken)
+
+
+def _complete(woken: asyncio.Future[None]) -> None:
+    if not woken.done():
+        woken.set_result(None)

@@ -60,10 +60,9 @@ class Inspecting(TextQuery[Inspection]):
         formula: InspectedFormula,
         texts: TokenTexts,
         text: str,
-        keeper: object = None,
         start: int = 0,
     ) -> None:
-        super().__init__(prepared, continuation, keeper, start)
+        super().__init__(prepared, continuation, start)
         self._formula, self._texts, self._text = formula, texts, text
         self._start = start
         self._positions: list[InspectedPosition] = []

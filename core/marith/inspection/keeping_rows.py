@@ -28,10 +28,9 @@ class KeepingRows(TextQuery[Kept]):
         prepared: Prepared,
         continuation: Sequence[int],
         made: Callable[[Mapping[Term, Tensor]], Kept],
-        keeper: object = None,
         start: int = 0,
     ) -> None:
-        super().__init__(prepared, continuation, keeper, start)
+        super().__init__(prepared, continuation, start)
         self._made = made
         self._answers: Mapping[Term, Scored] = {}
         self._kept: dict[Term, Tensor] = {}

@@ -30,7 +30,6 @@ def inspecting(
     prepared: Prepared,
     continuation: Sequence[int],
     answers: AnswerGrammars,
-    keeper: object,
     top: object,
     start: object,
     leave_one_out: object,
@@ -45,7 +44,7 @@ def inspecting(
     formula.require_bounded(len(continuation) - first)
     text = answers.vocabulary.decode(continuation[first:])
     texts = TokenTexts(answers.lexicon)
-    return Inspecting(prepared, continuation, formula, texts, text, keeper, first)
+    return Inspecting(prepared, continuation, formula, texts, text, first)
 
 
 def keeping(
@@ -54,7 +53,6 @@ def keeping(
     most_bytes: object,
     open_with: Callable[[Request, Deadline, Formula], Prepared],
     answers: AnswerGrammars,
-    keeper: object,
 ) -> KeepingRows[WhatIf]:
     """The query of the log-probabilities of every term for a completion; see `Engine.what_if`.
 
@@ -75,7 +73,7 @@ def keeping(
         return WhatIf(request, prepared, rows, redrawing, answers)
 
     prepared = replace(prepared, more=len(continuation))
-    return KeepingRows(prepared, continuation, made, keeper, start)
+    return KeepingRows(prepared, continuation, made, start)
 
 
 def _require_kinds(request: object, completion: object) -> None:

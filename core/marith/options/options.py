@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from marith.engine.ticket import Ticket
     from marith.formula.tree.nodes import Formula
 
+FIRST_PAUSE = 0.1  # seconds before a busy engine is asked again; each pause is twice the last
 # What frameworks note in a model by themselves.
 _OF_FRAMEWORKS = (
     "callback_manager", "callbacks", "completion_to_prompt", "messages_to_prompt", "metadata",
@@ -252,10 +253,12 @@ class Options(OptionFields):
             try:
                 return engine.submit(request, begun)
             except Busy:
-                from marith.engine.threads.retry import pause
+                from marith.engine.threads.deadline import Deadline
 
-                if retry == self.max_retries or not pause(retry, request, begun):
+                pause, deadline = FIRST_PAUSE * 2**retry, Deadline.of(request.timeout, begun)
+                if retry == self.max_retries or pause >= deadline.left:
                     raise
+                time.sleep(pause)
                 retry += 1
 
     def sample(self, i: int) -> Self:

@@ -6,14 +6,13 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.holding import endless_model
 
 import marith
 from marith import Options, Ticket
-from marith.engine.threads import retry
+from marith.options import options as options_module
 
 PAUSE = 0.02
 
@@ -31,7 +30,7 @@ def endless_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def crowded(endless_dir: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Options, Ticket]]:
     """Options over an engine that has room for one, which it holds until it is cancelled."""
-    monkeypatch.setattr(retry, "FIRST_PAUSE", PAUSE)
+    monkeypatch.setattr(options_module, "FIRST_PAUSE", PAUSE)
     options = Options(model=endless_dir, max_tokens=2, max_lanes=1, max_queue=0, speculation=None)
     with options.engine() as engine:
         running = engine.submit(options.over({"max_tokens": 3900}).request("a"))
@@ -78,16 +77,17 @@ def test_an_error_tells_the_timeout_that_was_given(
 ) -> None:
     options, running = crowded
     late = options.over({"max_retries": 12, "timeout": 0.6, "max_tokens": 3900})
-    pause, retries = retry.pause, []
+    sleep, pauses = time.sleep, []
 
-    def cancelling(number: int, *given: Any) -> bool:
-        retries.append(number)
+    def cancelling(seconds: float) -> None:
+        pauses.append(seconds)
         running.cancel()
-        return pause(number, *given)
+        sleep(seconds)
 
-    monkeypatch.setattr(retry, "pause", cancelling)
-    ticket = late.submit("b")
-    assert retries  # it was asked more than once
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "sleep", cancelling)
+        ticket = late.submit("b")
+    assert pauses  # it was asked more than once
     with pytest.raises(marith.DeadlineExceeded) as refused:
         ticket.result(60)
     assert str(refused.value) == "not finished within 0.6 seconds"

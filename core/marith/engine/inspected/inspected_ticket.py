@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
+from marith.engine.threads.deadline import NEVER, Deadline
 from marith.engine.ticket import Ticket
 from marith.request.completion import Chunk, Completion
 from marith.request.inspected.inspection import Inspection
@@ -20,8 +21,8 @@ class InspectedTicket(Ticket):
     once; what the inspection costs is not in the completion's stats.
     """
 
-    def __init__(self, begin: Begin, keeper: object = None) -> None:
-        super().__init__(keeper)
+    def __init__(self, begin: Begin, keeper: object = None, deadline: Deadline = NEVER) -> None:
+        super().__init__(keeper, deadline)
         self._begin = begin
         self._last: Chunk | None = None
         self._completion_held: Completion | None = None

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 from marith.answers.answer_grammar import AnswerGrammars
 from marith.engine.call import InspectionOptions, inspection_request
 from marith.engine.inspected.inspected_ticket import InspectedTicket
+from marith.engine.jobs.queries import Query, Result
 from marith.engine.prepare import Prepared
 from marith.engine.queueing.job_queue import require_enough_lanes
 from marith.engine.threads.deadline import NEVER, Deadline
-from marith.engine.threads.delivery import EngineFuture
 from marith.engine.threads.engine_thread import EngineThread
+from marith.engine.threads.futures import EngineFuture
 from marith.errors import faults_named, names_checked
 from marith.formula.meaning.binding import BARE, Terms
 from marith.formula.tree.nodes import Formula, Name
@@ -55,6 +56,10 @@ class InspectionCalls(ABC):
         self, request: Request, continuation: str | Sequence[int], beside: Formula | None = None
     ) -> tuple[Prepared, list[int]]:
         """The same, and the tokens of a continuation that it has room for."""
+
+    @abstractmethod
+    def _run(self, query: Query[Result]) -> EngineFuture[Result]:
+        """Queue a query."""
 
     def inspect(
         self,
@@ -144,9 +149,7 @@ class InspectionCalls(ABC):
     ) -> EngineFuture[WhatIf]:
         from marith.inspection.submitting import keeping
 
-        query = keeping(request, completion, most_bytes, self._open, self._answers, self)
-        self._thread.add(query)
-        return query.future
+        return self._run(keeping(request, completion, most_bytes, self._open, self._answers))
 
     def _inspected(self, request: Request, deadline: Deadline) -> InspectedTicket:
         """The ticket of a request whose text is inspected when it has ended."""
@@ -156,7 +159,7 @@ class InspectionCalls(ABC):
         prepared = self._open(read, deadline, Name(BARE))
         require_enough_lanes(prepared, self._thread.queue.limits)
         follower = Follower(request, prepared, self._answers, self._thread.follow)
-        return InspectedTicket(follower.begin, keeper=self)
+        return InspectedTicket(follower.begin, self, deadline)
 
     def _inspecting(
         self, request: Request, continuation: str | Sequence[int], *options: Any
@@ -164,7 +167,4 @@ class InspectionCalls(ABC):
         from marith.inspection.submitting import inspecting
 
         prepared, tokens = self._open_at(request, continuation, Name(BARE))
-        query = inspecting(request, prepared, tokens, self._answers, self, *options)
-        if not query.done:
-            self._thread.add(query)
-        return query.future
+        return self._run(inspecting(request, prepared, tokens, self._answers, *options))

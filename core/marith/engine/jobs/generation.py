@@ -26,7 +26,7 @@ from marith.engine.jobs.costs import Costs
 from marith.engine.jobs.drafts import Drafts
 from marith.engine.jobs.plausibility import Plausibility
 from marith.engine.prepare import Prepared
-from marith.engine.threads.log_records import log
+from marith.engine.threads.workers import log
 from marith.engine.ticket import Ticket
 from marith.errors import RequestError, shown
 from marith.formula.tree.terms import Term
@@ -191,7 +191,7 @@ class Generation:
     def _emit(self, chunk: Chunk) -> None:
         """One chunk more of what the caller gets; the last one ends the text."""
         ends = chunk.finish_reason is not None
-        if ends:  # not else: its deadline may have ended it meanwhile
+        if ends:  # not else: the engine may have been closed meanwhile
             self.done = True
         self._chunks.append(chunk)
         if ticket := self._ticket():

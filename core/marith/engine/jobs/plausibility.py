@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
-from marith.engine.threads.log_records import log
+from marith.engine.threads.workers import log
 from marith.errors import shown
 from marith.formula.tree.nodes import PLAUSIBLE, Formula
 from marith.formula.tree.printing import without_texts

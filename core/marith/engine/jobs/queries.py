@@ -9,8 +9,9 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
+from marith.engine.jobs.job import Job
 from marith.engine.prepare import Prepared
-from marith.engine.threads.delivery import EngineFuture
+from marith.engine.threads.futures import EngineFuture
 from marith.errors import RequestError, shown
 from marith.formula.tree.terms import Term
 from marith.request.checks import whole
@@ -37,17 +38,12 @@ class Scores:
     top: list[list[tuple[int, float]]] = field(default_factory=list)
 
 
-class Query(Generic[Result]):
-    """A given continuation, and the future that a caller waits for. No token is drawn.
+class Query(Job, Generic[Result]):
+    """A given continuation, and the future that a caller waits for. No token is drawn."""
 
-    The `keeper` is kept alive for as long as the future is.
-    """
-
-    def __init__(
-        self, prepared: Prepared, continuation: Sequence[int], keeper: object = None
-    ) -> None:
+    def __init__(self, prepared: Prepared, continuation: Sequence[int]) -> None:
         self.prepared = prepared
-        self.future: EngineFuture[Result] = EngineFuture(keeper)
+        self.future: EngineFuture[Result] = EngineFuture(prepared.deadline)
         self._continuation = continuation
 
     @property
@@ -104,14 +100,8 @@ class TextQuery(_FormulaQuery[Result]):
     So a long text neither delays other jobs nor holds all its distributions in memory at once.
     """
 
-    def __init__(
-        self,
-        prepared: Prepared,
-        continuation: Sequence[int],
-        keeper: object = None,
-        start: int = 0,
-    ) -> None:
-        super().__init__(prepared, continuation, keeper)
+    def __init__(self, prepared: Prepared, continuation: Sequence[int], start: int = 0) -> None:
+        super().__init__(prepared, continuation)
         self.at_once = AT_ONCE
         self._known = start
 
@@ -148,10 +138,8 @@ class TextQuery(_FormulaQuery[Result]):
 class Scoring(TextQuery[Scores]):
     """The log-probability of each token of a continuation, and the `top` likeliest beside it."""
 
-    def __init__(
-        self, prepared: Prepared, continuation: Sequence[int], keeper: object = None, top: int = 0
-    ) -> None:
-        super().__init__(prepared, continuation, keeper)
+    def __init__(self, prepared: Prepared, continuation: Sequence[int], top: int = 0) -> None:
+        super().__init__(prepared, continuation)
         self._scores, self._top = Scores(), top
         if not continuation:
             self.future.give(self._scores)

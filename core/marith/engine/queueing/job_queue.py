@@ -22,11 +22,11 @@ class JobQueue:
     says why no further job is taken on; it is empty while jobs are.
     """
 
-    def __init__(self, limits: Limits, room: Room, closed: str = "") -> None:
+    def __init__(self, limits: Limits, room: Room) -> None:
         self.limits = limits
         self.room = room
         self._admission = Admission(limits, room)
-        self.closed = closed
+        self.closed = ""
         self.active: list[Turn] = []
         self.waiting: deque[Job] = deque()
         self.lock = threading.RLock()
@@ -95,12 +95,6 @@ class JobQueue:
         with self.lock:
             self.closed = self.closed or why
             self._changed.notify()
-
-    def end(self, why: str) -> list[Job]:
-        """The engine's thread ends: there are no more steps. Returns the jobs that are left."""
-        with self.lock:
-            self.closed = self.closed or why
-            return self.jobs
 
     def _has_work(self) -> bool:
         return bool(self.closed or self.waiting or self.active)

@@ -34,27 +34,39 @@ class Deadline:
 
     @classmethod
     def of(cls, timeout: float | None, begun: float | None = None) -> Self:
-        """The deadline of a call that begins now, or was `begun` before. Raises RequestError."""
+        """Return the deadline of a call that begins now, or was `begun` before."""
         return cls(seconds("timeout", timeout), time.monotonic() if begun is None else begun)
 
     @property
     def left(self) -> float:
-        """How many seconds are left; below 0 when it has passed."""
+        """How many seconds are left; below 0 when the deadline has passed."""
         return self.at - time.monotonic()
 
     def check(self) -> None:
-        """Raises DeadlineExceeded when it has passed."""
+        """Raise DeadlineExceeded when the deadline has passed."""
         if time.monotonic() >= self.at:
             raise self.exceeded()
 
     def exceeded(self) -> DeadlineExceeded:
-        """The error of a request that was not finished in time."""
+        """Return the error of a request that was not finished in time."""
         return DeadlineExceeded(f"not finished within {self.timeout} seconds")
+
+    def within(self, timeout: Any = None) -> float:
+        """Return how many seconds a lock may be waited for: until the deadline, and `timeout`.
+
+        Raises RequestError for an invalid timeout.
+        """
+        number = math.inf if timeout is None else plain(timeout)
+        if isinstance(number, bool) or not isinstance(number, (int, float)) or math.isnan(number):
+            raise RequestError(f"timeout is a number of seconds, or None, not {shown(timeout)}")
+        return max(0.0, min(number, self.left, TIMEOUT_MAX))
 
     async def bound(self, work: Awaitable[Result]) -> Result:
         """Await some work until the deadline. What runs in a thread goes on, and is ignored."""
+        if self.timeout is None:
+            return await work
         try:
-            async with asyncio.timeout(None if self.timeout is None else self.left) as limit:
+            async with asyncio.timeout(self.left) as limit:
                 return await work
         except TimeoutError:
             if limit.expired():
@@ -63,13 +75,3 @@ class Deadline:
 
 
 NEVER = Deadline(None, 0.0)
-
-
-def waitable(timeout: Any) -> float | None:
-    """A timeout as locks take it, None for none. Raises RequestError for what is no number."""
-    if timeout is None:
-        return None
-    number = plain(timeout)
-    if isinstance(number, bool) or not isinstance(number, (int, float)) or math.isnan(number):
-        raise RequestError(f"timeout is a number of seconds, or None, not {shown(timeout)}")
-    return max(0.0, min(number, TIMEOUT_MAX))

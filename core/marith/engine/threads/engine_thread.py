@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import sys
 import threading
@@ -12,10 +13,8 @@ from marith.engine.jobs.job import Job
 from marith.engine.queueing.admission import Room
 from marith.engine.queueing.job_queue import JobQueue
 from marith.engine.scheduler import Scheduler, fail_all, release
-from marith.engine.threads import shutdown, workers
-from marith.engine.threads.deadline_watch import DeadlineWatch
 from marith.engine.threads.forking import forked
-from marith.engine.threads.log_records import log
+from marith.engine.threads.workers import ENGINE, log, start_thread
 from marith.errors import Busy, EngineClosed
 from marith.formula.tree.printing import without_texts
 from marith.request.limits import Limits
@@ -34,8 +33,7 @@ _log = logging.getLogger(__name__)
 class EngineThread:
     """Runs a scheduler's loop, for jobs from any thread or task, until it is closed.
 
-    A second thread, of `DeadlineWatch`, ends jobs at their deadlines. `threads` is how many OpenMP
-    threads a pass takes, None for as many as torch has.
+    `threads` is how many OpenMP threads a pass takes, None for as many as torch has.
     """
 
     def __init__(
@@ -48,10 +46,9 @@ class EngineThread:
         self.scheduler = Scheduler(limits, room)
         self._threads = threads
         self._dismiss_team = dismissing() if device == "cpu" else bool
-        self._deadlines = DeadlineWatch(self.queue)
         self._outlasted = False  # whether `close` has waited for a step in vain
-        self.thread = workers.start_thread(self._run)
-        shutdown.close_at_exit(self)
+        self.thread = start_thread(self._run, ENGINE)
+        atexit.register(self.close)
 
     @property
     def queue(self) -> JobQueue:
@@ -62,18 +59,14 @@ class EngineThread:
         """Queue a job. Raises at once if it could never run, or if too many wait."""
         self._dismiss_team()  # the caller's: it waits now, and beside idle teams a step is slower
         try:
-            with self.queue.lock:
-                self.queue.add(job)
-                self._expect_deadline(job)
+            self.queue.add(job)
         except Busy as busy:
             log(_log, logging.INFO, "a request was refused: %s", busy)
             raise
 
     def follow(self, job: Job) -> None:
         """Queue a job that goes on from one that ran, before all that wait."""
-        with self.queue.lock:
-            self.queue.add(job, follows=True)
-            self._expect_deadline(job)
+        self.queue.add(job, follows=True)
 
     def close(self) -> None:
         """Stop after the step that runs; jobs that are not done fail with EngineClosed.
@@ -85,9 +78,8 @@ class EngineThread:
         if forked():
             return
         self.queue.close(CLOSED)
-        self._deadlines.wake()
         thread = self.thread
-        if threading.current_thread() in (thread, self._deadlines.thread):
+        if thread is threading.current_thread():
             return
         thread.join(0.0 if self._outlasted else CLOSE_WITHIN)
         if not thread.is_alive():
@@ -99,11 +91,7 @@ class EngineThread:
             jobs, running = self.queue.jobs, self.queue.active
         what = _formulas(turn.job for turn in running)
         log(_log, logging.WARNING, OUTLASTED, CLOSE_WITHIN, what, _position(thread))
-        fail_all(jobs, lambda: EngineClosed(CLOSED_MEANWHILE))
-
-    def _expect_deadline(self, job: Job) -> None:
-        if job.prepared.deadline.timeout is not None:
-            self._deadlines.expect(job.prepared.deadline.at)
+        fail_all(jobs, lambda _: EngineClosed(CLOSED_MEANWHILE))
 
     def _run(self) -> None:
         try:
@@ -117,11 +105,11 @@ class EngineThread:
 
     def _end(self) -> None:
         """The engine's thread ends, and no job is left waiting."""
-        jobs = self.queue.end(CLOSED)
-        self._deadlines.wake()
-        why = self.queue.closed
-        fail_all(jobs, lambda: EngineClosed(CLOSED_MEANWHILE if why == CLOSED else why))
+        self.queue.close(CLOSED)
+        jobs, why = self.queue.jobs, self.queue.closed
+        fail_all(jobs, lambda _: EngineClosed(CLOSED_MEANWHILE if why == CLOSED else why))
         release(jobs)
+        atexit.unregister(self.close)
 
 
 def _formulas(jobs: Iterable[Job]) -> str:

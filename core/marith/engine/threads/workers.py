@@ -1,50 +1,78 @@
-"""Which threads compute: never a caller's own thread.
+"""Threads that compute: how they begin, what they log, and that they end before the interpreter.
 
 OpenMP keeps a team of worker threads for each thread that has ever computed. The workers spin for a
 while after each product, so a second team slows the first one down (2.5 times on two cores). So a
-model computes on the engine's thread, or on a thread that ends, and its team with it.
+model computes on the engine's thread, or on a thread that ends, and its team with it; never on a
+caller's own thread.
 """
 
 from __future__ import annotations
 
+import atexit
+import logging
+import sys
 import threading
+import traceback
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TypeVar
 
 from marith.scoring.notices import collecting, warn
 
+ENGINE, LOAD = "marith-engine", "marith-load"  # the names of threads that compute
+END_WITHIN = 5.0  # seconds for each thread: a load that its caller gave up may take minutes
 T = TypeVar("T")
 
 
+def start_thread(work: Callable[[], object], name: str) -> threading.Thread:
+    """Return a thread that runs `work`. A program may end while the thread waits."""
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    thread.start()
+    return thread
+
+
 def run_in_thread(compute: Callable[[], T]) -> T:
-    """Run `compute` on a thread that ends before this call returns; returns or raises what it does.
+    """Return or raise what `compute` does on a thread that ends before this call returns.
 
     Its warnings point at the line of the caller.
     """
-    results: list[T] = []
-    errors: list[BaseException] = []
+    done: Future[T] = Future()
     warnings: list[str] = []
 
     def run() -> None:
         with collecting() as messages:
             try:
-                results.append(compute())
+                done.set_result(compute())
             except BaseException as error:
-                errors.append(error)
+                done.set_exception(error)
         warnings.extend(messages)
 
-    thread = threading.Thread(target=run, name="marith-load", daemon=True)
-    thread.start()
-    thread.join()
+    start_thread(run, LOAD).join()
     for message in warnings:
         warn(message)
-    if errors:
-        raise errors[0]
-    return results[0]
+    return done.result()
 
 
-def start_thread(work: Callable[[], None]) -> threading.Thread:
-    """A thread of an engine's own, begun. A program may end while it waits."""
-    thread = threading.Thread(target=work, name="marith-engine", daemon=True)
-    thread.start()
-    return thread
+def log(logger: logging.Logger, level: int, message: str, *values: object) -> None:
+    """Log a record. A handler or filter that raises loses this record, and nothing else.
+
+    Its traceback goes to standard error if `logging.raiseExceptions` is true, which is how
+    `logging.Handler.handleError` prints the errors of handlers.
+    """
+    try:
+        logger.log(level, message, *values, stacklevel=2)
+    except Exception:
+        if logging.raiseExceptions and sys.stderr is not None:
+            traceback.print_exc()
+
+
+@atexit.register  # before any engine is closed at exit, and so called after all of them
+def outwait() -> None:
+    """Wait for threads that compute before the interpreter ends.
+
+    Python unwinds a thread that takes the interpreter's lock after the interpreter has ended. With
+    torch's C++ code on the stack, that aborts the process.
+    """
+    for thread in threading.enumerate():
+        if thread.name in (ENGINE, LOAD) and thread is not threading.current_thread():
+            thread.join(END_WITHIN)

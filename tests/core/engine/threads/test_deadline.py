@@ -1,4 +1,4 @@
-"""A deadline counts from the call, and waiting ends with it, whatever the engine's thread does."""
+"""A deadline counts from the call, and waiting ends with it, however long a step takes."""
 
 from __future__ import annotations
 
@@ -43,10 +43,6 @@ async def listed(chunks: Any) -> list[Any]:
     return [chunk async for chunk in chunks]
 
 
-async def wrapped(engine: Engine) -> Any:
-    return await asyncio.wrap_future(engine.submit_scoring("a", "b c", timeout=TIMEOUT))
-
-
 WAITS: dict[str, Callable[[Engine], object]] = {
     "result": lambda e: e.submit(Request("a", stop=LONG, timeout=TIMEOUT)).result(),
     "a longer wait": lambda e: e.submit(Request("a", stop=LONG, timeout=TIMEOUT)).result(60),
@@ -57,7 +53,6 @@ WAITS: dict[str, Callable[[Engine], object]] = {
     "score": lambda e: e.score("a", "b c", timeout=TIMEOUT),
     "next_logprobs": lambda e: e.next_logprobs("a", timeout=TIMEOUT),
     "future": lambda e: e.submit_scoring("a", "b c", timeout=TIMEOUT).result(),
-    "wrapped": lambda e: asyncio.run(wrapped(e)),
 }
 
 
@@ -74,17 +69,39 @@ def test_waiting_ends_at_the_deadline_while_a_pass_goes_on(engine: Engine, way: 
 
 def test_many_deadlines_pass_each_in_its_time(engine: Engine) -> None:
     timeouts = [0.3, 0.1, 60, 0.2, None]
-    ended: dict[int, float] = {}
     begun = time.monotonic()
     with held(engine):
         futures = [engine.submit_scoring("a", "b c", timeout=each) for each in timeouts]
-        for i in (0, 1, 3):
-            futures[i].add_done_callback(
-                lambda _, i=i: ended.__setitem__(i, time.monotonic() - begun)
-            )
-        assert until(lambda: len(ended) == 3)
-    assert [sorted(ended, key=ended.__getitem__)] == [[1, 3, 0]]
+        for i in (1, 3, 0):
+            with pytest.raises(marith.DeadlineExceeded):
+                futures[i].result()
+            assert timeouts[i] <= time.monotonic() - begun < timeouts[i] + 2 * LATE
     assert len(futures[2].result(30).logprobs) == len(futures[4].result(30).logprobs) == 2
+
+
+def test_callbacks_learn_of_a_deadline_when_the_step_ends(engine: Engine) -> None:
+    ended: list[Any] = []
+    with held(engine) as begun:
+        running = engine.submit_scoring("a", "b c", timeout=TIMEOUT)
+        assert begun.wait(20)
+        waiting = engine.submit_scoring("a", "b c", timeout=TIMEOUT)
+        for future in (running, waiting):
+            future.add_done_callback(ended.append)
+        time.sleep(TIMEOUT)
+    assert until(lambda: {*ended} == {running, waiting})
+    # The step that ran has scored one of them. The other has not been begun.
+    assert isinstance(waiting.exception(), marith.DeadlineExceeded)
+
+
+async def test_a_task_learns_of_a_deadline_when_the_step_ends(engine: Engine) -> None:
+    with held(engine) as begun:
+        running = engine.submit(Request("b", stop=Stop(1)))
+        assert begun.wait(20)
+        asked = asyncio.wrap_future(engine.submit_scoring("a", "b c", timeout=TIMEOUT))
+        await asyncio.sleep(TIMEOUT)
+    with pytest.raises(marith.DeadlineExceeded):
+        await asked
+    assert (await running).usage
 
 
 def before_reading(monkeypatch: pytest.MonkeyPatch, wait: Callable[[], object]) -> None:

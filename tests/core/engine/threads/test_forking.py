@@ -19,7 +19,7 @@ import marith
 from langchain_marith import ChatMarith
 from marith import Engine, Request, Stop
 from marith.engine.engine import loading
-from marith.engine.threads import shutdown
+from marith.engine.threads import workers
 from marith.engine.threads.forking import FORKED
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system knows no fork")
@@ -106,7 +106,7 @@ def test_a_child_waits_for_no_lock_and_for_no_request_of_its_parent(
 
     def hold(ticket: Any, future: Any) -> None:
         locks = loading, engine._thread.queue.lock, ticket._changed, future._condition
-        with locks[0], locks[1], locks[2], locks[3], shutdown._changing:
+        with locks[0], locks[1], locks[2], locks[3]:
             locked.set()
             go_on.wait(SECONDS)
 
@@ -130,7 +130,7 @@ def test_a_child_waits_for_no_lock_and_for_no_request_of_its_parent(
             ]  # fmt: skip
             said = [refused(wait) for wait in waits]
             engine.close()
-            shutdown._end_all()
+            workers.outwait()
             return said
 
         said = told_by(fork(child))

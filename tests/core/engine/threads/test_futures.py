@@ -169,20 +169,20 @@ def test_a_callback_that_raises_or_exits_harms_nobody(
     assert serves(engine)
 
 
-def test_threads_that_delivered_go_when_nothing_is_to_be_delivered(engine: Engine) -> None:
-    def delivering() -> int:
-        return sum(thread.name == "marith-delivery" for thread in threading.enumerate())
-
+def test_many_callbacks_ask_at_once_and_wait_for_the_callback_of_another(engine: Engine) -> None:
     wait = threading.Event()
-    futures = [engine.submit_scoring(*SCORED) for _ in range(12)]
+    answers: list[Any] = []
+
+    def ask(_: object) -> None:
+        lengths = len(engine.score(*SCORED, timeout=20)), wait.wait(20)
+        answers.append(lengths)
+
     with held(engine):
-        futures += [engine.submit_scoring("a", "b") for _ in range(12)]
-        for future in futures[12:]:
-            future.add_done_callback(lambda _: wait.wait(20))
-    concurrent.futures.wait(futures, 20)
-    assert until(lambda: delivering() >= 12)
-    wait.set()
-    assert until(lambda: delivering() <= 3)
+        for _ in range(64):
+            engine.submit_scoring("a", "b").add_done_callback(ask)
+    engine.submit_scoring(*SCORED).add_done_callback(lambda _: wait.set())
+    assert until(lambda: len(answers) == 64)
+    assert set(answers) == {(3, True)}
 
 
 def test_a_future_keeps_its_engine_alive() -> None:
