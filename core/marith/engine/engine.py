@@ -40,7 +40,7 @@ from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.checkpoint import Checkpoint
 from marith.scoring.checkpoints.locate import locate
 from marith.scoring.checkpoints.placing import Placement
-from marith.scoring.free_memory import free_memory
+from marith.scoring.memory import free_memory
 from marith.scoring.registry import Registry, device_of, require_lanes
 
 loading = LoadingLock()

@@ -18,7 +18,7 @@ from marith.formula.tree.terms import Prompted, Term
 from marith.request.plan import Plan, planned
 from marith.request.prompt import Prompt, to_prompt
 from marith.request.request import Request, Speculation
-from marith.scoring.kv_cache.planned import Planned
+from marith.scoring.memory import Planned
 from marith.scoring.prompting.templates import to_tokens, turn_marks
 from marith.scoring.registry import Registry
 from marith.scoring.scorer import Demand, Reading, Scorer

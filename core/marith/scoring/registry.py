@@ -34,9 +34,8 @@ from marith.scoring.checkpoints.placing import Placement, composing_device
 from marith.scoring.classifier.classifier_scorer import ClassifierScorer
 from marith.scoring.counting.ngram import NGramScorer, UniformScorer
 from marith.scoring.counting.trivial import PositionScorer
-from marith.scoring.free_memory import free_memory
-from marith.scoring.kv_cache.cache_limit import CacheLimit
 from marith.scoring.language_model.prompted_scorer import PromptedScorer
+from marith.scoring.memory import CacheLimit
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Scorer
 
@@ -150,14 +149,8 @@ class Registry:
         return list(dict.fromkeys(self._models.values()))
 
     def room(self, needed: int) -> int:
-        """How many bytes a request may take that runs alone, and needs so many.
-
-        What is kept of other texts goes for it, if that is enough.
-        """
-        free, kept = free_memory(str(self.base.checkpoint.device)), self.cache_limit.nbytes
-        if free < needed <= free + kept:
-            self.cache_limit.drop_idle(needed - free)
-        return free + kept
+        """Return how many bytes a request may take that runs alone and needs `needed` bytes."""
+        return self.cache_limit.room_alone(str(self.base.checkpoint.device), needed)
 
     def checkpoints(self) -> tuple[str, ...]:
         """The names of the checkpoints that are here, the base model's first. For any thread."""

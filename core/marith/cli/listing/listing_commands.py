@@ -133,7 +133,7 @@ def _takes(model: "StoredModel") -> list[str]:
     if (takes := model.footprint) is None:
         return [f"\n{model.name}: its files do not say how many weights it has"]
     from marith.scoring.checkpoints.footprint import lanes_that_fit
-    from marith.scoring.free_memory import free_memory
+    from marith.scoring.memory import free_memory
 
     free = free_memory("cpu")
     lines = [

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from marith.errors import RequestError, fault
 from marith.request.limits import Limits
 from marith.scoring.checkpoints.footprint import amount
-from marith.scoring.kv_cache.planned import Planned
-from marith.scoring.scorer import Scorer
+from marith.scoring.memory import bytes_needed
 
 if TYPE_CHECKING:
     from marith.engine.prepare import Prepared
@@ -97,8 +96,4 @@ class Admission:
 
 def memory_of(requests: Iterable[Prepared]) -> int:
     """How many bytes the lanes of these requests hold together at most."""
-    by_scorer: dict[int, tuple[Scorer, list[Planned]]] = {}
-    for one in requests:
-        for scorer, text in one.texts:
-            by_scorer.setdefault(id(scorer), (scorer, []))[1].append(text)
-    return sum(scorer.memory(texts) for scorer, texts in by_scorer.values())
+    return bytes_needed(pair for one in requests for pair in one.texts)

@@ -19,6 +19,7 @@ import torch
 from marith.errors import ModelError, shown
 from marith.scoring.checkpoints import kinds
 from marith.scoring.checkpoints.checkpoint import Checkpoint
+from marith.scoring.checkpoints.gguf.gguf_weights import returning_freed
 from marith.scoring.checkpoints.kinds import CLASSIFIER, LANGUAGE_MODEL
 from marith.scoring.checkpoints.locate import GGUF, locate
 from marith.scoring.checkpoints.placing import Placement, device_for, dtype_for
@@ -36,9 +37,9 @@ from marith.scoring.checkpoints.rotary_frequencies import (
 )
 from marith.scoring.checkpoints.shared_weights import independent
 from marith.scoring.cpu_threads import threads_of
-from marith.scoring.free_memory import free_memory, returning_freed
 from marith.scoring.layouts.laying_out import lay_out, lay_out_copy
 from marith.scoring.llama_cpp.llama_cpp_loading import llama_cpp_checkpoint, resolved
+from marith.scoring.memory import free_memory
 
 _log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from transformers.utils.hub import cached_file
 from marith.errors import ModelError
 from marith.scoring.checkpoints.footprint import Footprint, amount
 from marith.scoring.checkpoints.placing import Placement
-from marith.scoring.free_memory import free_memory
+from marith.scoring.memory import free_memory
 
 _REPEATED = re.compile(r"(layers?|blocks?|depth)$")
 _LEAST = 512  # so many layers are always built: configurations list some that a model leaves out

@@ -26,7 +26,7 @@ from marith.scoring.classifier.whole_texts import (
     to_logprobs,
 )
 from marith.scoring.cpu_threads import threads_of
-from marith.scoring.kv_cache.planned import Planned
+from marith.scoring.memory import Planned
 from marith.scoring.notices import warn
 from marith.scoring.prompting.templates import to_plain_text
 from marith.scoring.prompting.tokenizer import Vocabulary

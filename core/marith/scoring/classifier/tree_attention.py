@@ -18,12 +18,11 @@ from marith.scoring.classifier.whole_texts import (
     Text,
     WholeTextRunner,
 )
-from marith.scoring.kv_cache.cache_limit import CacheLimit
 from marith.scoring.kv_cache.chunked_prefill import Unread, alike, choose
 from marith.scoring.kv_cache.layer_masks import LayerMasks, unread_kinds
-from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.kv_cache.ragged_cache import KVCache
 from marith.scoring.kv_cache.rectangle_lanes import RectangleLanes
+from marith.scoring.memory import CacheLimit, Planned
 from marith.scoring.probing.probe import SHORT, distance, tolerance, why_inexact
 
 

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from marith.errors import ModelError
-from marith.scoring.kv_cache.cache_limit import CacheLimit
-from marith.scoring.kv_cache.planned import Planned
+from marith.scoring.memory import CacheLimit, Planned
 
 BATCH_TOKENS = 8192
 

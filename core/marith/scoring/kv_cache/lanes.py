@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from marith.errors import ModelError
-from marith.scoring.kv_cache.cache_limit import Keeper
+from marith.scoring.memory import Keeper
 
 IDLE_LANES = 64
 TAIL = 16  # so many tokens are computed again sooner than copied

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from marith.scoring.kv_cache.lanes import Lane, Lanes, allocating
-from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.kv_cache.ragged_cache import KVCache
+from marith.scoring.memory import Planned
 
 SPARE_ROWS = 8
 

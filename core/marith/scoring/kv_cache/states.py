@@ -1,22 +1,24 @@
-"""What a model whose layers keep states has read of one text, in a cache of transformers' own."""
+"""What models whose layers keep states have read of texts: each by itself, or several joined.
+
+A state is a cache of transformers' own kinds of layers, which cannot be cut back. States of several
+texts are joined, as the rows of one cache, for passes that read a token of each.
+"""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
-from marith.scoring.kv_cache.cache_limit import Keeper
 from marith.scoring.kv_cache.lanes import IDLE_LANES, TAIL
 from marith.scoring.kv_cache.layer_masks import layer_count
-
-if TYPE_CHECKING:
-    from marith.scoring.kv_cache.joined_states import Joined
-    from marith.scoring.kv_cache.planned import Planned
+from marith.scoring.memory import Keeper
 
 # Updates that write nothing in place: what they had before stays as it was.
 _REPLACING = (DynamicLayer.update, DynamicSlidingWindowLayer.update)
@@ -133,33 +135,6 @@ class KeptStates(Keeper):
         self.held, self.before, self.idle = {}, {}, {}
 
 
-class StateSize:
-    """What a state weighs by the length of its text: a part that is fixed, and a part a token.
-
-    Learned from the first two lengths; beyond a window it is less.
-    """
-
-    def __init__(self) -> None:
-        self._known: list[tuple[int, int]] = []  # lengths, and bytes
-
-    def learn(self, state: State) -> None:
-        """Take in what a state weighs, while that is news."""
-        if len(self._known) < 2 and len(state.tokens) not in dict(self._known):
-            self._known.append((len(state.tokens), state.nbytes))
-
-    def memory(self, texts: Sequence[Planned]) -> int:
-        """How many bytes of states these texts take at most, a snapshot of each included."""
-        return 2 * sum(map(self.at, (text.length for text in texts)))
-
-    def at(self, length: int) -> int:
-        """The bytes of a state of so many tokens; 0 before two lengths are known."""
-        if len(self._known) < 2:
-            return 0
-        (short, least), (long, most) = sorted(self._known)
-        slope = max(0.0, (most - least) / (long - short))
-        return round(max(0.0, least - slope * short) + slope * length)
-
-
 def new_cache(model: Any) -> Cache:
     """What transformers would keep of a text, before it is read.
 
@@ -190,3 +165,158 @@ def tensors(value: Any) -> Iterator[Tensor]:
     elif isinstance(value, (list, tuple)):
         for one in value:
             yield from tensors(one)
+
+
+_LENGTH = "cumulative_length"  # what a layer with a window counts
+_WINDOW = "sliding_window"
+_KEYS = ("keys", "values")
+
+
+class Joined:
+    """The states of texts as the rows of one cache, for passes over one token of each.
+
+    Before the keys and values of shorter texts stands padding, which a mask leaves out. Rows are
+    joined and split by rule: the first dimension of every tensor of a layer is the batch, all else
+    is equal. Raises ValueError for states of which this is not true, and leaves them as they are.
+    """
+
+    def __init__(self, states: Sequence[State]) -> None:
+        for state in states:
+            state.part()
+        self.states = list(states)
+        caches = [state.cache for state in states if state.cache is not None]
+        if len(caches) < len(states):
+            raise ValueError("nothing is known of a text")
+        each = zip(*map(_layers, caches), strict=True)
+        self.cache = _with_layers(caches[0], [self._joined_layer(layers) for layers in each])
+        lengths = torch.tensor([len(state.tokens) for state in states])
+        keyed = any(keeps_keys(layer) for layer in _layers(self.cache))
+        self._padding = (lengths.max() - lengths)[:, None]
+        self._padded = keyed and bool(self._padding.any())
+        for state in states:
+            state.cache, state.joined = None, self
+
+    @property
+    def longest(self) -> int:
+        """How many tokens the longest text has."""
+        return max(len(state.tokens) for state in self.states)
+
+    def inputs(self, places: bool = False) -> dict[str, Tensor]:
+        """The mask [rows, positions] and the positions [rows, 1] of the next token of each.
+
+        Empty where no row has padding: what a model assumes without them is right then, but for
+        `places` where it cannot count positions.
+        """
+        at = {"position_ids": self.longest - self._padding}
+        if not self._padded:
+            return at if places else {}
+        seen = torch.arange(self.longest + 1) >= self._padding
+        return {"attention_mask": seen.long(), **at}
+
+    def split(self) -> None:
+        """Give each text a cache of its own again."""
+        for row, state in enumerate(self.states):
+            layers = [_row(layer, row, len(state.tokens)) for layer in _layers(self.cache)]
+            state.cache, state.joined = _with_layers(self.cache, layers), None
+
+    def _joined_layer(self, layers: Sequence[Any]) -> Any:
+        """One layer of all texts."""
+        joined, kept = copy.copy(layers[0]), [dict(vars(layer)) for layer in layers]
+        if keeps_keys(joined):
+            lengths = [len(state.tokens) for state in self.states]
+            if [_width(joined, length) for length in lengths] != [*map(_kept, layers)]:
+                raise ValueError("a layer keeps more or less than its text is long")
+            for attributes in kept:
+                for name in _KEYS:
+                    missing = max(map(_kept, layers)) - attributes[name].shape[-2]
+                    attributes[name] = pad(attributes[name], (0, 0, missing, 0))
+                if _LENGTH in attributes:
+                    attributes[_LENGTH] = max(lengths)
+        vars(joined).update(_joined(kept))
+        return joined
+
+
+def groups(states: Sequence[State], most_padding: float) -> list[list[State]]:
+    """States that are joined already, or else of similar length.
+
+    The padding of a group weighs at most `most_padding` bytes.
+    """
+    together = states[0].joined
+    if together is not None and {*together.states} == {*states}:
+        return [together.states]  # their lengths differ by what they did
+    each = _bytes_per_token(states[0])
+    found: list[list[State]] = []
+    for state in sorted(states, key=lambda state: len(state.tokens), reverse=True):
+        group = [*(found[-1] if found else ()), state]
+        padding = sum(len(group[0].tokens) - len(other.tokens) for other in group)
+        if found and padding * each <= most_padding:
+            found[-1] = group
+        else:
+            found.append([state])
+    return found
+
+
+def _bytes_per_token(state: State) -> float:
+    """What the keys and values of one more token weigh, at most."""
+    cache = state.cache if state.joined is None else state.joined.cache
+    keyed = [layer for layer in cache.layers if keeps_keys(layer)] if cache is not None else []
+    kept: list[Tensor] = [getattr(layer, name) for layer in keyed for name in _KEYS]
+    return sum(tensor.nbytes / max(1, len(tensor) * tensor.shape[-2]) for tensor in kept)
+
+
+def _kept(layer: Any) -> int:
+    """Of how many tokens a layer has the keys."""
+    return int(layer.keys.shape[-2])
+
+
+def _width(layer: Any, length: int) -> int:
+    """How many keys a layer keeps of a text of so many tokens."""
+    window = getattr(layer, _WINDOW, None)
+    return length if window is None else min(length, window - 1)
+
+
+def _joined(values: Sequence[Any]) -> Any:
+    """One attribute of a layer for all texts."""
+    first = values[0]
+    if isinstance(first, Tensor) and first.ndim:
+        if any(value.shape != first.shape for value in values) or len(first) != 1:
+            raise ValueError("states differ in their shapes")
+        return torch.cat(list(values))
+    if isinstance(first, dict):
+        return {key: _joined([value[key] for value in values]) for key in first}
+    if any(value != first for value in values):
+        raise ValueError("states differ in more than their tensors")
+    return first
+
+
+def _row(layer: Any, row: int, length: int) -> Any:
+    """One text's layer, of its own memory."""
+    alone, attributes = copy.copy(layer), dict(vars(layer))
+    if keeps_keys(layer):
+        start = _kept(layer) - _width(layer, length)
+        for name in _KEYS:
+            attributes[name] = attributes[name][:, :, start:]
+        if _LENGTH in attributes:
+            attributes[_LENGTH] = length
+    vars(alone).update(_split(attributes, row))
+    return alone
+
+
+def _split(value: Any, row: int) -> Any:
+    """One text's part of an attribute of a layer."""
+    if isinstance(value, Tensor) and value.ndim:
+        return value[row : row + 1].clone()
+    if isinstance(value, dict):
+        return {key: _split(one, row) for key, one in value.items()}
+    return value
+
+
+def _layers(cache: Cache) -> list[Any]:
+    return list(cache.layers)
+
+
+def _with_layers(cache: Cache, layers: list[Any]) -> Cache:
+    """A cache like another, of other layers."""
+    made = copy.copy(cache)
+    made.layers = layers
+    return made

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from marith.scoring.kv_cache.layer_masks import LayerMasks, Mask, layer_count
-from marith.scoring.kv_cache.planned import Planned, own_lengths
 from marith.scoring.kv_cache.ragged_cache import KVCache
 from marith.scoring.kv_cache.rectangle_lanes import RectangleLanes
 from marith.scoring.kv_cache.rectangles import Rectangle, beside
@@ -18,6 +17,7 @@ from marith.scoring.kv_cache.segments.segment_attention import by_segments
 from marith.scoring.kv_cache.segments.segment_cache import PADDING_ROW, SegmentCache
 from marith.scoring.kv_cache.segments.segment_lanes import SegmentLanes
 from marith.scoring.kv_cache.segments.windows import most_held
+from marith.scoring.memory import Planned, own_lengths
 
 
 class RectangleStore:

@@ -10,10 +10,8 @@ import torch
 from torch import Tensor
 
 from marith.errors import ModelError
-from marith.scoring.kv_cache.cache_limit import CacheLimit
-from marith.scoring.kv_cache.chunked_prefill import PIECE, Unread, alike, choose
+from marith.scoring.kv_cache.chunked_prefill import PIECE, PrefillBudget, Unread, alike, choose
 from marith.scoring.kv_cache.lanes import Lane, Lanes
-from marith.scoring.kv_cache.prefill_budget import PrefillBudget
 from marith.scoring.kv_cache.rectangles import (
     Rectangle,
     adapters_of,
@@ -25,6 +23,7 @@ from marith.scoring.kv_cache.stores import RectangleStore, Store
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.cuda_graphs import Captured
 from marith.scoring.language_model.model_passes import ModelPasses
+from marith.scoring.memory import CacheLimit
 from marith.scoring.notices import warn
 
 

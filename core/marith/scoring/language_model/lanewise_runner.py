@@ -12,13 +12,12 @@ from torch import Tensor
 from marith.errors import ModelError
 from marith.request.limits import CACHE_BYTES
 from marith.scoring.checkpoints.shared_weights import nbytes, weights
-from marith.scoring.kv_cache.cache_limit import CacheLimit
 from marith.scoring.kv_cache.chunked_prefill import CHUNK, NEAR
-from marith.scoring.kv_cache.joined_states import Joined, groups
 from marith.scoring.kv_cache.lanes import TAIL
-from marith.scoring.kv_cache.states import KeptStates, State, StateSize, new_cache
+from marith.scoring.kv_cache.states import Joined, KeptStates, State, groups, new_cache
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.model_passes import ModelPasses
+from marith.scoring.memory import CacheLimit, StateSize
 from marith.tensor_rows import Row, rows_of
 
 # Models whose code reads one token after a state, and no more.
@@ -234,7 +233,7 @@ class LanewiseRunner:
         out = self.passes.run([asked.adapter], count, asked.exits, **given)
         answer.passes |= self.passes.counted(len(tokens))
         state.tokens += tokens
-        self._size.learn(state)
+        self._size.learn(len(state.tokens), lambda: state.nbytes)
         return out
 
 

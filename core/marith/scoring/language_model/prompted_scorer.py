@@ -15,13 +15,13 @@ from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.request.prompt import Prompt
 from marith.scoring.checkpoints.checkpoint import Checkpoint
 from marith.scoring.cpu_threads import computing_with
-from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.language_model import lora
 from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.lora import Adapter
 from marith.scoring.language_model.runner import Runner, start_runner
 from marith.scoring.language_model.text_likelihood import Histories, at_once
 from marith.scoring.llama_cpp.llama_cpp_runner import LlamaCppRunner
+from marith.scoring.memory import Planned
 from marith.scoring.prompting.templates import require_text, to_tokens
 from marith.scoring.scorer import Demand, Reading, Scored, Span, brought
 from marith.tensor_rows import Row, gather

@@ -22,10 +22,10 @@ from marith.scoring.checkpoints.locate import GGUF
 from marith.scoring.checkpoints.placing import Placement
 from marith.scoring.checkpoints.reading import Suits, header_of, tokenizer_of, vocabulary_of
 from marith.scoring.cpu_threads import SMALL
-from marith.scoring.free_memory import free_memory
 from marith.scoring.llama_cpp.ggml_library import library
 from marith.scoring.llama_cpp.ggml_model import FEWEST, GGMLModel
 from marith.scoring.llama_cpp.repacking import may_repack
+from marith.scoring.memory import free_memory
 from marith.scoring.notices import warn
 from marith.scoring.prompting.tokenizer import Vocabulary
 

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from marith.errors import ModelError
 from marith.scoring.kv_cache.lanes import Lane
-from marith.scoring.kv_cache.planned import Planned
 from marith.scoring.kv_cache.rectangles import Rectangle
 from marith.scoring.language_model.passes import Passes
 from marith.scoring.llama_cpp.ggml_context import GGMLContext, Item
 from marith.scoring.llama_cpp.sequence_lanes import SequenceLanes, SequenceWeight
+from marith.scoring.memory import Planned
 
 
 class SequenceStore:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ctypes
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +25,8 @@ from marith.scoring.checkpoints.gguf.gguf_config import ROTARY_TENSORS
 from marith.scoring.checkpoints.gguf.gguf_header import GGUFHeader, StoredTensor
 from marith.scoring.checkpoints.gguf.gguf_numbers import read_tensor
 
+_TRIM_THRESHOLD = -1
+_MMAP_THRESHOLD = -3  # its name in malloc.h is M_MMAP_THRESHOLD
 _NEEDED = "gguf"  # the library that knows the formats; an extra of marith's
 _NOWHERE: dict[str, Any] = {"tensors": {}}  # where one of transformers' converters puts a head
 
@@ -139,3 +144,33 @@ def _require_places(name: str, header: GGUFHeader, names: Mapping[str, str]) -> 
             f"{name!r} has a tensor {without[0]!r} that transformers has no place for; "
             "backend='llama.cpp' reads the file as llama.cpp does"
         )
+
+
+@contextmanager
+def returning_freed() -> Iterator[None]:
+    """While the block runs, what is freed goes back to the system at once.
+
+    glibc keeps freed blocks of up to 32 MB, in which what comes later leaves holes: a model that is
+    read tensor by tensor would take several times its size. Afterwards glibc keeps such blocks
+    again, by numbers that are set and no longer follow what is freed. Elsewhere nothing changes.
+    """
+    set_option = _mallopt()
+    if set_option is not None:
+        set_option(_MMAP_THRESHOLD, 2**20)
+    try:
+        yield
+    finally:
+        if set_option is not None:
+            # To which glibc itself goes, as blocks are freed.
+            set_option(_MMAP_THRESHOLD, 2**25)
+            set_option(_TRIM_THRESHOLD, 2**26)
+
+
+@cache
+def _mallopt() -> Callable[[int, int], int] | None:
+    """That of the C library, where it has one."""
+    try:
+        found: Callable[[int, int], int] = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):  # not glibc
+        return None
+    return found

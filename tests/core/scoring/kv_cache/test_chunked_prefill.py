@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.asking import VOCAB, ask, text
 
-from marith.scoring.kv_cache.prefill_budget import FEWEST, SHARE, PrefillBudget
+from marith.scoring.kv_cache.chunked_prefill import FEWEST, SHARE, PrefillBudget
 from marith.scoring.language_model import cached_runner
 from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.cached_runner import CachedRunner

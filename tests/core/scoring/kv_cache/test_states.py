@@ -10,8 +10,7 @@ from support.architectures import build
 from support.asking import CONTEXT, ask, text, uncached
 
 from marith.errors import ModelError
-from marith.scoring.kv_cache.joined_states import Joined, groups
-from marith.scoring.kv_cache.states import State, tensors
+from marith.scoring.kv_cache.states import Joined, State, groups, tensors
 from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.lanewise_runner import LanewiseRunner
 from marith.scoring.language_model.runner import start_runner

@@ -1,0 +1,293 @@
+"""One account of memory: bytes that are free, held, and needed by texts that will be read."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+from weakref import ref
+
+import psutil
+
+if TYPE_CHECKING:
+    import torch
+
+_GROUPS = Path("/sys/fs/cgroup")  # of Linux: what a container may take, and takes
+_OWN_GROUPS = Path("/proc/self/cgroup")  # a line for each hierarchy, `number:controllers:/path`
+
+
+class _Hierarchy(NamedTuple):
+    """A version of Linux's control groups: in which files a group says what it may take, and takes.
+
+    What it takes counts the files that it has read. Those unused, `unused` in `memory.stat`, go
+    where memory is asked for.
+    """
+
+    controller: str
+    folder: str
+    most: str
+    taken: str
+    unused: str
+
+
+_HIERARCHIES = (
+    _Hierarchy("", "", "memory.max", "memory.current", "inactive_file"),
+    _Hierarchy(
+        "memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+    ),
+)
+
+
+def free_memory(device: str) -> int:
+    """Bytes that this process may still take on a device; "cuda" is the current one."""
+    if device.startswith("cuda"):
+        import torch  # those who ask of the machine alone need not wait for it
+
+        return _left_on_gpu(torch.device(device))
+    return max(0, min(_left()))
+
+
+def _left_on_gpu(device: torch.device) -> int:
+    """What the driver has, and what torch has taken of it and does not use."""
+    import torch
+
+    index = torch.cuda.current_device() if device.index is None else device.index
+    free, _ = torch.cuda.mem_get_info(index)
+    unused = torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)
+    return int(free + unused)
+
+
+def _left() -> Iterator[int]:
+    """What the machine has, and what each limit leaves of it."""
+    yield int(psutil.virtual_memory().available)
+    if sys.platform != "win32":
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY:
+            yield limit - int(psutil.Process().memory_info().vms)
+    for hierarchy in _HIERARCHIES:
+        for group in _groups(hierarchy):
+            most, taken = _number(group / hierarchy.most), _number(group / hierarchy.taken)
+            if most is not None and taken is not None:
+                yield most - max(0, taken - _unused(group, hierarchy))
+
+
+def _groups(hierarchy: _Hierarchy) -> Iterator[Path]:
+    """The folders of the group that this process is in, and of all groups that this one is in.
+
+    In a container its own group is often the root, by whatever path the machine knows it.
+    """
+    top, own = _GROUPS / hierarchy.folder, _own_group(hierarchy.controller)
+    for path in (own, *own.parents):
+        yield top / path
+
+
+def _own_group(controller: str) -> PurePosixPath:
+    """The path of this process's group below the root; the root itself where there is no other."""
+    try:
+        lines = [line.split(":", 2) for line in _OWN_GROUPS.read_text().splitlines()]
+    except OSError:
+        lines = []
+    for _, controllers, path in (line for line in lines if len(line) == 3):
+        if controller in controllers.split(",") and ".." not in PurePosixPath(path).parts:
+            return PurePosixPath(path.lstrip("/"))
+    return PurePosixPath()
+
+
+def _unused(group: Path, hierarchy: _Hierarchy) -> int:
+    """Bytes of files that the group has read, and that go where memory is asked for."""
+    try:
+        lines = [line.split() for line in (group / "memory.stat").read_text().splitlines()]
+        return next((int(line[1]) for line in lines if line[:1] == [hierarchy.unused]), 0)
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _number(path: Path) -> int | None:
+    """The number in a file; None without file or number, as where nothing is limited."""
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+_clock = count(1)
+
+
+class Keeper(ABC):
+    """What holds keys, values or states of one model: of lanes in use, and of idle ones.
+
+    `used` says when it was asked last, in no unit; what was asked later has more.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self.cache_limit = CacheLimit(most_bytes)
+        self.used = 0
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """How many bytes it holds."""
+
+    @abstractmethod
+    def drop_idle(self, extra: int) -> None:
+        """Free `extra` bytes, or all that idle lanes hold, the longest unused lane first."""
+
+
+class CacheLimit:
+    """At most `most_bytes` for all that have joined, beyond what their lanes in use weigh.
+
+    Who has not joined another's limit has one of its own. Changes state: all who have joined run in
+    one thread, which may drop what any of them keeps. So one joins once it was tried, and before it
+    runs there; by one thread at a time, not always that one. Who is no longer in use anywhere else
+    counts no more.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self._joined: tuple[ref[Keeper], ...] = ()  # replaced, since another thread may read it
+
+    def join(self, keeper: Keeper) -> None:
+        """Let this limit hold for a keeper too; nothing happens where it does already."""
+        keeper.cache_limit = self
+        others = (one for one in self._alive() if one is not keeper)
+        self._joined = (*map(ref, others), ref(keeper))
+
+    def room(self, keeper: Keeper, needed: int) -> int:
+        """How many bytes a keeper may hold that is used now, and holds or needs so many.
+
+        While it may not hold as many, idle lanes of the others are dropped. Negative where the
+        others' lanes in use weigh more than the limit.
+        """
+        keeper.used = next(_clock)
+        others = [one for one in self._alive() if one is not keeper]
+        left = self.most_bytes - sum(other.nbytes for other in others)
+        return left + _drop(others, needed - left)
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes all hold."""
+        return sum(keeper.nbytes for keeper in self._alive())
+
+    def room_alone(self, device: str, needed: int) -> int:
+        """Return how many bytes a request may take on `device` while no other runs.
+
+        What is kept of other texts is dropped for a request of `needed` bytes, if that is enough.
+        """
+        free, kept = free_memory(device), self.nbytes
+        if free < needed <= free + kept:
+            _drop(self._alive(), needed - free)
+        return free + kept
+
+    def _alive(self) -> list[Keeper]:
+        return [keeper for one in self._joined if (keeper := one()) is not None]
+
+
+def _drop(keepers: list[Keeper], extra: int) -> int:
+    """Free `extra` bytes, or all that idle lanes hold. Returns how many were freed.
+
+    The lanes of the model that was used longest ago are dropped first.
+    """
+    freed = 0
+    for keeper in sorted(keepers, key=lambda keeper: keeper.used):
+        if freed >= extra:
+            break
+        before = keeper.nbytes
+        keeper.drop_idle(extra - freed)
+        freed += before - keeper.nbytes
+    return freed
+
+
+BLOCK = 16  # tokens, by which prefixes are compared
+COPIED = 63  # so many tokens of a prefix in common may be copied, and not shared: see SegmentLanes
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Planned:
+    """A prompt, and at most `more` tokens after it. Texts of the same `key` may share prefixes.
+
+    `prefixes` are numbers of the prompt's first 16, 32, ... tokens: only equal prefixes of texts
+    of the same key have the same.
+    """
+
+    key: Hashable
+    prompt: Sequence[int]
+    more: int
+    prefixes: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prefixes", tuple(_prefixes(self.key, self.prompt)))
+
+    @property
+    def length(self) -> int:
+        """All its tokens."""
+        return len(self.prompt) + self.more
+
+
+def _prefixes(key: Hashable, prompt: Sequence[int]) -> Iterator[int]:
+    """Others have the same number once in 2^64: bytes are hashed with a secret of the process."""
+    number, tokens = hash(key), array("q", prompt)
+    for end in range(BLOCK, len(tokens) + 1, BLOCK):
+        number = hash((number, tokens[end - BLOCK : end].tobytes()))
+        yield number
+
+
+def own_lengths(texts: Iterable[Planned]) -> Iterator[int]:
+    """How many tokens of each text no other before it holds for it, at most.
+
+    What prompts have in common counts once, but for what may be copied.
+    """
+    known: set[int] = set()
+    for text in texts:
+        shared = sum(number in known for number in text.prefixes)
+        known.update(text.prefixes)
+        yield text.length - max(0, BLOCK * shared - COPIED)
+
+
+class Holder(Protocol):
+    """A scorer, or a runner, that holds keys, values or states of texts."""
+
+    def memory(self, texts: Sequence[Planned]) -> int:
+        """Return how many bytes these texts take together at most."""
+        ...
+
+
+def bytes_needed(texts: Iterable[tuple[Holder, Planned]]) -> int:
+    """Return how many bytes texts take together at most, each in its holder."""
+    by_holder: dict[int, tuple[Holder, list[Planned]]] = {}
+    for holder, text in texts:
+        by_holder.setdefault(id(holder), (holder, []))[1].append(text)
+    return sum(holder.memory(planned) for holder, planned in by_holder.values())
+
+
+class StateSize:
+    """What a state weighs by the length of its text: a part that is fixed, and a part a token.
+
+    Learned from the first two lengths; beyond a window it is less.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, int] = {}  # bytes by length
+
+    def learn(self, length: int, nbytes: Callable[[], int]) -> None:
+        """Take in the weight of a state of `length` tokens, while that is news."""
+        if len(self._known) < 2 and length not in self._known:
+            self._known[length] = nbytes()
+
+    def memory(self, texts: Sequence[Planned]) -> int:
+        """Return how many bytes of states these texts take at most, each with a snapshot."""
+        return 2 * sum(self.at(text.length) for text in texts)
+
+    def at(self, length: int) -> int:
+        """Return the bytes of a state of `length` tokens; 0 before two lengths are known."""
+        if len(self._known) < 2:
+            return 0
+        (short, least), (long, most) = sorted(self._known.items())
+        slope = max(0.0, (most - least) / (long - short))
+        return round(max(0.0, least - slope * short) + slope * length)
