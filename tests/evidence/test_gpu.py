@@ -17,7 +17,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from marith import Classifier, Engine, Grammar, NGram, Plan, Prompted, Sampling, Stop
 from marith.scoring.checkpoints.loader import from_loaded
 from marith.scoring.checkpoints.placing import Placement
-from marith.scoring.language_model.asked import Asked
+from marith.scoring.language_model.passes import Asked
 from marith.scoring.language_model.runner import start_runner
 from marith.testing import tiny_tokenizer
 

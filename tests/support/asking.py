@@ -9,8 +9,8 @@ import torch
 from support.prefixes import logits_after
 from torch import Tensor
 
-from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.cached_runner import CachedRunner
+from marith.scoring.language_model.passes import Answer, Asked
 from marith.scoring.language_model.runner import start_runner
 
 VOCAB = 28

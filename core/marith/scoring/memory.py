@@ -168,7 +168,7 @@ class CacheLimit:
         keeper.used = next(_clock)
         others = [one for one in self._alive() if one is not keeper]
         left = self.most_bytes - sum(other.nbytes for other in others)
-        return left + _drop(others, needed - left)
+        return left if needed <= left else left + _drop(others, needed - left)
 
     @property
     def nbytes(self) -> int:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.architectures import build
 from support.asking import CONTEXT, ask, text, uncached
 
-from marith.scoring.language_model.asked import Asked
+from marith.scoring.language_model.passes import Asked
 from marith.scoring.language_model.runner import start_runner
 from marith.scoring.memory import CacheLimit, Keeper
 from marith.testing import tiny_model

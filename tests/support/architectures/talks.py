@@ -13,7 +13,7 @@ from support.asking import ask
 
 from marith.errors import ModelError
 from marith.scoring.language_model import lora
-from marith.scoring.language_model.asked import Asked
+from marith.scoring.language_model.passes import Asked
 from marith.scoring.language_model.runner import Runner
 from marith.scoring.probing.probe import distance
 from marith.tensor_rows import gather

@@ -12,17 +12,17 @@ from torch import Tensor
 from marith.errors import ModelError
 from marith.scoring.kv_cache.chunked_prefill import PIECE, PrefillBudget, Unread, alike, choose
 from marith.scoring.kv_cache.lanes import Lane, Lanes
-from marith.scoring.kv_cache.rectangles import (
+from marith.scoring.kv_cache.stores import (
     Rectangle,
+    RectangleStore,
+    Store,
     adapters_of,
     beside,
     kept,
     rectangle,
 )
-from marith.scoring.kv_cache.stores import RectangleStore, Store
-from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.cuda_graphs import Captured
-from marith.scoring.language_model.model_passes import ModelPasses
+from marith.scoring.language_model.passes import Answer, Asked, ModelPasses
 from marith.scoring.memory import CacheLimit
 from marith.scoring.notices import warn
 

@@ -15,8 +15,7 @@ from marith.scoring.checkpoints.shared_weights import nbytes, weights
 from marith.scoring.kv_cache.chunked_prefill import CHUNK, NEAR
 from marith.scoring.kv_cache.lanes import TAIL
 from marith.scoring.kv_cache.states import Joined, KeptStates, State, groups, new_cache
-from marith.scoring.language_model.asked import Answer, Asked
-from marith.scoring.language_model.model_passes import ModelPasses
+from marith.scoring.language_model.passes import Answer, Asked, ModelPasses
 from marith.scoring.memory import CacheLimit, StateSize
 from marith.tensor_rows import Row, rows_of
 

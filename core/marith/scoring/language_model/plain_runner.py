@@ -7,8 +7,7 @@ from collections.abc import Hashable, Sequence
 import torch
 
 from marith.errors import ModelError
-from marith.scoring.language_model.asked import Answer, Asked
-from marith.scoring.language_model.model_passes import ModelPasses
+from marith.scoring.language_model.passes import Answer, Asked, ModelPasses
 from marith.scoring.memory import CacheLimit, Planned
 from marith.scoring.probing.probe import distance
 from marith.tensor_rows import rows_of

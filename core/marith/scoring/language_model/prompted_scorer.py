@@ -16,8 +16,8 @@ from marith.request.prompt import Prompt
 from marith.scoring.checkpoints.checkpoint import Checkpoint
 from marith.scoring.cpu_threads import computing_with
 from marith.scoring.language_model import lora
-from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.lora import Adapter
+from marith.scoring.language_model.passes import Answer, Asked
 from marith.scoring.language_model.runner import Runner, start_runner
 from marith.scoring.language_model.text_likelihood import Histories, at_once
 from marith.scoring.llama_cpp.llama_cpp_runner import LlamaCppRunner
@@ -141,7 +141,7 @@ class PromptedScorer:
         """
         asked: dict[Hashable, Asked] = {}
         likelihoods = sum(isinstance(span.term, Likelihood) for span in spans)
-        most = at_once(likelihoods, self.vocabulary.size)
+        most = at_once(likelihoods, self.vocabulary.size) if likelihoods else 0
         for span in spans:
             if (question := self._question(span, most)) is not None:
                 before = asked.get(span.lane)

@@ -13,7 +13,7 @@ from marith.scoring.kv_cache.layer_masks import LayerMasks, unread_kinds
 from marith.scoring.kv_cache.stores import RectangleStore, SegmentStore
 from marith.scoring.language_model.cached_runner import CachedRunner
 from marith.scoring.language_model.lanewise_runner import LanewiseRunner
-from marith.scoring.language_model.model_passes import ModelPasses
+from marith.scoring.language_model.passes import ModelPasses
 from marith.scoring.language_model.plain_runner import PlainRunner
 from marith.scoring.llama_cpp.ggml_model import GGMLModel
 from marith.scoring.llama_cpp.llama_cpp_runner import LlamaCppRunner

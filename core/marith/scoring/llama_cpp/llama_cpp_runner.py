@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 import torch
 
 from marith.scoring.checkpoints.lora_files import Adapter
-from marith.scoring.language_model.asked import Answer, Asked
 from marith.scoring.language_model.cached_runner import CachedRunner
+from marith.scoring.language_model.passes import Answer, Asked
 from marith.scoring.llama_cpp.ggml_context import GGMLContext, Item
 from marith.scoring.llama_cpp.ggml_model import FEWEST, GGMLModel
 from marith.scoring.llama_cpp.llama_cpp_adapter import LlamaCppAdapter, read_adapter

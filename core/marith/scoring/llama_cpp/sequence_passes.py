@@ -12,7 +12,7 @@ from torch import Tensor
 
 from marith.errors import ModelError
 from marith.scoring.kv_cache.lanes import Lane
-from marith.scoring.kv_cache.rectangles import Rectangle
+from marith.scoring.kv_cache.stores import Rectangle
 from marith.scoring.language_model.passes import Passes
 from marith.scoring.llama_cpp.ggml_context import GGMLContext, Item
 from marith.scoring.llama_cpp.sequence_lanes import SequenceLanes, SequenceWeight

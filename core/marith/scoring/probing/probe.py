@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from marith.scoring.language_model.asked import Answer, Asked
+from marith.scoring.language_model.passes import Answer, Asked
 from marith.scoring.probing.miniature import WINDOW, miniature, windows
 
 if TYPE_CHECKING:

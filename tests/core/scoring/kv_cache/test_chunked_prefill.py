@@ -7,8 +7,8 @@ from support.asking import VOCAB, ask, text
 
 from marith.scoring.kv_cache.chunked_prefill import FEWEST, SHARE, PrefillBudget
 from marith.scoring.language_model import cached_runner
-from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.cached_runner import CachedRunner
+from marith.scoring.language_model.passes import Asked
 from marith.scoring.language_model.runner import start_runner
 from marith.testing import tiny_model
 

@@ -13,7 +13,7 @@ from support.architectures import build
 from support.asking import ask, text, uncached
 
 from marith.scoring.kv_cache.lanes import common
-from marith.scoring.language_model.asked import Asked
+from marith.scoring.language_model.passes import Asked
 from marith.scoring.language_model.runner import start_runner
 from marith.scoring.memory import BLOCK, COPIED, Planned, own_lengths
 from marith.testing import tiny_model

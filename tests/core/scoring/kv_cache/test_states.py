@@ -11,8 +11,8 @@ from support.asking import CONTEXT, ask, text, uncached
 
 from marith.errors import ModelError
 from marith.scoring.kv_cache.states import Joined, State, groups, tensors
-from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.lanewise_runner import LanewiseRunner
+from marith.scoring.language_model.passes import Asked
 from marith.scoring.language_model.runner import start_runner
 
 NAMES = ("mamba", "mamba2", "falcon_h1", "qwen3_next", "lfm2", "gpt_neo")

@@ -10,9 +10,9 @@ from support.architectures import build
 from support.asking import CONTEXT, ask, text, uncached
 
 from marith.errors import ModelError
-from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.early_exit import Exits
 from marith.scoring.language_model.lanewise_runner import LanewiseRunner
+from marith.scoring.language_model.passes import Asked
 from marith.scoring.language_model.plain_runner import PlainRunner
 from marith.scoring.language_model.runner import Runner, start_runner
 from marith.scoring.notices import collecting

@@ -20,9 +20,9 @@ from marith.scoring.kv_cache.layer_masks import LayerMasks
 from marith.scoring.kv_cache.ragged_cache import KVCache
 from marith.scoring.language_model import cuda_graphs as capture_module
 from marith.scoring.language_model import prompted_scorer as prompted_module
-from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.cached_runner import CachedRunner
 from marith.scoring.language_model.cuda_graphs import Captured
+from marith.scoring.language_model.passes import Asked
 from marith.scoring.language_model.runner import start_runner
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.testing import FAMILIES, tiny_model, tiny_tokenizer

@@ -21,9 +21,8 @@ from marith.formula.tree.terms import Prompted
 from marith.request.prompt import Prompt
 from marith.scoring.checkpoints import loader
 from marith.scoring.checkpoints.loader import Placement
-from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.early_exit import Exits
-from marith.scoring.language_model.model_passes import ModelPasses
+from marith.scoring.language_model.passes import Asked, ModelPasses
 from marith.scoring.language_model.plain_runner import PlainRunner
 from marith.scoring.language_model.prompted_scorer import PromptedScorer
 from marith.scoring.scorer import Scored, Span

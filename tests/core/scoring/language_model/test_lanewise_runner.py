@@ -13,9 +13,8 @@ from support.rounds import Round, play, rounds
 
 from marith.scoring.kv_cache.chunked_prefill import CHUNK
 from marith.scoring.kv_cache.states import State, tensors
-from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.lanewise_runner import LanewiseRunner
-from marith.scoring.language_model.model_passes import ModelPasses
+from marith.scoring.language_model.passes import Asked, ModelPasses
 from marith.scoring.language_model.runner import start_runner
 from marith.scoring.notices import collecting
 

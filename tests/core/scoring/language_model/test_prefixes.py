@@ -11,8 +11,8 @@ from support.asking import CLOSE, CONTEXT, VOCAB, ask, runner_of, text, uncached
 
 from marith.scoring.kv_cache.chunked_prefill import CHUNK, NEAR
 from marith.scoring.kv_cache.stores import RectangleStore
-from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.cached_runner import CachedRunner
+from marith.scoring.language_model.passes import Asked
 from marith.scoring.language_model.runner import start_runner
 from marith.testing import FAMILIES, tiny_model
 

@@ -21,8 +21,7 @@ from transformers import (
 from marith.errors import ModelError
 from marith.scoring.kv_cache import chunked_prefill
 from marith.scoring.kv_cache import lanes as lanes_module
-from marith.scoring.language_model.asked import Asked
-from marith.scoring.language_model.model_passes import ModelPasses
+from marith.scoring.language_model.passes import Asked, ModelPasses
 from marith.scoring.language_model.runner import start_runner
 from marith.testing import FAMILIES, tiny_model
 

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from marith.scoring.classifier.tree_attention import TreeRunner
 from marith.scoring.classifier.whole_texts import Case, WholeTextRunner
-from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.cached_runner import CachedRunner
 from marith.scoring.language_model.lora import Adapter, read
+from marith.scoring.language_model.passes import Asked
 from marith.scoring.language_model.runner import start_runner
 from marith.scoring.layouts.laying_out import lay_out
 from marith.scoring.layouts.lean_modules import LeanAttention

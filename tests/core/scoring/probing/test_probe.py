@@ -27,8 +27,7 @@ from marith.errors import ModelError
 from marith.scoring.classifier.tree_attention import TreeRunner
 from marith.scoring.kv_cache import layer_masks
 from marith.scoring.language_model import runner as runner_module
-from marith.scoring.language_model.asked import Asked
-from marith.scoring.language_model.model_passes import ModelPasses
+from marith.scoring.language_model.passes import Asked, ModelPasses
 from marith.scoring.language_model.plain_runner import PlainRunner
 from marith.scoring.language_model.runner import start_runner
 from marith.scoring.notices import collecting

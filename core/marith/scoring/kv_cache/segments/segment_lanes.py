@@ -47,7 +47,9 @@ class SegmentLanes(Lanes):
         for lane in _unread(self._all)[:too_many] if too_many > 0 else ():
             self._drop(lane)
         weight = self.nbytes
-        self.drop_idle(weight - self.cache_limit.room(self, weight))
+        most = self.cache_limit.room(self, weight)
+        if weight > most:
+            self.drop_idle(weight - most)
         if longest > self.cache.capacity:
             with allocating(self, longest):
                 self.cache.grow(self._rows, longest, self._spans())

@@ -7,8 +7,8 @@ from support.asking import ask, text
 
 from marith.scoring.kv_cache.segments.reserved import lazy
 from marith.scoring.kv_cache.segments.segment_lanes import SHORT, SPARE_SLOTS, SegmentLanes
-from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.cached_runner import CachedRunner
+from marith.scoring.language_model.passes import Asked
 from marith.scoring.language_model.runner import start_runner
 from marith.testing import tiny_model
 

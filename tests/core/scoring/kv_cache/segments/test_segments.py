@@ -15,8 +15,8 @@ from support.asking import CONTEXT, VOCAB, ask, text, uncached
 from marith.scoring.kv_cache import lanes as lanes_module
 from marith.scoring.kv_cache.segments import reserved, segment_cache, segment_lanes, windows
 from marith.scoring.kv_cache.stores import SegmentStore
-from marith.scoring.language_model.asked import Asked
 from marith.scoring.language_model.cached_runner import CachedRunner
+from marith.scoring.language_model.passes import Asked
 from marith.scoring.language_model.runner import start_runner
 from marith.testing import FAMILIES, tiny_model
 
