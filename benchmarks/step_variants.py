@@ -15,7 +15,7 @@ from benchmarks.engine_variants import timed_request
 from benchmarks.rounds import Sample, Variant
 from benchmarks.timed_model import TimedModel
 from marith.engine.engine import Engine
-from marith.scoring.cpu_threads import threads_of
+from marith.scoring.weights.cpu_threads import threads_of
 from marith.showing import counted
 
 FULL = 32  # steps that each of 16 requests goes on for while the others are begun and timed

@@ -13,10 +13,10 @@ from benchmarks.benchmark_settings import LlamaShape
 from marith.engine.engine import Engine
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
-from marith.scoring.checkpoints.loader import as_stored
-from marith.scoring.checkpoints.placing import Placement
 from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.weights.loader import as_stored
+from marith.scoring.weights.placing import Placement
 from marith.testing import inflate, tiny_tokenizer
 
 CONTEXT = 2048

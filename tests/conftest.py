@@ -87,7 +87,7 @@ def thinking_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
     from support.speaking_model import THINKING
     from transformers import AutoTokenizer
 
-    from marith.scoring.checkpoints.loader import locate
+    from marith.scoring.weights.loader import locate
     from marith.testing import save_scripted
 
     tokenizer = AutoTokenizer.from_pretrained(locate("pocket"))

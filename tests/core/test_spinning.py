@@ -11,8 +11,8 @@ import torch
 from pydantic import ValidationError
 
 from marith import Engine, MarithError, Options
-from marith.scoring import cpu_threads
-from marith.scoring.cpu_threads import SpinningNotice
+from marith.scoring.weights import cpu_threads
+from marith.scoring.weights.cpu_threads import SpinningNotice
 from marith.spinning import CHOICES, SPINS
 
 CHOSEN = f"import os; print([os.environ.get(name) for name in {CHOICES}])"

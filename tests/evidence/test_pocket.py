@@ -15,10 +15,10 @@ from marith import Engine, Sampling, Stop
 from marith.evals.text_attribute import attribute
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
-from marith.scoring.checkpoints.loader import Placement, language_model
-from marith.scoring.checkpoints.locate import WEIGHTS
 from marith.scoring.language_model.lora import Adapted, Adapter, read
 from marith.scoring.prompting.templates import to_tokens
+from marith.scoring.weights.loader import Placement, language_model
+from marith.scoring.weights.locate import WEIGHTS
 from tools.pocket import adapters, copying, model_card, prefix_classifiers
 from tools.pocket.grammar import conversations
 from tools.pocket.tokenizer import load

@@ -14,7 +14,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig, TorchAoConfig
 
 from marith import Engine, Prompted
-from marith.scoring.checkpoints.locate import WEIGHTS
+from marith.scoring.weights.locate import WEIGHTS
 
 POCKET = str(WEIGHTS / "pocket")
 CHAT = [{"role": "user", "content": "Tell me of your day."}]

@@ -23,7 +23,7 @@ from transformers import AutoTokenizer
 
 import marith
 from langchain_marith import ChatMarith
-from marith.scoring.checkpoints.loader import locate
+from marith.scoring.weights.loader import locate
 from marith.testing import save_scripted
 
 JOKE = {"setup": "Why do cats avoid poker?", "punchline": "Too many cheetahs."}

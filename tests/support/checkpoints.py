@@ -21,10 +21,10 @@ from support.families import speaker
 from transformers.utils import logging
 
 from marith.errors import ModelError
-from marith.scoring.checkpoints import loader
-from marith.scoring.checkpoints.loader import Placement
 from marith.scoring.notices import collecting
 from marith.scoring.registry import Registry
+from marith.scoring.weights import loader
+from marith.scoring.weights.loader import Placement
 from marith.testing import tiny_model
 
 FILES = ("config.json", "tokenizer_config.json", "generation_config.json", "tokenizer.json",

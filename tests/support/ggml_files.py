@@ -19,7 +19,7 @@ from transformers import (
     LlamaForCausalLM,
 )
 
-from marith.scoring.checkpoints.locate import WEIGHTS
+from marith.scoring.weights.locate import WEIGHTS
 from marith.testing.gguf_file import write_gguf
 from marith.testing.models import byte_tokenizer
 

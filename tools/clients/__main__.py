@@ -18,7 +18,7 @@ from pathlib import Path
 
 from transformers import AutoTokenizer
 
-from marith.scoring.checkpoints.locate import locate
+from marith.scoring.weights.locate import locate
 from marith.testing import save_scripted
 from tools.clients.harness_table import compare
 

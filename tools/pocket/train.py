@@ -14,7 +14,7 @@ import torch
 import transformers
 import typer
 
-from marith.scoring.checkpoints.locate import WEIGHTS
+from marith.scoring.weights.locate import WEIGHTS
 from tools.pocket import (
     adapters,
     copying,

@@ -36,7 +36,7 @@ TIMED_OUT = 124  # as coreutils' `timeout` has it
 
 def completed_models(incomplete: str) -> list[str]:
     """The models of the package whose names begin so, for completion by the shell."""
-    from marith.scoring.checkpoints.locate import EMBEDDED
+    from marith.scoring.weights.locate import EMBEDDED
 
     return [name for name in EMBEDDED if name.startswith(incomplete)]
 

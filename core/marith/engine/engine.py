@@ -36,12 +36,12 @@ from marith.request.plan import Plan
 from marith.request.prompt import AnyPrompt, Message
 from marith.request.request import Request
 from marith.request.sampling import Sampling
-from marith.scoring.checkpoints import loader
-from marith.scoring.checkpoints.checkpoint import Checkpoint
-from marith.scoring.checkpoints.locate import locate
-from marith.scoring.checkpoints.placing import Placement
 from marith.scoring.memory import free_memory
 from marith.scoring.registry import Registry, device_of, require_lanes
+from marith.scoring.weights import loader
+from marith.scoring.weights.checkpoint import Checkpoint
+from marith.scoring.weights.locate import locate
+from marith.scoring.weights.placing import Placement
 
 loading = LoadingLock()
 _shared: dict[tuple[str, Placement, Limits], Engine] = {}

@@ -12,7 +12,7 @@ from marith.engine.queueing.job_queue import JobQueue
 from marith.engine.step import Turn, step
 from marith.errors import fault
 from marith.request.limits import EngineStatus, Limits
-from marith.scoring.cpu_threads import SpinningNotice, dismiss_team
+from marith.scoring.weights.cpu_threads import SpinningNotice, dismiss_team
 from marith.speculation.controller.adaptive import Controller
 
 

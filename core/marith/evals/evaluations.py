@@ -17,7 +17,7 @@ from marith.formula.meaning.binding import BARE, names_in, parse
 from marith.formula.text.term_data import Terms
 from marith.formula.tree.terms import Classifier
 from marith.request.checks import by, hold, number, optional, whole_from
-from marith.scoring.checkpoints.locate import locate
+from marith.scoring.weights.locate import locate
 
 _OPEN = {  # the paper's judges, for models that are not pocket
     "toxicity": "s-nlp/roberta_toxicity_classifier:toxic",

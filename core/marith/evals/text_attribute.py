@@ -7,9 +7,9 @@ from functools import cache
 
 from marith.engine.engine import loading
 from marith.formula.tree.terms import Classifier
-from marith.scoring.checkpoints import loader
-from marith.scoring.checkpoints.placing import Placement
 from marith.scoring.classifier.classifier_scorer import ClassifierScorer
+from marith.scoring.weights import loader
+from marith.scoring.weights.placing import Placement
 
 
 def attribute(

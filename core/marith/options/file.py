@@ -168,7 +168,7 @@ class Personas:
 
 def _require_here(path: str, formulas: Iterable[str], model: str) -> None:
     """Raises FormulaError unless a name has an owner, or is that of a model on this machine."""
-    from marith.scoring.checkpoints.locate import EMBEDDED, is_here  # slow to import
+    from marith.scoring.weights.locate import EMBEDDED, is_here  # slow to import
 
     if "/" in model or is_here(model):
         return

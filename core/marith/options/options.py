@@ -208,7 +208,7 @@ class Options(OptionFields):
 
     def known_context(self, base: int | None = None) -> int | None:
         """The most tokens that all terms read, by their files; `base` is the model's, if known."""
-        from marith.scoring.checkpoints.locate import context_length_of
+        from marith.scoring.weights.locate import context_length_of
 
         if self.loaded_engine is not None:
             base = self.loaded_engine.context_length

@@ -27,10 +27,6 @@ from marith.formula.tree.terms import (
 from marith.recent import Recent
 from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.scoring import notices
-from marith.scoring.checkpoints import loader
-from marith.scoring.checkpoints.checkpoint import Checkpoint
-from marith.scoring.checkpoints.locate import GGUF, gguf_file, locate
-from marith.scoring.checkpoints.placing import Placement, composing_device
 from marith.scoring.classifier.classifier_scorer import ClassifierScorer
 from marith.scoring.counting.ngram import NGramScorer, UniformScorer
 from marith.scoring.counting.trivial import PositionScorer
@@ -38,6 +34,10 @@ from marith.scoring.language_model.prompted_scorer import PromptedScorer
 from marith.scoring.memory import CacheLimit
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Scorer
+from marith.scoring.weights import loader
+from marith.scoring.weights.checkpoint import Checkpoint
+from marith.scoring.weights.locate import GGUF, gguf_file, locate
+from marith.scoring.weights.placing import Placement, composing_device
 
 _log = logging.getLogger(__name__)
 _MUCH = 10  # times that a formula may enlarge rounding without a warning

@@ -25,7 +25,7 @@ from transformers import (
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from marith.errors import ModelError
-from marith.scoring.checkpoints.locate import locate
+from marith.scoring.weights.locate import locate
 
 # The tokens that end a JSON text soonest, within a string and outside; the first is preferred.
 CLOSERS = {True: (b'"',), False: (b"}", b"]", b"0", b'"')}

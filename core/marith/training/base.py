@@ -14,11 +14,11 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 from transformers.utils import logging
 
 from marith.errors import ModelError, RequestError
-from marith.scoring.checkpoints.kinds import refusing
-from marith.scoring.checkpoints.loader import as_stored, positions_of
-from marith.scoring.checkpoints.locate import EMBEDDED, GGUF, WEIGHTS, locate
-from marith.scoring.checkpoints.placing import Placement
 from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.weights.kinds import refusing
+from marith.scoring.weights.loader import as_stored, positions_of
+from marith.scoring.weights.locate import EMBEDDED, GGUF, WEIGHTS, locate
+from marith.scoring.weights.placing import Placement
 from marith.training import heads
 from marith.training.heads import Head
 from marith.training.settings import Settings

@@ -9,7 +9,7 @@ from typing import Any
 
 from marith.errors import RequestError
 from marith.request.checks import by, flag, hold, number, whole, whole_from
-from marith.scoring.checkpoints.locate import EMBEDDED, context_length_of, locate
+from marith.scoring.weights.locate import EMBEDDED, context_length_of, locate
 from marith.training.data.labelled_texts import KINDS
 from marith.training.device import device_of
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from marith.cli import app
 from marith.cli.listing.stored_models import count_weights
 from marith.recipes import RECIPES
-from marith.scoring.checkpoints.locate import EMBEDDED, WEIGHTS
+from marith.scoring.weights.locate import EMBEDDED, WEIGHTS
 
 POCKET = WEIGHTS / "pocket"
 

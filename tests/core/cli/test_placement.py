@@ -14,7 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 from marith.cli import app
-from marith.scoring.checkpoints.locate import WEIGHTS
+from marith.scoring.weights.locate import WEIGHTS
 
 LOADING = (
     "generate", "calibrate", "tune", "eval texts", "eval toxicity", "eval sentiment",

@@ -22,7 +22,7 @@ from marith.demo.shown_requests import (
     options_for,
     replies_to,
 )
-from marith.scoring.checkpoints.locate import locate
+from marith.scoring.weights.locate import locate
 
 OPTIONS = options_for("pocket", 0)
 QUESTION = "What do you know about comets?"

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from marith import Engine, Grammar, Prompted
 from marith.request.request import RowFunction
-from marith.scoring.checkpoints.locate import WEIGHTS
+from marith.scoring.weights.locate import WEIGHTS
 
 TURNS = [
     {"role": "user", "content": "Hello."},

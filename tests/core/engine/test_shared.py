@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from marith import Engine, Options, Stop
-from marith.scoring.checkpoints import loader
+from marith.scoring.weights import loader
 from marith.testing import tiny_model, tiny_tokenizer
 
 

@@ -26,7 +26,7 @@ from marith.evals.evaluations import (
     toxicity,
 )  # fmt: skip
 from marith.evals.results import Results
-from marith.scoring.checkpoints.locate import WEIGHTS
+from marith.scoring.weights.locate import WEIGHTS
 
 FEW: dict[str, Any] = {"n": 3, "max_tokens": 8}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from safetensors import safe_open
 
-from marith.scoring.checkpoints.loader import Placement, language_model
-from marith.scoring.checkpoints.locate import WEIGHTS, locate
+from marith.scoring.weights.loader import Placement, language_model
+from marith.scoring.weights.locate import WEIGHTS, locate
 
 
 def test_all_weights_together_fit_a_wheel() -> None:

@@ -16,14 +16,14 @@ from marith import Engine
 from marith.errors import FormulaError, ModelError
 from marith.formula.tree.terms import Classifier, Likelihood, NGram, Prompted, Uniform
 from marith.request.prompt import to_prompt
-from marith.scoring.checkpoints import loader
-from marith.scoring.checkpoints.checkpoint import Checkpoint
-from marith.scoring.checkpoints.loader import Placement
 from marith.scoring.classifier.classifier_scorer import ClassifierScorer
 from marith.scoring.counting.ngram import NGramScorer, UniformScorer
 from marith.scoring.language_model.prompted_scorer import PromptedScorer
 from marith.scoring.registry import Registry, device_of
 from marith.scoring.scorer import Span
+from marith.scoring.weights import loader
+from marith.scoring.weights.checkpoint import Checkpoint
+from marith.scoring.weights.loader import Placement
 from marith.testing import LETTERS, tiny_classifier, tiny_model, tiny_tokenizer
 from marith.testing.gguf_file import write_gguf
 from marith.testing.models import byte_tokenizer

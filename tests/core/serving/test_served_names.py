@@ -10,7 +10,7 @@ import pytest
 from support.serving import CHAT, client, served, until
 
 from marith import RequestError
-from marith.scoring.checkpoints.locate import WEIGHTS
+from marith.scoring.weights.locate import WEIGHTS
 from marith.serving.served_models import named_options, shown_name
 from marith.serving.server_settings import Bounds, ServerSettings
 

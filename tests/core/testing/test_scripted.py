@@ -17,8 +17,8 @@ import marith
 from marith import Plan, Request, Sampling, Stop
 from marith.errors import ModelError
 from marith.request.request import Speculation
-from marith.scoring.checkpoints.loader import locate
 from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.weights.loader import locate
 from marith.testing import (
     CHAT_TEMPLATE,
     ScriptedModel,

@@ -12,7 +12,7 @@ from transformers import AutoTokenizer
 
 import marith
 from marith import Grammar, Sampling, Tools
-from marith.scoring.checkpoints.loader import locate
+from marith.scoring.weights.loader import locate
 from marith.speculation.controller import adaptive
 from marith.testing import scripted_model
 

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from marith.scoring.checkpoints.lora_files import CONFIG, TENSORS, sizes_of
+from marith.scoring.weights.lora_files import CONFIG, TENSORS, sizes_of
 
 RANK = 2
 _KINDS = (nn.Linear, Conv1D)

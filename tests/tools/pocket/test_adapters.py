@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from marith.scoring.checkpoints.loader import Placement, language_model
-from marith.scoring.checkpoints.locate import WEIGHTS
 from marith.scoring.language_model.lora import Adapter, read
+from marith.scoring.weights.loader import Placement, language_model
+from marith.scoring.weights.locate import WEIGHTS
 from tools.pocket import adapters, model_card, tokenizer
 
 VOICES = tuple(adapters.TOXIC)

@@ -11,7 +11,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from marith import Engine, Stop
-from marith.scoring.checkpoints.locate import WEIGHTS
+from marith.scoring.weights.locate import WEIGHTS
 from tools.pocket import tokenizer
 from tools.pocket.train import main
 

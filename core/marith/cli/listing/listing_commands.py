@@ -13,7 +13,7 @@ from marith.cli.own_modules import Imports
 from marith.cli.shared import app, clear_errors
 from marith.cli.terminal.colours import styled
 from marith.errors import FormulaError, RequestError, suggestion
-from marith.scoring.checkpoints.footprint import amount
+from marith.scoring.weights.footprint import amount
 
 if TYPE_CHECKING:
     from marith.cli.listing.stored_models import StoredModel
@@ -132,8 +132,8 @@ def _takes(model: "StoredModel") -> list[str]:
     """What it would take to load a model, line by line; each way with the lanes that fit."""
     if (takes := model.footprint) is None:
         return [f"\n{model.name}: its files do not say how many weights it has"]
-    from marith.scoring.checkpoints.footprint import lanes_that_fit
     from marith.scoring.memory import free_memory
+    from marith.scoring.weights.footprint import lanes_that_fit
 
     free = free_memory("cpu")
     lines = [

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from marith.errors import ModelError, suggestion
-from marith.scoring.checkpoints.footprint import Footprint
-from marith.scoring.checkpoints.gguf.gguf_header import read_header
-from marith.scoring.checkpoints.locate import (
+from marith.scoring.weights.footprint import Footprint
+from marith.scoring.weights.gguf.gguf_header import read_header
+from marith.scoring.weights.locate import (
     EMBEDDED,
     GGUF,
     WEIGHTS,

@@ -54,7 +54,7 @@ def hide_bars_of_transformers() -> None:
 
 def _is_local(model: str) -> bool:
     """Whether the files of a model are on this machine."""
-    from marith.scoring.checkpoints.locate import downloaded, gguf_file, locate
+    from marith.scoring.weights.locate import downloaded, gguf_file, locate
 
     try:
         where = locate(model)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from marith.errors import RequestError, fault
 from marith.request.limits import Limits
-from marith.scoring.checkpoints.footprint import amount
 from marith.scoring.memory import bytes_needed
+from marith.scoring.weights.footprint import amount
 
 if TYPE_CHECKING:
     from marith.engine.prepare import Prepared

@@ -19,7 +19,7 @@ from marith.request.checks import by, hold, whole_from
 from marith.request.completion import Completion
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
-from marith.scoring.checkpoints.locate import locate
+from marith.scoring.weights.locate import locate
 from marith.showing import bars
 
 SECTIONS = ("table", "lambda")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from marith.errors import ModelError, RequestError
-from marith.scoring.checkpoints.placing import main_device
+from marith.scoring.weights.placing import main_device
 
 NORMS = ("norm", "ln_f", "final_layernorm", "final_layer_norm", "final_norm")
 

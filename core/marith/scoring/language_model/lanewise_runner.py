@@ -11,12 +11,12 @@ from torch import Tensor
 
 from marith.errors import ModelError
 from marith.request.limits import CACHE_BYTES
-from marith.scoring.checkpoints.shared_weights import nbytes, weights
 from marith.scoring.kv_cache.chunked_prefill import CHUNK, NEAR
 from marith.scoring.kv_cache.lanes import TAIL
 from marith.scoring.kv_cache.states import Joined, KeptStates, State, groups, new_cache
 from marith.scoring.language_model.passes import Answer, Asked, ModelPasses
 from marith.scoring.memory import CacheLimit, StateSize
+from marith.scoring.weights.shared_weights import nbytes, weights
 from marith.tensor_rows import Row, rows_of
 
 # Models whose code reads one token after a state, and no more.

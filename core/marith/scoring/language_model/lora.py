@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from marith.errors import ModelError
-from marith.scoring.checkpoints.lora_files import Adapter, Update, read, sizes_of
-from marith.scoring.checkpoints.placing import main_device
-from marith.scoring.checkpoints.shared_weights import shared_copy
+from marith.scoring.weights.lora_files import Adapter, Update, read, sizes_of
+from marith.scoring.weights.placing import main_device
+from marith.scoring.weights.shared_weights import shared_copy
 
 __all__ = ["Adapted", "Adapter", "read"]
 

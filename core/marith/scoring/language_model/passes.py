@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from marith.errors import ModelError
-from marith.scoring.checkpoints.placing import main_device
 from marith.scoring.language_model.early_exit import Exits
 from marith.scoring.language_model.lora import Adapted, Adapter
+from marith.scoring.weights.placing import main_device
 from marith.tensor_rows import Row, gather
 
 

@@ -13,8 +13,6 @@ from marith.formula.tree.terms import Likelihood, Prompted, Term
 from marith.recent import Recent
 from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.request.prompt import Prompt
-from marith.scoring.checkpoints.checkpoint import Checkpoint
-from marith.scoring.cpu_threads import computing_with
 from marith.scoring.language_model import lora
 from marith.scoring.language_model.lora import Adapter
 from marith.scoring.language_model.passes import Answer, Asked
@@ -24,6 +22,8 @@ from marith.scoring.llama_cpp.llama_cpp_runner import LlamaCppRunner
 from marith.scoring.memory import Planned
 from marith.scoring.prompting.templates import require_text, to_tokens
 from marith.scoring.scorer import Demand, Reading, Scored, Span, brought
+from marith.scoring.weights.checkpoint import Checkpoint
+from marith.scoring.weights.cpu_threads import computing_with
 from marith.tensor_rows import Row, gather
 
 

@@ -15,10 +15,10 @@ from marith.scoring.language_model.cached_runner import CachedRunner
 from marith.scoring.language_model.lanewise_runner import LanewiseRunner
 from marith.scoring.language_model.passes import ModelPasses
 from marith.scoring.language_model.plain_runner import PlainRunner
-from marith.scoring.llama_cpp.ggml_model import GGMLModel
 from marith.scoring.llama_cpp.llama_cpp_runner import LlamaCppRunner
 from marith.scoring.notices import warn
 from marith.scoring.probing.probe import compare, why_inexact
+from marith.scoring.weights.llama_cpp.ggml_model import GGMLModel
 
 Cached: TypeAlias = CachedRunner | LanewiseRunner
 OfModel: TypeAlias = Cached | PlainRunner

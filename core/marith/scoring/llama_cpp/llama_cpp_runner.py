@@ -8,15 +8,15 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from marith.scoring.checkpoints.lora_files import Adapter
 from marith.scoring.language_model.cached_runner import CachedRunner
 from marith.scoring.language_model.passes import Answer, Asked
-from marith.scoring.llama_cpp.ggml_context import GGMLContext, Item
-from marith.scoring.llama_cpp.ggml_model import FEWEST, GGMLModel
-from marith.scoring.llama_cpp.llama_cpp_adapter import LlamaCppAdapter, read_adapter
 from marith.scoring.llama_cpp.sequence_lanes import SequenceWeight
 from marith.scoring.llama_cpp.sequence_passes import SequencePasses, SequenceStore
 from marith.scoring.memory import CacheLimit, Planned
+from marith.scoring.weights.llama_cpp.ggml_context import GGMLContext, Item
+from marith.scoring.weights.llama_cpp.ggml_model import FEWEST, GGMLModel
+from marith.scoring.weights.llama_cpp.llama_cpp_adapter import LlamaCppAdapter, read_adapter
+from marith.scoring.weights.lora_files import Adapter
 
 _SHORT, _LONG = 2, 66  # tokens of two texts, whose difference says what a token weighs
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from marith.errors import ModelError
 from marith.scoring.kv_cache.lanes import Lane, Lanes
-from marith.scoring.llama_cpp.ggml_context import GGMLContext
-from marith.scoring.llama_cpp.ggml_model import FEWEST
 from marith.scoring.memory import Planned, own_lengths
+from marith.scoring.weights.llama_cpp.ggml_context import GGMLContext
+from marith.scoring.weights.llama_cpp.ggml_model import FEWEST
 
 IDLE_TOKENS = 8192  # that idle lanes hold: each pass looks at all of the memory
 

@@ -14,9 +14,9 @@ from marith.errors import ModelError
 from marith.scoring.kv_cache.lanes import Lane
 from marith.scoring.kv_cache.stores import Rectangle
 from marith.scoring.language_model.passes import Passes
-from marith.scoring.llama_cpp.ggml_context import GGMLContext, Item
 from marith.scoring.llama_cpp.sequence_lanes import SequenceLanes, SequenceWeight
 from marith.scoring.memory import Planned
+from marith.scoring.weights.llama_cpp.ggml_context import GGMLContext, Item
 
 
 class SequenceStore:

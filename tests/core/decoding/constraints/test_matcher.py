@@ -17,8 +17,8 @@ from transformers import AutoTokenizer
 from marith.decoding.constraints.matcher import Compiled, Lexicon, Matcher
 from marith.errors import RequestError
 from marith.request.forms.grammar import Grammar
-from marith.scoring.checkpoints.loader import locate
 from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.weights.loader import locate
 from marith.testing import tiny_tokenizer
 
 PERSON = Grammar.json_schema(

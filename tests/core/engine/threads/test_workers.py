@@ -11,7 +11,7 @@ import torch
 
 from marith import Engine
 from marith.engine.threads import workers
-from marith.scoring import cpu_threads
+from marith.scoring.weights import cpu_threads
 
 
 def test_what_is_computed_apart_comes_back_and_so_does_an_error() -> None:

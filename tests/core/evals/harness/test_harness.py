@@ -18,8 +18,8 @@ from lm_eval.tasks import TaskManager
 from marith import Engine, Prompted, RequestError
 from marith.evals.harness import MarithLM
 from marith.evals.harness.model import sampling_and_stop
-from marith.scoring.checkpoints import loader
-from marith.scoring.checkpoints.loader import Placement
+from marith.scoring.weights import loader
+from marith.scoring.weights.loader import Placement
 from tools.clients.harness_tasks import CHOICES, write_tasks
 
 CHAT = [

@@ -19,13 +19,13 @@ from transformers import GraniteConfig, GraniteForCausalLM, MistralConfig, Mistr
 from marith.errors import ModelError, RequestError
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import Prompt
-from marith.scoring.checkpoints import loader
-from marith.scoring.checkpoints.loader import Placement
 from marith.scoring.language_model.early_exit import Exits
 from marith.scoring.language_model.passes import Asked, ModelPasses
 from marith.scoring.language_model.plain_runner import PlainRunner
 from marith.scoring.language_model.prompted_scorer import PromptedScorer
 from marith.scoring.scorer import Scored, Span
+from marith.scoring.weights import loader
+from marith.scoring.weights.loader import Placement
 from marith.tensor_rows import gather
 from marith.testing import tiny_model, tiny_tokenizer
 

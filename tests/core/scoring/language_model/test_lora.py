@@ -18,12 +18,12 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from marith.errors import ModelError
-from marith.scoring.checkpoints.shared_weights import shared_copy
 from marith.scoring.language_model.cached_runner import CachedRunner
 from marith.scoring.language_model.lora import MOST, Adapted, Adapter, read
 from marith.scoring.language_model.passes import Asked
 from marith.scoring.language_model.runner import start_runner
-from marith.scoring.layouts.packing import Packed
+from marith.scoring.weights.packing import Packed
+from marith.scoring.weights.shared_weights import shared_copy
 from marith.testing import FAMILIES, tiny_model
 
 # What peft, which makes and merges the adapters here, asks of a model that transformers deprecates.

@@ -16,8 +16,8 @@ from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 
-from marith.scoring.checkpoints.shared_weights import attending_by
 from marith.scoring.kv_cache.segments.reads import Read
+from marith.scoring.weights.shared_weights import attending_by
 
 NAME = "marith_segments"
 _NOTHING = torch.finfo(torch.float32).min  # the logsumexp of no score; -inf would lead to NaN

@@ -1,1 +1,0 @@
-"""How a weight lies in memory."""

@@ -1,0 +1,1 @@
+"""Checkpoints, GGUF files and adapters: files → a loaded model."""

@@ -1,0 +1,182 @@
+"""The configuration of transformers for a GGUF file, rotary scaling included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from transformers import CONFIG_MAPPING
+from transformers.integrations.ggml import GGUF_CONFIG_DEFAULTS_MAPPING, GGUF_CONFIG_MAPPING
+from transformers.integrations.gguf.gguf_config_mapping import GGUF_CONFIG_ARCHS, get_gguf_config
+
+from marith.errors import ModelError
+from marith.scoring.notices import warn
+from marith.scoring.weights.gguf.gguf_header import GGUFHeader
+from marith.scoring.weights.kinds import refusing
+
+FREQUENCIES = "rope_freqs.weight"
+SHORT, LONG = "rope_factors_short.weight", "rope_factors_long.weight"
+ROTARY_TENSORS = {FREQUENCIES, SHORT, LONG}
+_LAYERS_OF_27B = {"gemma2": 46, "gemma3": 62}
+_NO_DECODERS = {"t5", "umt5", "tokenizer", "general"}
+# Names of architectures in files, where transformers has another for the same.
+_KINDS = {
+    "qwen2moe": "qwen2_moe",
+    "qwen3moe": "qwen3_moe",
+    "gpt-oss": "gpt_oss",
+    "minimax-m2": "minimax_m2",
+}
+_TEXT_KINDS = {"gemma3": "gemma3_text", "gemma4": "gemma4_text"}  # of what reads images too
+_TIED = {"falcon", "bloom"}  # whose files have a head all the same
+_GATES = {0: "none", 1: "softmax", 2: "sigmoid"}
+# What the loader needs no word of: shapes say it, or what reads rotary scaling below.
+_SAID = (
+    "attention.key_length",
+    "attention.value_length",
+    "rope.",
+    "vocab_size",
+    "attention.causal",
+)
+
+
+def gguf_config(name: str, header: GGUFHeader) -> Any:
+    """The configuration. Raises ModelError for an architecture that transformers does not read."""
+    architecture = header.architecture
+    if architecture not in _architectures():
+        raise ModelError(
+            f"{name!r} is of the architecture {architecture!r}; of GGUF files transformers reads "
+            f"{', '.join(_architectures())}, and backend='llama.cpp' reads most others"
+        )
+    if header.parts > 1:
+        raise ModelError(
+            f"{name!r} is one of {header.parts} files; `llama-gguf-split --merge` makes one of "
+            "them, and backend='llama.cpp' reads them as they are"
+        )
+    with refusing(f"cannot read the configuration of {name!r}"):
+        stated = _stated(header)
+        config = CONFIG_MAPPING[stated["model_type"]].from_dict(stated)
+    _state(header, config.get_text_config())
+    _scale_rotary(name, header, config)
+    _say_what_is_not_read(name, header)
+    return config
+
+
+def _architectures() -> list[str]:
+    """Those that transformers reads as causal language models, by their names in files."""
+    written = {kind: name for name, kind in _KINDS.items()}
+    names = {*GGUF_CONFIG_MAPPING, *GGUF_CONFIG_ARCHS} - _NO_DECODERS
+    return sorted({written.get(one, one) for one in names})
+
+
+def _stated(header: GGUFHeader) -> dict[str, Any]:
+    """What the file states, by transformers' names."""
+    architecture, names = header.architecture, {tensor.name for tensor in header.tensors}
+    if architecture in GGUF_CONFIG_ARCHS:
+        return get_gguf_config(dict(header.metadata), tuple(names))
+    kind = _KINDS.get(architecture, architecture)
+    mapping: Any = GGUF_CONFIG_MAPPING
+    stated: dict[str, Any] = dict(GGUF_CONFIG_DEFAULTS_MAPPING.get(kind, {}))
+    stated["vocab_size"] = header.metadata.get("tokenizer.ggml.tokens")
+    for key, its_name in mapping[kind].items():
+        value = header.of_model(key)
+        if its_name and value is not None:
+            one = isinstance(value, list) and len(value) == 1
+            stated[its_name] = value[0] if one else value
+    if kind == "stablelm":
+        stated["use_qkv_bias"] = any(".attn_q.bias" in name for name in names)
+        stated["use_parallel_residual"] = not any("ffn_norm" in name for name in names)
+    if kind == "minimax_m2":
+        gate = stated.get("scoring_func")
+        stated["scoring_func"] = _GATES.get(gate, "softmax") if isinstance(gate, int) else gate
+    stated["tie_word_embeddings"] = architecture in _TIED or "output.weight" not in names
+    return {key: one for key, one in stated.items() if one is not None} | {
+        "model_type": _TEXT_KINDS.get(kind, kind)
+    }
+
+
+def _state(header: GGUFHeader, config: Any) -> None:
+    """What the file states and transformers leaves at the defaults of its class."""
+    for kind in ("bos", "eos", "pad"):
+        name = "padding" if kind == "pad" else kind
+        number = header.metadata.get(f"tokenizer.ggml.{name}_token_id")
+        setattr(config, f"{kind}_token_id", number)
+    if positions := header.of_model("context_length"):
+        config.max_position_embeddings = positions
+    head = header.of_model("attention.key_length")
+    if head and hasattr(config, "head_dim"):
+        config.head_dim = head
+    if hasattr(config, "query_pre_attn_scalar"):  # Gemma's; no file states it, llama.cpp knows it
+        wide = config.hidden_size // config.num_attention_heads
+        largest = config.num_hidden_layers == _LAYERS_OF_27B.get(header.architecture)
+        config.query_pre_attn_scalar = wide if largest else config.head_dim
+
+
+def _scale_rotary(name: str, header: GGUFHeader, config: Any) -> None:
+    """Rotary scaling, which transformers does not read of most files.
+
+    llama.cpp stores that of Llama 3 as a tensor of factors by which frequencies are divided: as
+    "longrope" with the same factors for texts of any length it is the same function.
+    """
+    text = config.get_text_config()
+    rope = getattr(text, "rope_parameters", None)
+    if isinstance(rope, dict) and isinstance(rope.get("full_attention"), dict):
+        rope = rope["full_attention"]  # layers with windows are never scaled
+    if not isinstance(rope, dict) or rope.get("rope_type", "default") != "default":
+        return
+    kind = header.of_model("rope.scaling.type", "none")
+    factor = header.of_model("rope.scaling.factor")
+    original = header.of_model("rope.scaling.original_context_length")
+    tensors = {one.name: one for one in header.tensors}
+    if FREQUENCIES in tensors:
+        factors = _values(header, FREQUENCIES)
+        rope |= _longrope(factors, factors, text.max_position_embeddings, 1.0)
+    elif LONG in tensors:
+        attention = header.of_model("rope.scaling.attn_factor")
+        short, long = _values(header, SHORT), _values(header, LONG)
+        rope |= _longrope(short, long, original or text.max_position_embeddings, attention)
+        rope["factor"] = text.max_position_embeddings / rope["original_max_position_embeddings"]
+    elif kind == "linear":
+        rope |= {"rope_type": kind, "factor": factor}
+    elif kind == "yarn":
+        rope |= {"rope_type": kind, "factor": factor, "original_max_position_embeddings": original}
+    elif kind != "none":
+        raise ModelError(
+            f"{name!r} scales its rotary frequencies as {kind!r}, which no reader here knows; "
+            "backend='llama.cpp' does"
+        )
+
+
+def _longrope(short: list[float], long: list[float], original: int, scale: Any) -> dict[str, Any]:
+    made = {
+        "rope_type": "longrope",
+        "short_factor": short,
+        "long_factor": long,
+        "original_max_position_embeddings": original,
+        "factor": 1.0,
+    }
+    return made if scale is None else made | {"attention_factor": scale}
+
+
+def _values(header: GGUFHeader, name: str) -> list[float]:
+    """The numbers of a small tensor. Raises ModelError where it is absent, or not in float32."""
+    tensor = next((one for one in header.tensors if one.name == name), None)
+    if tensor is None or tensor.kind != "F32":
+        raise ModelError(f"{header.path!r} has no {name} in float32")
+    with open(header.path, "rb") as file:
+        values = np.fromfile(file, dtype="<f4", count=tensor.size, offset=tensor.start)
+    return [float(one) for one in values]
+
+
+def _say_what_is_not_read(name: str, header: GGUFHeader) -> None:
+    """Warn of what a file states of its model and transformers has no word for."""
+    architecture = header.architecture
+    if architecture in GGUF_CONFIG_ARCHS:
+        return
+    mapping: Any = GGUF_CONFIG_MAPPING
+    known = mapping[_KINDS.get(architecture, architecture)]
+    start = f"{architecture}."
+    values = header.metadata.items()
+    stated = [key.removeprefix(start) for key, one in values if key.startswith(start) and one]
+    unread = [key for key in stated if key not in known and not key.startswith(_SAID)]
+    if unread:
+        warn(f"{name!r} states {', '.join(unread)}, which transformers does not read of GGUF files")

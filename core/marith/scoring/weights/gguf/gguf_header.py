@@ -1,0 +1,288 @@
+"""The header of a GGUF file: what it says of its model, and which tensors it holds.
+
+Read without torch and without the tensors. The format: https://github.com/ggml-org/ggml, gguf.md.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+import struct
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from marith.errors import ModelError
+from marith.scoring.weights.footprint import Footprint
+
+_PART = re.compile(r"(.*-)\d{5}(-of-(\d{5})\.gguf)")
+_MAGIC, _VERSIONS = b"GGUF", (2, 3)
+_SCALARS = {
+    0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q",
+    12: "<d",
+}  # fmt: skip
+_STRING, _ARRAY = 8, 9
+_LENGTH = struct.Struct("<Q")
+_MOST_DIMENSIONS = 4
+_MOST_LISTED = 4096  # numbers of an array: one for each layer, and not for each token
+_MOST_TEXTS = 4_000_000  # words of a vocabulary, and its merges
+# What the numbers of ggml's types stand for (enum ggml_type).
+_TYPES = {
+    0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1",
+    10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 15: "Q8_K", 16: "IQ2_XXS",
+    17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS",
+    28: "F64", 29: "IQ1_M", 30: "BF16", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4", 40: "NVFP4",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """A tensor of the file: its shape in torch's order, its type by name, and where it begins."""
+
+    name: str
+    shape: tuple[int, ...]
+    kind: str
+    start: int
+
+    @property
+    def size(self) -> int:
+        """How many numbers it has."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class GGUFHeader:
+    """What a file says: its metadata, and its tensors.
+
+    Of an array of texts, and of a long one of numbers, `metadata` has the length, and `arrays` the
+    place in the file.
+    """
+
+    path: str
+    metadata: Mapping[str, Any]
+    arrays: Mapping[str, int]
+    tensors: tuple[StoredTensor, ...]
+    nbytes: int
+
+    @property
+    def architecture(self) -> str:
+        """The kind of model, by llama.cpp's name."""
+        return str(self.metadata["general.architecture"])
+
+    def of_model(self, key: str, default: Any = None) -> Any:
+        """A value that the file states of the model's own architecture."""
+        return self.metadata.get(f"{self.architecture}.{key}", default)
+
+    def number(self, key: str, default: int | None = None) -> int | None:
+        """The same, where it is a whole number from 1."""
+        value = self.of_model(key)
+        whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
+        return value if whole else default
+
+    def whole(self, key: str) -> Any:
+        """Return a value of the metadata with everything that an array holds.
+
+        Raises ValueError for a text that is not UTF-8.
+        """
+        if key not in self.arrays:
+            return self.metadata[key]
+        with _mapped(self.path) as data:
+            return _Cursor(data, self.arrays[key]).array(whole=True)
+
+    @property
+    def format(self) -> str:
+        """The type that most weights are stored in, such as "Q4_K"."""
+        sizes = Counter[str]()
+        for tensor in self.tensors:
+            sizes[tensor.kind] += tensor.size
+        return max(sizes, key=lambda kind: sizes[kind], default="")
+
+    @property
+    def weights(self) -> int:
+        """How many numbers all tensors have."""
+        return sum(tensor.size for tensor in self.tensors)
+
+    @property
+    def footprint(self) -> Footprint:
+        """What it takes in memory, in any of the ways that it is loaded."""
+        tied = all(tensor.name != "output.weight" for tensor in self.tensors)
+        words = next((one.size for one in self.tensors if one.name == "token_embd.weight"), 0)
+        return Footprint(self.weights, words, tied, self._kept())
+
+    def _kept(self) -> int | None:
+        """Numbers that all layers keep of a token; None where the file does not say."""
+        layers, width = self.number("block_count"), self.number("embedding_length")
+        heads = self.of_model("attention.head_count")
+        own = self.of_model("attention.head_count_kv", heads)
+        if not layers or not width:
+            return None
+        all_heads, all_own = (
+            one if isinstance(one, list) else [one] * layers for one in (heads, own)
+        )
+        if not all(isinstance(one, int) for one in (*all_heads, *all_own)) or not any(all_heads):
+            return None
+        each = width // max(all_heads)
+        key, value = (self.number(f"attention.{one}_length", each) for one in ("key", "value"))
+        return int(sum(all_own) * ((key or 0) + (value or 0))) or None
+
+    @property
+    def files(self) -> list[Path]:
+        """All files of the model, those that are on this machine: of several each is named so."""
+        path = Path(self.path)
+        files = (path.parent / name for name in file_parts(path.name))
+        return [file for file in files if file.is_file()]
+
+    @property
+    def all_bytes(self) -> int:
+        """What all of them weigh."""
+        return sum(file.stat().st_size for file in self.files)
+
+    @property
+    def parts(self) -> int:
+        """Of how many files the model consists."""
+        count = self.metadata.get("split.count")
+        return count if isinstance(count, int) and count > 0 else 1
+
+
+def file_parts(file: str) -> list[str]:
+    """The names of all files that a model is split into, where one is named; else the one name."""
+    match = _PART.fullmatch(file)
+    if match is None:
+        return [file]
+    return [f"{match[1]}{i:05}{match[2]}" for i in range(1, int(match[3]) + 1)]
+
+
+def read_header(path: str | Path) -> GGUFHeader:
+    """The header of a file. Raises ModelError for a file that is no GGUF, or that is cut short."""
+    file = Path(path)
+    try:
+        state = file.stat()
+        return _read(str(file), state.st_size, state.st_mtime_ns)
+    except ModelError:  # which is an OSError
+        raise
+    except OSError as error:
+        raise ModelError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
+
+
+@lru_cache(maxsize=8)
+def _read(path: str, size: int, _changed: int) -> GGUFHeader:
+    if size < 24:
+        raise ModelError(f"{path!r} is no GGUF file: it does not begin with GGUF")
+    with _mapped(path) as data:
+        if data[:4] != _MAGIC:
+            raise ModelError(f"{path!r} is no GGUF file: it does not begin with GGUF")
+        try:
+            return _parsed(path, _Cursor(data, 4), size)
+        except (struct.error, ValueError, MemoryError, OverflowError) as error:
+            raise ModelError(f"{path!r} is no whole GGUF file: {error}") from error
+
+
+def _mapped(path: str) -> mmap.mmap:
+    with Path(path).open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+class _Cursor:
+    """A place in the file, which reading moves on."""
+
+    def __init__(self, data: mmap.mmap, place: int) -> None:
+        self.data, self.place = data, place
+
+    def take(self, form: str) -> tuple[Any, ...]:
+        """What stands here by a format of `struct`."""
+        values = struct.unpack_from(form, self.data, self.place)
+        self.place += struct.calcsize(form)
+        return values
+
+    def skip(self, count: int) -> None:
+        """Move on by so many bytes."""
+        if count > len(self.data) - self.place:
+            raise ValueError("it ends within its header")
+        self.place += count
+
+    def text(self) -> str:
+        """A text: its length, and so many bytes of UTF-8."""
+        (length,) = self.take("<Q")
+        start = self.place
+        self.skip(length)
+        return self.data[start : self.place].decode("utf-8", errors="replace")
+
+    def value(self, kind: int) -> Any:
+        """A value of metadata; of texts, and of many numbers, only how many there are."""
+        if kind in _SCALARS:
+            return self.take(_SCALARS[kind])[0]
+        if kind == _STRING:
+            return self.text()
+        if kind != _ARRAY:
+            raise ValueError(f"it has a value of the unknown type {kind}")
+        return self.array()
+
+    def array(self, whole: bool = False) -> Any:
+        """An array; its length where it is one of texts or a long one, unless asked for `whole`."""
+        inner, count = self.take("<IQ")
+        if inner in _SCALARS:
+            form = _SCALARS[inner]
+            start = self.place
+            self.skip(count * struct.calcsize(form))
+            if count > _MOST_LISTED and not whole:
+                return count
+            return [*struct.unpack_from(f"<{count}{form[1]}", self.data, start)]
+        if inner != _STRING:
+            raise ValueError(f"it has an array of the type {inner}, which nobody writes")
+        if count > _MOST_TEXTS:
+            raise ValueError(f"it has an array of {count:,} texts")
+        texts = self._texts(count)
+        return [self.data[start:end].decode() for start, end in texts] if whole else len(texts)
+
+    def _texts(self, count: int) -> list[tuple[int, int]]:
+        """Return where `count` texts begin and end; the loop calls little, as there are many."""
+        length_at, data, place = _LENGTH.unpack_from, self.data, self.place
+        places: list[tuple[int, int]] = []
+        for _ in range(count):
+            start = place + _LENGTH.size
+            place = start + length_at(data, place)[0]
+            if place > len(data):
+                raise ValueError("it ends within its header")
+            places.append((start, place))
+        self.place = place
+        return places
+
+
+def _parsed(path: str, at: _Cursor, size: int) -> GGUFHeader:
+    version, tensor_count, value_count = at.take("<IQQ")
+    if version not in _VERSIONS:
+        raise ValueError(f"its version is {version}, and only 2 and 3 are read")
+    metadata: dict[str, Any] = {}
+    arrays: dict[str, int] = {}
+    for _ in range(value_count):
+        key = at.text()
+        (kind,) = at.take("<I")
+        start = at.place
+        metadata[key] = at.value(kind)
+        if kind == _ARRAY and not isinstance(metadata[key], list):
+            arrays[key] = start
+    if not isinstance(metadata.get("general.architecture"), str):
+        raise ValueError("it does not name its architecture")
+    listed: list[tuple[str, tuple[int, ...], str, int]] = []
+    for _ in range(tensor_count):
+        name = at.text()
+        (count,) = at.take("<I")
+        if count > _MOST_DIMENSIONS:
+            raise ValueError(f"its tensor {name[:60]!r} has {count} dimensions")
+        shape = at.take(f"<{count}Q")[::-1]
+        kind, offset = at.take("<IQ")
+        listed.append((name, shape, _TYPES.get(kind, f"type {kind}"), offset))
+    step = metadata.get("general.alignment", 32)
+    if not isinstance(step, int) or step < 1:
+        raise ValueError(f"its alignment is {step!r}")
+    begin = -(-at.place // step) * step
+    tensors = tuple(
+        StoredTensor(name, shape, kind, begin + offset) for name, shape, kind, offset in listed
+    )
+    if any(tensor.start > size for tensor in tensors):
+        raise ValueError("it ends before its last tensor")
+    return GGUFHeader(path, metadata, arrays, tensors, size)

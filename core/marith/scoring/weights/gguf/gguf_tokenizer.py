@@ -1,0 +1,116 @@
+"""The tokenizer that a GGUF file describes: its vocabulary, merges, special tokens and template."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tokenizers import Tokenizer, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+from transformers.integrations.gguf.gguf_tokenizer_mapping import (
+    GGUF_PRE_TOKENIZER_SPLITS,
+    GGUF_TOKENIZER_MAPPING,
+    GGUF_TOKENIZER_TYPES,
+    convert_gguf_tokenizer,
+)
+
+from marith.errors import ModelError
+from marith.scoring.weights.gguf.gguf_header import GGUFHeader
+from marith.scoring.weights.kinds import refusing
+
+_BYTE_LEVEL = "gpt2"
+_AS_GPT2 = {"gpt-2", "mpt", "olmo", "jais", "phi-2", "trillion", "roberta-bpe"}
+_DIGITS = {"starcoder", "refact", "command-r", "smollm", "codeshell", "exaone", "minerva-7b"}
+# llama.cpp begins texts of these with the first token, and takes a word that is a token as it is.
+_WHOLE_WORDS = {"llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "tekken"}
+_WHOLE_WORDS |= {"midm-2.0", "lfm2", "jina-v5-nano"}
+# Whose words are merged in the order of the file, which lists no merges.
+_MERGED_IN_ORDER = {"gemma", "gemma2", "gemma3"}
+_ENDS = ("eos", "eot", "eom")
+# What ends a turn where the file does not say so, as llama.cpp finds it by its text.
+_END_TEXTS = (
+    "<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>",
+    "<|end_of_text|>", "<EOT>", "<|return|>", "<|call|>", "<turn|>",
+)  # fmt: skip
+
+
+def gguf_tokenizer(name: str, header: GGUFHeader) -> Any:
+    """The tokenizer of a file. Raises ModelError for one that nobody here can build exactly."""
+    kind = header.metadata.get("tokenizer.ggml.model")
+    splits = str(header.metadata.get("tokenizer.ggml.pre", "default"))
+    if kind not in GGUF_TOKENIZER_TYPES:
+        raise _refused(name, f"its tokenizer is of the kind {kind!r}")
+    known = {*GGUF_PRE_TOKENIZER_SPLITS, *_AS_GPT2, *_DIGITS}
+    if kind == _BYTE_LEVEL and splits not in known:
+        raise _refused(name, f"it splits texts into words as {splits!r} does")
+    with refusing(f"cannot read the tokenizer of {name!r}"):
+        described, named = _described(header)
+        if header.architecture in _MERGED_IN_ORDER and kind == "llama":
+            described.setdefault("merges", _merges([*map(_spelt, described["tokens"])]))
+        backend, _ = convert_gguf_tokenizer(header.architecture, described)
+        if kind == _BYTE_LEVEL and splits in _DIGITS:
+            digits: Any = pre_tokenizers.Digits(individual_digits=True)
+            words: Any = pre_tokenizers.ByteLevel(add_prefix_space=False)
+            backend.pre_tokenizer = pre_tokenizers.Sequence([digits, words])
+        if kind == _BYTE_LEVEL and splits in _WHOLE_WORDS:
+            backend.model.ignore_merges = True
+            named.setdefault("add_bos_token", named.get("bos_token") is not None)
+        return _fast(backend, named)
+
+
+def _described(header: GGUFHeader) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What transformers builds the tokenizer of, and the options of its class."""
+    described, named = (
+        {
+            name: header.whole(f"tokenizer.{key}")
+            for key, name in GGUF_TOKENIZER_MAPPING[group].items()
+            if f"tokenizer.{key}" in header.metadata
+        }
+        for group in ("tokenizer", "tokenizer_config")
+    )
+    if described["tokenizer_type"] == "llama":  # llama.cpp adds it unless the file says otherwise
+        named.setdefault("add_bos_token", True)
+    elif described["tokenizer_type"] == "gemma4":  # its template writes the first token itself
+        named["add_bos_token"] = False
+    for kind in ("bos", "eos", "unk", "pad"):
+        number = described.get(f"{kind}_token_id")
+        named[f"{kind}_token"] = None if number is None else described["tokens"][number]
+    return described, named
+
+
+def _spelt(token: str) -> str:
+    """A token as transformers spells it: spaces alone are stored as they are."""
+    return "\u2581" * len(token) if " " in token and not token.strip() else token
+
+
+def _merges(tokens: Sequence[str]) -> list[str]:
+    """Return all pairs of tokens that join to a token, in the order in which they are merged."""
+    known = set(tokens)
+    return [
+        f"{left} {right}"
+        for token in tokens
+        for i in range(len(token) - 1, 0, -1)
+        if (left := token[:i]) in known and (right := token[i:]) in known
+    ]
+
+
+def _fast(backend: Tokenizer, named: Mapping[str, Any]) -> PreTrainedTokenizerFast:
+    """The tokenizer of transformers around `backend`, which its constructor would copy as JSON."""
+    made = PreTrainedTokenizerFast.__new__(PreTrainedTokenizerFast)
+    made._tokenizer = backend
+    made.__init__(**named)  # type: ignore[misc]  # made without it, just above
+    return made
+
+
+def ends_of(header: GGUFHeader, tokenizer: Any) -> Sequence[int]:
+    """The tokens that end a text: those that the file names, and those of a well-known text."""
+    named = (header.metadata.get(f"tokenizer.ggml.{kind}_token_id") for kind in _ENDS)
+    vocabulary = tokenizer.get_vocab()
+    special = {*tokenizer.all_special_tokens}
+    by_text = (vocabulary[text] for text in _END_TEXTS if text in special and text in vocabulary)
+    return [*dict.fromkeys([*(one for one in named if isinstance(one, int)), *by_text])]
+
+
+def _refused(name: str, why: str) -> ModelError:
+    advice = "Engine.load(…, tokenizer=…) takes the directory or the hub id of the tokenizer"
+    return ModelError(f"the tokenizer of {name!r} cannot be built: {why}; {advice}")

@@ -1,0 +1,176 @@
+"""A model of transformers from a GGUF file: its tensors, one at a time, as a checkpoint's."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers.integrations.gguf.gguf_config_mapping import GGUF_CONFIG_ARCHS
+from transformers.modeling_gguf_pytorch_utils import (
+    TENSOR_PROCESSORS,
+    TensorProcessor,
+)
+
+from marith.errors import ModelError
+from marith.scoring.weights.gguf.gguf_config import ROTARY_TENSORS
+from marith.scoring.weights.gguf.gguf_header import GGUFHeader, StoredTensor
+from marith.scoring.weights.gguf.gguf_numbers import read_tensor
+
+_TRIM_THRESHOLD = -1
+_MMAP_THRESHOLD = -3  # its name in malloc.h is M_MMAP_THRESHOLD
+_NEEDED = "gguf"  # the library that knows the formats; an extra of marith's
+_NOWHERE: dict[str, Any] = {"tensors": {}}  # where one of transformers' converters puts a head
+
+
+def require_library(name: str) -> None:
+    """Raises ModelError where the package is absent that knows the formats of GGUF."""
+    if find_spec(_NEEDED) is None:
+        raise ModelError(
+            f"{name!r} is a GGUF file, and reading one needs `pip install marith[gguf]`"
+        )
+
+
+def gguf_model(
+    name: str, header: GGUFHeader, kind: Any, config: Any, **how: Any
+) -> tuple[Any, Mapping[str, Any]]:
+    """The model, and transformers' report on its loading.
+
+    `kind` is a class of transformers; `how` goes to its `from_pretrained`. Weights are in floats
+    once they are read: memory peaks at the model and one tensor, but for mixtures of experts, whose
+    weights transformers joins. Raises ModelError for a tensor that no weight takes.
+    """
+    if header.architecture in GGUF_CONFIG_ARCHS:
+        path = Path(header.path)
+        loaded: tuple[Any, Mapping[str, Any]]
+        loaded = kind.from_pretrained(path.parent, gguf_file=path.name, config=config, **how)
+        return loaded
+    with torch.device("meta"):
+        empty = kind(config)
+    processor, names = _processor(header, config), places_of(header, empty)
+    _require_places(name, header, names)
+    tensors = _tensors(header, processor, names)
+    loaded = kind.from_pretrained(None, config=config, state_dict=tensors, **how)
+    return loaded
+
+
+def _tensors(
+    header: GGUFHeader, processor: TensorProcessor, names: Mapping[str, str]
+) -> dict[str, Any]:
+    """What is read of each weight of the model; of experts, which are joined, it is read here."""
+    tensors: dict[str, Any] = {}
+    for one in header.tensors:
+        unread = _UnreadTensor(header.path, one, processor)
+        if one.name.endswith("_exps.weight"):
+            joined: dict[str, Any] = {"tensors": tensors}
+            processor.process(
+                unread.values().numpy(),
+                one.name,
+                tensor_key_mapping=names,
+                parsed_parameters=joined,
+            )
+        elif one.name in names:
+            tensors[names[one.name]] = unread
+    return tensors
+
+
+def places_of(header: GGUFHeader, empty: Any) -> dict[str, str]:
+    """The weight of an empty model for the name of each tensor that a file may have.
+
+    Some files name weights from inside the model that has the head, so a weight is looked up by
+    the end of its name too. (`get_gguf_hf_weights_map` does the same, and makes the table of names
+    again for every module.)
+    """
+    gguf, processor = import_module(_NEEDED), _processor(header, empty.config)
+    kind = next((one for one, its in gguf.MODEL_ARCH_NAMES.items() if its == header.architecture))
+    table = gguf.get_tensor_name_map(kind, empty.config.get_text_config().num_hidden_layers)
+    weights = [*empty.state_dict()]
+    places: dict[str, str] = {}
+    for depth in range(max(weight.count(".") for weight in weights)):
+        for weight in weights:
+            parts = weight.split(".")
+            if len(parts) <= depth:
+                continue
+            outside, inside = parts[:depth], processor.preprocess_name(".".join(parts[depth:]))
+            name, dot, kind_of = inside.rpartition(".")
+            if kind_of not in ("weight", "bias"):
+                name, dot, kind_of = inside, "", ""
+            before = "".join(f"{part}." for part in outside)
+            if (found := table.get_name(name)) is not None:
+                places.setdefault(found + dot + kind_of, before + inside)
+            else:
+                more: dict[str, str] = {}
+                processor.perform_fallback_tensor_mapping(more, dot + kind_of, before, inside)
+                places = more | places
+    return {"output.weight": "lm_head.weight", **places}
+
+
+def _processor(header: GGUFHeader, config: Any) -> TensorProcessor:
+    kind: Any = TENSOR_PROCESSORS.get(header.architecture, TensorProcessor)
+    made: TensorProcessor = kind(config.to_dict())
+    return made
+
+
+class _UnreadTensor:
+    """A tensor of the file, which is read and brought into floats when it is indexed."""
+
+    def __init__(self, path: str, stored: StoredTensor, processor: TensorProcessor) -> None:
+        self._path, self._stored, self._processor = path, stored, processor
+
+    def __getitem__(self, _: object) -> Tensor:
+        made = self._processor.process(
+            self.values().numpy(), self._stored.name, parsed_parameters=_NOWHERE
+        )
+        return torch.from_numpy(np.ascontiguousarray(made.weights))
+
+    def values(self) -> Tensor:
+        """What the file has, in float32."""
+        return read_tensor(self._path, self._stored)
+
+
+def _require_places(name: str, header: GGUFHeader, names: Mapping[str, str]) -> None:
+    held = {tensor.name for tensor in header.tensors} - ROTARY_TENSORS
+    without = sorted(one for one in held if one not in names and not one.endswith("_exps.weight"))
+    if without:
+        raise ModelError(
+            f"{name!r} has a tensor {without[0]!r} that transformers has no place for; "
+            "backend='llama.cpp' reads the file as llama.cpp does"
+        )
+
+
+@contextmanager
+def returning_freed() -> Iterator[None]:
+    """While the block runs, what is freed goes back to the system at once.
+
+    glibc keeps freed blocks of up to 32 MB, in which what comes later leaves holes: a model that is
+    read tensor by tensor would take several times its size. Afterwards glibc keeps such blocks
+    again, by numbers that are set and no longer follow what is freed. Elsewhere nothing changes.
+    """
+    set_option = _mallopt()
+    if set_option is not None:
+        set_option(_MMAP_THRESHOLD, 2**20)
+    try:
+        yield
+    finally:
+        if set_option is not None:
+            # To which glibc itself goes, as blocks are freed.
+            set_option(_MMAP_THRESHOLD, 2**25)
+            set_option(_TRIM_THRESHOLD, 2**26)
+
+
+@cache
+def _mallopt() -> Callable[[int, int], int] | None:
+    """That of the C library, where it has one."""
+    try:
+        found: Callable[[int, int], int] = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):  # not glibc
+        return None
+    return found

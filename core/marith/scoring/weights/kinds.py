@@ -1,0 +1,112 @@
+"""What a checkpoint is, and whether marith can use it: checked before its weights are read.
+
+All that calls into transformers while a model is loaded runs inside `refusing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from transformers import CONFIG_MAPPING, AutoModelForCausalLM, AutoModelForSequenceClassification
+
+from marith.errors import MarithError, ModelError
+from marith.scoring.weights.placing import main_device
+
+LANGUAGE_MODEL = "a causal language model"
+CLASSIFIER = "a sequence classifier"
+CLASSES = {LANGUAGE_MODEL: AutoModelForCausalLM, CLASSIFIER: AutoModelForSequenceClassification}
+# What a class of transformers is whose name ends so, where it is not what is wanted.
+_ENDINGS = {
+    "ForCausalLM": LANGUAGE_MODEL,
+    "LMHeadModel": LANGUAGE_MODEL,
+    "ForSequenceClassification": CLASSIFIER,
+    "ForTokenClassification": "a classifier of tokens",
+    "ForQuestionAnswering": "a model that marks answers in texts",
+    "ForMaskedLM": "a model that fills gaps in texts",
+    "ForMultipleChoice": "a model that chooses between texts",
+}
+
+
+@contextmanager
+def refusing(what: str) -> Iterator[None]:
+    """Whatever is raised in the block is a ModelError that begins with `what`.
+
+    Panics of Rust too, which are no `Exception`. For calls into other libraries alone.
+    """
+    try:
+        yield
+    except (MarithError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ModelError(f"{what}: {reason[:400]}") from error
+
+
+def check_code(name: str, config: object) -> None:
+    """Raises ModelError for a configuration, as its file has it, that needs code of its own."""
+    if not isinstance(config, Mapping):
+        raise ModelError(f"the configuration of {name!r} is a JSON object, not {config!r:.60}")
+    code = config.get("auto_map")
+    if code and config.get("model_type") not in CONFIG_MAPPING:
+        raise ModelError(
+            f"{name!r} brings its own code for the model type {config.get('model_type')!r}, which "
+            "marith never runs; it needs a model that transformers itself implements"
+        )
+
+
+def check_kind(name: str, config: Any, wanted: str, architecture: str = "") -> None:
+    """Raises ModelError for a configuration of another kind of model than the one wanted.
+
+    `architecture` is the name of its class, where a model is loaded already.
+    """
+    class_name = architecture or architecture_of(config)
+    if wanted == LANGUAGE_MODEL and getattr(config, "is_encoder_decoder", False):
+        raise ModelError(f"{name!r} is an encoder-decoder ({class_name}); marith needs {wanted}")
+    kind = next((kind for ending, kind in _ENDINGS.items() if class_name.endswith(ending)), wanted)
+    if kind != wanted:
+        use = {CLASSIFIER: f"classifier({name!r})", LANGUAGE_MODEL: f"prompted(model={name!r})"}
+        advice = f", and in formulas this is {use[kind]}" if kind in use else ""
+        raise ModelError(f"{name!r} is {kind} ({class_name}); {wanted} is needed here{advice}")
+    configs: Any = CLASSES[wanted]._model_mapping
+    if not architecture and type(config) not in configs:
+        raise ModelError(
+            f"{name!r} ({class_name}) is not {wanted} in transformers, and one is needed"
+        )
+
+
+def class_of(kind: str, config: Any) -> Any:
+    """The class of transformers for a configuration of this kind of model."""
+    classes: Any = CLASSES[kind]
+    return classes._model_mapping[type(config)]
+
+
+def architecture_of(config: Any) -> str:
+    """The class that a checkpoint was saved from, or else that of its configuration."""
+    listed = getattr(config, "architectures", None)
+    return str(listed[0]) if isinstance(listed, list) and listed else type(config).__name__
+
+
+def check_loaded(name: str, model: Any) -> None:
+    """Raises ModelError for a loaded model of a kind that marith does not run."""
+    if hasattr(model, "_orig_mod"):
+        raise ModelError(
+            f"{name!r} is compiled by torch.compile; the model that was compiled is needed, "
+            "which is its attribute _orig_mod"
+        )
+    check_kind(name, model.config, LANGUAGE_MODEL, type(model).__name__)
+
+
+@torch.inference_mode()
+def try_out(name: str, model: Any) -> None:
+    """One pass over two tokens. Raises ModelError for a model that fails, or has no logits."""
+    text = torch.zeros(1, 2, dtype=torch.long, device=main_device(model))
+    kind = type(model).__name__
+    with refusing(f"{name!r} ({kind}) cannot read tokens as {LANGUAGE_MODEL} does"):
+        out = model.eval()(input_ids=text, use_cache=False)
+    if not isinstance(getattr(out, "logits", None), torch.Tensor):
+        raise ModelError(
+            f"{name!r} ({kind}) is a model without a head; marith needs {LANGUAGE_MODEL}"
+        )

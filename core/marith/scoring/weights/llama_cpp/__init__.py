@@ -1,0 +1,1 @@
+"""llama.cpp's library, and GGUF files that it loads."""

@@ -1,0 +1,227 @@
+"""A GGUF file as a checkpoint that llama.cpp computes."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from marith.errors import ModelError
+from marith.request.checks import device_name
+from marith.scoring.memory import free_memory
+from marith.scoring.notices import warn
+from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.weights.checkpoint import Checkpoint
+from marith.scoring.weights.cpu_threads import SMALL
+from marith.scoring.weights.footprint import amount
+from marith.scoring.weights.gguf.gguf_config import LONG
+from marith.scoring.weights.gguf.gguf_header import GGUFHeader
+from marith.scoring.weights.gguf.gguf_tokenizer import ends_of
+from marith.scoring.weights.llama_cpp.ggml_library import library
+from marith.scoring.weights.llama_cpp.ggml_model import FEWEST, GGMLModel
+from marith.scoring.weights.llama_cpp.repacking import may_repack
+from marith.scoring.weights.locate import GGUF
+from marith.scoring.weights.placing import Placement
+from marith.scoring.weights.reading import Suits, header_of, tokenizer_of, vocabulary_of
+
+LLAMA_CPP = "llama.cpp"
+# Texts that tokenizers read in different ways: spaces, digits, signs, other scripts.
+_TEXTS = (
+    "Hello, world! It's 12345.67 o'clock  now.\n\n\tx = [i**2 for i in range(10)]",
+    "Ça coûte 3 €; ¿qué? Привет, мир! 你好，世界。 مرحبا 🙂🏽 \u200d ﬁ",
+    " leading and trailing   ",
+)
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LlamaCppCheckpoint(Checkpoint):
+    """A GGUF file that llama.cpp computes, in the numbers of the file."""
+
+    format: str = ""
+    kept: int | None = None
+
+    @property
+    def most_lanes(self) -> int | None:
+        """As many as the library was built for."""
+        return int(self.model.lib.llama_max_parallel_sequences())
+
+    @property
+    def backend_device(self) -> str | None:
+        """The CPU, or its GPU."""
+        return None if self.model.accelerated else "cpu"
+
+    @property
+    def token_bytes(self) -> int | None:
+        """What the keys and values of a token take, in float16."""
+        return self.kept
+
+    @property
+    def summary(self) -> str:
+        """The file's architecture, size in memory, type of numbers, and who computes it."""
+        where = "a GPU" if self.model.accelerated else f"{self.model.threads} threads"
+        return f"{amount(self.nbytes)}, {self.format} by llama.cpp on {where}"
+
+    @property
+    def device(self) -> torch.device:
+        """Log-probabilities are composed on the CPU."""
+        return torch.device("cpu")
+
+    @property
+    def dtype(self) -> str:
+        """Checkpoints of transformers that stand beside it are on the CPU, in float32."""
+        return str(torch.float32)
+
+    @property
+    def weights(self) -> tuple[Tensor, ...]:
+        """None of torch's."""
+        return ()
+
+    @property
+    def nbytes(self) -> int:
+        """What its weights weigh."""
+        return int(self.model.nbytes)
+
+    @property
+    def threads(self) -> int | None:
+        """One of torch's composes: others would wait where llama.cpp's threads compute."""
+        return 1
+
+    @property
+    def rounds_coarsely(self) -> tuple[str, str] | None:
+        """llama.cpp keeps keys and values in float16, and rounds what goes into its products."""
+        return (
+            f"llama.cpp rounds coarsely in {self.format}",
+            "backend=None with dtype='float32' computes what the file holds exactly",
+        )
+
+
+def llama_cpp_checkpoint(
+    name: str,
+    where: str,
+    placement: Placement,
+    tokenizer: Any = None,
+    suits: Suits | None = None,
+) -> Checkpoint:
+    """A GGUF file, loaded by llama.cpp. Raises ModelError for what it cannot load.
+
+    `tokenizer` is for a file whose own cannot be built; `suits` is shown its vocabulary before any
+    weights are read.
+    """
+    begun = time.monotonic()
+    _require_file(name, where, placement)
+    lib, header = library(), header_of(name, where, placement.revision)
+    accelerated = _accelerated(placement, lib)
+    _require_memory(name, header, accelerated)
+    words = tokenizer_of(name, header, tokenizer)  # before the weights, which may be large
+    listed = header.metadata.get("tokenizer.ggml.tokens")
+    if suits is not None and isinstance(listed, int):
+        suits(vocabulary_of(name, words, listed))
+    model, repacked = _loaded(name, header, accelerated)
+    vocabulary = Vocabulary(words, model.vocab, [*ends_of(header, words), *model.ends()])
+    _check_tokens(name, model, vocabulary)
+    length = placement.context(name, model.positions)
+    checkpoint = LlamaCppCheckpoint(
+        name,
+        model,
+        vocabulary,
+        length,
+        backend=LLAMA_CPP,
+        format=header.format,
+        kept=header.footprint.token_bytes("float16"),
+    )
+    said = "repacked weights" if repacked else "weights as the file has them"
+    texts = checkpoint.room_for_texts(free_memory("cpu"))
+    seconds = time.monotonic() - begun
+    _log.info("loaded %r in %.2f s: %s, %s%s", name, seconds, checkpoint.summary, said, texts)
+    return checkpoint
+
+
+def resolved(placement: Placement) -> Placement:
+    """With the device that is left to the machine: the CPU, or None for its GPU."""
+    if placement.device is None and not library().llama_supports_gpu_offload():
+        return replace(placement, device="cpu")
+    return placement
+
+
+def _require_file(name: str, where: str, placement: Placement) -> None:
+    if not where.lower().endswith(GGUF):
+        raise ModelError(f"backend={LLAMA_CPP!r} reads GGUF files, and {name!r} is none")
+    if placement.dtype is not None:
+        raise ModelError(
+            f"backend={LLAMA_CPP!r} computes in the numbers of the file; "
+            f"dtype={placement.dtype!r} is for transformers: leave out one of them"
+        )
+
+
+def _loaded(name: str, header: GGUFHeader, accelerated: bool) -> tuple[GGMLModel, bool]:
+    """The model, and whether its weights are repacked. Raises ModelError for what is no decoder."""
+    threads, cells = _threads(header), FEWEST
+    if any(tensor.name == LONG for tensor in header.tensors):
+        # llama.cpp takes the factors of long texts for all in a memory that holds a long one, and
+        # so they would change while the memory grows.
+        cells += header.number("rope.scaling.original_context_length", 4096) or 0
+        warn(f"by llama.cpp all texts of {name!r} have the rotary factors of its long ones")
+    repacked = may_repack(name, header.path, threads, accelerated) and not accelerated
+    model = GGMLModel(
+        header.path, threads=threads, repacked=repacked, accelerated=accelerated, cells=cells
+    )
+    if not model.is_causal or header.of_model("attention.causal") is False:
+        raise ModelError(
+            f"{name!r} ({header.architecture}) is no causal language model, and one is needed"
+        )
+    return model, repacked
+
+
+def _require_memory(name: str, header: GGUFHeader, accelerated: bool) -> None:
+    """Raises ModelError for files that are larger than the memory that is free."""
+    free, size = free_memory("cpu"), header.all_bytes
+    if not accelerated and size > free:
+        raise ModelError(
+            f"{name!r} is a file of {amount(size)}, and {amount(free)} of memory is free; "
+            "a file of fewer bits takes less"
+        )
+
+
+def _accelerated(placement: Placement, lib: Any) -> bool:
+    """Whether all layers are on the GPU that the library was built for."""
+    supported = bool(lib.llama_supports_gpu_offload())
+    device_name("device", placement.device, ModelError)
+    if placement.device is None:
+        return supported
+    wanted = torch.device(placement.device).type != "cpu"
+    if wanted and not supported:
+        raise ModelError(
+            f"this llama.cpp was built for the CPU alone, and device={placement.device!r} is asked "
+            "for; docs/how-to/gguf.md says how it is built for a GPU"
+        )
+    return wanted
+
+
+def _threads(header: GGUFHeader) -> int:
+    """As many as the process may use; one for a small model, whose threads would wait."""
+    matrices = [tensor.size for tensor in header.tensors if len(tensor.shape) > 1]
+    small = sum(matrices) < SMALL * len(matrices)
+    return 1 if small else max(1, torch.get_num_threads() or os.cpu_count() or 1)
+
+
+def _check_tokens(name: str, model: GGMLModel, vocabulary: Vocabulary) -> None:
+    """Warn where the tokenizer and llama.cpp's own read a text in different ways.
+
+    llama.cpp ends the process for a vocabulary that has no token for some letter of a text.
+    """
+    by_letters = vocabulary.raw.get_vocab()
+    if not model.has_tokenizer or not ("<0x0A>" in by_letters or "Ġ" in by_letters):
+        return
+    for text in _TEXTS:
+        if model.tokens(text) != vocabulary.encode(text):
+            warn(
+                f"the tokenizer that was built for {name!r} and llama.cpp's own read "
+                f"{text[:24]!r}… in different ways; tokenizer=… takes the model's own"
+            )
+            return

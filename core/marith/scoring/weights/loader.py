@@ -1,0 +1,200 @@
+"""Every checkpoint, loaded once per process and kept as long as someone uses it.
+
+Not safe between threads by itself: the engine, which owns the threads, takes turns here.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from os import PathLike, fspath
+from typing import Any
+from weakref import WeakValueDictionary
+
+import torch
+
+from marith.errors import ModelError, shown
+from marith.scoring.memory import free_memory
+from marith.scoring.weights import kinds
+from marith.scoring.weights.checkpoint import Checkpoint
+from marith.scoring.weights.cpu_threads import threads_of
+from marith.scoring.weights.gguf.gguf_weights import returning_freed
+from marith.scoring.weights.kinds import CLASSIFIER, LANGUAGE_MODEL
+from marith.scoring.weights.laying_out import lay_out, lay_out_copy
+from marith.scoring.weights.llama_cpp.llama_cpp_loading import llama_cpp_checkpoint, resolved
+from marith.scoring.weights.locate import GGUF, locate
+from marith.scoring.weights.placing import Placement, device_for, dtype_for
+from marith.scoring.weights.reading import (
+    StoredCheckpoint,
+    Suits,
+    read,
+    read_tokenizer,
+    stated_positions,
+    vocabulary_of,
+)
+from marith.scoring.weights.rotary_frequencies import (
+    fix_rotary_frequencies,
+    original_positions,
+)
+from marith.scoring.weights.shared_weights import independent
+
+_log = logging.getLogger(__name__)
+
+
+_kept: WeakValueDictionary[tuple[str, str, Placement], Checkpoint] = WeakValueDictionary()
+
+
+def language_model(
+    name: str | PathLike[str], placement: Placement, suits: Suits | None = None
+) -> Checkpoint:
+    """A causal language model by embedded name, directory, GGUF file or hub id.
+
+    Packed where oneDNN can, unless a backend computes it. `suits` is shown the vocabulary before
+    any weights are read, and raises where it does not suit.
+    """
+    name = fspath(name) if isinstance(name, PathLike) else name
+    return _cached(LANGUAGE_MODEL, name, placement, suits)
+
+
+def base_model(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
+    """A causal language model by name, or one that is loaded already with its tokenizer."""
+    if not isinstance(model, (str, PathLike)):
+        return from_loaded(model, tokenizer, placement)
+    if tokenizer is None:
+        return language_model(model, placement)
+    name, where = fspath(model), locate(model)
+    if not where.lower().endswith(GGUF):
+        raise ModelError(f"{model!r} brings its own tokenizer; leave out tokenizer=")
+    return _load(LANGUAGE_MODEL, name, where, _exactly(name, where, placement), tokenizer)
+
+
+def classifier(name: str, placement: Placement) -> Checkpoint:
+    """A sequence classifier by embedded name, directory or hub id; it stays in floats."""
+    return _cached(CLASSIFIER, name, replace(placement, backend=None))
+
+
+def as_stored(name: str, placement: Placement) -> tuple[Any, Any]:
+    """A causal language model by name as transformers makes it, never packed, and its tokenizer.
+
+    Each call loads it anew. Raises ModelError.
+    """
+    found = read(LANGUAGE_MODEL, name, locate(name), placement)
+    return found.model, found.tokenizer
+
+
+def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
+    """A model that is loaded already, with its tokenizer.
+
+    The tokenizer may be the name of a directory, or a hub id. The model stays as it is: what
+    changes is a copy, which shares its weights unless they are packed, or it writes to them.
+    """
+    begun = time.monotonic()
+    if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
+        named = "a name, a directory, a hub id or a loaded model of transformers"
+        raise ModelError(f"a model is {named}, not {shown(model)}")
+    if tokenizer is None:
+        raise ModelError("a loaded model needs its tokenizer: Engine.load(model, tokenizer=…)")
+    if isinstance(tokenizer, (str, PathLike)):
+        tokenizer = read_tokenizer(tokenizer)
+    for option in ("device", "dtype", "revision", "backend"):
+        value = getattr(placement, option)
+        if value is not None:
+            raise ModelError(f"a loaded model has its own {option}; {value!r} cannot be given")
+    name = str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
+    kinds.check_loaded(name, model)
+    with threads_of(model):
+        unchanging = independent(model, partial(kinds.try_out, name))
+        copied = lay_out_copy(unchanging, model)
+    stored = StoredCheckpoint(unchanging, tokenizer)
+    return _logged(_checkpoint(name, stored, placement), begun, copied)
+
+
+def _cached(kind: str, name: str, placement: Placement, suits: Suits | None = None) -> Checkpoint:
+    where = locate(name)
+    exact = _exactly(name, where, placement)
+    key = kind, where, exact
+    checkpoint = _kept.get(key)
+    if checkpoint is None:
+        checkpoint = _kept[key] = _load(kind, name, where, exact, suits=suits)
+    if suits is not None:  # files that list no words do not show it before
+        suits(checkpoint.vocabulary)
+    return checkpoint
+
+
+def _exactly(name: str, where: str, placement: Placement) -> Placement:
+    """The placement with the device and the type that it leaves to the loader."""
+    if placement.backend is not None:
+        return resolved(placement)
+    device = device_for(placement.device)
+    dtype = dtype_for(name, where, device, placement)
+    where_to = placement.device if placement.is_spread else str(device)
+    return replace(placement, device=where_to, dtype=str(dtype))
+
+
+def _load(
+    kind: str,
+    name: str,
+    where: str,
+    placement: Placement,
+    tokenizer: Any = None,
+    suits: Suits | None = None,
+) -> Checkpoint:
+    if placement.backend is not None:
+        return llama_cpp_checkpoint(name, where, placement, tokenizer, suits)
+    begun = time.monotonic()
+    # Tensor by tensor, each in float32 first.
+    with returning_freed() if where.lower().endswith(GGUF) else nullcontext():
+        found = read(kind, name, where, placement, tokenizer=tokenizer, suits=suits)
+        model = found.model
+        with threads_of(model):
+            if kind == LANGUAGE_MODEL:
+                kinds.try_out(name, model)
+            if not placement.is_spread:  # what accelerate has hooked stays as it is
+                lay_out(model)
+    return _logged(_checkpoint(name, found, placement), begun)
+
+
+def _logged(checkpoint: Checkpoint, begun: float, copied: str = "") -> Checkpoint:
+    seconds = time.monotonic() - begun
+    room = checkpoint.room_for_texts(free_memory(str(checkpoint.device)))
+    said = ", ".join(filter(None, (checkpoint.summary, copied))) + room
+    _log.info("loaded %r in %.2f s: %s", checkpoint.name, seconds, said)
+    return checkpoint
+
+
+def _checkpoint(name: str, read: StoredCheckpoint, placement: Placement) -> Checkpoint:
+    model = read.model
+    config = model.config.get_text_config()
+    length = placement.context(name, positions_of(model), original_positions(model.config))
+    fix_rotary_frequencies(name, model, length)
+    ends = [*_ends(name, model), *read.ends]
+    vocabulary = vocabulary_of(name, read.tokenizer, config.vocab_size, ends)
+    return Checkpoint(name, model, vocabulary, length, method=read.method)
+
+
+def _ends(name: str, model: Any) -> list[int]:
+    """The tokens that end a text, as the configuration and that of generation list them."""
+    generation = getattr(model, "generation_config", None)
+    ends: list[int] = []
+    for source in (model.config.get_text_config(), generation):
+        listed = getattr(source, "eos_token_id", None)
+        ends += listed if isinstance(listed, list) else [] if listed is None else [listed]
+    if wrong := [end for end in ends if not isinstance(end, int)]:
+        raise ModelError(f"eos_token_id of {name!r} is the number of a token, not {wrong[0]!r:.60}")
+    return ends
+
+
+def positions_of(model: Any) -> int:
+    """How many tokens a model reads at most.
+
+    RoBERTa and its kin count positions from behind that of their padding, which so are none.
+    """
+    positions = stated_positions(model.config)
+    for name, module in model.named_modules():
+        padding = getattr(module, "padding_idx", None)
+        if name.endswith("position_embeddings") and padding is not None:
+            positions = min(positions, module.weight.shape[0] - padding - 1)
+    return positions

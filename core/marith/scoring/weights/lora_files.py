@@ -1,0 +1,198 @@
+"""LoRA adapters from files: safetensors only, plain LoRA only, and every shape held to a model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import huggingface_hub
+import safetensors.torch
+from huggingface_hub.errors import HfHubHTTPError
+from safetensors import SafetensorError
+from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
+
+from marith.errors import FormulaError, ModelError
+from marith.formula.patterns import compile_pattern
+from marith.scoring.weights import hub_lookup
+from marith.scoring.weights.locate import ADAPTER_CONFIG as CONFIG
+from marith.scoring.weights.locate import ADAPTERS, WEIGHTS
+from marith.scoring.weights.shared_weights import nbytes
+
+TENSORS = "adapter_model.safetensors"
+_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_KEY = re.compile(r"base_model\.model\.(?P<layer>.+)\.lora_(?P<part>[AB])\.weight")
+# These say how an adapter was found or trained; the tensors say what came of it.
+_KNOWN = {
+    "r", "lora_alpha", "use_rslora", "rank_pattern", "alpha_pattern", "inference_mode",
+    "fan_in_fan_out", "init_lora_weights", "target_modules", "exclude_modules",
+    "layers_to_transform", "layers_pattern", "auto_mapping", "runtime_config", "loftq_config",
+    "eva_config", "corda_config", "lora_ga_config", "velora_config", "lora_dropout",
+}  # fmt: skip
+_PLAIN_STARTS = (True, False, None, "gaussian", "eva", "orthogonal")  # others change the base
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Update:
+    """What an adapter adds to a linear layer: x → (x · downᵀ) · up.
+
+    `down` is [rank, inputs] and `up` [rank, outputs], scaled.
+    """
+
+    down: Tensor
+    up: Tensor
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Adapter:
+    """A LoRA in memory: its updates by the layer's name. Equal if name and files are."""
+
+    name: str
+    digest: str
+    config: Mapping[str, Any] = field(compare=False, repr=False)
+    updates: Mapping[str, Update] = field(compare=False, repr=False)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What keys and values that were computed with it are kept under."""
+        return self.name, self.digest
+
+    @property
+    def nbytes(self) -> int:
+        """What its updates weigh."""
+        return sum(nbytes((update.down, update.up)) for update in self.updates.values())
+
+    @property
+    def rank(self) -> int:
+        """The largest rank of its updates."""
+        return max(len(update.down) for update in self.updates.values())
+
+
+def read(name: str, model: Any) -> Adapter:
+    """The adapter by embedded name, directory or hub id, checked against `model`, left as it is.
+
+    Raises ModelError for what cannot be found or read, is no plain LoRA, or does not fit.
+    """
+    folder = _locate(name)
+    try:
+        raw_config, raw = (folder / CONFIG).read_bytes(), (folder / TENSORS).read_bytes()
+        config = json.loads(raw_config)
+        tensors = safetensors.torch.load(raw)
+    except (OSError, ValueError, RecursionError, SafetensorError) as error:
+        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ModelError(f"cannot read the adapter {name!r}: {first}") from error
+    _check_config(name, config)
+    pairs: dict[str, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        match = _KEY.fullmatch(key)
+        if not match:
+            _refuse(name, f"holds {key!r}, which is no part of a plain LoRA")
+        if not tensor.is_floating_point() or not bool(tensor.isfinite().all()):
+            _refuse(name, f"holds what is not a finite number in {key!r}")
+        pairs.setdefault(match["layer"], {})[match["part"]] = tensor.float()
+    if not pairs:
+        _refuse(name, "holds no tensors")
+    updates = {layer: _update(name, layer, pair, config, model) for layer, pair in pairs.items()}
+    return Adapter(name, hashlib.sha256(raw_config + raw).hexdigest(), config, updates)
+
+
+def _locate(name: str) -> Path:
+    if not isinstance(name, str) or not name:
+        raise ModelError(f"an adapter is a name, a directory or a hub id, not {name!r}")
+    path = WEIGHTS / ADAPTERS[name] if name in ADAPTERS else Path(name).expanduser()
+    if name.startswith("pocket") and name not in ADAPTERS and not path.is_dir():
+        names = ", ".join(ADAPTERS)
+        raise ModelError(f"no adapter in the package is called {name!r}; there are {names}")
+    if not path.is_dir():
+        if name in ADAPTERS or name.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(name):
+            raise ModelError(f"there is no adapter directory {name!r}")
+        path = _fetched(name)
+    if not (path / CONFIG).is_file():
+        raise ModelError(f"{name!r} holds no adapter: it has no {CONFIG}")
+    if not (path / TENSORS).is_file():
+        raise ModelError(f"the adapter {name!r} holds no weights as safetensors ({TENSORS})")
+    return path
+
+
+def _fetched(name: str) -> Path:
+    """The two files of an adapter on the hub, in the local cache."""
+    hub_lookup.require(name, file=CONFIG)
+    try:
+        return Path(huggingface_hub.snapshot_download(name, allow_patterns=[CONFIG, TENSORS]))
+    except (OSError, ValueError, HfHubHTTPError) as error:
+        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ModelError(f"cannot find the adapter {name!r}: {first}") from error
+
+
+def _check_config(name: str, config: Any) -> None:
+    """Refuse all but plain LoRA; a switch or list that nobody here knows may change the answer."""
+    kind = config.get("peft_type") if isinstance(config, Mapping) else None
+    if kind != "LORA":
+        _refuse(name, f"is of kind {kind!r}; only LORA can share a pass")
+    if config.get("bias", "none") != "none":
+        _refuse(name, f"trains biases (bias={config['bias']!r}), which cannot share a pass")
+    start = config.get("init_lora_weights")
+    if start not in _PLAIN_STARTS:
+        _refuse(name, f"changes the base model (init_lora_weights={start!r})")
+    for key, value in config.items():
+        if key not in _KNOWN and (value is True or (isinstance(value, list | dict) and value)):
+            _refuse(name, f"is no plain LoRA ({key}={value!r})"[:200])
+
+
+def _update(
+    name: str, layer: str, pair: Mapping[str, Tensor], config: Mapping[str, Any], model: Any
+) -> Update:
+    if len(pair) < 2:
+        _refuse(name, f"lacks a half of its update of {layer!r}")
+    try:
+        module = model.get_submodule(layer)
+    except AttributeError:
+        _refuse(name, f"adapts {layer!r}, which {type(model).__name__} has not")
+    sizes = sizes_of(module)
+    if sizes is None:
+        _refuse(name, f"adapts {layer!r}, a {type(module).__name__}; only linear layers can be")
+    rank = _number(name, config, "rank_pattern", layer, "r")
+    alpha = _number(name, config, "alpha_pattern", layer, "lora_alpha")
+    given = tuple(pair["A"].shape), tuple(pair["B"].shape)
+    wanted = (rank, sizes[0]), (sizes[1], rank)
+    if given != wanted:
+        what = f"{given} for {layer!r}, where (rank, {sizes[0]}) and ({sizes[1]}, rank) fit"
+        _refuse(name, f"was made for another model or rank: it has shapes {what}")
+    scale = alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
+    return Update(pair["A"], pair["B"].t() * scale)
+
+
+def _number(name: str, config: Mapping[str, Any], patterns: str, layer: str, default: str) -> float:
+    """A rank or an alpha, which the first pattern that fits the layer may set, as peft reads it."""
+    table, value = config.get(patterns) or {}, config.get(default, 8)  # peft's own default
+    if not isinstance(table, Mapping):
+        _refuse(name, f"has a {patterns} that is no table: {table!r}")
+    for pattern, its_own in table.items():
+        try:
+            compile_pattern(pattern, patterns)
+            if compile_pattern(rf"(?:.*\.)?(?:{pattern})", patterns).fullmatch(layer):
+                value = its_own
+                break
+        except FormulaError as error:
+            _refuse(name, f"has an invalid pattern: {error.problem}")
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    if not plain or not math.isfinite(value) or (default == "r" and value < 1):
+        _refuse(name, f"has {default}={value!r}")
+    return float(value)
+
+
+def sizes_of(module: object) -> tuple[int, int] | None:
+    """Inputs and outputs of a linear layer, in either of its layouts; None for any other."""
+    if isinstance(module, nn.Linear):
+        return module.in_features, module.out_features
+    return (module.nx, module.nf) if isinstance(module, Conv1D) else None
+
+
+def _refuse(name: str, why: str) -> NoReturn:
+    raise ModelError(f"the adapter {name!r} {why}")

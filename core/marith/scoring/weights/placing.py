@@ -1,0 +1,151 @@
+"""Where a checkpoint computes, and in which type of numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from transformers import PreTrainedConfig
+
+from marith.errors import ModelError
+from marith.request.checks import (
+    SPREAD,
+    backend_name,
+    device_name,
+    dtype_name,
+    no_device,
+)
+from marith.scoring.weights.gguf.gguf_download import local_file
+from marith.scoring.weights.gguf.gguf_header import read_header
+from marith.scoring.weights.locate import EMBEDDED, GGUF
+
+_WITHOUT_FLOAT64 = {"mps"}
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where and how weights are loaded; None leaves the choice to the loader."""
+
+    device: str | None = None
+    dtype: str | None = None
+    revision: str | None = None
+    context_length: int | None = None
+    backend: str | None = None
+    max_memory: tuple[tuple[str, int | str], ...] | None = None
+
+    def __post_init__(self) -> None:
+        self._check_several()
+        backend_name("backend", self.backend, ModelError)
+        length = self.context_length
+        if length is not None and (isinstance(length, bool) or not isinstance(length, int)):
+            raise ModelError(f"context_length is a whole number of tokens, not {length!r:.60}")
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether accelerate places the layers, over several devices: they stay as they are."""
+        return self.device == SPREAD
+
+    def _check_several(self) -> None:
+        """Raises ModelError for options that exclude each other."""
+        if self.max_memory is not None and not self.is_spread:
+            raise ModelError("max_memory limits what device='auto' may take; write that too")
+        if not self.is_spread:
+            return
+        if self.backend is not None:
+            raise ModelError(
+                f"backend={self.backend!r} computes on one device alone; leave out backend or "
+                f"device={self.device!r}"
+            )
+        if find_spec("accelerate") is None:
+            raise ModelError("device='auto' needs `pip install accelerate`")
+
+    def context(self, name: str, positions: int, usual: int | None = None) -> int:
+        """Return how many tokens a model reads: `context_length`, or `usual`, or all positions.
+
+        Raises ModelError for more than it has.
+        """
+        length = self.context_length
+        if length is None:
+            length = min(usual or positions, positions)
+        if not 2 <= length <= positions:
+            raise ModelError(f"the context of {name!r} holds {positions} tokens, not {length!r}")
+        return length
+
+
+def device_for(name: str | None) -> torch.device:
+    """The device that is given, or else what the machine has. Raises ModelError."""
+    device_name("device", name, ModelError)
+    name = None if name == SPREAD else name
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except (RuntimeError, TypeError):
+        raise no_device("device", name, ModelError) from None
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device.type == "cuda" and (device.index or 0) >= count:
+        present = ", ".join(["cpu", *(f"cuda:{i}" for i in range(count))])
+        raise ModelError(f"this machine has no device {name!r}, but {present}")
+    return device
+
+
+def main_device(model: Any) -> torch.device:
+    """Where a model takes tokens and gives logits, over however many devices it is spread."""
+    places = getattr(model, "hf_device_map", None)
+    if not places:
+        device: torch.device = model.device
+        return device
+    first = next((one for one in places.values() if str(one) not in ("cpu", "disk")), "cpu")
+    return torch.device("cuda", first) if isinstance(first, int) else torch.device(str(first))
+
+
+def composing_device(device: torch.device) -> torch.device:
+    """Where log-probabilities are composed and drawn from, in float64: not every device has it."""
+    return torch.device("cpu") if device.type in _WITHOUT_FLOAT64 else device
+
+
+def dtype_for(name: str, where: str, device: torch.device, placement: Placement) -> torch.dtype:
+    """The type that is given, or else the one that suits the device and the checkpoint.
+
+    On an accelerator bfloat16. On a CPU float32, but for a checkpoint that is stored in bfloat16 on
+    a processor that multiplies it: half as many bytes are read for each token, and no digit of a
+    weight is lost. Embedded models are always in float32, so that they answer alike everywhere.
+    """
+    if placement.dtype is not None:
+        return _named(placement.dtype)
+    if device.type != "cpu":
+        return torch.bfloat16
+    if name in EMBEDDED or not multiplies_bfloat16():
+        return torch.float32
+    in_bfloat16 = _stored_in_bfloat16(where, placement.revision)
+    return torch.bfloat16 if in_bfloat16 else torch.float32
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether this processor has products of bfloat16, so that half the bytes are half the time."""
+    has: Any = torch.cpu.get_capabilities()
+    return any(has.get(name) for name in ("avx512_bf16", "amx_bf16", "arm_bf16", "bf16"))
+
+
+def _stored_in_bfloat16(where: str, revision: str | None) -> bool:
+    if where.lower().endswith(GGUF):
+        try:
+            return read_header(local_file(where, where, revision)).format == "BF16"
+        except ModelError:  # whoever loads it says what is wrong with it
+            return False
+    try:
+        stored: Any = PreTrainedConfig.get_config_dict(where, revision=revision)[0]
+    except Exception:  # a file of junk: whoever loads it says what is wrong with it
+        return False
+    inside = stored.get("text_config") if isinstance(stored, dict) else None
+    texts = [one for one in (stored, inside) if isinstance(one, dict)]
+    return any(one.get(key) == "bfloat16" for one in texts for key in ("dtype", "torch_dtype"))
+
+
+def _named(name: str) -> torch.dtype:
+    """Raises ModelError for what is no floating-point type of torch's."""
+    dtype_name("dtype", name, ModelError)
+    dtype = getattr(torch, str(name).removeprefix("torch."), None)
+    if not isinstance(dtype, torch.dtype):
+        raise ModelError(f"this release of torch has no type {name!r}")
+    return dtype

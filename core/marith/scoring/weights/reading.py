@@ -1,0 +1,255 @@
+"""What the files of a checkpoint hold: a model as transformers makes it, and its tokenizer."""
+
+from __future__ import annotations
+
+import atexit
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig
+from transformers.utils import logging as transformers_logging
+
+from marith.errors import ModelError
+from marith.scoring.weights import hub_lookup, kinds
+from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.weights.footprint import Footprint
+from marith.scoring.weights.gguf.gguf_config import gguf_config
+from marith.scoring.weights.gguf.gguf_download import local_file
+from marith.scoring.weights.gguf.gguf_header import GGUFHeader, read_header
+from marith.scoring.weights.gguf.gguf_tokenizer import ends_of, gguf_tokenizer
+from marith.scoring.weights.gguf.gguf_weights import gguf_model, require_library
+from marith.scoring.weights.kinds import CLASSES, LANGUAGE_MODEL, refusing
+from marith.scoring.weights.locate import EMBEDDED, GGUF, WEIGHTS, locate, require_tokenizer
+from marith.scoring.weights.placing import Placement, device_for, dtype_for
+from marith.scoring.weights.quantised_files import Quantised, quantised
+from marith.scoring.weights.sizes import check_held, check_size, require_memory
+
+Suits: TypeAlias = Callable[[Vocabulary], None]
+_ANY = 2048  # tokens of context where a configuration does not say
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCheckpoint:
+    """A model, its tokenizer, and the tokens that end a text beside those of its configuration.
+
+    `method` is how its files are quantised, where it computes so.
+    """
+
+    model: Any
+    tokenizer: Any
+    ends: Sequence[int] = ()
+    method: str | None = None
+
+
+def read(
+    kind: str,
+    name: str,
+    where: str,
+    placement: Placement,
+    tokenizer: Any = None,
+    suits: Suits | None = None,
+) -> StoredCheckpoint:
+    """The model with every weight that it has.
+
+    `suits` sees its vocabulary before any weight is read. A `tokenizer` is for a GGUF file whose
+    own cannot be built. Raises ModelError.
+    """
+    device = device_for(placement.device)
+    dtype = dtype_for(name, where, device, placement)
+    reader = _read_gguf if where.lower().endswith(GGUF) else _read_stored
+    return reader(kind, name, where, placement, (device, dtype), suits or _any, tokenizer)
+
+
+def require_found(name: str, where: str, revision: str | None) -> None:
+    """Raises ModelError for a model that is nowhere, and for a directory with a revision."""
+    if revision is not None and name in EMBEDDED:
+        raise ModelError(f"{name!r} is in the package and has no revisions; leave out revision")
+    if revision is not None and Path(where).is_dir():
+        problem = f"revision={revision!r} is of a model on the hub"
+        raise ModelError(f"{problem}, and {name!r} is a directory; leave out revision")
+    hub_lookup.require(where, revision)
+
+
+def read_tokenizer(name: str | PathLike[str], revision: str | None = None) -> Any:
+    """A tokenizer by directory, GGUF file or hub id. Raises ModelError."""
+    named = fspath(name)
+    if named.lower().endswith(GGUF):
+        return gguf_tokenizer(named, header_of(named, locate(named), revision))
+    where = locate(named) if named in EMBEDDED else named
+    hub_lookup.require(where, revision)
+    with refusing(f"cannot load the tokenizer {named!r}"):
+        return AutoTokenizer.from_pretrained(where, trust_remote_code=False, revision=revision)
+
+
+def header_of(name: str, where: str, revision: str | None) -> GGUFHeader:
+    """What a GGUF file says of its model, downloaded if need be. Raises ModelError."""
+    return read_header(local_file(name, where, revision))
+
+
+def tokenizer_of(name: str, header: GGUFHeader, given: Any) -> Any:
+    """The tokenizer that is given for a GGUF file, or else the one that the file describes."""
+    if given is None:
+        return gguf_tokenizer(name, header)
+    return read_tokenizer(given) if isinstance(given, (str, PathLike)) else given
+
+
+def stated_positions(config: Any) -> int:
+    """How many tokens a model reads at most, as its configuration says."""
+    stated = getattr(config.get_text_config(), "max_position_embeddings", None)
+    return stated if isinstance(stated, int) and stated > 0 else _ANY
+
+
+def _any(_: Vocabulary) -> None:
+    """Every vocabulary suits."""
+
+
+def vocabulary_of(name: str, tokenizer: Any, width: int, ends: Sequence[int] = ()) -> Vocabulary:
+    """The tokens of a model that gives `width` logits. Raises ModelError."""
+    with refusing(f"cannot use the tokenizer of {name!r}"):
+        return Vocabulary(tokenizer, width, ends)
+
+
+def _read_stored(
+    kind: str,
+    name: str,
+    where: str,
+    placement: Placement,
+    place: tuple[torch.device, torch.dtype],
+    suits: Suits,
+    _tokenizer: Any,
+) -> StoredCheckpoint:
+    given = {"revision": placement.revision, "trust_remote_code": False}
+    require_found(name, where, placement.revision)
+    with refusing(f"cannot load the model {name!r}"):
+        stored, _ = PreTrainedConfig.get_config_dict(where, revision=placement.revision)
+        kinds.check_code(name, stored)
+        found = quantised(name, stored, place[0])
+        config = AutoConfig.from_pretrained(where, **given)
+        kinds.check_kind(name, config, kind)
+        placement.context(name, stated_positions(config))
+        home = where if _has_tokenizer(where) else str(WEIGHTS / EMBEDDED["pocket"])
+        require_tokenizer(name, Path(home))
+        tokenizer = AutoTokenizer.from_pretrained(home, **given)
+        if kind == LANGUAGE_MODEL:
+            suits(vocabulary_of(name, tokenizer, config.get_text_config().vocab_size))
+        weights = check_size(name, where, placement.revision, CLASSES[kind], config)
+        if found is None or found.unpacked:
+            footprint = Footprint.of(weights, config.to_dict())
+            require_memory(name, footprint, *place, placement)
+        with _progress(name not in EMBEDDED and _is_most_of_it(placement, place)):
+            files = {"use_safetensors": True, **given, **_how(placement, place, found)}
+            model, report = CLASSES[kind].from_pretrained(where, config=config, **files)
+        model = _placed(model, placement, place, found)
+    complete = _complete(name, kind, model, report["missing_keys"])
+    method = found.method if found is not None and not found.unpacked else None
+    return StoredCheckpoint(complete, tokenizer, method=method)
+
+
+def _read_gguf(
+    kind: str,
+    name: str,
+    where: str,
+    placement: Placement,
+    place: tuple[torch.device, torch.dtype],
+    suits: Suits,
+    tokenizer: Any,
+) -> StoredCheckpoint:
+    require_library(name)
+    header = header_of(name, where, placement.revision)
+    config = gguf_config(name, header)
+    kinds.check_kind(name, config, kind)
+    placement.context(name, stated_positions(config))
+    tokenizer = tokenizer_of(name, header, tokenizer)
+    suits(vocabulary_of(name, tokenizer, config.get_text_config().vocab_size))
+    with refusing(f"cannot load the model {name!r}"):
+        stored = len(header.tensors), header.nbytes
+        footprint = Footprint.of(check_held(name, *stored, CLASSES[kind], config), config.to_dict())
+        require_memory(name, footprint, *place, placement)
+        made = kinds.class_of(kind, config)
+        how = _how(placement, place, None)
+        with _progress(_is_most_of_it(placement, place)):
+            model, report = gguf_model(name, header, made, config, **how)
+        model = _placed(model, placement, place, None)
+    complete = _complete(name, kind, model, report["missing_keys"])
+    return StoredCheckpoint(complete, tokenizer, ends_of(header, tokenizer))
+
+
+def _how(
+    placement: Placement, place: tuple[torch.device, torch.dtype], found: Quantised | None
+) -> dict[str, Any]:
+    """In which numbers transformers reads weights, and where to."""
+    how: dict[str, Any] = {"dtype": place[1], "output_loading_info": True}
+    if found is not None:
+        how["device_map"] = {"": place[0]}
+    if placement.is_spread:
+        how |= {"device_map": "auto", "offload_folder": _offloaded()}
+        if placement.max_memory is not None:
+            how["max_memory"] = {_place(key): most for key, most in placement.max_memory}
+    return how
+
+
+def _placed(
+    model: Any,
+    placement: Placement,
+    place: tuple[torch.device, torch.dtype],
+    found: Quantised | None,
+) -> Any:
+    """The model where it computes, if transformers has not put it there."""
+    if placement.is_spread or (found is not None and not found.unpacked):
+        return model
+    return model.to(*place[: 1 if found is None else 2])  # it makes bfloat16 of what it unpacks
+
+
+@cache
+def _offloaded() -> str:
+    """A folder for weights that neither a GPU nor the memory holds, until the process ends."""
+    folder = tempfile.TemporaryDirectory(prefix="marith-weights-")
+    atexit.register(folder.cleanup)
+    return folder.name
+
+
+def _place(name: str) -> int | str:
+    """A device as accelerate's tables name it: a GPU by its number."""
+    device = torch.device(name) if name not in ("cpu", "disk") else None
+    return name if device is None or device.type != "cuda" else device.index or 0
+
+
+def _complete(name: str, kind: str, model: Any, missing: Any) -> Any:
+    """The model. Raises ModelError where a weight of it was in no file."""
+    if missing:
+        architecture = kinds.architecture_of(model.config)
+        raise ModelError(
+            f"{name!r} ({architecture}) lacks weights of {type(model).__name__}: "
+            f"{min(missing)!r}; {kind} is needed with its head"
+        )
+    return model
+
+
+def _has_tokenizer(where: str) -> bool:
+    """Embedded classifiers share the pocket tokenizer; all others bring their own."""
+    return Path(where).parent != WEIGHTS.resolve() or (Path(where) / "tokenizer.json").is_file()
+
+
+def _is_most_of_it(placement: Placement, place: tuple[torch.device, torch.dtype]) -> bool:
+    """Whether reading takes most of the time: on a CPU, laying weights out takes as long."""
+    return placement.is_spread or place[0].type != "cpu"
+
+
+@contextmanager
+def _progress(shown: bool) -> Iterator[None]:
+    """Let transformers show a bar, which stands at 100 % as soon as weights are read."""
+    hide = not shown and transformers_logging.is_progress_bar_enabled()
+    if hide:
+        transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if hide:
+            transformers_logging.enable_progress_bar()

@@ -1,0 +1,77 @@
+"""What a model would take is known before it is loaded, and said in the unit that suits it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from marith import Engine, ModelError
+from marith.scoring.weights.footprint import (
+    Footprint,
+    amount,
+    lanes_that_fit,
+    room_for_texts,
+)
+from marith.scoring.weights.locate import WEIGHTS
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (None, "-"),
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1 kB"),
+        (2_600_000, "2.6 MB"),
+        (3e14, "300 TB"),
+    ],
+)
+def test_an_amount_has_the_unit_that_suits_it(size: int | None, text: str) -> None:
+    assert amount(size) == text
+
+
+LLAMA = {
+    "vocab_size": 1000, "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "tie_word_embeddings": True,
+}  # fmt: skip
+
+
+def test_a_footprint_is_that_of_what_is_loaded() -> None:
+    """Norms are left out: some thousandths of a model."""
+    for dtype in ("float32", "bfloat16"):
+        with Engine.load("pocket", dtype=dtype, device="cpu") as engine:
+            checkpoint = engine._registry.base.checkpoint
+            takes = Footprint.of(5_868_800, checkpoint.model.config.to_dict())
+            assert takes.token_bytes(dtype) == 2 * 6 * 256 * (4 if dtype == "float32" else 2)
+            assert takes.tied  # a head that is packed has weights of its own
+            assert takes.nbytes(dtype) == pytest.approx(checkpoint.nbytes, rel=0.01)
+
+
+def test_what_files_say_of_texts() -> None:
+    assert Footprint.of(10**6, LLAMA).token == 2 * 3 * 2 * 16
+    assert Footprint.of(10**6, {"text_config": LLAMA}).token == 2 * 3 * 2 * 16
+    assert Footprint.of(10**6, {"n_layer": 2, "n_head": 4, "n_embd": 32}).token == 2 * 2 * 32
+    assert Footprint.of(10**6, LLAMA | {"model_type": "mamba"}).token is None
+    assert Footprint.of(10**6, {}).token is None
+    assert lanes_that_fit(10**6, 100, 50) == 100
+    assert lanes_that_fit(-5, 100, 50) == 0
+    assert room_for_texts(None, 50, 10**6) == ""
+
+
+def test_too_large_a_model_is_refused_and_smaller_choices_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shutil.copytree(WEIGHTS / "pocket", tmp_path, dirs_exist_ok=True)  # nobody has loaded it yet
+    monkeypatch.setattr("marith.scoring.weights.sizes.free_memory", lambda _: 15_000_000)
+    with pytest.raises(ModelError) as refused:
+        Engine.load(tmp_path, dtype="float32", device="cpu")
+    assert (
+        "has 5,868,800 weights, which take 28 MB in float32, and 15 MB of memory is free on "
+        in (str(refused.value))
+    )
+    assert str(refused.value).endswith("; dtype='bfloat16' takes 14 MB")
+    monkeypatch.setattr("marith.scoring.weights.sizes.free_memory", lambda _: 1_000_000)
+    with pytest.raises(ModelError, match="no smaller choice fits either"):
+        Engine.load(tmp_path, dtype="float32", device="cpu")
