@@ -14,7 +14,7 @@ from support.holding import endless, until
 from marith import Request, Stop
 from marith.formula.tree.terms import NGram, Prompted
 from marith.recent import Recent
-from marith.scoring.language_model import lora as scoring_adapters
+from marith.scoring.passes import lora as scoring_adapters
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 
 # What peft, which makes the adapters here, asks of a model that transformers deprecates.

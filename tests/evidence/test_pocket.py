@@ -15,7 +15,7 @@ from marith import Engine, Sampling, Stop
 from marith.evals.text_attribute import attribute
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
-from marith.scoring.language_model.lora import Adapted, Adapter, read
+from marith.scoring.passes.lora import Adapted, Adapter, read
 from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.weights.loader import Placement, language_model
 from marith.scoring.weights.locate import WEIGHTS

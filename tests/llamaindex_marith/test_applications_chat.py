@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.applications import Report, application
 
-from marith.scoring.kv_cache.lanes import TAIL
+from marith.scoring.passes.lanes import TAIL
 
 shown = application("llamaindex_chat")
 TALKS = (

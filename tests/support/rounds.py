@@ -8,8 +8,8 @@ import torch
 from hypothesis import strategies as st
 from support.asking import CLOSE, VOCAB, ask, uncached
 
-from marith.scoring.language_model.cached_runner import CachedRunner
-from marith.scoring.language_model.passes import Asked
+from marith.scoring.passes.cached_runner import CachedRunner
+from marith.scoring.passes.passes import Asked
 
 tokens = st.integers(0, VOCAB - 1)
 

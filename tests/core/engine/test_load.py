@@ -16,7 +16,7 @@ from support.house import FORMULAS, House, request, wait_until_idle
 
 import marith
 from marith import Engine, Request, Sampling, Stop
-from marith.scoring.kv_cache.chunked_prefill import CHUNK, NEAR
+from marith.scoring.passes.chunked_prefill import CHUNK, NEAR
 from marith.testing import tiny_model, tiny_tokenizer
 
 WORDS = tuple("abcdefghijklmnopqrst")

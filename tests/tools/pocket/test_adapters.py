@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from marith.scoring.language_model.lora import Adapter, read
+from marith.scoring.passes.lora import Adapter, read
 from marith.scoring.weights.loader import Placement, language_model
 from marith.scoring.weights.locate import WEIGHTS
 from tools.pocket import adapters, model_card, tokenizer

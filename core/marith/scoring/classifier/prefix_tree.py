@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from marith.scoring.classifier.whole_texts import Text
-from marith.scoring.kv_cache.lanes import common
+from marith.scoring.passes.lanes import common
 
 ROOM = 256  # tokens of a tree in one pass; the rest is read in further passes
 

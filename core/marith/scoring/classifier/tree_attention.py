@@ -18,12 +18,12 @@ from marith.scoring.classifier.whole_texts import (
     Text,
     WholeTextRunner,
 )
-from marith.scoring.kv_cache.chunked_prefill import Unread, alike, choose
-from marith.scoring.kv_cache.layer_masks import LayerMasks, unread_kinds
-from marith.scoring.kv_cache.ragged_cache import KVCache
-from marith.scoring.kv_cache.rectangle_lanes import RectangleLanes
 from marith.scoring.memory import CacheLimit, Planned
-from marith.scoring.probing.probe import SHORT, distance, tolerance, why_inexact
+from marith.scoring.passes.chunked_prefill import Unread, alike, choose
+from marith.scoring.passes.layer_masks import LayerMasks, unread_kinds
+from marith.scoring.passes.probe import SHORT, distance, tolerance, why_inexact
+from marith.scoring.passes.ragged_cache import KVCache
+from marith.scoring.passes.rectangle_lanes import RectangleLanes
 
 
 @dataclass(slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from marith.scoring.kv_cache.lanes import common
+from marith.scoring.passes.lanes import common
 
 Counted: TypeAlias = "tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]"
 

@@ -13,13 +13,13 @@ from marith.formula.tree.terms import Likelihood, Prompted, Term
 from marith.recent import Recent
 from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.request.prompt import Prompt
-from marith.scoring.language_model import lora
-from marith.scoring.language_model.lora import Adapter
-from marith.scoring.language_model.passes import Answer, Asked
 from marith.scoring.language_model.runner import Runner, start_runner
 from marith.scoring.language_model.text_likelihood import Histories, at_once
-from marith.scoring.llama_cpp.llama_cpp_runner import LlamaCppRunner
 from marith.scoring.memory import Planned
+from marith.scoring.passes import lora
+from marith.scoring.passes.llama_cpp.llama_cpp_runner import LlamaCppRunner
+from marith.scoring.passes.lora import Adapter
+from marith.scoring.passes.passes import Answer, Asked
 from marith.scoring.prompting.templates import require_text, to_tokens
 from marith.scoring.scorer import Demand, Reading, Scored, Span, brought
 from marith.scoring.weights.checkpoint import Checkpoint

@@ -9,15 +9,15 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from marith.request.limits import CACHE_BYTES
-from marith.scoring.kv_cache.layer_masks import LayerMasks, unread_kinds
-from marith.scoring.kv_cache.stores import RectangleStore, SegmentStore
-from marith.scoring.language_model.cached_runner import CachedRunner
-from marith.scoring.language_model.lanewise_runner import LanewiseRunner
-from marith.scoring.language_model.passes import ModelPasses
-from marith.scoring.language_model.plain_runner import PlainRunner
-from marith.scoring.llama_cpp.llama_cpp_runner import LlamaCppRunner
 from marith.scoring.notices import warn
-from marith.scoring.probing.probe import compare, why_inexact
+from marith.scoring.passes.cached_runner import CachedRunner
+from marith.scoring.passes.lanewise_runner import LanewiseRunner
+from marith.scoring.passes.layer_masks import LayerMasks, unread_kinds
+from marith.scoring.passes.llama_cpp.llama_cpp_runner import LlamaCppRunner
+from marith.scoring.passes.passes import ModelPasses
+from marith.scoring.passes.plain_runner import PlainRunner
+from marith.scoring.passes.probe import compare, why_inexact
+from marith.scoring.passes.stores import RectangleStore, SegmentStore
 from marith.scoring.weights.llama_cpp.ggml_model import GGMLModel
 
 Cached: TypeAlias = CachedRunner | LanewiseRunner

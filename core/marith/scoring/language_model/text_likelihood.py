@@ -9,7 +9,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from marith.scoring.kv_cache.lanes import common
+from marith.scoring.passes.lanes import common
 
 NUMBERS = 1 << 23  # log-probabilities that all likelihoods of one call return at most
 

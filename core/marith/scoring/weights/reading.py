@@ -17,8 +17,8 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig
 from transformers.utils import logging as transformers_logging
 
 from marith.errors import ModelError
-from marith.scoring.weights import hub_lookup, kinds
 from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.weights import hub_lookup, kinds
 from marith.scoring.weights.footprint import Footprint
 from marith.scoring.weights.gguf.gguf_config import gguf_config
 from marith.scoring.weights.gguf.gguf_download import local_file

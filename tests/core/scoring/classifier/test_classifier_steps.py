@@ -24,7 +24,7 @@ from marith.request.prompt import Prompt
 from marith.scoring.classifier.classifier_scorer import ClassifierScorer
 from marith.scoring.classifier.tree_attention import TreeRunner
 from marith.scoring.classifier.whole_texts import WholeTextRunner
-from marith.scoring.kv_cache import chunked_prefill
+from marith.scoring.passes import chunked_prefill
 from marith.scoring.scorer import Scored, Span
 from marith.testing import tiny_classifier, tiny_tokenizer
 

@@ -17,7 +17,7 @@ from marith.errors import ModelError
 from marith.scoring.classifier import prefix_tree, tree_attention
 from marith.scoring.classifier.tree_attention import TreeRunner
 from marith.scoring.classifier.whole_texts import Case, ClassLogits, Text, WholeTextRunner
-from marith.scoring.kv_cache import chunked_prefill
+from marith.scoring.passes import chunked_prefill
 from marith.testing import FAMILIES, tiny_model
 
 CLOSE = 1e-5

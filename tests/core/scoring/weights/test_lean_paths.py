@@ -13,10 +13,10 @@ from torch import Tensor
 
 from marith.scoring.classifier.tree_attention import TreeRunner
 from marith.scoring.classifier.whole_texts import Case, WholeTextRunner
-from marith.scoring.language_model.cached_runner import CachedRunner
-from marith.scoring.language_model.lora import Adapter, read
-from marith.scoring.language_model.passes import Asked
 from marith.scoring.language_model.runner import start_runner
+from marith.scoring.passes.cached_runner import CachedRunner
+from marith.scoring.passes.lora import Adapter, read
+from marith.scoring.passes.passes import Asked
 from marith.scoring.weights.laying_out import lay_out
 from marith.scoring.weights.lean_modules import LeanAttention
 from marith.testing import tiny_classifier

@@ -1,1 +1,0 @@
-"""What a lane has read: keys and values, by row."""

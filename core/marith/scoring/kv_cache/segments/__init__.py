@@ -1,1 +1,0 @@
-"""Keys and values in segments: prefixes that several texts share, and memory taken by tokens."""

@@ -1,1 +1,0 @@
-"""How does llama.cpp read a GGUF file for the engine?"""

@@ -1,0 +1,238 @@
+"""One causal language model, many lanes, one forward pass: only what no lane holds is computed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from marith.errors import ModelError
+from marith.scoring.memory import CacheLimit
+from marith.scoring.notices import warn
+from marith.scoring.passes.chunked_prefill import PIECE, PrefillBudget, Unread, alike, choose
+from marith.scoring.passes.cuda_graphs import Captured
+from marith.scoring.passes.lanes import Lane, Lanes
+from marith.scoring.passes.passes import Answer, Asked, ModelPasses
+from marith.scoring.passes.stores import (
+    Rectangle,
+    RectangleStore,
+    Store,
+    adapters_of,
+    beside,
+    kept,
+    rectangle,
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Work(Unread):
+    """What one question still needs, and the answer as far as it is known."""
+
+    question: Asked
+    answer: Answer
+
+
+class CachedRunner:
+    """Runs a model over many lanes at once, and keeps the keys and values of each.
+
+    They change the cost of an answer and never the answer: the tokens asked are compared with
+    those kept, the tail that differs is dropped. `capture` runs passes for single tokens at fixed
+    shapes, on a GPU as graphs.
+    """
+
+    plain = False
+
+    def __init__(self, passes: ModelPasses, store: Store) -> None:
+        self.passes = passes.read_by(store.reader)
+        self._store = store
+        self.lanes: Lanes = store.lanes
+        self.memory = store.memory
+        self.captured: Captured | None = None
+        self._prefill = PrefillBudget()
+        self._unfinished: dict[Hashable, Answer] = {}
+
+    def join(self, limit: CacheLimit) -> None:
+        """Let a limit hold for what this keeps too, from here on."""
+        limit.join(self.lanes)
+
+    def capture(self) -> None:
+        """Captured passes from here on, where the keys and values lie in one rectangle."""
+        if isinstance(store := self._store, RectangleStore):
+            self.captured = Captured(self.passes.model, store.cache, store.masks)
+
+    def give_up_capture(self, reason: str) -> None:
+        """Ordinary passes from here on; a warning says why."""
+        self.captured = None
+        warn(f"{self.passes.name!r} decodes uncaptured, and so slower: {reason}")
+
+    @torch.inference_mode()
+    def ask(self, questions: Sequence[Asked]) -> list[Answer | None]:
+        """Answer what can be answered now, in as few passes as the lengths allow.
+
+        None where a long text is still being read: one call reads at most a chunk of such texts,
+        the shortest first, so that a text that goes on waits for no more than one chunk.
+        """
+        lanes = self._lacking_one(questions)
+        return self._read(questions) if lanes is None else self._read_one(questions, lanes)
+
+    def _lacking_one(self, questions: Sequence[Asked]) -> list[Lane] | None:
+        """The lanes, where each has one token to read and one answer to give: most often so."""
+        if self._unfinished or not questions:
+            return None
+        lanes = []
+        for asked in questions:
+            lane = self.lanes.held.get(asked.lane)
+            if lane is None or asked.count != 1 or asked.exits:
+                return None
+            if not lane.lacks_one(asked.key, asked.prompt, asked.continuation):
+                return None
+            lanes.append(lane)
+        return lanes
+
+    def _read_one(self, questions: Sequence[Asked], lanes: Sequence[Lane]) -> list[Answer | None]:
+        """One pass over the last token of each text."""
+        begun = time.monotonic()
+        self.lanes.make_room(1 + max((len(lane.tokens) for lane in lanes), default=0))
+        self.lanes.settle(lanes, front=self.captured is not None)
+        by_row = sorted(zip(lanes, questions, strict=True), key=lambda pair: pair[0].row)
+        given = [[asked.continuation[-1]] for _, asked in by_row]
+        adapters = [asked.adapter for _, asked in by_row]
+        tokens = rectangle([lane for lane, _ in by_row], given, adapters, 1)
+        logprobs = self._logprobs(self._logits([tokens], [])[0])
+        number = self.passes.counted(len(given))
+        place = {id(lane): i for i, (lane, _) in enumerate(by_row)}
+        answers: list[Answer | None] = []
+        for lane, asked in zip(lanes, questions, strict=True):
+            answers.append(Answer([(logprobs, place[id(lane)])], {}, number, len(lane.tokens)))
+            lane.tokens.append(asked.continuation[-1])
+        self._prefill.learn(len(lanes), 0, time.monotonic() - begun)
+        return answers
+
+    def _read(self, questions: Sequence[Asked]) -> list[Answer | None]:
+        """One pass, or as many as the lengths of what is missing need."""
+        begun = time.monotonic()
+        work = [self._begin(question) for question in questions]
+        self.lanes.make_room(max((item.length for item in work), default=0))
+        texts = sum(item.goes_on for item in work)
+        front, most = self.captured is not None, self._prefill.most(texts)
+        chosen = choose(work, self.lanes, front, most)
+        others = sum(item.give for item in chosen if not item.goes_on)
+        for groups in self._passes_over(chosen):
+            self._forward(groups)
+        self._prefill.learn(texts, others, time.monotonic() - begun)
+        for item in work:
+            item.answer.cached += item.copied
+            if item.missing:
+                self._unfinished[item.question.lane] = item.answer
+        return [None if item.missing else item.answer for item in work]
+
+    def _passes_over(self, items: list[_Work]) -> list[list[list[_Work]]]:
+        """For each pass groups of one width; of about one width where a pass takes one group."""
+        packs = self._store.packs
+        widths = (lambda item: item.give), (lambda item: item.lane.row)
+        groups = alike(items, *widths, padded=0 if packs else PIECE)
+        return [groups] if packs and groups else [[group] for group in groups]
+
+    @torch.inference_mode()  # lanes that make room move what passes have written
+    def release(self, owner: Hashable) -> None:
+        """The lane is free for another text, which may continue what it holds."""
+        self._unfinished.pop(owner, None)  # first: making room may fail
+        self.lanes.release(owner)
+
+    def forget(self) -> None:
+        """Drop what all lanes hold, and what calls have taken."""
+        self.lanes.forget()
+        self._prefill = PrefillBudget()
+
+    def _begin(self, asked: Asked) -> _Work:
+        length = len(asked.prompt) + len(asked.continuation)
+        known = max(0, length - asked.count)
+        lane = self.lanes.take(asked.lane, asked.key, asked.prompt, asked.continuation, known)
+        answer = self._unfinished.pop(asked.lane, None) or Answer(())
+        if not answer.passes:
+            answer.cached = len(lane.tokens)
+        return _Work(
+            lane=lane,
+            prompt=asked.prompt,
+            continuation=asked.continuation,
+            length=length,
+            asked=asked.count,
+            question=asked,
+            answer=answer,
+        )
+
+    def _forward(self, groups: list[list[_Work]]) -> None:
+        """One pass over the next tokens of each lane."""
+        items = [item for group in groups for item in group]
+        layers = sorted({layer for item in items for layer in item.question.exits})
+        given = [item.next() for item in items]
+        rectangles = [_rectangle(group) for group in groups]
+        logits, early = self._logits(rectangles, layers)
+        number = self.passes.counted(sum(map(len, given)))
+        logprobs = self._logprobs(logits)
+        exits = {layer: self._logprobs(out) for layer, out in zip(layers, early, strict=True)}
+        counts = [each.count for each in rectangles for _ in each.lanes]
+        end = 0
+        for item, tokens, count in zip(items, given, counts, strict=True):
+            item.lane.tokens += tokens
+            item.give = 0
+            end += count
+            places = range(max(end - count, end - item.asked), end)
+            answer = item.answer
+            answer.passes = answer.passes | number if answer.passes else number
+            answer.rows = [(logprobs, at) for at in places]
+            for layer in item.question.exits:
+                answer.exits[layer] = [(exits[layer], at) for at in places]
+
+    def _logprobs(self, logits: Tensor) -> Tensor:
+        """Raises ModelError for what is no number, and drops all keys and values then."""
+        try:
+            return self.passes.logprobs(logits)
+        except ModelError:
+            self.lanes.forget()  # keys that are no numbers would reach whoever has the row next
+            raise
+
+    def _logits(
+        self, rectangles: Sequence[Rectangle], layers: Sequence[int]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Logits [rows, count, vocab] of the positions that are asked of one rectangle.
+
+        Of several [1, positions, vocab], one after another. Those of early exits too, layer by
+        layer.
+        """
+        adapters, first = adapters_of(rectangles), rectangles[0]
+        if self.captured is not None and first.width == 1 and not layers and not any(adapters):
+            try:
+                return _captured_step(self.captured, first), []
+            except RuntimeError as error:
+                self.give_up_capture(f"{type(error).__name__}: {error}")
+        device = self.passes.device
+        return self.passes.run(
+            adapters,
+            kept(rectangles),
+            layers,
+            attention_mask=self._store.aim(rectangles),
+            input_ids=beside([each.ids for each in rectangles]).to(device),
+            position_ids=beside([each.places for each in rectangles]).to(device),
+            past_key_values=self._store.cache,
+            use_cache=True,
+        )
+
+
+def _rectangle(group: list[_Work]) -> Rectangle:
+    """What a pass reads of these texts."""
+    return rectangle(
+        [item.lane for item in group],
+        [item.next() for item in group],
+        [item.question.adapter for item in group],
+        max(item.asked for item in group),
+    )
+
+
+def _captured_step(captured: Captured, given: Rectangle) -> Tensor:
+    """Logits [rows, 1, vocab] of a captured pass for one token a lane."""
+    rows = [lane.row for lane in given.lanes]
+    return captured.step(rows, given.ids[:, 0].tolist(), given.places[:, 0].tolist())

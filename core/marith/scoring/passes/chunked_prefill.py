@@ -1,0 +1,185 @@
+"""Chunked prefill: how much each lane reads in the next pass; long texts take several calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from marith.scoring.passes.lanes import TAIL, Lane, Lanes, common
+
+CHUNK = 256  # tokens of long texts in one call, so that short ones need not wait for longer
+NEAR = 16  # up to so many missing tokens are read at once, beside the chunk of long texts
+PIECE = 32  # reading so many tokens costs about what a pass without any costs
+
+Anything = TypeVar("Anything")
+
+
+@dataclass(slots=True, kw_only=True)
+class Unread:
+    """What a lane has yet to read of a text; the next pass gives it `give` tokens of that.
+
+    The text is a prompt and its continuation, `length` tokens in all, of which the last `asked` are
+    read in one piece. `copied` counts those that were copied from another lane.
+    """
+
+    lane: Lane
+    prompt: Sequence[int]
+    continuation: Sequence[int]
+    length: int
+    asked: int
+    give: int = 0
+    copied: int = 0
+
+    @property
+    def missing(self) -> int:
+        """How many tokens the lane has yet to read."""
+        return self.length - len(self.lane.tokens)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the prompt is read, and few tokens follow it: its caller waits for each."""
+        return self.missing <= NEAR and len(self.lane.tokens) >= len(self.prompt)
+
+    @property
+    def tokens(self) -> list[int]:
+        """The whole text."""
+        return [*self.prompt, *self.continuation]
+
+    def next(self) -> list[int]:
+        """The tokens of the next pass."""
+        start, prompt = len(self.lane.tokens), len(self.prompt)
+        end = start + self.give
+        if start >= prompt:
+            return [*self.continuation[start - prompt : end - prompt]]
+        return [*self.prompt[start:end], *self.continuation[: max(0, end - prompt)]]
+
+    @property
+    def reach(self) -> list[int]:
+        """What the lane will hold after the next pass."""
+        return [*self.lane.tokens, *self.next()]
+
+
+Item = TypeVar("Item", bound=Unread)
+
+
+def choose(
+    work: Sequence[Item], lanes: Lanes, front: bool = False, most: int | None = None
+) -> list[Item]:
+    """The texts of which something is read now, each with how much; the others wait.
+
+    Those with little to read are settled side by side, with `front` in the first rows. Of the
+    others a chunk is read in all, and at most `most` tokens.
+    """
+    near, far = [], []
+    for item in work:
+        missing = item.missing
+        if missing <= NEAR:
+            item.give, item.lane.waited = missing, 0
+            near.append(item)
+        else:
+            far.append(item)
+    lanes.settle([item.lane for item in near], front)
+    return [*near, *_pieces(far, lanes, min(CHUNK, most or CHUNK))] if far else near
+
+
+def _pieces(far: Sequence[Item], lanes: Lanes, left: int) -> list[Item]:
+    """What of the long texts is read now: `left` tokens in all, of the shortest first.
+
+    A text that waits counts as shorter by `left` tokens for each call: so it waits for shorter ones
+    about as long as its own reading takes, and then none goes before it. A lane first copies what
+    another lane holds, and waits for one that reads the same tokens now.
+    """
+    chosen: list[Item] = []
+    room = left
+    for item in sorted(far, key=lambda one: one.missing - room * one.lane.waited):
+        item.copied += lanes.copy_common(item.lane, item.tokens[: item.length - item.asked])
+        if any(_will_hold_more(other, item) for other in chosen):
+            continue
+        item.give = item.missing
+        if item.missing > max(left, 0 if chosen else item.asked):
+            item.give = min(left, item.missing - item.asked)
+            if chosen and item.give < PIECE:
+                item.give = 0
+                break
+        left -= item.give
+        chosen.append(item)
+    for item in far:
+        item.lane.waited += not item.give
+    return chosen
+
+
+def _will_hold_more(other: Unread, item: Unread) -> bool:
+    """Whether another lane, once it has read its tokens, holds more of this text than its own."""
+    ahead = len(item.lane.tokens) + TAIL
+    return other.lane.key == item.lane.key and common(other.reach, item.tokens) >= ahead
+
+
+def alike(
+    items: Iterable[Anything],
+    width: Callable[[Anything], int],
+    row: Callable[[Anything], int],
+    most: int | None = None,
+    padded: int = PIECE,
+) -> list[list[Anything]]:
+    """Groups of about one width, in order of their rows; padding costs less than another pass.
+
+    A group has at most `most` tokens, padding included, where that is given, and at most `padded`
+    for each that joins it.
+    """
+    groups: list[list[Anything]] = []
+    for item in sorted(items, key=width):
+        group = groups[-1] if groups else []
+        padding = (width(item) - width(group[-1])) * len(group) if group else 0
+        fits = most is None or (len(group) + 1) * width(item) <= most
+        if group and fits and padding <= padded:
+            group.append(item)
+        else:
+            groups.append([item])
+    return [sorted(group, key=row) for group in groups]
+
+
+SHARE = 0.25  # by so much longer a call may take where texts go on
+FEWEST = 16  # tokens of long texts in a call: they shall not wait for long either
+UNKNOWN = 64  # tokens, where nothing is known of what they take
+_NEW = 0.3  # how much the last measurement counts
+
+
+class PrefillBudget:
+    """How many tokens of long texts a call reads beside texts that go on by a few tokens each.
+
+    So many as make the call a quarter longer, by what calls have taken. Changes when a text is
+    read, and its answers by no more than other shapes of a pass do: by rounding.
+    """
+
+    def __init__(self) -> None:
+        self._texts = 0
+        self._step = 0.0  # seconds of a call in which so many texts go on, and no other is read
+        self._token = 0.0  # seconds that each further token takes
+
+    def most(self, texts: int) -> int | None:
+        """Tokens of long texts in a call in which so many texts go on; None where nobody waits."""
+        if not texts or not self._step:
+            return None
+        if not self._token:
+            return UNKNOWN
+        return max(FEWEST, int(SHARE * self._alone(texts) / self._token))
+
+    def learn(self, texts: int, tokens: int, seconds: float) -> None:
+        """Take in a call in which so many texts went on, and so many tokens of others were read."""
+        if tokens:
+            each = (seconds - self._alone(texts)) / tokens
+            if tokens >= FEWEST and each > 0:
+                self._token = _mixed(self._token, each)
+        elif texts:
+            alike = abs(texts - self._texts) <= self._texts // 4
+            self._step = _mixed(self._step, seconds) if alike else seconds
+            self._texts = texts
+
+    def _alone(self, texts: int) -> float:
+        """The seconds of a call in which so many texts go on, and no other is read."""
+        return self._step * max(1.0, texts / self._texts) if texts and self._texts else 0.0
+
+
+def _mixed(before: float, now: float) -> float:
+    return before + _NEW * (now - before) if before else now

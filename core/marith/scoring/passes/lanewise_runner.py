@@ -1,0 +1,244 @@
+"""A model whose layers keep what no slot of ours can hold: each lane has a cache of its kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from marith.errors import ModelError
+from marith.request.limits import CACHE_BYTES
+from marith.scoring.memory import CacheLimit, StateSize
+from marith.scoring.passes.chunked_prefill import CHUNK, NEAR
+from marith.scoring.passes.lanes import TAIL
+from marith.scoring.passes.passes import Answer, Asked, ModelPasses
+from marith.scoring.passes.states import Joined, KeptStates, State, groups, new_cache
+from marith.scoring.weights.shared_weights import nbytes, weights
+from marith.tensor_rows import Row, rows_of
+
+# Models whose code reads one token after a state, and no more.
+TOKEN_BY_TOKEN = {"falcon_mamba", "jamba", "mamba", "zamba"}
+PADDING = 1 / 8  # of the model's weights, which padding in a pass weighs at most
+
+
+@dataclass(slots=True)
+class _Budget:
+    """How many tokens of long texts one call may still read."""
+
+    left: int = CHUNK
+
+    def grants(self, size: int, missing: int) -> bool:
+        """Whether so many are read now, of a text that lacks `missing` tokens."""
+        if missing <= NEAR:
+            return True
+        if size > self.left < CHUNK:
+            return False
+        self.left = max(0, self.left - size)
+        return True
+
+
+class LanewiseRunner:
+    """Runs a model text by text, and keeps the state of each, which cannot be cut back.
+
+    So a text that changes goes on from a snapshot of before: one is taken where a prompt ends, and
+    one before several tokens are read whose logits are asked, as drafts are; this one is its lane's
+    own. See `KeptStates` for how long they stay.
+    Texts that lack one token each are read in one pass, their states side by side, if `joins` is
+    true; else each text has a pass of its own. States change the cost of an answer and never the
+    answer.
+    """
+
+    plain = False
+
+    def __init__(
+        self,
+        passes: ModelPasses,
+        most_bytes: int = CACHE_BYTES,
+        joins: bool = True,
+    ) -> None:
+        self.passes = passes
+        self.states = KeptStates(most_bytes)
+        model_type = passes.model.config.get_text_config().model_type
+        self._pieces = model_type not in TOKEN_BY_TOKEN
+        self._joins = joins
+        self._places = joins and "position_ids" in passes.arguments
+        self._most_padding = PADDING * nbytes(weights(passes.model))
+        cached = "cache_params" in passes.arguments
+        self._argument = "cache_params" if cached else "past_key_values"
+        self._size = StateSize()
+        self.memory = self._size.memory
+        self._unfinished: dict[Hashable, Answer] = {}
+
+    @torch.inference_mode()
+    def ask(self, questions: Sequence[Asked]) -> list[Answer | None]:
+        """Answer what can be answered now: single tokens in one pass, others in a pass each.
+
+        None where a long text is still being read: one call reads at most a chunk of such texts, in
+        the order of the questions. Where a chunk ends depends on its own text alone, so that what
+        is computed does not depend on who else asks. Without `pieces` a text that begins is read
+        whole.
+        """
+        self.states.make_room()
+        budget, answers = _Budget(), self._together(questions)
+        return [answers.get(asked.lane) or self._answer(asked, budget) for asked in questions]
+
+    @torch.inference_mode()
+    def release(self, owner: Hashable) -> None:
+        """The state stays while there is memory for it: another text may continue it."""
+        self._unfinished.pop(owner, None)
+        self.states.release(owner)
+
+    def forget(self) -> None:
+        """Drop all states."""
+        self._unfinished = {}
+        self.states.forget()
+
+    def join(self, limit: CacheLimit) -> None:
+        """Let a limit hold for what this keeps too, from here on."""
+        limit.join(self.states)
+
+    def _together(self, questions: Sequence[Asked]) -> dict[Hashable, Answer]:
+        """The answers to those that share a pass, by lane."""
+        if not self._joins or len(questions) < 2:
+            return {}
+        whole = [one for one in questions if one.lane not in self._unfinished]
+        states = [(self.states.held.get(one.lane), one) for one in whole]
+        asked = {state: one for state, one in states if state and _lacks_one(state, one)}
+        answers: dict[Hashable, Answer] = {}
+        for group in groups([*asked], self._most_padding) if asked else ():
+            if len(group) > 1:
+                answers |= self._step(group, [asked[state] for state in group])
+        return answers
+
+    def _step(self, states: list[State], questions: list[Asked]) -> dict[Hashable, Answer]:
+        """One pass over the last token of each text."""
+        joined = states[0].joined
+        if joined is None or joined.states != states:
+            try:
+                joined = Joined(states)
+            except ValueError:
+                self._joins = False
+                return {}
+        tokens = [(asked.continuation or asked.prompt)[-1] for asked in questions]
+        ids = torch.tensor(tokens, device=self.passes.device)[:, None]
+        given: dict[str, Any] = {self._argument: joined.cache, "use_cache": True}
+        inputs, known = joined.inputs(self._places), self.passes.arguments
+        given |= {key: v.to(ids.device) for key, v in inputs.items() if key in known}
+        for asked in questions:
+            del self.states.held[asked.lane]  # whoever fails here begins anew
+        logits, _ = self.passes.run(
+            [asked.adapter for asked in questions], 1, input_ids=ids, **given
+        )
+        number, answers = self.passes.counted(len(tokens)), {}
+        rows = self._logprobs(logits)
+        for state, asked, token, row in zip(states, questions, tokens, rows, strict=True):
+            answers[asked.lane] = Answer([row], {}, number, len(state.tokens))
+            state.tokens.append(token)
+            self.states.held[asked.lane] = state
+        return answers
+
+    def _answer(self, asked: Asked, budget: _Budget) -> Answer | None:
+        text, known = asked.tokens, len(asked.tokens) - asked.count
+        state = self.states.nearest(asked.lane, asked.key, text, known)
+        at = len(state.tokens)
+        answer, redrawn = self._begun(asked, state), state is self.states.before.get(asked.lane)
+        for end in self._ends(at, answer.cached, known, len(text)):
+            if not budget.grants(end - at, len(text) - at):
+                if answer.passes:
+                    self._unfinished[asked.lane] = answer
+                return None
+            state = self._taken(asked, state)
+            if end == len(text):
+                break
+            self._read(state, text[at:end], replace(asked, count=1, exits=()), answer)
+            at, redrawn = end, False
+        if at == known and known - answer.cached >= TAIL:
+            self.states.keep(state.copied(snapshot=True))
+        elif asked.count > 1 and at and not redrawn:
+            self.states.before[asked.lane] = state.copied(snapshot=True)
+        logits, early = self._read(state, text[at:], asked, answer)
+        answer.rows = self._logprobs(logits)
+        for layer, out in zip(asked.exits, early, strict=True):
+            answer.exits[layer] = self._logprobs(out)
+        return answer
+
+    def _begun(self, asked: Asked, state: State) -> Answer:
+        """An answer to which nothing is known, or what an earlier call began."""
+        answer = self._unfinished.pop(asked.lane, None)
+        if answer is None:
+            return Answer((), cached=len(state.tokens))
+        if (own := self.states.held.get(asked.lane)) is not None:
+            answer.cached += max(0, len(state.tokens) - len(own.tokens))
+        return answer
+
+    def _ends(self, at: int, begun: int, known: int, length: int) -> Iterator[int]:
+        """Where the passes over a text end that is known up to `at`, and that began at `begun`.
+
+        The first `known` tokens are read for themselves where a snapshot follows them, and in
+        pieces that end at multiples of a chunk. Drafts are read together with the few tokens before
+        them: the snapshot before those will do.
+        """
+        drafts = length - known > 1
+        if known - begun >= TAIL or (drafts and (length - at > NEAR or not self._pieces)):
+            while at < known:
+                whole = not (self._pieces or at)
+                at = known if whole else min(known, (at // CHUNK + 1) * CHUNK)
+                yield at
+        yield length
+
+    def _logprobs(self, logits: Tensor) -> list[Row]:
+        """Raises ModelError for what is no number, and drops all states then."""
+        try:
+            return rows_of(self.passes.logprobs(logits))
+        except ModelError:
+            self.forget()
+            raise
+
+    def _taken(self, asked: Asked, state: State) -> State:
+        """A state that this lane may go on from: its own, another's, or the copy of a snapshot."""
+        state.part()
+        if state.cache is None:
+            state.cache = new_cache(self.passes.model)
+        if (weight := self.states.idle.pop(state, 0)) and state.snapshot:
+            self.states.idle[state] = weight  # the last used
+        return state.copied() if state.snapshot else state
+
+    def _read(
+        self, state: State, tokens: list[int], asked: Asked, answer: Answer
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Logits [1, count, vocab] of the last positions, and those of the early exits."""
+        self.states.held.pop(asked.lane, None)  # whoever fails here begins anew
+        whole = self._pieces or not state.tokens
+        parts = [tokens] if whole else [[token] for token in tokens]
+        read = [self._pass(state, part, asked, answer) for part in parts]
+        self.states.held[asked.lane] = state
+        logits = torch.cat([out for out, _ in read[-asked.count :]], dim=1)
+        columns = zip(*(early for _, early in read[-asked.count :]), strict=True)
+        return logits, [torch.cat(column, dim=1) for column in columns]
+
+    def _pass(
+        self, state: State, tokens: list[int], asked: Asked, answer: Answer
+    ) -> tuple[Tensor, list[Tensor]]:
+        ids = torch.tensor([tokens], device=self.passes.device)
+        given: dict[str, Any] = {
+            "input_ids": ids, self._argument: state.cache, "use_cache": True,
+        }  # fmt: skip
+        count, at = min(asked.count, len(tokens)), len(state.tokens)
+        if self._places:
+            given["position_ids"] = torch.arange(len(tokens), device=ids.device)[None] + at
+        out = self.passes.run([asked.adapter], count, asked.exits, **given)
+        answer.passes |= self.passes.counted(len(tokens))
+        state.tokens += tokens
+        self._size.learn(len(state.tokens), lambda: state.nbytes)
+        return out
+
+
+def _lacks_one(state: State, asked: Asked) -> bool:
+    """Whether one token is missing, of which alone the logits are asked."""
+    text = asked.tokens
+    if asked.count != 1 or asked.exits or not len(state.tokens) == len(text) - 1 > 0:
+        return False
+    return state.begins(asked.key, text, len(text))

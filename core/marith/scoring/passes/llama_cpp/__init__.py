@@ -1,0 +1,1 @@
+"""llama.cpp's passes: a lane is one of its sequences."""

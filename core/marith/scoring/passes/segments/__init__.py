@@ -1,0 +1,1 @@
+"""Keys and values as segments: prefixes that several texts read, held once."""

@@ -1,0 +1,209 @@
+"""Attention over segments: each is read once, and the results are joined by their logsumexp.
+
+For a query q and the keys of two segments A and B, softmax over both is
+(exp(a) · out_A + exp(b) · out_B) / (exp(a) + exp(b)), where a and b are the logsumexp of q's scores
+in A and in B. So a prefix that many texts share is read once, by the queries of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import sdpa_mask
+
+from marith.scoring.passes.segments.reads import Read
+from marith.scoring.weights.shared_weights import attending_by
+
+NAME = "marith_segments"
+_NOTHING = torch.finfo(torch.float32).min  # the logsumexp of no score; -inf would lead to NaN
+_flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+_FEW = 4  # queries of a text for the same keys, below which short types take longer than float32
+_SHORT = torch.bfloat16, torch.float16
+_AT_ONCE = 2**23  # bytes of keys and values in float32: more would not stay in a processor's cache
+
+
+def by_segments(model: Any) -> Any:
+    """A second tree of modules over the same weights, whose passes read segments."""
+    return attending_by(model, NAME)
+
+
+def attention(
+    _module: Any,
+    query: Tensor,
+    key: Tensor,
+    _value: Tensor,
+    attention_mask: Tensor,
+    scaling: float | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    **_others: Any,
+) -> tuple[Tensor, None]:
+    """An attention function of transformers, over what the mask's `parts` say.
+
+    Queries [texts, heads, width, dim] → [texts, width, heads, dim]; several parts lie in one row.
+    `key` must be what the cache returned, and `attention_mask` what the runner gave: both name what
+    they stand for.
+    `softcap` bounds the scores by a tanh (Gemma 2), `s_aux` [heads] are scores of attention sinks,
+    which have no value (gpt-oss).
+    """
+    layer, parts = key.kept_in, attention_mask.parts  # type: ignore[attr-defined]
+    _, heads, _, dim = query.shape
+    scale = dim**-0.5 if scaling is None else scaling
+    groups = heads // layer.keys.shape[1]
+    attend = _Attention(layer.keys, layer.values, groups, scale, softcap, s_aux)
+    if len(parts) == 1:
+        return attend.part(parts[0].reads, query), None
+    outs, start = [], 0
+    for part in parts:
+        end = start + part.texts * part.width
+        own = query[0, :, start:end].reshape(heads, part.texts, part.width, dim).transpose(0, 1)
+        outs.append(attend.part(part.reads, own).flatten(0, 1))
+        start = end
+    return torch.cat(outs)[None], None
+
+
+@dataclass(slots=True)
+class _Attention:
+    """Over one layer's keys and values [rows, kv heads, slots, dim].
+
+    `groups` heads of queries share the keys of one head. Scores are multiplied by `scale`; for the
+    others see `attention`.
+    """
+
+    keys: Tensor
+    values: Tensor
+    groups: int
+    scale: float
+    softcap: float | None
+    sinks: Tensor | None
+
+    def part(self, reads: Sequence[Read], query: Tensor) -> Tensor:
+        """Outputs [texts, width, heads, dim] of queries [texts, heads, width, dim]."""
+        texts, heads, width, dim = query.shape
+        # Heads that read the same keys stand in one row, as if they were positions.
+        folded = query.reshape(texts, heads // self.groups, self.groups * width, dim)
+        if len(reads) == 1 and self.sinks is None:
+            out, _ = self.read(reads[0], folded)
+        else:
+            out, total = self.joined(reads, folded)
+            if self.sinks is not None:
+                sinks = self.sinks.float().view(1, -1, self.groups, 1).expand(-1, -1, -1, width)
+                out = out * torch.sigmoid(total - sinks.flatten(2))[..., None]
+            out = out.to(query.dtype)
+        return out.reshape(texts, heads, width, -1).transpose(1, 2).contiguous()
+
+    def joined(self, reads: Sequence[Read], query: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs [texts, kv heads, rows, dim] in float32, and the logsumexp of all scores."""
+        sizes = query.shape[:-1]
+        out = query.new_empty(*sizes, self.values.shape[-1], dtype=torch.float32)
+        total = query.new_empty(sizes, dtype=torch.float32)
+        for read in reads:
+            part, score = self.read(read, query[read.texts])
+            if not read.shared:  # the first that is read of these texts
+                out[read.texts], total[read.texts] = part.float(), score
+                continue
+            before, share = total[read.texts], torch.sigmoid(score - total[read.texts])[..., None]
+            out[read.texts] = torch.lerp(out[read.texts], part.float(), share)
+            total[read.texts] = torch.logaddexp(before, score)
+        return out, total
+
+    def read(self, read: Read, query: Tensor) -> tuple[Tensor, Tensor]:
+        """The output of one read for its texts, and the logsumexp of their scores."""
+        keys = self.keys[read.rows, :, read.start : read.end]
+        values = self.values[read.rows, :, read.start : read.end]
+        mask = read.mask_of(self.groups)
+        # By the queries of one text, so that its bits do not depend on how many share its prefix.
+        few = query.dtype in _SHORT and query.shape[2] < _FEW
+        if read.shared:
+            return self._shared(read, query, keys, values, mask, few)
+        if read.places is None:
+            return self._attend(query, keys, values, mask, few)
+        spread = query.new_zeros(keys.shape[0], *query.shape[1:])
+        spread = spread.index_copy(0, read.places, query)
+        out, score = self._attend(spread, keys, values, mask, few)
+        return out[read.places], score[read.places]
+
+    def _shared(
+        self,
+        read: Read,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor | None,
+        few: bool,
+    ) -> tuple[Tensor, Tensor]:
+        """The queries of all texts stand in one row, as if they were positions of one text."""
+        texts, heads, rows, dim = query.shape
+        one = query.transpose(0, 1).reshape(1, heads, texts * rows, dim)
+        out, score = self._attend(one, keys, values, mask, few)
+        out = out.reshape(heads, texts, rows, -1).transpose(0, 1)
+        score = score.reshape(heads, texts, rows).transpose(0, 1)
+        if read.sees_nothing is not None:
+            score = score.masked_fill(read.sees_nothing.repeat(1, 1, self.groups), _NOTHING)
+        return out, score
+
+    def _attend(
+        self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, few: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Attention and the logsumexp of its scores: some number where a query sees nothing.
+
+        `few` queries of a text in a short type are computed in float32.
+        """
+        if self.softcap is None and keys.shape[-1] == values.shape[-1]:
+            if few:
+                return self._in_float32(query, keys, values, mask)
+            out, score = _flash(query, keys, values, attn_mask=mask, scale=self.scale)
+            return out, score
+        scores = (query @ keys.mT).float() * self.scale
+        if self.softcap is not None:
+            scores = torch.tanh(scores / self.softcap) * self.softcap
+        if mask is not None:
+            scores = scores + mask
+        total = torch.logsumexp(scores, dim=-1).clamp(min=_NOTHING)
+        share = torch.exp(scores - total[..., None])
+        return share.to(values.dtype) @ values, total
+
+    def _in_float32(
+        self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """The same of a short type for few queries: its own kernel takes twice as long or more.
+
+        So many texts and heads are converted at once that they stay in a processor's cache.
+        """
+        texts, heads, rows, dim = query.shape
+        most = max(1, _AT_ONCE // (8 * keys.shape[2] * dim))
+        at_once, together = min(heads, most), max(1, most // heads)
+        if together >= texts and at_once == heads:
+            return self._wide(query, keys, values, mask)
+        out = query.new_empty(query.shape)
+        total = query.new_empty(texts, heads, rows, dtype=torch.float32)
+        for i in range(0, texts, together):
+            seen = mask if mask is None or len(mask) == 1 else mask[i : i + together]
+            for j in range(0, heads, at_once):
+                part = slice(i, i + together), slice(j, j + at_once)
+                out[part], total[part] = self._wide(query[part], keys[part], values[part], seen)
+        return out, total
+
+    def _wide(
+        self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        # Some processors add up one query alone in another order than several.
+        rows = query.shape[2]
+        queries = query.float().repeat(1, 1, 2, 1) if rows == 1 else query.float()
+        out, score = _flash(
+            queries,
+            keys.float(),
+            values.float(),
+            attn_mask=None if mask is None else mask.float(),
+            scale=self.scale,
+        )
+        return out[:, :, :rows].to(query.dtype), score[:, :, :rows]
+
+
+AttentionInterface.register(NAME, attention)
+AttentionMaskInterface.register(NAME, sdpa_mask)

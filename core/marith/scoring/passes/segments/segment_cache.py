@@ -1,0 +1,174 @@
+"""Keys and values of segments: each in a row of its own, each token at the slot of its position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache
+
+from marith.scoring.passes.ragged_cache import AddressedLayer
+from marith.scoring.passes.segments.reserved import Reserved, lazy
+
+PADDING_ROW = 0  # what stands in front of shorter texts of a pass is written here, and never read
+ROWS = 1024  # reserved at once where that takes no memory
+LONG = 2**18  # positions, likewise
+SPACE = 2**44  # bytes of addresses at most; a process has 2**47
+Filled = tuple[int, int, int]  # a row, its first position, and the one after its last
+
+
+class SegmentCache(Cache):
+    """Keys and values of every layer; slots of rows that were never written take no memory.
+
+    A pass is aimed at rows and slots, and its new keys are written there. What it reads follows
+    from the `reads` of its attention mask (see `segment_attention`). `windowed` says of each layer
+    whether it sees no more than a window.
+    """
+
+    def __init__(self, windowed: Sequence[bool], device: torch.device, context_length: int) -> None:
+        self._lazy = lazy(device)
+        self.rows, self.capacity = (ROWS, min(context_length, LONG)) if self._lazy else (0, 0)
+        self._windowed = windowed
+        self._slot_bytes: tuple[int, int] | None = None
+        self._at: tuple[Tensor, Tensor] | None = None
+        self._only: tuple[int, int] | None = None
+        self._seen = 0
+        self._layers = [_SegmentLayer(self) for _ in windowed]
+        super().__init__(layers=list(self._layers))
+
+    def bytes_of(self, whole: int, windowed: int) -> int:
+        """What so many positions weigh in layers that see the whole text, and in the others.
+
+        0 before the first pass.
+        """
+        if self._slot_bytes is None:
+            pairs = [*zip(self._layers, self._windowed, strict=True)]
+            if not all(layer.slot_bytes for layer in self._layers):
+                return 0
+            self._slot_bytes = (
+                sum(layer.slot_bytes for layer, narrow in pairs if not narrow),
+                sum(layer.slot_bytes for layer, narrow in pairs if narrow),
+            )
+        return whole * self._slot_bytes[0] + windowed * self._slot_bytes[1]
+
+    def bound(self, slot_bytes: int) -> None:
+        """Reserve fewer rows where a position of one layer weighs so much that space would end."""
+        row = slot_bytes * len(self._layers) * max(1, self.capacity)
+        if self._lazy:
+            self.rows = min(self.rows, max(8, SPACE // row))
+
+    def grow(self, rows: int, capacity: int, held: Iterable[Filled]) -> None:
+        """At least so many rows and positions; what is `held` stays."""
+        if rows <= self.rows and capacity <= self.capacity:
+            return
+        self.rows = self.rows if rows <= self.rows else max(rows, 2 * self.rows)
+        self.capacity = self.capacity if capacity <= self.capacity else _roomy(capacity)
+        spans = list(held)
+        for layer in self._layers:  # one by one: never two whole caches at a time
+            layer.resize(self.rows, self.capacity, spans)
+
+    def clear(self) -> None:
+        """No memory, whatever growing has left that failed."""
+        for layer in self._layers:
+            layer.clear()
+        if not self._lazy:
+            self.rows = self.capacity = 0
+
+    def give_back(self, row: int, first: int = 0, last: int | None = None) -> None:
+        """Free the memory of positions of a row that no lane reads any more; of all by default."""
+        for layer in self._layers:
+            layer.give_back(row, first, last)
+
+    def pass_by(self, row: int, first: int, last: int) -> None:
+        """Free the memory of positions that no window of a row will see again."""
+        for layer, narrow in zip(self._layers, self._windowed, strict=True):
+            if narrow:
+                layer.give_back(row, first, last)
+
+    def copy(self, source: int, target: int, first: int, last: int) -> None:
+        """The positions from `first` until `last` of one row into another."""
+        for layer in self._layers:
+            layer.copy(source, target, first, last)
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Write a layer's new keys and values [texts, heads, width, dim], and return them."""
+        return self._layers[layer_idx].update(key_states, value_states)
+
+    def aim(self, rows: Tensor, slots: Tensor, seen: int) -> None:
+        """Where the next pass writes, [rows, width] each; `seen` is the length of its longest."""
+        self._at, self._seen = (rows, slots), seen
+        self._only = (int(rows), int(slots)) if rows.numel() == 1 else None
+
+
+class _SegmentLayer(AddressedLayer):
+    """One layer's keys and values, [rows, heads, capacity, dim] each."""
+
+    owner: SegmentCache
+
+    def __init__(self, owner: SegmentCache) -> None:
+        super().__init__(owner)
+        self._kept: list[Reserved] = []
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        like = key_states, value_states
+        self.owner.bound(sum(one.shape[1] * one.shape[3] * one.element_size() for one in like))
+        self._take([Reserved(one, self.owner.rows, self.owner.capacity) for one in like])
+
+    def _take(self, kept: list[Reserved]) -> None:
+        self._kept = kept
+        self.keys, self.values = (one.tensor for one in kept)
+        self.is_initialized = True
+
+    @property
+    def slot_bytes(self) -> int:
+        """What one position of one row weighs here."""
+        kept = [one.tensor for one in self._kept]
+        return sum(one.shape[1] * one.shape[3] * one.element_size() for one in kept)
+
+    def resize(self, rows: int, capacity: int, held: Iterable[Filled]) -> None:
+        """Other memory, into which the spans are copied."""
+        if not self._kept:
+            return
+        larger = [Reserved(one.tensor, rows, capacity) for one in self._kept]
+        for old, new in zip(self._kept, larger, strict=True):
+            for row, first, last in held:
+                new.tensor[row, :, first:last] = old.tensor[row, :, first:last]
+        self._take(larger)
+
+    def clear(self) -> None:
+        self._kept, self.is_initialized = [], False
+
+    def give_back(self, row: int, first: int, last: int | None) -> None:
+        for one in self._kept:
+            one.give_back(row, first, last)
+
+    def copy(self, source: int, target: int, first: int, last: int) -> None:
+        for one in self._kept:
+            one.tensor[target, :, first:last] = one.tensor[source, :, first:last]
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Write the new keys and values, and return them; the keys name this layer as `kept_in`."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        assert self.owner._at is not None
+        if self.owner._only is not None:  # an index costs several times what it finds
+            row, slot = self.owner._only
+            self.keys[row, :, slot] = key_states[0, :, 0]
+            self.values[row, :, slot] = value_states[0, :, 0]
+        else:
+            rows, slots = self.owner._at
+            self.keys[rows, :, slots] = key_states.transpose(1, 2)
+            self.values[rows, :, slots] = value_states.transpose(1, 2)
+        key_states.kept_in = self  # type: ignore[attr-defined]
+        return key_states, value_states
+
+
+def _roomy(positions: int) -> int:
+    """With room to grow, where growing copies."""
+    return -(-max(256, positions * 2) // 256) * 256

@@ -1,0 +1,322 @@
+"""What models whose layers keep states have read of texts: each by itself, or several joined.
+
+A state is a cache of transformers' own kinds of layers, which cannot be cut back. States of several
+texts are joined, as the rows of one cache, for passes that read a token of each.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
+
+from marith.scoring.memory import Keeper
+from marith.scoring.passes.lanes import IDLE_LANES, TAIL
+from marith.scoring.passes.layer_masks import layer_count
+
+# Updates that write nothing in place: what they had before stays as it was.
+_REPLACING = (DynamicLayer.update, DynamicSlidingWindowLayer.update)
+
+
+@dataclass(slots=True, eq=False)
+class State:
+    """What a model keeps of a text, in a cache of transformers' own kinds of layers.
+
+    Texts of the same `key` may go on from it: it names the weights that computed it, and the salt
+    of the text. Who goes on from a `snapshot` copies it. While it is `joined` with others, what is
+    kept lies in their cache. With neither it is the state before a text.
+    """
+
+    key: Hashable
+    tokens: list[int]
+    cache: Cache | None = None
+    snapshot: bool = False
+    joined: Joined | None = None
+
+    def copied(self, snapshot: bool = False) -> State:
+        """One that goes on by itself; keys and values that nobody writes to are shared."""
+        self.part()
+        layers: list[Any] = self.cache.layers if self.cache else []
+        keyed = [layer for layer in layers if keeps_keys(layer)]
+        shared = {id(kept): kept for layer in keyed for kept in (layer.keys, layer.values)}
+        cache = copy.deepcopy(self.cache, shared)
+        return State(self.key, [*self.tokens], cache, snapshot)
+
+    def part(self) -> None:
+        """Have a cache of its own again."""
+        if self.joined is not None:
+            self.joined.split()
+
+    def begins(self, key: Hashable, text: list[int], most: int) -> bool:
+        """Whether a text goes on from it, at most `most` of whose tokens may be known."""
+        length = len(self.tokens)
+        return self.key == key and length <= most and self.tokens == text[:length]
+
+    @property
+    def kept_in(self) -> Cache | None:
+        """The cache that holds it: its own, or that of all that it is joined with."""
+        return self.cache if self.joined is None else self.joined.cache
+
+    @property
+    def nbytes(self) -> int:
+        """What its tensors weigh; of joined ones, its part."""
+        if self.joined is not None:
+            return weight_of(self.joined.cache) // len(self.joined.states)
+        return weight_of(self.cache) if self.cache else 0
+
+
+class KeptStates(Keeper):
+    """The states of a model's lanes, and those that no lane holds, for texts that go on from them.
+
+    A lane holds one, and may have another of before its last drafts. The others stay while all that
+    share a `cache_limit` hold no more than that, the last used the longest; those of lanes in use
+    stay whatever they weigh. Changes state, never an answer.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        super().__init__(most_bytes)
+        self.held: dict[Hashable, State] = {}  # by lane
+        self.before: dict[Hashable, State] = {}  # by lane
+        self.idle: dict[State, int] = {}  # what each weighs, the last used last
+
+    @property
+    def nbytes(self) -> int:
+        """What all weigh; those that are joined are weighed once."""
+        in_use = [*self.held.values(), *self.before.values()]
+        caches = {id(cache): cache for state in in_use if (cache := state.kept_in) is not None}
+        return sum(self.idle.values()) + sum(map(weight_of, caches.values()))
+
+    def keep(self, state: State) -> None:
+        """Let texts go on from a state that no lane holds."""
+        state.part()
+        self.idle[state] = state.nbytes
+        if len(self.idle) > IDLE_LANES:
+            del self.idle[next(iter(self.idle))]
+        self.make_room()
+
+    def release(self, lane: Hashable) -> None:
+        """The lane's state stays while there is memory for it: another text may continue it."""
+        self.before.pop(lane, None)
+        state = self.held.pop(lane, None)
+        if state is not None:
+            self.keep(state)
+
+    def make_room(self) -> None:
+        """States that no lane holds go while all hold more than the limit."""
+        weight = self.nbytes
+        self.drop_idle(weight - self.cache_limit.room(self, weight))
+
+    def drop_idle(self, extra: int) -> None:
+        """Drop states that no lane holds, the longest unused first, of so many bytes or all."""
+        while extra > 0 and self.idle:
+            extra -= self.idle.pop(next(iter(self.idle)))
+
+    def nearest(self, lane: Hashable, key: Hashable, text: list[int], most: int) -> State:
+        """The longest state from which a text goes on, the lane's own if it lacks little."""
+
+        def fits(state: State) -> bool:
+            return state.begins(key, text, most)
+
+        states = [self.held.get(lane), self.before.get(lane)]
+        own = states[0]
+        if own is None or not fits(own) or most - len(own.tokens) >= TAIL:
+            states += self.idle
+        fitting = [state for state in states if state and fits(state)]
+        return max(fitting, key=lambda state: len(state.tokens), default=State(key, []))
+
+    def forget(self) -> None:
+        """Drop all states."""
+        self.held, self.before, self.idle = {}, {}, {}
+
+
+def new_cache(model: Any) -> Cache:
+    """What transformers would keep of a text, before it is read.
+
+    Layers are made one by one where the configuration counts others than those that decode.
+    """
+    counted = model.config.get_text_config().num_hidden_layers == layer_count(model)
+    return DynamicCache(config=model.config) if counted else DynamicCache()
+
+
+def weight_of(cache: Cache) -> int:
+    """The bytes of all tensors of a cache."""
+    return sum(tensor.nbytes for layer in cache.layers for tensor in tensors(vars(layer)))
+
+
+def keeps_keys(layer: Any) -> bool:
+    """Whether a layer has keys and values, and makes new ones with each token."""
+    updates = getattr(type(layer), "update", None)
+    return updates in _REPLACING and isinstance(layer.keys, Tensor)
+
+
+def tensors(value: Any) -> Iterator[Tensor]:
+    """All tensors in an attribute of a layer."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from tensors(one)
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from tensors(one)
+
+
+_LENGTH = "cumulative_length"  # what a layer with a window counts
+_WINDOW = "sliding_window"
+_KEYS = ("keys", "values")
+
+
+class Joined:
+    """The states of texts as the rows of one cache, for passes over one token of each.
+
+    Before the keys and values of shorter texts stands padding, which a mask leaves out. Rows are
+    joined and split by rule: the first dimension of every tensor of a layer is the batch, all else
+    is equal. Raises ValueError for states of which this is not true, and leaves them as they are.
+    """
+
+    def __init__(self, states: Sequence[State]) -> None:
+        for state in states:
+            state.part()
+        self.states = list(states)
+        caches = [state.cache for state in states if state.cache is not None]
+        if len(caches) < len(states):
+            raise ValueError("nothing is known of a text")
+        each = zip(*map(_layers, caches), strict=True)
+        self.cache = _with_layers(caches[0], [self._joined_layer(layers) for layers in each])
+        lengths = torch.tensor([len(state.tokens) for state in states])
+        keyed = any(keeps_keys(layer) for layer in _layers(self.cache))
+        self._padding = (lengths.max() - lengths)[:, None]
+        self._padded = keyed and bool(self._padding.any())
+        for state in states:
+            state.cache, state.joined = None, self
+
+    @property
+    def longest(self) -> int:
+        """How many tokens the longest text has."""
+        return max(len(state.tokens) for state in self.states)
+
+    def inputs(self, places: bool = False) -> dict[str, Tensor]:
+        """The mask [rows, positions] and the positions [rows, 1] of the next token of each.
+
+        Empty where no row has padding: what a model assumes without them is right then, but for
+        `places` where it cannot count positions.
+        """
+        at = {"position_ids": self.longest - self._padding}
+        if not self._padded:
+            return at if places else {}
+        seen = torch.arange(self.longest + 1) >= self._padding
+        return {"attention_mask": seen.long(), **at}
+
+    def split(self) -> None:
+        """Give each text a cache of its own again."""
+        for row, state in enumerate(self.states):
+            layers = [_row(layer, row, len(state.tokens)) for layer in _layers(self.cache)]
+            state.cache, state.joined = _with_layers(self.cache, layers), None
+
+    def _joined_layer(self, layers: Sequence[Any]) -> Any:
+        """One layer of all texts."""
+        joined, kept = copy.copy(layers[0]), [dict(vars(layer)) for layer in layers]
+        if keeps_keys(joined):
+            lengths = [len(state.tokens) for state in self.states]
+            if [_width(joined, length) for length in lengths] != [*map(_kept, layers)]:
+                raise ValueError("a layer keeps more or less than its text is long")
+            for attributes in kept:
+                for name in _KEYS:
+                    missing = max(map(_kept, layers)) - attributes[name].shape[-2]
+                    attributes[name] = pad(attributes[name], (0, 0, missing, 0))
+                if _LENGTH in attributes:
+                    attributes[_LENGTH] = max(lengths)
+        vars(joined).update(_joined(kept))
+        return joined
+
+
+def groups(states: Sequence[State], most_padding: float) -> list[list[State]]:
+    """States that are joined already, or else of similar length.
+
+    The padding of a group weighs at most `most_padding` bytes.
+    """
+    together = states[0].joined
+    if together is not None and {*together.states} == {*states}:
+        return [together.states]  # their lengths differ by what they did
+    each = _bytes_per_token(states[0])
+    found: list[list[State]] = []
+    for state in sorted(states, key=lambda state: len(state.tokens), reverse=True):
+        group = [*(found[-1] if found else ()), state]
+        padding = sum(len(group[0].tokens) - len(other.tokens) for other in group)
+        if found and padding * each <= most_padding:
+            found[-1] = group
+        else:
+            found.append([state])
+    return found
+
+
+def _bytes_per_token(state: State) -> float:
+    """What the keys and values of one more token weigh, at most."""
+    cache = state.cache if state.joined is None else state.joined.cache
+    keyed = [layer for layer in cache.layers if keeps_keys(layer)] if cache is not None else []
+    kept: list[Tensor] = [getattr(layer, name) for layer in keyed for name in _KEYS]
+    return sum(tensor.nbytes / max(1, len(tensor) * tensor.shape[-2]) for tensor in kept)
+
+
+def _kept(layer: Any) -> int:
+    """Of how many tokens a layer has the keys."""
+    return int(layer.keys.shape[-2])
+
+
+def _width(layer: Any, length: int) -> int:
+    """How many keys a layer keeps of a text of so many tokens."""
+    window = getattr(layer, _WINDOW, None)
+    return length if window is None else min(length, window - 1)
+
+
+def _joined(values: Sequence[Any]) -> Any:
+    """One attribute of a layer for all texts."""
+    first = values[0]
+    if isinstance(first, Tensor) and first.ndim:
+        if any(value.shape != first.shape for value in values) or len(first) != 1:
+            raise ValueError("states differ in their shapes")
+        return torch.cat(list(values))
+    if isinstance(first, dict):
+        return {key: _joined([value[key] for value in values]) for key in first}
+    if any(value != first for value in values):
+        raise ValueError("states differ in more than their tensors")
+    return first
+
+
+def _row(layer: Any, row: int, length: int) -> Any:
+    """One text's layer, of its own memory."""
+    alone, attributes = copy.copy(layer), dict(vars(layer))
+    if keeps_keys(layer):
+        start = _kept(layer) - _width(layer, length)
+        for name in _KEYS:
+            attributes[name] = attributes[name][:, :, start:]
+        if _LENGTH in attributes:
+            attributes[_LENGTH] = length
+    vars(alone).update(_split(attributes, row))
+    return alone
+
+
+def _split(value: Any, row: int) -> Any:
+    """One text's part of an attribute of a layer."""
+    if isinstance(value, Tensor) and value.ndim:
+        return value[row : row + 1].clone()
+    if isinstance(value, dict):
+        return {key: _split(one, row) for key, one in value.items()}
+    return value
+
+
+def _layers(cache: Cache) -> list[Any]:
+    return list(cache.layers)
+
+
+def _with_layers(cache: Cache, layers: list[Any]) -> Cache:
+    """A cache like another, of other layers."""
+    made = copy.copy(cache)
+    made.layers = layers
+    return made

@@ -1,0 +1,54 @@
+"""Idle lanes of segments: what nobody reads goes, and gives its memory back."""
+
+from __future__ import annotations
+
+import pytest
+from support.asking import ask, text
+
+from marith.scoring.language_model.runner import start_runner
+from marith.scoring.passes.cached_runner import CachedRunner
+from marith.scoring.passes.passes import Asked
+from marith.scoring.passes.segments.reserved import lazy
+from marith.scoring.passes.segments.segment_lanes import SHORT, SPARE_SLOTS, SegmentLanes
+from marith.testing import tiny_model
+
+CONTEXT = 900
+VOCAB = 28
+
+
+def started() -> tuple[CachedRunner, SegmentLanes]:
+    runner = start_runner(tiny_model(context_length=CONTEXT), VOCAB, CONTEXT)
+    assert isinstance(runner, CachedRunner)
+    assert isinstance(runner.lanes, SegmentLanes)
+    return runner, runner.lanes
+
+
+def written(lanes: SegmentLanes) -> int:
+    """How many positions of the first layer hold anything but zeros."""
+    return int(lanes.cache.layers[0].keys.ne(0).any(dim=-1).any(dim=1).sum())
+
+
+def test_an_idle_lane_that_others_read_keeps_what_they_read() -> None:
+    runner, lanes = started()
+    ask(runner, [Asked("long", text(800))])
+    ask(runner, [Asked("short", [*text(200), 1, 2, 3])])
+    runner.release("long")
+    held = lanes.nbytes
+    lanes.cache_limit.most_bytes = 1
+    [answer] = ask(runner, [Asked("short", [*text(200), 1, 2, 3, 4])])
+    assert answer.cached == 203
+    assert lanes.nbytes < held / 3
+    assert lanes.nbytes == lanes.cache.bytes_of(204, 204)
+    if lazy(lanes.cache.layers[0].keys.device):
+        assert written(lanes) < 204 + 2 * SPARE_SLOTS + SHORT
+
+
+@pytest.mark.skipif(not lazy(tiny_model().device), reason="no memory is given back by pages")
+def test_a_row_that_is_left_to_its_readers_gives_back_what_they_do_not_read() -> None:
+    runner, lanes = started()
+    ask(runner, [Asked("first", text(800))])
+    ask(runner, [Asked("second", [*text(200), 1, 2, 3])])
+    ask(runner, [Asked("first", [*text(100), 4])])  # whose row goes to a lane that the second reads
+    assert written(lanes) < 200 + 3 + 1 + 2 * SPARE_SLOTS + SHORT
+    [answer] = ask(runner, [Asked("second", [*text(200), 1, 2, 3, 4])])
+    assert answer.cached == 203

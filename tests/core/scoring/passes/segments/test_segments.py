@@ -1,0 +1,169 @@
+"""Lanes that share segments: answered as without a cache, held once, read once."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from marith.scoring.passes.segments import reserved, segment_cache, segment_lanes, windows
+from support.architectures import build
+from support.asking import CONTEXT, VOCAB, ask, text, uncached
+
+from marith.scoring.language_model.runner import start_runner
+from marith.scoring.passes import lanes as lanes_module
+from marith.scoring.passes.cached_runner import CachedRunner
+from marith.scoring.passes.passes import Asked
+from marith.scoring.passes.stores import SegmentStore
+from marith.testing import FAMILIES, tiny_model
+
+NAMES = (*FAMILIES, "gemma2", "gpt_oss", "llama4_text", "mistral")
+EACH = max(8, settings().max_examples // len(NAMES))
+Share = tuple[int, int, list[int], int, bool]
+
+
+@cache
+def model_of(name: str) -> Any:
+    return tiny_model(name) if name in FAMILIES else build(name)
+
+
+def runner_by_segments(model: Any, **options: Any) -> CachedRunner:
+    runner = start_runner(model, int(model.config.get_text_config().vocab_size), CONTEXT, **options)
+    assert isinstance(runner, CachedRunner)
+    assert isinstance(runner._store, SegmentStore)
+    return runner
+
+
+@st.composite
+def shares(draw: st.DrawFn) -> list[list[Share]]:
+    """Rounds of (lane, how much of the shared text, tail, count, released after)."""
+    one = st.tuples(
+        st.integers(0, 6),
+        st.sampled_from([0, 7, 20, 33, 60]),
+        st.lists(st.integers(0, 2), max_size=12),
+        st.integers(1, 6),
+        st.booleans(),
+    )
+    together = st.lists(one, min_size=1, max_size=5, unique_by=lambda item: item[0])
+    return draw(st.lists(together, min_size=1, max_size=6))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=EACH)
+@given(script=shares(), most=st.sampled_from([2**30, 20_000]), lazy=st.booleans())
+def test_texts_that_begin_alike_are_answered_as_without_a_cache(
+    name: str, script: list[list[Share]], most: int, lazy: bool
+) -> None:
+    model = model_of(name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segment_lanes, "SHORT", 2)
+        patch.setattr(windows, "KEPT_BEHIND", 1)
+        patch.setattr(windows, "STEP", 1)
+        patch.setattr(lanes_module, "TAIL", 2)
+        for module in (reserved, segment_cache):
+            patch.setattr(module, "lazy", lambda device: lazy and device.type == "cpu")
+        runner = runner_by_segments(model, cache_bytes=most)
+        for together in script:
+            asked = []
+            for lane, shared, tail, count, _ in together:
+                whole = [*text(shared), *tail] or [1]
+                asked.append(Asked(lane, whole, min(count, len(whole))))
+            for question, answer in zip(asked, ask(runner, asked), strict=True):
+                want = uncached(model, question.tokens, question.count)
+                torch.testing.assert_close(answer.logprobs, want, atol=1e-3, rtol=0)
+            for lane, _, _, _, released in together:
+                if released:
+                    runner.release(lane)
+
+
+def test_a_prefix_of_many_is_held_once() -> None:
+    runner = start_runner(tiny_model(context_length=700), VOCAB, 700)
+    shared = text(400)
+    ask(runner, [Asked(i, [*shared, i, *text(20)]) for i in range(8)])
+    assert isinstance(runner, CachedRunner)
+    lanes = runner.lanes
+    assert isinstance(lanes, segment_lanes.SegmentLanes)
+    assert lanes.nbytes == lanes.cache.bytes_of(*[400 + 8 * 21] * 2)
+
+
+def test_memory_is_taken_by_what_is_held_and_not_by_the_longest_text() -> None:
+    model = tiny_model(context_length=4000)
+    runner = start_runner(model, VOCAB, 4000)
+    assert isinstance(runner, CachedRunner)
+    ask(runner, [Asked(i, [i, *text(20)]) for i in range(20)])
+    before = resident()
+    ask(runner, [Asked("long", text(3000))])
+    lanes = runner.lanes
+    assert isinstance(lanes, segment_lanes.SegmentLanes)
+    assert lanes.nbytes == lanes.cache.bytes_of(*[3000 + 20 * 21] * 2)
+    assert resident() - before < 3 * lanes.cache.bytes_of(3000, 3000) + 2**24
+    runner.forget()
+    assert lanes.nbytes == 0
+
+
+def resident() -> int:
+    """Bytes of this process that lie in memory."""
+    with open("/proc/self/status") as file:
+        [line] = [line for line in file if line.startswith("VmRSS")]
+    return int(line.split()[1]) * 1024
+
+
+def test_who_is_cut_back_leaves_the_others_what_they_read() -> None:
+    model = model_of("llama")
+    runner = runner_by_segments(model)
+    shared = text(90)
+    ask(runner, [Asked("first", shared)])
+    ask(runner, [Asked("second", [*shared[:80], 1, *text(17)])])
+    for tokens in (shared[:70], [*shared[:70], 5, 5, 5]):  # written over what the second reads
+        [answer] = ask(runner, [Asked("first", tokens)])
+        torch.testing.assert_close(answer.logprobs, uncached(model, tokens), atol=1e-4, rtol=0)
+    later = [*shared[:80], 1, *text(17), 2]
+    [answer] = ask(runner, [Asked("second", later)])
+    assert answer.cached == len(later) - 1
+    torch.testing.assert_close(answer.logprobs, uncached(model, later), atol=1e-4, rtol=0)
+
+
+def test_layers_with_windows_hold_their_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of("gemma3_text")
+    monkeypatch.setattr(windows, "KEPT_BEHIND", 4)
+    monkeypatch.setattr(windows, "STEP", 1)
+    runner = runner_by_segments(model)
+    lanes = runner.lanes
+    assert isinstance(lanes, segment_lanes.SegmentLanes)
+    for length in (100, 101, 110):
+        [answer] = ask(runner, [Asked("a", text(length))])
+        want = uncached(model, text(length))
+        torch.testing.assert_close(answer.logprobs, want, atol=1e-3, rtol=0)
+    lanes.make_room(0)
+    window = model.config.sliding_window
+    assert lanes.nbytes == lanes.cache.bytes_of(110, window + 4)
+    for length in (109, 60):  # within the window that is held, and before it
+        [answer] = ask(runner, [Asked("a", text(length))])
+        assert answer.cached == (length - 1 if length == 109 else 0)
+        want = uncached(model, text(length))
+        torch.testing.assert_close(answer.logprobs, want, atol=1e-3, rtol=0)
+
+
+def test_others_may_run_the_model_while_a_pass_reads_segments() -> None:
+    model = tiny_model()
+    first, second = runner_by_segments(model), runner_by_segments(model)
+    tokens, found = text(20), []
+
+    def meanwhile(*_: Any) -> None:
+        hook.remove()
+        found.append(uncached(model, tokens))
+        [answer] = ask(second, [Asked("b", tokens)])
+        found.append(answer.logprobs)
+        found.append(first.passes.exits.layers)
+
+    ask(first, [Asked("a", tokens[:9])])
+    hook = first.passes.reader.model.layers[0].register_forward_hook(meanwhile)
+    [answer] = ask(first, [Asked("a", tokens)])
+    want = uncached(model, tokens)
+    for logprobs in (answer.logprobs, found[0], found[1]):
+        torch.testing.assert_close(logprobs, want, atol=1e-4, rtol=0)
+    assert found[2] == len(model.model.layers)
+    assert model.config._attn_implementation == "sdpa"

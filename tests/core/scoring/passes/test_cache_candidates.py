@@ -1,0 +1,100 @@
+"""Models whose cache is another than keys by lanes, and what is said of those that take none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from support.architectures import build
+from support.asking import CONTEXT, ask, text, uncached
+
+from marith.errors import ModelError
+from marith.scoring.language_model.runner import Runner, start_runner
+from marith.scoring.notices import collecting
+from marith.scoring.passes.early_exit import Exits
+from marith.scoring.passes.lanewise_runner import LanewiseRunner
+from marith.scoring.passes.passes import Asked
+from marith.scoring.passes.plain_runner import PlainRunner
+
+GREEDY = 192
+
+
+def started(model: Any, context_length: int = CONTEXT) -> tuple[Runner, list[str]]:
+    """A runner and the warnings of its start."""
+    with collecting() as said:
+        runner = start_runner(model, model.config.get_text_config().vocab_size, context_length)
+    return runner, said
+
+
+def check(runner: Any, model: Any) -> None:
+    """Two texts of unequal length, drafts that are taken back, and single tokens."""
+    long, short = text(60), text(7)
+    scripts = (([], 1), ([3], 1), ([3, 4, 5, 6], 3), ([3, 9], 1), ([3, 9, 2], 1))
+    for tail, count in scripts:
+        asked = [Asked("long", [*long, *tail], count), Asked("short", [*short, *tail], count)]
+        for question, answer in zip(asked, ask(runner, asked), strict=True):
+            want = uncached(model, question.tokens, count)
+            torch.testing.assert_close(answer.logprobs, want, atol=1e-4, rtol=0)
+
+
+def test_a_model_that_counts_positions_anew_in_each_pass_is_told_them() -> None:
+    model = build("bamba")
+    runner, said = started(model)
+    assert isinstance(runner, LanewiseRunner)
+    assert not said
+    check(runner, model)
+    runner.passes.forget_counts()
+    ask(runner, [Asked("long", [*text(60), 3, 9, 2, 8])])
+    assert runner.passes.tokens_read == 1
+
+
+def test_layers_are_counted_where_they_decode() -> None:
+    model = build("bart with one layer that encodes")
+    runner, said = started(model)
+    assert isinstance(runner, LanewiseRunner)
+    assert not said
+    check(runner, model)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("blt", "num_hidden_layers"),
+        ("moshi", "cached and uncached passes differ by"),  # a window that only its own cache has
+        ("minimax", "MiniMax uses cache of its own"),
+        ("recurrent_gemma", "cached and uncached passes differ by"),
+        ("rwkv", "its code has no argument for a cache"),
+        ("xlm", "its code has no argument for a cache"),
+        ("xlstm", "its code does not take a cache of marith"),
+    ],
+)
+def test_a_model_without_a_cache_says_what_it_lacks(name: str, reason: str) -> None:
+    model = build(name)
+    runner, [warning] = started(model)
+    assert isinstance(runner, PlainRunner)
+    assert reason in warning
+    assert "layers of kind" not in warning
+    [answer] = ask(runner, [Asked("a", text(12))])
+    torch.testing.assert_close(answer.logprobs, uncached(model, text(12)), atol=1e-4, rtol=0)
+
+
+def test_early_exits_of_a_model_that_names_no_number_of_layers_are_refused() -> None:
+    with pytest.raises(ModelError, match="norm and a head; BltForCausalLM not"):
+        Exits(build("blt"))
+
+
+def test_greedy_texts_of_gpt_neo_are_those_without_a_cache() -> None:
+    model, tokens = build("gpt_neo"), text(20)
+    assert 0 < model.config.window_size < len(tokens) + GREEDY
+    assert "local" in model.config.attention_layers
+    runner, said = started(model, 256)
+    assert isinstance(runner, LanewiseRunner)
+    assert not said
+    for _ in range(GREEDY):
+        [answer] = ask(runner, [Asked("a", tokens)])
+        want = uncached(model, tokens)
+        torch.testing.assert_close(answer.logprobs, want, atol=1e-4, rtol=0)
+        assert int(answer.logprobs.argmax()) == int(want.argmax())
+        tokens = [*tokens, int(want.argmax())]
+    assert len(set(tokens[20:])) > 3

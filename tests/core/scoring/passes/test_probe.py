@@ -1,0 +1,242 @@
+"""What loading finds out: for which models a cache would answer wrongly, whatever their name."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from support.architectures import build, endless, uncached, words
+from support.asking import CONTEXT, VOCAB, text
+from tokenizers import Tokenizer
+from transformers import (
+    AutoModelForSequenceClassification,
+    BertConfig,
+    BertLMHeadModel,
+    GPTNeoConfig,
+    GPTNeoForCausalLM,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+)
+
+import marith
+from marith.errors import ModelError
+from marith.scoring.classifier.tree_attention import TreeRunner
+from marith.scoring.language_model import runner as runner_module
+from marith.scoring.language_model.runner import start_runner
+from marith.scoring.notices import collecting
+from marith.scoring.passes import layer_masks
+from marith.scoring.passes.passes import Asked, ModelPasses
+from marith.scoring.passes.plain_runner import PlainRunner
+from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.testing import END, FAMILIES, START, tiny_model, tiny_tokenizer
+
+
+def gpt_neo(window: int, vocab: int = VOCAB, layers: int = 2, **more: Any) -> GPTNeoForCausalLM:
+    torch.manual_seed(0)
+    kinds = [[["global", "local"], layers // 2]]
+    config = GPTNeoConfig(
+        vocab_size=vocab, hidden_size=32, num_layers=layers, num_heads=4, attention_types=kinds,
+        window_size=window, intermediate_size=48, max_position_embeddings=512, bos_token_id=0,
+        eos_token_id=None, **more,
+    )  # fmt: skip
+    return sharpened(GPTNeoForCausalLM(config))
+
+
+def sharpened(model: Any) -> Any:
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim >= 2:
+                parameter.normal_(std=0.3)
+    return model.eval()
+
+
+class Careless(LlamaForCausalLM):
+    """Takes the positions of all rows to be those of the longest, as long as it has a cache."""
+
+    def forward(self, *args: Any, past_key_values: Any = None, **given: Any) -> Any:
+        if past_key_values is not None:
+            longest = given["position_ids"].max(dim=0, keepdim=True).values
+            given["position_ids"] = longest.expand_as(given["position_ids"])
+        return super().forward(*args, past_key_values=past_key_values, **given)
+
+
+def reasons(model: Any, context_length: int = CONTEXT) -> list[str]:
+    """The warnings of a runner over this model; it is cached where there are none."""
+    with collecting() as said:
+        runner = start_runner(model, VOCAB, context_length)
+    assert runner.plain == bool(said)
+    return said
+
+
+def test_two_texts_beside_each_other_are_read_as_each_alone_by_gpt_neo() -> None:
+    model, prompts = gpt_neo(256, vocab=258), (words(6, 1), words(423, 3))
+    with marith.Engine.load(model, tokenizer=endless()) as engine:
+        requests = [marith.Request(p, stop=marith.Stop(5), logprobs=0) for p in prompts]
+        for ticket, prompt in [(engine.submit(r), r.prompt) for r in requests]:
+            out, start = ticket.result(60), engine.encode(prompt)
+            want = uncached(model, [*start, *out.tokens])[len(start) - 1 :]
+            for row, token, said in zip(want, out.tokens, out.logprobs, strict=False):
+                assert said.logprob == pytest.approx(float(row[token]), abs=1e-4)
+
+
+def refused(*_: Any, **__: Any) -> None:
+    raise ValueError("no states")
+
+
+def by_rectangles_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave a model no other runner with a cache."""
+    monkeypatch.setattr(runner_module, "_hands_keys_on", lambda _: False)
+    monkeypatch.setattr(runner_module, "LanewiseRunner", refused)
+
+
+@pytest.mark.parametrize(("window", "said"), [(16, "differ by"), (256, "beyond its window of 256")])
+@pytest.mark.parametrize("layers", [2, 6])
+def test_a_window_that_no_rule_knows_is_found_by_reading_beyond_it(
+    window: int, said: str, layers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layer_masks, "_READ", {"global", "local"})
+    by_rectangles_alone(monkeypatch)
+    [warning] = reasons(gpt_neo(window, layers=layers), 512)
+    assert said in warning
+    assert not reasons(gpt_neo(window, layers=layers), window)
+
+
+def test_a_window_that_cannot_be_built_small_is_not_trusted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = tiny_model(context_length=512)
+    assert not reasons(model, 512)
+    model.config.local_attention_window = 300
+    assert not reasons(model, 512)  # a name that this model gives no meaning
+    by_rectangles_alone(monkeypatch)
+    monkeypatch.setattr(type(model), "__init__", None)
+    [warning] = reasons(model, 512)
+    assert "its window of 300 tokens cannot be checked" in warning
+
+
+@pytest.mark.parametrize("window", [16, 256])
+def test_a_classifier_beyond_its_window_is_judged_whole(
+    window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = gpt_neo(window, pad_token_id=0).config
+    model = sharpened(AutoModelForSequenceClassification.from_config(config))
+    with pytest.raises(ModelError, match="layers of kind local"):
+        TreeRunner(model, 0, 512, 2**20)
+    monkeypatch.setattr(layer_masks, "_READ", {"global", "local"})
+    with pytest.raises(ModelError, match="differ by"):
+        TreeRunner(model, 0, 512, 2**20)
+
+
+@pytest.mark.parametrize("length", [2, 5, 9])
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_a_context_shorter_than_what_is_compared_is_served(family: str, length: int) -> None:
+    model = tiny_model(family, context_length=length)
+    with collecting(), marith.Engine.load(model, tokenizer=tiny_tokenizer()) as engine:
+        torch.testing.assert_close(
+            engine.next_logprobs("a"), uncached(model, [2])[-1], atol=1e-5, rtol=0
+        )
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_sound_model_is_cached_in_every_precision(
+    family: str, dtype: torch.dtype, attention: str
+) -> None:
+    model = tiny_model(family, sharpness=1.0).to(dtype)
+    model.set_attn_implementation(attention)
+    assert not reasons(model)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_wrong_positions_are_found_in_every_precision(dtype: torch.dtype) -> None:
+    model = tiny_model(sharpness=0.5)
+    model.__class__ = Careless
+    [warning] = reasons(model.to(dtype))
+    assert "cached and uncached passes differ" in warning
+
+
+def test_the_warning_names_model_reason_and_the_callers_line_for_each_model() -> None:
+    for name in ("first", "second"):
+        model = build("recurrent_gemma")
+        model.config._name_or_path = name
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            line = inspect.currentframe().f_lineno + 1  # type: ignore[union-attr]
+            marith.Engine.load(model, tokenizer=endless()).close()
+        [warning] = caught
+        assert str(warning.message) == (
+            f"'{name}' runs without a cache, and so slower: "
+            "cached and uncached passes differ by 1.7"
+        )
+        assert (warning.filename, warning.lineno) == (__file__, line)
+
+
+def test_a_model_without_a_cache_computes_the_logits_it_is_asked_for() -> None:
+    model, widths = tiny_model(), []
+    runner = PlainRunner(ModelPasses(model, VOCAB), CONTEXT)
+    model.lm_head.register_forward_hook(lambda _m, args, _out: widths.append(args[0].shape[1]))
+    for count in (1, 3):
+        [answer] = runner.ask([Asked(0, text(60), count)])
+        want = uncached(model, text(60))[-count:]
+        assert answer is not None
+        torch.testing.assert_close(answer.logprobs, want, atol=1e-5, rtol=0)
+        assert widths[-2:] == [count, 60]
+
+
+@pytest.mark.parametrize("make", [tiny_model, lambda: gpt_neo(16)])
+def test_a_model_of_no_numbers_is_refused_with_and_without_a_cache(make: Any) -> None:
+    broken = make()
+    with torch.no_grad():
+        broken.get_output_embeddings().weight.fill_(torch.nan)
+    with pytest.raises(ModelError, match="not a number"), collecting():
+        marith.Engine.load(broken, tokenizer=tiny_tokenizer())
+    model = make()
+    with collecting():
+        runner = start_runner(model, VOCAB, CONTEXT)
+    with torch.no_grad():
+        model.get_output_embeddings().weight.fill_(torch.nan)
+    with pytest.raises(ModelError, match="not a number"):
+        runner.ask([Asked(0, text(5))])
+
+
+def holed() -> Any:
+    """A tokenizer that has no tokens of the numbers 5 and 9."""
+    tokenizer = tiny_tokenizer()
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
+    state["model"]["vocab"] = {k: i for k, i in state["model"]["vocab"].items() if i not in (5, 9)}
+    raw = Tokenizer.from_str(json.dumps(state))
+    return PreTrainedTokenizerFast(tokenizer_object=raw, bos_token=START, eos_token=END)
+
+
+@pytest.mark.parametrize("make", [tiny_model, lambda: gpt_neo(16)])
+def test_numbers_that_are_no_tokens_are_never_sampled(make: Any) -> None:
+    formulas = ("M", "uniform()", "ngram(texts=('a b c',)) + 0.1*M", "union(uniform(), M)")
+    hot = marith.Sampling(seed=1, temperature=5.0)
+    with collecting():
+        engine = marith.Engine.load(make(), tokenizer=holed())
+    with engine:
+        for formula in formulas:
+            row = engine.next_logprobs("a b", formula)
+            assert row[[5, 9]].isneginf().all(), formula
+            assert float(row.exp().sum()) == pytest.approx(1, abs=1e-5)
+            assert not {5, 9} & set(
+                engine.generate("a", formula, None, hot, marith.Stop(60)).tokens
+            )
+
+
+def test_a_model_that_reads_what_comes_after_is_refused_with_holes_too() -> None:
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4}
+    model = sharpened(BertLMHeadModel(BertConfig(vocab_size=VOCAB, num_hidden_layers=2, **sizes)))
+    with pytest.raises(ModelError, match="no causal language model"):
+        marith.Engine.load(model, tokenizer=holed())
+
+
+def test_a_number_that_ends_a_text_is_no_hole() -> None:
+    assert Vocabulary(holed(), 28).holes == (5, 9)
+    assert Vocabulary(holed(), 28, [9]).holes == (5,)
+    assert Vocabulary(tiny_tokenizer(), 40).holes == ()

@@ -1,0 +1,204 @@
+"""Rows given out, kept, copied and dropped: what a lane says it holds is what its row holds."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marith.errors import ModelError
+from marith.scoring.passes import ragged_cache
+from marith.scoring.passes.lanes import Lane, common
+from marith.scoring.passes.ragged_cache import KVCache
+from marith.scoring.passes.rectangle_lanes import RectangleLanes
+
+tokens = st.lists(st.integers(0, 2), max_size=40)
+SLOT = 2 * 4  # bytes of one position: a key and a value of one number
+
+
+def fresh(most_bytes: int = 1 << 20) -> RectangleLanes:
+    cache = KVCache(1)
+    cache.resize(1, 1)
+    cache.aim([0], torch.tensor([[0]]), 1)
+    cache.update(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1), 0)
+    lanes = RectangleLanes(cache, most_bytes)
+    lanes.forget()
+    return lanes
+
+
+def read(lanes: RectangleLanes, lane: Lane, text: list[int]) -> None:
+    """Write each missing token itself as its key, as a pass would."""
+    slots = torch.arange(len(lane.tokens), len(text))[None]
+    lanes.cache.aim([lane.row], slots, len(text))
+    new = torch.tensor(text[len(lane.tokens) :], dtype=torch.float).view(1, 1, -1, 1)
+    lanes.cache.update(new, new, 0)
+    lane.tokens = list(text)
+
+
+def holds(lanes: RectangleLanes, lane: Lane) -> list[int]:
+    kept = lanes.cache.layers[0].keys[lane.row, 0, : len(lane.tokens), 0]
+    return [int(key) for key in kept]
+
+
+@given(
+    script=st.lists(
+        st.tuples(st.integers(0, 9), st.sampled_from("ab"), tokens, st.booleans()), max_size=40
+    ),
+    most=st.sampled_from([0, 65 * SLOT, 500 * SLOT, 1 << 20]),
+    front=st.booleans(),
+)
+def test_what_a_lane_says_it_holds_is_in_its_row(
+    script: list[tuple[int, str, list[int], bool]], most: int, front: bool
+) -> None:
+    lanes, held = fresh(most), {}
+    for owner, voice, text, released in script:
+        key = owner, voice
+        lane = held[key] = lanes.take(key, voice, text)
+        assert lane.tokens == text[: len(lane.tokens)]
+        lanes.make_room(len(text))
+        lanes.settle([*held.values()], front)
+        rows = sorted(n.row for n in held.values())
+        assert rows == list(range(rows[0], rows[0] + len(rows)))
+        assert rows[0] == 0 or not front
+        lanes.copy_common(lane, text)
+        read(lanes, lane, text)
+        for kept in lanes:
+            assert holds(lanes, kept) == kept.tokens
+        assert [kept.row for kept in lanes] == list(range(len(list(lanes))))
+        if released:
+            lanes.release(key)
+            del held[key]
+        assert lanes.busy == len(held)
+
+
+@given(kept=tokens, asked=tokens)
+def test_the_common_prefix_is_as_long_as_tokens_agree(kept: list[int], asked: list[int]) -> None:
+    length = common(kept, asked)
+    assert kept[:length] == asked[:length]
+    assert length == min(len(kept), len(asked)) or kept[length] != asked[length]
+
+
+def test_a_lane_that_goes_on_is_taken_over_and_one_that_differs_is_copied() -> None:
+    lanes, text = fresh(), list(range(50))
+    first = lanes.take("first", None, text)
+    lanes.make_room(50)
+    read(lanes, first, text)
+    lanes.release("first")
+    assert lanes.take("second turn", None, [*text, 7]) is first
+    lanes.release("second turn")
+    other = [*text[:30], *[9] * 5]
+    lane = lanes.take("same system prompt", None, other)
+    assert lane is not first
+    lanes.make_room(35)
+    assert lanes.copy_common(lane, other) == 30
+    assert holds(lanes, lane) == text[:30]
+    assert first.tokens == text
+
+
+def test_another_voice_has_nothing_to_teach() -> None:
+    lanes, text = fresh(), list(range(50))
+    lane = lanes.take("a", "polite", text)
+    lanes.make_room(50)
+    read(lanes, lane, text)
+    lanes.release("a")
+    assert lanes.take("b", "rude", text).tokens == []
+    assert lanes.copy_common(lanes.take("b", "rude", text), text) == 0
+    assert lanes.take("c", "polite", text).tokens == text
+
+
+def test_a_held_lane_that_changes_its_voice_holds_nothing_any_more() -> None:
+    lanes, text = fresh(), list(range(50))
+    lane = lanes.take("a", "polite", text)
+    lanes.make_room(50)
+    read(lanes, lane, text)
+    assert lanes.take("a", "rude", text).tokens == []
+    assert lane.key == "rude"
+
+
+@pytest.mark.parametrize("rows", [2, 5])
+def test_idle_lanes_are_dropped_where_they_weigh_too_much_the_longest_unused_first(
+    rows: int,
+) -> None:
+    lanes = fresh(most_bytes=rows * 65 * SLOT)  # a row has 64 positions, and one for padding
+    for i in range(8):
+        lane = lanes.take(i, None, [i] * 20)
+        lanes.make_room(20)
+        read(lanes, lane, [i] * 20)
+        lanes.release(i)
+        cache = lanes.cache
+        assert cache.bytes_of(cache.rows, cache.capacity) <= lanes.cache_limit.most_bytes
+    assert {lane.tokens[0] for lane in lanes} == set(range(8 - rows, 8))
+
+
+def test_a_long_text_leaves_no_large_cache_behind() -> None:
+    lanes = fresh(most_bytes=10_000 * SLOT)
+    long = lanes.take("long", None, [1] * 7000)
+    lanes.make_room(7000)
+    read(lanes, long, [1] * 7000)
+    lanes.release("long")
+    for i in range(4):
+        short = lanes.take(i, None, [i] * 20)
+        lanes.make_room(20)
+        read(lanes, short, [i] * 20)
+    cache = lanes.cache
+    assert cache.bytes_of(cache.rows, cache.capacity) < 1000 * SLOT
+
+
+def test_lanes_in_use_stay_whatever_they_weigh() -> None:
+    lanes = fresh(most_bytes=0)
+    held = [lanes.take(i, None, [i] * 30) for i in range(5)]
+    lanes.make_room(30)
+    for i, lane in enumerate(held):
+        read(lanes, lane, [i] * 30)
+    lanes.make_room(31)
+    assert [holds(lanes, lane) for lane in held] == [[i] * 30 for i in range(5)]
+
+
+def test_the_same_prompt_is_compared_once_and_another_one_anew() -> None:
+    lanes = RectangleLanes(KVCache(1), 2**20)
+    prompt, continuation = (1, 2, 3), [4, 5]
+    lane = lanes.take("a", None, prompt, continuation)
+    lane.tokens += [*prompt, *continuation]
+    assert lanes.take("a", None, prompt, [4, 5, 6]).tokens == [1, 2, 3, 4, 5]
+    assert lanes.take("a", None, prompt, [4, 7]).tokens == [1, 2, 3, 4]
+    assert lanes.take("a", None, (1, 2, 9), [4]).tokens == [1, 2]
+
+
+def test_a_prompt_that_can_change_is_compared_at_every_call() -> None:
+    lanes = RectangleLanes(KVCache(1), 2**20)
+    prompt = [1, 2, 3]
+    lanes.take("a", None, prompt).tokens.extend(prompt)
+    prompt[1] = 7
+    assert lanes.take("a", None, prompt).tokens == [1]
+
+
+@pytest.mark.parametrize("layers_before", [0, 1])
+def test_where_memory_runs_out_nothing_stays_taken(
+    layers_before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = KVCache(2)
+    for layer in range(2):
+        cache.aim([0], torch.tensor([[0]]), 0)
+        cache.resize(1, 1)
+        cache.update(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1), layer)
+    lanes = RectangleLanes(cache, 1 << 30)
+    lanes.take("owner", None, [1, 2])
+    plain, made = ragged_cache._empty, []
+
+    def runs_out(like: torch.Tensor, rows: int, capacity: int) -> torch.Tensor:
+        made.append(rows)
+        if rows and len(made) > 2 * layers_before:
+            raise RuntimeError("you tried to allocate 9 bytes")
+        return plain(like, rows, capacity)
+
+    monkeypatch.setattr(ragged_cache, "_empty", runs_out)
+    with pytest.raises(ModelError, match=r"no memory for the keys and values of 900 tokens more"):
+        lanes.make_room(900)
+    assert not [*lanes]
+    assert not lanes.busy
+    assert sum(kept.nbytes for layer in cache._ragged for kept in layer.kept()) <= 2 * 2 * 4
+    monkeypatch.undo()
+    lanes.take("owner", None, [1, 2])
+    lanes.make_room(900)
+    assert cache.capacity >= 900

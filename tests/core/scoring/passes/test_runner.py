@@ -1,0 +1,213 @@
+"""Cached, batched, shortened, taken over: the runner's answers are the uncached model's."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.asking import CLOSE, CONTEXT, VOCAB, ask, runner_of, text, uncached
+from support.rounds import Round, play, rounds, tokens
+from transformers import (
+    MistralConfig,
+    MistralForCausalLM,
+)
+
+from marith.errors import ModelError
+from marith.scoring.language_model.runner import start_runner
+from marith.scoring.passes import chunked_prefill
+from marith.scoring.passes import lanes as lanes_module
+from marith.scoring.passes.passes import Asked, ModelPasses
+from marith.testing import FAMILIES, tiny_model
+
+EACH = settings().max_examples  # shared out to the families
+
+SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": VOCAB,
+         "max_position_embeddings": CONTEXT}  # fmt: skip
+
+cached_model = cache(tiny_model)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=EACH // 2)
+@given(script=rounds())
+def test_any_sequence_of_questions_is_answered_as_without_a_cache(
+    family: str, script: list[Round]
+) -> None:
+    model = cached_model(family)
+    play(model, runner_of(model), script)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=EACH // 3)
+@given(script=rounds())
+def test_gentle_models_are_answered_to_a_hundred_thousandth(
+    family: str, script: list[Round]
+) -> None:
+    model = cached_model(family, sharpness=1.0)
+    play(model, runner_of(model), script, close=1e-5)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+@settings(max_examples=EACH // 2)
+@given(script=rounds(longest_tail=25), sizes=st.tuples(*[st.integers(1, 6)] * 4))
+def test_texts_longer_than_a_chunk_are_answered_as_without_a_cache(
+    family: str, script: list[Round], sizes: tuple[int, int, int, int]
+) -> None:
+    model = cached_model(family)
+    runner = runner_of(model)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, size in zip(("CHUNK", "NEAR", "PIECE", "TAIL"), sizes, strict=True):
+            patch.setattr(chunked_prefill, name, size)
+        patch.setattr(lanes_module, "TAIL", sizes[3])
+        play(model, runner, script)
+
+
+@pytest.mark.parametrize("missing", range(1, 14))
+def test_several_positions_are_answered_when_the_last_chunk_is_short(
+    missing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = runner_of(cached_model("llama"))
+    monkeypatch.setattr(chunked_prefill, "CHUNK", 4)
+    monkeypatch.setattr(chunked_prefill, "NEAR", 0)
+    model, text = cached_model("llama"), [i % VOCAB for i in range(missing)]
+    count = min(3, missing)
+    got = ask(runner, [Asked("a", text, count)])[0].logprobs
+    assert got.shape == (count, VOCAB)
+    torch.testing.assert_close(got, uncached(model, text, count), atol=CLOSE, rtol=0)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "gpt_neox"])
+@settings(max_examples=EACH // 3)
+@given(script=rounds())
+def test_eager_attention_is_answered_as_without_a_cache(family: str, script: list[Round]) -> None:
+    model = eager_model(family)
+    play(model, runner_of(model), script)
+
+
+@cache
+def eager_model(family: str) -> Any:
+    model = tiny_model(family)
+    model.set_attn_implementation("eager")
+    return model
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_half_precision_is_answered_within_its_own_rounding(
+    dtype: torch.dtype, family: str, attention: str
+) -> None:
+    model = tiny_model(family, sharpness=1.0).to(dtype)
+    model.set_attn_implementation(attention)
+    script: list[Round] = [
+        [(0, 0, [1, 2, 3, 4, 5], 1, False), (1, 0, [6, 7], 1, False)],
+        [(0, 5, [8], 1, False), (1, 1, [9, 10, 11], 3, False), (2, 0, [3] * 20, 20, False)],
+    ]
+    play(model, runner_of(model), script, close=0.02 if dtype == torch.float16 else 0.15)
+
+
+def test_many_lanes_cost_one_pass_and_say_so() -> None:
+    runner = runner_of(cached_model("llama"))
+    assert runner.passes.count == 0
+    texts = [[1, 2, 3 + i] for i in range(6)]
+    runner.ask([Asked(i, text) for i, text in enumerate(texts)])
+    assert runner.passes.count == 1
+    answers = ask(runner, [Asked(i, [*text, 9]) for i, text in enumerate(texts)])
+    assert runner.passes.count == 2
+    assert all(answer.passes == {2} for answer in answers)
+
+
+def test_passes_count_the_models_forward_calls() -> None:
+    model = tiny_model("llama")
+    runner, calls = runner_of(model), []
+    runner.passes.reader.register_forward_hook(lambda *_: calls.append(1))
+    runner.ask([Asked("a", [1] * 60), Asked("b", [2])])
+    runner.ask([Asked("a", [1] * 61), Asked("b", [2, 3]), Asked("c", [4] * 40)])
+    assert runner.passes.count == len(calls) > 0
+
+
+def test_a_repeated_question_computes_its_last_positions_only() -> None:
+    runner = runner_of(cached_model("llama"))
+    ask(runner, [Asked("a", text(20))])
+    assert ask(runner, [Asked("a", text(20))])[0].cached == 19
+    assert ask(runner, [Asked("a", text(20), 5)])[0].cached == 15
+    assert ask(runner, [Asked("a", text(25))])[0].cached == 20
+
+
+@given(first=st.lists(tokens, min_size=1, max_size=12), second=st.lists(tokens, min_size=1))
+def test_cached_counts_the_common_prefix(first: list[int], second: list[int]) -> None:
+    runner = runner_of(cached_model("llama"))
+    assert ask(runner, [Asked("a", first)])[0].cached == 0
+    common = 0
+    while common < min(len(first), len(second)) and first[common] == second[common]:
+        common += 1
+    assert ask(runner, [Asked("a", second)])[0].cached == min(common, len(second) - 1)
+
+
+def test_a_released_lane_is_taken_over_with_what_it_holds() -> None:
+    model = cached_model("gpt2")
+    runner = runner_of(model)
+    ask(runner, [Asked("first", text(20))])
+    assert runner.lanes.busy == 1
+    runner.release("first")
+    assert runner.lanes.busy == 0
+    [answer] = ask(runner, [Asked("second", [*text(20), 27])])
+    assert answer.cached == 20
+    assert len(list(runner.lanes)) == 1
+    want = uncached(model, [*text(20), 27])
+    torch.testing.assert_close(answer.logprobs, want, atol=CLOSE, rtol=0)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_rows_and_room_grow_without_losing_what_is_kept(family: str) -> None:
+    model = tiny_model(family, context_length=700)
+    runner = start_runner(model, VOCAB, 700)
+    held = [Asked(i, [i + 1, i + 2, i + 3]) for i in range(3)]
+    ask(runner, held)
+    ask(runner, [Asked(i, [i % VOCAB] * 5) for i in range(3, 30)])
+    long = [i % VOCAB for i in range(600)]
+    answers = ask(runner, [Asked("long", long, 2), *(Asked(h.lane, [*h.tokens, 5]) for h in held)])
+    torch.testing.assert_close(answers[0].logprobs, uncached(model, long, 2), atol=CLOSE, rtol=0)
+    for question, answer in zip(held, answers[1:], strict=True):
+        assert answer.cached == 3
+        want = uncached(model, [*question.tokens, 5])
+        torch.testing.assert_close(answer.logprobs, want, atol=CLOSE, rtol=0)
+
+
+def test_a_window_as_wide_as_the_context_is_no_window() -> None:
+    torch.manual_seed(0)
+    model = MistralForCausalLM(MistralConfig(**SMALL, sliding_window=CONTEXT)).eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        play(model, runner_of(model), [[(0, 0, [1, 2, 3], 2, False), (1, 0, [4], 1, False)]])
+
+
+def test_the_models_padded_columns_are_no_tokens() -> None:
+    model = cached_model("llama")
+    [answer] = ask(start_runner(model, 20, CONTEXT), [Asked("a", [1, 2, 3])])
+    assert answer.logprobs.shape == (1, 20)
+    assert float(answer.logprobs.exp().sum()) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+@pytest.mark.parametrize("place", [0, 3, VOCAB - 1])
+@pytest.mark.parametrize("holes", [(), (0, VOCAB - 1)])
+def test_one_number_that_is_none_is_found_wherever_it_stands(
+    wrong: float, place: int, holes: tuple[int, ...]
+) -> None:
+    passes = ModelPasses(tiny_model("llama"), VOCAB, holes=holes)
+    logits = torch.randn(2, 2, VOCAB)
+    assert passes.logprobs(logits).shape == (4, VOCAB)
+    logits[1, 0, place] = wrong
+    if place in holes:
+        assert passes.logprobs(logits).shape == (4, VOCAB)
+    else:
+        with pytest.raises(ModelError, match="not a number"):
+            passes.logprobs(logits)
