@@ -12,9 +12,9 @@ from torch import Tensor
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
 from marith.formula.tree.terms import Classifier
-from marith.scoring.classifier.classifier_scorer import ClassifierScorer
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Span
+from marith.scoring.terms.classifier.classifier_scorer import ClassifierScorer
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.testing import LETTERS, tiny_classifier, tiny_tokenizer
 

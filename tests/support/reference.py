@@ -23,9 +23,9 @@ from marith.formula.meaning.analysis import leaves, without_classifiers
 from marith.formula.meaning.binding import bind, parse, resolve
 from marith.formula.tree.terms import Judgement, Likelihood, Position
 from marith.request.prompt import Prompt, to_prompt
-from marith.scoring.counting.ngram import NGramCounts
 from marith.scoring.prompting.templates import to_plain_text, to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.terms.counting.ngram import NGramCounts
 
 
 class Reference:

@@ -27,13 +27,13 @@ from marith.formula.tree.terms import (
 from marith.recent import Recent
 from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.scoring import notices
-from marith.scoring.classifier.classifier_scorer import ClassifierScorer
-from marith.scoring.counting.ngram import NGramScorer, UniformScorer
-from marith.scoring.counting.trivial import PositionScorer
-from marith.scoring.language_model.prompted_scorer import PromptedScorer
 from marith.scoring.memory import CacheLimit
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Scorer
+from marith.scoring.terms.classifier.classifier_scorer import ClassifierScorer
+from marith.scoring.terms.counting.ngram import NGramScorer, UniformScorer
+from marith.scoring.terms.counting.trivial import PositionScorer
+from marith.scoring.terms.prompted_scorer import PromptedScorer
 from marith.scoring.weights import loader
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.locate import GGUF, gguf_file, locate

@@ -11,8 +11,8 @@ from support.step_tensors import MostRows, watch_steps
 
 from marith import Engine
 from marith.engine.jobs import queries
-from marith.scoring.language_model.prompted_scorer import PromptedScorer
 from marith.scoring.scorer import Span
+from marith.scoring.terms.prompted_scorer import PromptedScorer
 from marith.testing import tiny_model, tiny_tokenizer
 
 WORDS = 5000

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from support.architectures import build
 from support.asking import CONTEXT, ask, text, uncached
 
-from marith.scoring.language_model.runner import start_runner
 from marith.scoring.memory import CacheLimit, Keeper
 from marith.scoring.passes.passes import Asked
+from marith.scoring.terms.runner import start_runner
 from marith.testing import tiny_model
 
 NAMES = ("gpt2", "mamba", "gptj")  # whose keys lie in segments, in states, and in a rectangle

@@ -16,11 +16,11 @@ from marith import Engine
 from marith.errors import FormulaError, ModelError
 from marith.formula.tree.terms import Classifier, Likelihood, NGram, Prompted, Uniform
 from marith.request.prompt import to_prompt
-from marith.scoring.classifier.classifier_scorer import ClassifierScorer
-from marith.scoring.counting.ngram import NGramScorer, UniformScorer
-from marith.scoring.language_model.prompted_scorer import PromptedScorer
 from marith.scoring.registry import Registry, device_of
 from marith.scoring.scorer import Span
+from marith.scoring.terms.classifier.classifier_scorer import ClassifierScorer
+from marith.scoring.terms.counting.ngram import NGramScorer, UniformScorer
+from marith.scoring.terms.prompted_scorer import PromptedScorer
 from marith.scoring.weights import loader
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.loader import Placement

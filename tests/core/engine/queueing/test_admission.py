@@ -21,8 +21,8 @@ from marith.engine.prepare import Prepared
 from marith.engine.queueing.admission import Admission, memory_of
 from marith.request.limits import Limits
 from marith.scoring import memory
-from marith.scoring.language_model import runner as runner_module
 from marith.scoring.memory import BLOCK, COPIED, Planned, own_lengths
+from marith.scoring.terms import runner as runner_module
 
 TERMS = {"x": "q r s t"}
 blocks = st.lists(st.sampled_from([[1] * 10, [2] * 40, [1] * 64, [2] * 200]), max_size=4)

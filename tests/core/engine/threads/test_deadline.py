@@ -17,7 +17,7 @@ from support.house import wait_until_idle
 
 import marith
 from marith import Engine, Grammar, Request, Stop
-from marith.scoring.language_model.prompted_scorer import PromptedScorer
+from marith.scoring.terms.prompted_scorer import PromptedScorer
 
 TIMEOUT = 0.1
 LATE = 0.05  # seconds after its deadline by which a wait has ended

@@ -10,12 +10,12 @@ from support.architectures import build
 from support.asking import CONTEXT, ask, text, uncached
 
 from marith.errors import ModelError
-from marith.scoring.language_model.runner import Runner, start_runner
 from marith.scoring.notices import collecting
 from marith.scoring.passes.early_exit import Exits
 from marith.scoring.passes.lanewise_runner import LanewiseRunner
 from marith.scoring.passes.passes import Asked
 from marith.scoring.passes.plain_runner import PlainRunner
+from marith.scoring.terms.runner import Runner, start_runner
 
 GREEDY = 192
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from support.asking import VOCAB, ask, text
 
-from marith.scoring.language_model.runner import start_runner
 from marith.scoring.passes import cached_runner
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.chunked_prefill import FEWEST, SHARE, PrefillBudget
 from marith.scoring.passes.passes import Asked
+from marith.scoring.terms.runner import start_runner
 from marith.testing import tiny_model
 
 

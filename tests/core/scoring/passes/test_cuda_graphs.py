@@ -16,8 +16,6 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from marith import Engine, Request, Sampling, Stop
-from marith.scoring.language_model import prompted_scorer as prompted_module
-from marith.scoring.language_model.runner import start_runner
 from marith.scoring.passes import cuda_graphs as capture_module
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.cuda_graphs import Captured
@@ -25,6 +23,8 @@ from marith.scoring.passes.layer_masks import LayerMasks
 from marith.scoring.passes.passes import Asked
 from marith.scoring.passes.ragged_cache import KVCache
 from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.terms import prompted_scorer as prompted_module
+from marith.scoring.terms.runner import start_runner
 from marith.testing import FAMILIES, tiny_model, tiny_tokenizer
 
 LANES = 9

@@ -19,11 +19,11 @@ from transformers import GraniteConfig, GraniteForCausalLM, MistralConfig, Mistr
 from marith.errors import ModelError, RequestError
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import Prompt
-from marith.scoring.language_model.prompted_scorer import PromptedScorer
 from marith.scoring.passes.early_exit import Exits
 from marith.scoring.passes.passes import Asked, ModelPasses
 from marith.scoring.passes.plain_runner import PlainRunner
 from marith.scoring.scorer import Scored, Span
+from marith.scoring.terms.prompted_scorer import PromptedScorer
 from marith.scoring.weights import loader
 from marith.scoring.weights.loader import Placement
 from marith.tensor_rows import gather

@@ -9,11 +9,11 @@ import torch
 from support.architectures import build
 from support.asking import CLOSE, CONTEXT, VOCAB, ask, runner_of, text, uncached
 
-from marith.scoring.language_model.runner import start_runner
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.chunked_prefill import CHUNK, NEAR
 from marith.scoring.passes.passes import Asked
 from marith.scoring.passes.stores import RectangleStore
+from marith.scoring.terms.runner import start_runner
 from marith.testing import FAMILIES, tiny_model
 
 cached_model = cache(tiny_model)

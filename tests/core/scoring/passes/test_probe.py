@@ -24,14 +24,14 @@ from transformers import (
 
 import marith
 from marith.errors import ModelError
-from marith.scoring.classifier.tree_attention import TreeRunner
-from marith.scoring.language_model import runner as runner_module
-from marith.scoring.language_model.runner import start_runner
 from marith.scoring.notices import collecting
 from marith.scoring.passes import layer_masks
 from marith.scoring.passes.passes import Asked, ModelPasses
 from marith.scoring.passes.plain_runner import PlainRunner
 from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.terms import runner as runner_module
+from marith.scoring.terms.classifier.tree_attention import TreeRunner
+from marith.scoring.terms.runner import start_runner
 from marith.testing import END, FAMILIES, START, tiny_model, tiny_tokenizer
 
 

@@ -17,9 +17,9 @@ from transformers.masking_utils import (
     create_sliding_window_causal_mask,
 )
 
-from marith.scoring.language_model.runner import start_runner
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.layer_masks import LayerMasks
+from marith.scoring.terms.runner import start_runner
 
 NAMES = ("mistral", "gemma3_text", "gpt_oss", "llama4_text", "qwen2 window on", "ministral")
 EACH = max(4, settings().max_examples // len(NAMES))

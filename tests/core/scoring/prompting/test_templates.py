@@ -25,9 +25,9 @@ from marith.errors import ContextOverflow, RequestError
 from marith.formula.patterns import pattern_matches
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
-from marith.scoring.language_model.prompted_scorer import PromptedScorer
 from marith.scoring.prompting.templates import fold, see, to_plain_text, to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.terms.prompted_scorer import PromptedScorer
 from marith.scoring.weights.loader import Placement, from_loaded
 from marith.testing import CHAT_TEMPLATE, tiny_model, tiny_tokenizer
 

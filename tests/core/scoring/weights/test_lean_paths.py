@@ -11,12 +11,12 @@ from peft import LoraConfig, get_peft_model
 from support.architectures import build
 from torch import Tensor
 
-from marith.scoring.classifier.tree_attention import TreeRunner
-from marith.scoring.classifier.whole_texts import Case, WholeTextRunner
-from marith.scoring.language_model.runner import start_runner
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.lora import Adapter, read
 from marith.scoring.passes.passes import Asked
+from marith.scoring.terms.classifier.tree_attention import TreeRunner
+from marith.scoring.terms.classifier.whole_texts import Case, WholeTextRunner
+from marith.scoring.terms.runner import start_runner
 from marith.scoring.weights.laying_out import lay_out
 from marith.scoring.weights.lean_modules import LeanAttention
 from marith.testing import tiny_classifier

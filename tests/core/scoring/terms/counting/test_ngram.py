@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from marith.errors import ModelError
 from marith.formula.tree.terms import NGram, Uniform
 from marith.request.prompt import Prompt, to_prompt
-from marith.scoring.counting.ngram import DISCOUNT, NGramCounts, NGramScorer, UniformScorer
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Span
+from marith.scoring.terms.counting.ngram import DISCOUNT, NGramCounts, NGramScorer, UniformScorer
 from marith.testing import tiny_tokenizer
 
 texts_of_tokens = st.lists(st.lists(st.integers(0, 5), max_size=12), max_size=5)

@@ -15,11 +15,11 @@ from support.reference import truncated
 
 from marith.formula.tree.terms import Likelihood, Prompted
 from marith.request.prompt import Prompt
-from marith.scoring.language_model import text_likelihood
-from marith.scoring.language_model.prompted_scorer import PromptedScorer
-from marith.scoring.language_model.text_likelihood import Histories
 from marith.scoring.passes import chunked_prefill
 from marith.scoring.scorer import Scored, Span
+from marith.scoring.terms import text_likelihood
+from marith.scoring.terms.prompted_scorer import PromptedScorer
+from marith.scoring.terms.text_likelihood import Histories
 from marith.scoring.weights import loader
 from marith.scoring.weights.loader import Placement
 from marith.testing import tiny_model, tiny_tokenizer

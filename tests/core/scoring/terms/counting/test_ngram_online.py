@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from marith.errors import RequestError
 from marith.formula.tree.terms import NGram, Prompted
 from marith.request.prompt import to_prompt
-from marith.scoring.counting.ngram import NGramCounts, NGramScorer
 from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Span
+from marith.scoring.terms.counting.ngram import NGramCounts, NGramScorer
 from marith.testing import tiny_tokenizer
 
 WORDS = ("a", "b", "c")

@@ -13,20 +13,20 @@ from marith.errors import ModelError, RequestError
 from marith.formula.tree.terms import Classifier, Judgement, Term
 from marith.request.limits import CACHE_BYTES
 from marith.request.prompt import Prompt
-from marith.scoring.classifier.prefix_tokens import Encoder
-from marith.scoring.classifier.tree_attention import TreeRunner
-from marith.scoring.classifier.whole_texts import (
+from marith.scoring.memory import Planned
+from marith.scoring.notices import warn
+from marith.scoring.prompting.templates import to_plain_text
+from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.scorer import Demand, Scored, Span, WithoutContext, brought
+from marith.scoring.terms.classifier.prefix_tokens import Encoder
+from marith.scoring.terms.classifier.tree_attention import TreeRunner
+from marith.scoring.terms.classifier.whole_texts import (
     Case,
     ClassifierRunner,
     Text,
     WholeTextRunner,
     to_logprobs,
 )
-from marith.scoring.memory import Planned
-from marith.scoring.notices import warn
-from marith.scoring.prompting.templates import to_plain_text
-from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.scorer import Demand, Scored, Span, WithoutContext, brought
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.cpu_threads import threads_of
 from marith.scoring.weights.kinds import refusing

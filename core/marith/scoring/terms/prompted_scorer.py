@@ -13,8 +13,6 @@ from marith.formula.tree.terms import Likelihood, Prompted, Term
 from marith.recent import Recent
 from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.request.prompt import Prompt
-from marith.scoring.language_model.runner import Runner, start_runner
-from marith.scoring.language_model.text_likelihood import Histories, at_once
 from marith.scoring.memory import Planned
 from marith.scoring.passes import lora
 from marith.scoring.passes.llama_cpp.llama_cpp_runner import LlamaCppRunner
@@ -22,6 +20,8 @@ from marith.scoring.passes.lora import Adapter
 from marith.scoring.passes.passes import Answer, Asked
 from marith.scoring.prompting.templates import require_text, to_tokens
 from marith.scoring.scorer import Demand, Reading, Scored, Span, brought
+from marith.scoring.terms.runner import Runner, start_runner
+from marith.scoring.terms.text_likelihood import Histories, at_once
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.cpu_threads import computing_with
 from marith.tensor_rows import Row, gather

@@ -20,8 +20,8 @@ from tokenizers import (
 )
 from transformers import PreTrainedTokenizerFast
 
-from marith.scoring.classifier.prefix_tokens import STEP, Encoder
 from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.terms.classifier.prefix_tokens import STEP, Encoder
 from marith.testing import tiny_tokenizer
 
 CORPUS = [

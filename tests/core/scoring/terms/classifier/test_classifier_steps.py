@@ -21,11 +21,11 @@ from transformers import GPTNeoConfig, GPTNeoForSequenceClassification
 
 from marith.formula.tree.terms import Classifier
 from marith.request.prompt import Prompt
-from marith.scoring.classifier.classifier_scorer import ClassifierScorer
-from marith.scoring.classifier.tree_attention import TreeRunner
-from marith.scoring.classifier.whole_texts import WholeTextRunner
 from marith.scoring.passes import chunked_prefill
 from marith.scoring.scorer import Scored, Span
+from marith.scoring.terms.classifier.classifier_scorer import ClassifierScorer
+from marith.scoring.terms.classifier.tree_attention import TreeRunner
+from marith.scoring.terms.classifier.whole_texts import WholeTextRunner
 from marith.testing import tiny_classifier, tiny_tokenizer
 
 CLOSE = 1e-5

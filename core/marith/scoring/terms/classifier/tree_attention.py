@@ -10,20 +10,20 @@ import torch
 from torch import Tensor, nn
 
 from marith.errors import ModelError
-from marith.scoring.classifier.prefix_tree import ROOM, PrefixTree, prefix_trees
-from marith.scoring.classifier.whole_texts import (
-    BATCH_TOKENS,
-    Case,
-    ClassLogits,
-    Text,
-    WholeTextRunner,
-)
 from marith.scoring.memory import CacheLimit, Planned
 from marith.scoring.passes.chunked_prefill import Unread, alike, choose
 from marith.scoring.passes.layer_masks import LayerMasks, unread_kinds
 from marith.scoring.passes.probe import SHORT, distance, tolerance, why_inexact
 from marith.scoring.passes.ragged_cache import KVCache
 from marith.scoring.passes.rectangle_lanes import RectangleLanes
+from marith.scoring.terms.classifier.prefix_tree import ROOM, PrefixTree, prefix_trees
+from marith.scoring.terms.classifier.whole_texts import (
+    BATCH_TOKENS,
+    Case,
+    ClassLogits,
+    Text,
+    WholeTextRunner,
+)
 
 
 @dataclass(slots=True, kw_only=True)

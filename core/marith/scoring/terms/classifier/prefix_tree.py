@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from marith.scoring.classifier.whole_texts import Text
 from marith.scoring.passes.lanes import common
+from marith.scoring.terms.classifier.whole_texts import Text
 
 ROOM = 256  # tokens of a tree in one pass; the rest is read in further passes
 

@@ -17,10 +17,10 @@ from marith.formula.tree.terms import NGram, Uniform
 from marith.recent import Recent
 from marith.request.limits import LOADED_BYTES
 from marith.request.prompt import Prompt
-from marith.scoring.counting.ngram_index import Corpus, Counted, Followers, GrowingText
 from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Proposal, Scored, Span, WithoutContext
+from marith.scoring.terms.counting.ngram_index import Corpus, Counted, Followers, GrowingText
 
 DISCOUNT = 0.75
 

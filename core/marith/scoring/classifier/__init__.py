@@ -1,1 +1,0 @@
-"""Classifiers that guide: labels for many texts that begin alike."""

@@ -1,1 +1,0 @@
-"""Terms that count instead of compute."""

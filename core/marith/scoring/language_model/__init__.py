@@ -1,1 +1,0 @@
-"""One causal language model, many lanes, one pass."""

@@ -1,0 +1,1 @@
+"""What evaluates each kind of term: spans → log-probabilities."""

@@ -1,0 +1,1 @@
+"""Classifiers, by the trees of prefixes that they judge."""

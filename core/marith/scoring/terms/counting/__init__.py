@@ -1,0 +1,1 @@
+"""Terms without a model: n-grams, uniform, positions."""
