@@ -171,7 +171,7 @@ class Controller:
     def _proposed(self, text: Drafting) -> Draft:
         """The draft of the proposer with the largest expected number of accepted tokens."""
         best, key = Draft(), _key(text.window)
-        for i, proposals in enumerate(text.proposals(min(MOST - 1, text.window.text.room))):
+        for i, proposals in enumerate(text.proposals(min(MOST - 1, text.window.room))):
             sources = [(i, p.context, confidence_bucket(p.confidence)) for p in proposals]
             chances = [self._acceptance.of((key, source)) for source in sources]
             draft = Draft([proposed.token for proposed in proposals], sources, chances)
@@ -188,7 +188,7 @@ class Controller:
     def _model_length(self, text: Drafting, round_: Round) -> int:
         """How many tokens the models of a text should draft, if those of all alike texts do."""
         window = text.window
-        room = min(MOST - 1, window.text.room)
+        room = min(MOST - 1, window.room)
         if not window.models or room < 1:
             return 0
         draft_cost = self._draft_cost(text, round_.alike)
