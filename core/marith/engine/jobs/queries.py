@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
+from marith.engine.jobs.drafts import Drafts
 from marith.engine.prepare import Prepared
 from marith.engine.threads.delivery import EngineFuture
 from marith.errors import RequestError, shown
@@ -42,6 +43,8 @@ class Query(Generic[Result]):
 
     The `keeper` is kept alive for as long as the future is.
     """
+
+    drafts: Drafts | None = None  # no token is drawn, so nobody drafts
 
     def __init__(
         self, prepared: Prepared, continuation: Sequence[int], keeper: object = None
