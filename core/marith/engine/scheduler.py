@@ -13,7 +13,7 @@ from marith.engine.step import Turn, step
 from marith.errors import fault
 from marith.request.limits import EngineStatus, Limits
 from marith.scoring.weights.cpu_threads import SpinningNotice, dismiss_team
-from marith.speculation.controller.adaptive import Controller
+from marith.speculation.auto import Controller
 
 
 class Scheduler:
@@ -48,7 +48,8 @@ class Scheduler:
             return EngineStatus(active, waiting, lanes, self.steps, repeated=self.repeated)
 
     def _step(self) -> None:
-        self._leave([turn.job for turn in self.queue.active if turn.job.abandoned])
+        if gone := [turn.job for turn in self.queue.active if turn.job.abandoned]:
+            self._leave(gone)
         turns = self.queue.active
         if not turns:
             return
@@ -65,14 +66,15 @@ class Scheduler:
         """Fail jobs that are late; let go of jobs that are done or given up, and of their lanes."""
         jobs, now = self.queue.jobs, time.monotonic()
         late = [job for job in jobs if job.prepared.deadline.at <= now and not job.done]
-        fail_all(late, lambda job: job.prepared.deadline.exceeded())
-        self._leave([job for job in jobs if job.done or job.abandoned])
+        if late:
+            fail_all(late, lambda job: job.prepared.deadline.exceeded())
+        if gone := [job for job in jobs if job.done or job.abandoned]:
+            self._leave(gone)
 
     def _leave(self, jobs: Sequence[Job]) -> None:
         """These jobs go, and their lanes with them."""
-        if jobs:
-            release(jobs)
-            self.queue.remove(jobs)
+        release(jobs)
+        self.queue.remove(jobs)
 
     def _give_up(self, error: BaseException) -> None:
         """Fail all jobs that run, for an error that is not the fault of any."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 from marith.decoding.composition.evaluate import evaluate, likeliest
-from marith.engine.jobs.drafts import Drafts
-from marith.engine.jobs.generation import Generation
 from marith.engine.jobs.job import Job
 from marith.engine.jobs.queries import TextQuery, share
 from marith.engine.prepare import Prepared
@@ -18,7 +16,7 @@ from marith.errors import fault
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, Term
 from marith.scoring.scorer import Scored, Scorer, Span
-from marith.speculation.controller.adaptive import Controller, judged
+from marith.speculation.auto import Controller
 from marith.speculation.verify import Check, verify_all
 from marith.speculation.window import Block
 from marith.tensor_rows import Row, gather, rows_of
@@ -29,6 +27,7 @@ class Turn:
     """A job, what it wants now, and the terms that have been evaluated.
 
     It may take several steps: one term still reads a long prompt while another has been evaluated.
+    A turn that wants nothing but `drafts` goes ahead of those that verify.
     """
 
     job: Job
@@ -36,6 +35,7 @@ class Turn:
     counts: Mapping[Term, int] = field(default_factory=dict)
     answers: dict[Term, Scored] = field(default_factory=dict)
     spans: list[tuple[Scorer, Span]] = field(default_factory=list)
+    drafts: bool = False
 
     def ask(self) -> None:
         """See what the job wants; it wants the same until it has received it."""
@@ -43,19 +43,10 @@ class Turn:
             return
         text, counts = self.job.wanted()
         if text is not self.text or counts is not self.counts:  # a text that grows in place stays
+            drafts = self.job.prepared.plan.drafts
             self.text, self.counts = text, counts
             self.spans = _spans(self.job.prepared, text, counts)
-
-    @property
-    def drafts(self) -> bool:
-        """Whether it wants nothing but drafts, and so goes ahead of those that verify."""
-        drafts = self.job.prepared.plan.drafts
-        return bool(drafts and self.counts) and all(term in drafts for term in self.counts)
-
-    @property
-    def complete(self) -> bool:
-        """Whether every term has been evaluated."""
-        return len(self.answers) == len(self.counts)
+            self.drafts = bool(drafts and counts) and all(term in drafts for term in counts)
 
     @property
     def waits_for_classifiers(self) -> bool:
@@ -71,10 +62,13 @@ def step(turns: Sequence[Turn], controller: Controller) -> None:
     """
     turns = within_memory(turns)
     plan(turns, controller)
-    ahead = drafting(turns)
+    ahead = [turn for turn in turns if turn.drafts]
     while ahead:
-        ahead = drafting(asking(unfinished(run(ahead, controller))))
-        turns = unfinished(turns)
+        ready = [turn for turn in run(ahead, controller) if not turn.job.done]
+        for turn in ready:
+            turn.ask()
+        ahead = [turn for turn in ready if turn.drafts]
+        turns = [turn for turn in turns if not turn.job.done]  # a query may end while others draft
     run(turns, controller)
 
 
@@ -90,97 +84,78 @@ def within_memory(turns: Sequence[Turn]) -> Sequence[Turn]:
 
 
 def plan(turns: Sequence[Turn], controller: Controller) -> None:
-    """How much each text drafts, of the jobs that begin."""
+    """Choose how much each text drafts, of the jobs that begin; see what all jobs want."""
     jobs = [turn.job for turn in turns if not turn.answers]
-    texts = [drafts for drafts in map(drafts_of, jobs) if drafts and drafts.begin]
+    texts = [job.drafts for job in jobs if job.drafts is not None and job.drafts.due()]
     if texts:
-        rows = sum(len(turn.job.prepared.plan.terms) for turn in turns)
-        controller.plan(texts, lambda: scorers_of(jobs), rows, len(jobs))
-    asking(turns)
-
-
-def scorers_of(jobs: Sequence[Job]) -> set[Scorer]:
-    """Those of all terms of these jobs."""
-    return {job.prepared.scorers[term] for job in jobs for term in job.prepared.plan.terms}
-
-
-def asking(turns: Sequence[Turn]) -> Sequence[Turn]:
-    """The same turns, which know what they want next."""
+        scorers = {job.prepared.scorers[term] for job in jobs for term in job.prepared.plan.terms}
+        rows = sum(turn.job.prepared.plan.rows for turn in turns)
+        controller.plan(texts, scorers, rows, len(jobs))
     for turn in turns:
         turn.ask()
-    return turns
-
-
-def unfinished(turns: Sequence[Turn]) -> list[Turn]:
-    """The turns of jobs that go on: a query may end while others draft."""
-    return [turn for turn in turns if not turn.job.done]
-
-
-def drafting(turns: Sequence[Turn]) -> list[Turn]:
-    """The turns that want nothing but drafts."""
-    return [turn for turn in turns if turn.drafts]
 
 
 def run(turns: Sequence[Turn], controller: Controller) -> list[Turn]:
-    """One round; the turns that have received all they wanted."""
-    with timed(turns, controller):
-        ready = score(turns)
-        checks = compose(ready)
-        verdicts = verify_all([check for _, check in checks])
+    """Run one round; return the turns that have received all they wanted.
+
+    The round is timed where a text's drafts depend on what a round costs.
+    """
+    scorers: set[Scorer] = set()
+    if any(turn.job.prepared.plan.adapts for turn in turns):
+        scorers = {turn.job.prepared.scorers[term] for turn in turns for term in turn.counts}
+    read, begun = sum(scorer.tokens_read for scorer in scorers), time.perf_counter()
+    ready = score(turns)
+    checks = compose(ready)
+    verdicts = verify_all([check for _, check in checks])
+    if scorers:
+        seconds, rows = time.perf_counter() - begun, judged(turns)
+        rows += sum(scorer.tokens_read for scorer in scorers) - read
+        if rows:
+            controller.times_of(scorers).note(rows, seconds)
     for (job, _), verdict in zip(checks, verdicts, strict=True):
         try:
             job.accept(verdict)
         except BaseException as error:  # a job's own fault goes to its own caller
             job.fail(fault(error))
     for turn in ready:
-        if drafts := drafts_of(turn.job):
+        drafts = turn.job.drafts
+        if drafts is not None and drafts.window.seen:
             controller.learn(drafts.window)
     return ready
 
 
-def drafts_of(job: Job) -> Drafts | None:
-    """Who drafts for a job; None where nobody does."""
-    return job.drafts if isinstance(job, Generation) else None
-
-
-def timed(turns: Sequence[Turn], controller: Controller) -> AbstractContextManager[None]:
-    """Time a round, where a text's drafts depend on what a round costs."""
-    if not any(turn.job.prepared.plan.adapts for turn in turns):
-        return nullcontext()
-    scorers = list({turn.job.prepared.scorers[t]: None for turn in turns for t in turn.counts})
-    return controller.timed(scorers, sum(judged(turn.counts) for turn in turns))
+def judged(turns: Sequence[Turn]) -> int:
+    """Return how many positions classifiers judge."""
+    wanted = [item for turn in turns for item in turn.counts.items()]
+    return sum(count for term, count in wanted if isinstance(term, Classifier))
 
 
 def score(turns: Sequence[Turn]) -> list[Turn]:
-    """Evaluate what is wanted; the turns whose terms have all been evaluated."""
-    _score(turns, _missing)
-    ready = [turn for turn in turns if turn.complete]
+    """Evaluate what is wanted; return the turns whose terms have all been evaluated."""
+    _score(
+        (turn, scorer, span)
+        for turn in turns
+        for scorer, span in turn.spans
+        if span.term not in turn.answers
+    )
+    ready = [turn for turn in turns if len(turn.answers) == len(turn.counts)]
     if len(ready) == len(turns):
         return ready
-    _score([turn for turn in turns if turn.waits_for_classifiers], _classifier_spans)
-    return [turn for turn in turns if turn.complete]
+    judging = [turn for turn in turns if turn.waits_for_classifiers]
+    _score((turn, scorer, span) for turn in judging for scorer, span in _classifier_spans(turn))
+    return [turn for turn in turns if len(turn.answers) == len(turn.counts)]
 
 
-def _score(
-    turns: Sequence[Turn], spans_of: Callable[[Turn], Iterable[tuple[Scorer, Span]]]
-) -> None:
-    """One call a scorer, for the spans of all jobs."""
-    asked: dict[Scorer, list[tuple[Turn, Span]]] = defaultdict(list)
-    for turn in turns:
-        for scorer, span in spans_of(turn):
-            asked[scorer].append((turn, span))
-    for scorer, pairs in asked.items():
+def _score(asked: Iterable[tuple[Turn, Scorer, Span]]) -> None:
+    """Call each scorer once, for the spans of all jobs."""
+    of_scorers: dict[Scorer, list[tuple[Turn, Span]]] = defaultdict(list)
+    for turn, scorer, span in asked:
+        of_scorers[scorer].append((turn, span))
+    for scorer, pairs in of_scorers.items():
         answers = scorer.score([span for _, span in pairs])
         for (turn, span), answer in zip(pairs, answers, strict=True):
             if answer is not None:
                 turn.answers[span.term] = answer
-
-
-def _missing(turn: Turn) -> list[tuple[Scorer, Span]]:
-    """What has not been evaluated, but classifiers."""
-    if not turn.answers:
-        return turn.spans
-    return [(scorer, span) for scorer, span in turn.spans if span.term not in turn.answers]
 
 
 def _spans(
@@ -212,7 +187,10 @@ def _classifier_spans(turn: Turn) -> Iterator[tuple[Scorer, Span]]:
 
 def compose(turns: Sequence[Turn]) -> list[tuple[Job, Check]]:
     """What each job has to verify; positions of one formula are evaluated together."""
-    received = [(turn.job, _received(turn)) for turn in turns]
+    received = []
+    for turn in turns:
+        received.append((turn.job, turn.job.receive(turn.answers)))
+        turn.answers = {}
     together: dict[Formula, list[Block]] = defaultdict(list)
     for _, blocks in received:
         for block in blocks:
@@ -232,10 +210,3 @@ def compose(turns: Sequence[Turn]) -> list[tuple[Job, Check]]:
             if check is not None:
                 checks.append((job, check))
     return checks
-
-
-def _received(turn: Turn) -> Sequence[Block]:
-    """What a job has to compose of what it has received."""
-    blocks = turn.job.receive(turn.answers)
-    turn.answers = {}
-    return blocks

@@ -62,6 +62,7 @@ class ExecutionPlan:
     all_terms: tuple[Term, ...] = field(init=False)  # terms and drafts
     whole: Formula = field(init=False)  # the formula without drafts
     lanes: int = field(init=False)  # how many lanes of language models it needs
+    rows: int = field(init=False)  # how many rows its terms have in a pass, at each position
     proposers: tuple[NGram, ...] = field(init=False)
     groups: Groups = field(init=False)
     sizes: tuple[int, ...] = field(init=False)
@@ -82,6 +83,7 @@ class ExecutionPlan:
         object.__setattr__(self, "all_terms", (*self.terms, *self.drafts))
         object.__setattr__(self, "whole", without_drafts(self.formula))
         object.__setattr__(self, "lanes", _lanes(self.all_terms))
+        object.__setattr__(self, "rows", max(1, _lanes(self.terms) + len(self.classifiers)))
         object.__setattr__(self, "proposers", tuple(proposers))
         factors = self._factors()
         sizes = tuple(sorted(set(factors.values())))
@@ -116,6 +118,11 @@ class ExecutionPlan:
     def classifiers(self) -> tuple[Classifier, ...]:
         """The classifiers, evaluated once their guides have been."""
         return tuple(term for term in self.terms if isinstance(term, Classifier))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every term is evaluated at every position, and nothing drafts."""
+        return not self.drafts and self.sizes == (1,)
 
     @property
     def at_once(self) -> Groups:

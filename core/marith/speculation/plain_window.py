@@ -90,17 +90,3 @@ class PlainWindow:
 
 
 Window: TypeAlias = "PlainWindow | DraftWindow"
-
-
-def window_of(
-    plan: ExecutionPlan,
-    most: int,
-    ends: Collection[int],
-    rooms: Mapping[Term, int],
-    steered: Callable[[Sequence[int]], bool] | None = None,
-    prefix: Sequence[int] = (),
-) -> Window:
-    """The plain window of a plan that drafts nothing, and the draft window of any other."""
-    if plan.drafts or plan.sizes != (1,):
-        return DraftWindow(plan, most, ends, rooms, steered, prefix)
-    return PlainWindow(plan, steered, prefix)

@@ -12,13 +12,25 @@ from itertools import groupby
 
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import NGram, Term
-from marith.speculation.drafted_text import DraftedText, Pending
 from marith.speculation.execution_plan import ExecutionPlan, Stage
 from marith.speculation.verification_order import VerificationOrder
 from marith.speculation.verify import Verdict
 from marith.tensor_rows import Row, compacted
 
 MODEL = "model"  # the source of a token that was drawn from a partial formula
+
+
+@dataclass(slots=True)
+class Pending:
+    """A token that not every stage has verified.
+
+    `draft` is the distribution that it was drawn from, None for a token that was proposed without
+    one; `source` is what drafted it, None for a token that was drawn from the whole formula.
+    """
+
+    token: int
+    draft: Row | None
+    source: Hashable | None
 
 
 @dataclass(slots=True)
@@ -52,9 +64,10 @@ class Verified:
 class DraftWindow:
     """A text while it is generated, with the rows to verify its tokens that are not final.
 
-    Keeps state, for one thread. `text` has the tokens, and a `VerificationOrder` says which stage
-    verifies which positions; the rows of terms are kept until their positions are final. `formulas`
-    are composed at `places` in this step. `rooms` has the number of tokens that fit into the
+    Keeps state, for one thread. The last tokens of the text are pending; a `VerificationOrder` says
+    which stage verifies which positions; the rows of terms are kept until their positions are
+    final. `formulas` are composed at `places` in this step. `most` bounds the number of tokens;
+    `ends` are the tokens that end a text; `rooms` has the number of tokens that fit into the
     context of each draft; `steered` says whether the formula is composed after a text, or the
     plan's `aside`; the text begins with `prefix`, which is final.
     """
@@ -69,14 +82,14 @@ class DraftWindow:
         prefix: Sequence[int] = (),
     ) -> None:
         self.plan = plan
-        self.text = DraftedText(most, ends, prefix)
-        self.tokens = self.text.tokens
+        self.tokens: list[int] = [*prefix]
+        self.pending: list[Pending] = []  # the last tokens
         self.places: list[int] = []
         self.formulas: list[Formula] = []
         self.drafted = self.accepted = 0
         self.verified: dict[Formula, Verified] = {}
         self.seen: list[tuple[Hashable, float]] = []  # sources of drafts, and overlaps
-        self._steered = steered
+        self._most, self._ends, self._steered = most, ends, steered
         self._rows: dict[int, dict[Term, Row]] = {}  # by position, from `final` on
         self._order = VerificationOrder(plan, rooms)
         if prefix:
@@ -93,12 +106,24 @@ class DraftWindow:
     @property
     def final(self) -> int:
         """How many tokens all stages have verified."""
-        return self.text.final
+        return len(self.tokens) - len(self.pending)
 
     @property
     def idle(self) -> bool:
         """Whether all tokens are final, and no term has been evaluated at the next position."""
-        return not self.text.pending and not self._rows
+        return not self.pending and not self._rows
+
+    @property
+    def closed(self) -> bool:
+        """Whether the last token, which is pending, ends the text."""
+        return bool(self.pending) and (
+            self.tokens[-1] in self._ends or len(self.tokens) >= self._most
+        )
+
+    @property
+    def room(self) -> int:
+        """How many tokens may be drafted, if one more must fit after them."""
+        return self._most - 1 - len(self.tokens)
 
     @property
     def models(self) -> tuple[Term, ...]:
@@ -108,25 +133,26 @@ class DraftWindow:
 
     def standing(self) -> list[Pending | None]:
         """The pending token at each of `places`; None where a token is yet to be drawn."""
-        return [self.text.at(place) for place in self.places]
+        final, pending = self.final, self.pending
+        indices = [place - final for place in self.places]
+        return [pending[index] if index < len(pending) else None for index in indices]
 
     def room_to_propose(self) -> int:
         """How many tokens may be proposed before a stage is due."""
         length = len(self.tokens)
         if length in self._rows or length == self._unproposed:
             return 0
-        if not self.proposers or self.text.closed:
+        if not self.proposers or self.closed:
             return 0
-        return max(0, min(self._order.room(length), self.text.room))
+        return max(0, min(self._order.room(length), self.room))
 
     def propose(self, tokens: Sequence[int], sources: Sequence[Hashable]) -> None:
         """Append proposed tokens; if there are none, no proposer is called at this length again."""
         if not tokens:
             self._unproposed = len(self.tokens)
         for token, source in zip(tokens, sources, strict=True):
-            if not self.text.closed:
-                self.drafted += source is not None
-                self.text.append(token, None, source)
+            if not self.closed:
+                self._append(Pending(token, None, source))
 
     def draft(self, length: int, by_models: bool = False) -> None:
         """Let the terms verify after `length` tokens, drafted by models or by proposers alone."""
@@ -136,7 +162,7 @@ class DraftWindow:
     def wanted(self) -> tuple[Sequence[int], dict[Term, int]]:
         """The text to evaluate, and at how many of its last positions each term is wanted."""
         length = len(self.tokens)
-        end = length if self.text.closed else length + 1
+        end = length if self.closed else length + 1
         self._stage, places = self._order.next(length, end)
         self.places, self._end = list(places), places.stop
         formula, aside, steered = self._stage.formula, self.plan.aside, self._steered
@@ -180,10 +206,10 @@ class DraftWindow:
 
     def accept(self, verdict: Verdict) -> list[int]:
         """Keep accepted tokens, drop those after a refused one, and return the tokens now final."""
-        text, first = self.text, self.text.final
-        checked = zip(self.places, self.formulas, verdict.tokens, verdict.overlaps, strict=True)
-        for (place, formula, token, overlap), target in zip(checked, verdict.targets, strict=True):
-            pending = text.at(place)
+        first = self.final
+        checked = zip(self.places, self.formulas, verdict.tokens, verdict.targets, strict=True)
+        checked_tokens = zip(checked, self.standing(), verdict.overlaps, strict=True)
+        for (place, formula, token, target), pending, overlap in checked_tokens:
             if pending is not None:
                 stood = pending.token == token
                 self.verified.setdefault(formula, Verified()).add(stood, overlap)
@@ -191,23 +217,29 @@ class DraftWindow:
                 pending.draft = target
                 if stood:
                     continue
-                text.cut(place)  # the rows after it were computed for the refused token
+                # the tokens and rows after it were computed for the refused token
+                del self.pending[place - first :], self.tokens[place:]
                 self._rows = {p: rows for p, rows in self._rows.items() if p <= place}
                 self._unproposed = -1
             source = None if formula in (self.plan.whole, self.plan.aside) else MODEL
-            self.drafted += source is not None
-            text.append(token, target, source)
+            self._append(Pending(token, target, source))
             break
         assert self._stage is not None, "a stage was wanted"
         self._order.advance(self._stage, place + 1, len(self.tokens))
         final = self._order.final
-        self.accepted += sum(token.source is not None for token in text.confirm(final))
+        self.accepted += sum(one.source is not None for one in self.pending[: final - first])
+        del self.pending[: final - first]
         self._rows = _rows_from(final, self._rows)
         return self.tokens[first:final]
 
+    def _append(self, pending: Pending) -> None:
+        self.drafted += pending.source is not None
+        self.tokens.append(pending.token)
+        self.pending.append(pending)
+
     def rewind(self, place: int) -> None:
         """Remove the tokens from a final one on, and all rows."""
-        self.text.rewind(place)
+        del self.tokens[place:], self.pending[:]
         self.places, self.formulas = [], []
         self._rows.clear()
         self._order.rewind(place)

@@ -21,8 +21,7 @@ from marith import Ban, Engine, Grammar, Plan, Prompted, Request, Sampling, Stop
 from marith.answers import backtracking
 from marith.answers.backtracking import Backtracking
 from marith.answers.output import Output
-from marith.speculation.controller.adaptive import Controller
-from marith.speculation.controller.latency import PassTimes
+from marith.speculation.auto import Controller, PassTimes
 from marith.testing import tiny_model, tiny_tokenizer
 
 ODD = ("a", "b", " ", "ab", "b a", ". A", "c", "ca.b")  # tokens that words begin and end within
@@ -33,9 +32,7 @@ PLANS = (Plan.drafts("ngram(order=3, online=True)", length=5), Plan.drafts(SPEAK
 class Flat(PassTimes):
     """A machine on which more tokens cost nothing more, and so all that can be drafted is."""
 
-    least = 1  # type: ignore[assignment]  # known from the start
-
-    def cost(self, tokens: int) -> float:
+    def cost(self, rows: int) -> float:
         return 1.0
 
 

@@ -20,8 +20,7 @@ import marith
 from marith import Engine, Plan, Request, Sampling, Stop, Tools
 from marith.decoding.constraints.matcher import Matcher
 from marith.engine.jobs import generation
-from marith.speculation.controller.adaptive import Controller
-from marith.speculation.controller.latency import PassTimes
+from marith.speculation.auto import Controller, PassTimes
 from marith.testing import tiny_model
 
 OPENING = '<tool_call>\n{"name": "'
@@ -126,9 +125,7 @@ def test_at_temperature_zero_it_is_the_bare_models_choice(wild: Speaker) -> None
 class Flat(PassTimes):
     """A machine on which more tokens cost nothing more, and so all that can be drafted is."""
 
-    least = 1  # type: ignore[assignment]  # known from the start
-
-    def cost(self, tokens: int) -> float:
+    def cost(self, rows: int) -> float:
         return 1.0
 
 

@@ -22,8 +22,7 @@ from marith.engine.jobs import generation
 from marith.engine.jobs.allowed_tokens import AllowedTokens
 from marith.errors import FormulaError
 from marith.speculation import verify as verification
-from marith.speculation.controller.adaptive import Controller
-from marith.speculation.controller.latency import PassTimes
+from marith.speculation.auto import Controller, PassTimes
 from marith.speculation.verify import Check
 from marith.tensor_rows import Row, gather, rows_of
 
@@ -40,9 +39,7 @@ def test_every_token_is_drawn_from_what_may_follow(small: Small, name: str) -> N
 class Flat(PassTimes):
     """A machine on which more tokens cost nothing more, and so all that can be drafted is."""
 
-    least = 1  # type: ignore[assignment]  # known from the start
-
-    def cost(self, tokens: int) -> float:
+    def cost(self, rows: int) -> float:
         return 1.0
 
 

@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 import marith
 from marith import Grammar, Sampling, Tools
 from marith.scoring.weights.loader import locate
-from marith.speculation.controller import adaptive
+from marith.speculation import auto
 from marith.testing import scripted_model
 
 GREEDY = Sampling(temperature=0)
@@ -163,11 +163,12 @@ def test_drafts_that_run_on_into_the_next_call_leave_no_trace(
     expected = ask(engine, "Both", tools=tools, speculation=None)
     assert [name for name, _ in calls(expected)] == ["clock", "map"]
     monkeypatch.setattr(
-        adaptive, "lengths", lambda offers, *_: [chances.randint(0, len(o.chances)) for o in offers]
+        auto,
+        "lengths",
+        lambda drafts, *_: (1.0, [chances.randint(0, len(draft.chances)) for draft in drafts]),
     )
-    some = (0, 1, 2, 8, 15)
-    monkeypatch.setattr(adaptive.Explorer, "length", lambda *_: chances.choice(some))
-    monkeypatch.setattr(adaptive.Backoff, "due", lambda *_: True)
+    monkeypatch.setattr(auto, "SHORT", 0)
+    monkeypatch.setattr(auto, "LONG", 0)  # no text is left alone
     texts = [ask(engine, "Both", tools=tools, speculation="auto") for _ in range(20)]
     assert sum(out.stats.accepted for out in texts) > 100
     assert [out.tokens for out in texts] == [expected.tokens] * 20

@@ -2,52 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Hashable, Iterator, Sequence
 
 from marith.engine.prepare import Prepared
 from marith.formula.tree.terms import Term
-from marith.scoring.scorer import Proposal, Proposer, Scorer, Span
+from marith.scoring.scorer import Proposer, Scorer, Span
 from marith.speculation.window import DraftWindow
 
-PROPOSED = "proposed"  # the source of what a plan has proposed outright
+_CONFIDENCES = 0.25, 0.5, 0.75, 0.9, 0.97, 0.99
 
 
 class Drafts:
-    """A text whose tokens are drafted, as the controller sees it."""
+    """A text whose tokens are drafted; under "auto" it is a `Drafting` of the controller."""
 
     def __init__(self, window: DraftWindow, prepared: Prepared) -> None:
         self.window = window
+        self.rounds = self.left = 0
         self._prepared = prepared
 
-    @property
-    def begin(self) -> bool:
-        """Whether a new round begins, whose length is to be chosen; the prompt is read first."""
-        read = len(self.window.tokens) > len(self._prepared.prefix)
-        return self._prepared.plan.adapts and self.window.idle and read
+    def due(self) -> bool:
+        """Return whether a draft is to be chosen in this round, and count the round.
 
-    def proposals(self, most: int) -> Iterator[Sequence[Proposal]]:
-        """What each proposer takes for the next tokens."""
+        None is chosen before the prompt has been read, and while the text is left alone.
+        """
+        if self.left:
+            self.left -= 1
+            return False
+        prepared, window = self._prepared, self.window
+        return prepared.plan.adapts and len(window.tokens) > len(prepared.prefix) and window.idle
+
+    def proposals(self, most: int) -> Iterator[tuple[Sequence[int], Sequence[Hashable]]]:
+        """Return the next tokens that each proposer expects, and the source of each token.
+
+        Tokens of a proposer have one source if the proposer is about as sure of them, after
+        contexts of one length.
+        """
         prepared, tokens = self._prepared, self.window.tokens
-        for term in self.window.proposers:
+        for index, term in enumerate(self.window.proposers):
             scorer = prepared.scorers[term]
             assert isinstance(scorer, Proposer)
             lane, reading = prepared.lanes[term], prepared.readings[term]
-            span = Span(term, lane, reading, tokens, salt=prepared.salt)
-            yield scorer.propose(span, most)
+            proposed = scorer.propose(Span(term, lane, reading, tokens, salt=prepared.salt), most)
+            sources = [
+                (index, p.context, bisect_right(_CONFIDENCES, p.confidence)) for p in proposed
+            ]
+            yield [proposal.token for proposal in proposed], sources
 
     def scorer_of(self, term: Term) -> Scorer:
-        """What evaluates a term."""
+        """Return what evaluates a term."""
         return self._prepared.scorers[term]
 
     def propose(self) -> None:
-        """Propose what costs nothing, by the first proposer that has something to propose.
-
-        Where lengths adapt, the controller has done so.
-        """
-        if self._prepared.plan.adapts:
-            return
+        """Propose what costs nothing, by the first proposer that has something to propose."""
         while most := self.window.room_to_propose():
-            proposed: Sequence[Proposal] = next(filter(None, self.proposals(most)), [])
-            self.window.propose(
-                [proposal.token for proposal in proposed], [PROPOSED] * len(proposed)
-            )
+            proposals = (proposed for proposed in self.proposals(most) if proposed[0])
+            self.window.propose(*next(proposals, ([], [])))

@@ -34,7 +34,7 @@ from marith.request.completion import Chunk, Completion, Usage
 from marith.request.plan import Plan
 from marith.request.request import Request
 from marith.scoring.scorer import Scored
-from marith.speculation.plain_window import Window, window_of
+from marith.speculation.plain_window import PlainWindow, Window
 from marith.speculation.verify import NOTHING, Check, Verdict
 from marith.speculation.window import Block, DraftWindow
 from marith.tensor_rows import Row, gather, rows_of
@@ -83,8 +83,10 @@ class Generation:
         if not request.steered:
             steered = partial(answers.outside_calls, self.prepared.opened)
         ends, prefix = request.stop.ends(vocabulary.eos_ids), self.prepared.prefix
-        self.window = window_of(plan, most, ends, self.prepared.rooms, steered, prefix)
-        if isinstance(self.window, DraftWindow):
+        if plan.is_plain:
+            self.window = PlainWindow(plan, steered, prefix)
+        else:
+            self.window = DraftWindow(plan, most, ends, self.prepared.rooms, steered, prefix)
             self.drafts = Drafts(self.window, self.prepared)
         self._costs = Costs(self.prepared, self._started)
         self._draws = _draws(request)
@@ -117,7 +119,7 @@ class Generation:
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
         if not self._begun:
             self._begin()
-        if self.drafts is not None:
+        if self.drafts is not None and not self.prepared.plan.adapts:
             self.drafts.propose()
         return self.window.wanted()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
+from marith.engine.jobs.drafts import Drafts
 from marith.engine.prepare import Prepared
 from marith.formula.tree.terms import Term
 from marith.scoring.scorer import Scored
@@ -17,6 +18,7 @@ class Job(Protocol):
     """Wants terms evaluated, receives them, checks what is composed of them, accepts tokens."""
 
     prepared: Prepared
+    drafts: Drafts | None  # None where nobody drafts
 
     @property
     def abandoned(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
+from marith.engine.jobs.drafts import Drafts
 from marith.engine.jobs.job import Job
 from marith.engine.prepare import Prepared
 from marith.engine.threads.futures import EngineFuture
@@ -40,6 +41,8 @@ class Scores:
 
 class Query(Job, Generic[Result]):
     """A given continuation, and the future that a caller waits for. No token is drawn."""
+
+    drafts: Drafts | None = None  # no token is drawn, so nobody drafts
 
     def __init__(self, prepared: Prepared, continuation: Sequence[int]) -> None:
         self.prepared = prepared

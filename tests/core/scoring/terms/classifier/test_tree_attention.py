@@ -10,12 +10,12 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from marith.scoring.terms.classifier import prefix_tree, tree_attention
 from torch import Tensor
 from transformers import AutoModelForSequenceClassification, MistralConfig
 
 from marith.errors import ModelError
 from marith.scoring.passes import chunked_prefill
+from marith.scoring.terms.classifier import prefix_tree, tree_attention
 from marith.scoring.terms.classifier.tree_attention import TreeRunner
 from marith.scoring.terms.classifier.whole_texts import Case, ClassLogits, Text, WholeTextRunner
 from marith.testing import FAMILIES, tiny_model

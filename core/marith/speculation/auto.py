@@ -1,0 +1,250 @@
+"""How much to draft under speculation="auto", from what passes cost and which drafts stood lately.
+
+Before a round each text has a draft: the tokens that a proposer expects next, or as many as its own
+models may draft. `lengths` takes the share of all drafts with which the round makes most tokens a
+second. A text for which nothing was drafted is then left alone for some rounds.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from operator import attrgetter, mul
+from statistics import median_low
+from typing import Protocol
+from weakref import ref
+
+from marith.formula.tree.terms import Term
+from marith.request.plan import MOST
+from marith.speculation.window import MODEL, DraftWindow
+
+MARGIN = 0.08  # a draft makes this share more tokens a second, since choosing takes time too
+EVERY = 64  # in one of so many choices each text drafts one token more, to measure again
+HOPED = 4  # up to so many times the rows of any pass before, a pass is taken to cost no more
+SHARE = 0.01  # of the time of rounds, which choosing takes at most while nothing is drafted
+SHORT, LONG = 3, 64  # a text is left alone for as many rounds as `SHARE` asks, within these
+
+_PRIOR = 2.0, 4.0  # the sum and the weight of overlaps before the first: four of one half
+_KEPT = 1 - 1 / 200  # of the weight of earlier overlaps: about the last 200 count
+_MOST_AVERAGES = 4096
+_PASSES = 9  # of each number of rows, whose lower median is its cost
+
+
+class Drafting(Protocol):
+    """A text whose drafts are chosen while it is generated.
+
+    After a round without a draft, the text is left alone for `rounds` rounds; `left` are to come.
+    """
+
+    window: DraftWindow
+    rounds: int
+    left: int
+
+    def proposals(self, most: int) -> Iterator[tuple[Sequence[int], Sequence[Hashable]]]:
+        """Return the next tokens that each proposer expects, and the source of each token."""
+        ...
+
+    def scorer_of(self, term: Term) -> object:
+        """Return the scorer of a term."""
+        ...
+
+
+class PassTimes:
+    """The seconds of a pass by the number of its rows. State: the last passes of each number.
+
+    Numbers above 16 are rounded up to one of eight an octave. The cost of a number is the lower
+    median of its passes, since a disturbance makes a pass longer, and never more than the cost of a
+    larger number.
+    """
+
+    def __init__(self) -> None:
+        self._passes: dict[int, deque[float]] = {}
+        self._rows: list[int] = []
+        self._seconds: list[float] = []
+
+    def note(self, rows: int, seconds: float) -> None:
+        """Add a pass."""
+        self._passes.setdefault(_rounded(rows), deque(maxlen=_PASSES)).append(seconds)
+        self._rows = []
+
+    def cost(self, rows: int) -> float | None:
+        """Return the seconds of a pass; None before a pass of at most `rows` rows was noted.
+
+        Linear between numbers that were noted. Up to `HOPED` times the largest number, more rows
+        are taken to cost nothing until it is known what they cost, and then in proportion.
+        """
+        if not self._rows:
+            self._rows = sorted(self._passes)
+            medians = [median_low(self._passes[number]) for number in reversed(self._rows)]
+            self._seconds = [*accumulate(medians, min)][::-1]
+        known, seconds, rows = self._rows, self._seconds, _rounded(rows)
+        if not known or rows < known[0]:
+            return None
+        right = bisect_left(known, rows)
+        if right == len(known):
+            return seconds[-1] * max(1.0, rows / (HOPED * known[-1]))
+        if known[right] == rows:
+            return seconds[right]
+        share = (rows - known[right - 1]) / (known[right] - known[right - 1])
+        return seconds[right - 1] + share * (seconds[right] - seconds[right - 1])
+
+
+def _rounded(rows: int) -> int:
+    step = 1 << max(0, rows.bit_length() - 4)
+    return -(-rows // step) * step
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What may be drafted for a text: the chance of each token that it stands, and all before it.
+
+    Each token adds `rows` rows to the pass that verifies. Models need `seconds` to draft a token of
+    each text; a proposer has `tokens` at once, of which each has a source.
+    """
+
+    chances: Sequence[float]
+    rows: int
+    seconds: float = 0.0
+    tokens: Sequence[int] = ()
+    sources: Sequence[Hashable] = ()
+
+    @property
+    def gain(self) -> float:
+        """Return the mean number of tokens that stand."""
+        return sum(self.chances)
+
+
+def lengths(
+    drafts: Sequence[Draft], rows: int, made: float, cost: Callable[[int], float | None]
+) -> tuple[float, list[int]]:
+    """Return the most tokens a second that a round can make, and the length of each draft for it.
+
+    Without drafts the round has `rows` rows and makes `made` tokens. The tokens of all drafts are
+    sorted by how many tokens a row makes, and the best number of them from the start is taken. The
+    search goes on past a step in the cost. Nothing is drafted that does not gain `MARGIN`.
+    """
+    order = [
+        (-chance / draft.rows, index, depth, chance)
+        for index, draft in enumerate(drafts)
+        for depth, chance in enumerate(draft.chances, 1)
+    ]
+    order.sort()  # keeps the order within a draft, since the chances of a draft never rise
+    none = best = made / (cost(rows) or math.inf)
+    most = made + sum(draft.gain for draft in drafts)
+    taken = deepest = 0
+    drafting = 0.0
+    for count, (_, index, depth, chance) in enumerate(order, 1):
+        draft = drafts[index]
+        made, rows = made + chance, rows + draft.rows
+        if draft.seconds and depth > deepest:
+            deepest, drafting = depth, drafting + draft.seconds
+        seconds = (cost(rows) or math.inf) + drafting
+        if made / seconds > best:
+            taken, best = count, made / seconds
+        elif most / seconds <= best:
+            break
+    if best < (1 + MARGIN) * none:
+        return none, [0] * len(drafts)
+    chosen = Counter(index for _, index, *_ in order[:taken])
+    return best, [chosen[index] for index in range(len(drafts))]
+
+
+class Controller:
+    """Chooses the lengths of drafts. Changes the cost of a text, never its distribution.
+
+    State of one engine: the cost of passes, for each set of scorers; how often drafts stood, for
+    each formula and source; what choosing takes. `times` makes the record of new scorers.
+    """
+
+    def __init__(self, times: Callable[[], PassTimes] = PassTimes) -> None:
+        self._new_times = times
+        self._times: dict[frozenset[ref[object]], PassTimes] = {}
+        self._stood: dict[Hashable, tuple[float, float]] = {}  # sum and weight, last noted last
+        self._choices = 0
+        self._seconds = 0.0  # that choosing takes for one text, a moving average
+        self._longest = SHORT
+
+    def plan(
+        self, texts: Sequence[Drafting], scorers: Collection[object], rows: int, made: int
+    ) -> None:
+        """Choose how much each text drafts before it is verified; append what is proposed.
+
+        The next pass, of `scorers`, has `rows` rows without drafts, and makes `made` tokens.
+        """
+        begun = time.perf_counter()
+        cost = self.times_of(scorers).cost
+        seconds = cost(rows)
+        if seconds is None:
+            for text in texts:
+                text.window.draft(0)
+            return
+        self._choices += 1
+        is_trial = self._choices % EVERY == 0
+        drafts = [self._proposed(text) for text in texts]
+        rate, chosen = lengths(drafts, rows, made, cost)
+        if drawing := [text for text in texts if text.window.models]:
+            drawn = {text: self._drawn(text, len(drawing)) for text in drawing}
+            choices = [
+                (draft, drawn.get(text, draft)) for text, draft in zip(texts, drafts, strict=True)
+            ]
+            mixed = [max(choice, key=attrgetter("gain")) for choice in choices]
+            mixed_rate, mixed_chosen = lengths(mixed, rows, made, cost)
+            if is_trial or mixed_rate > rate:
+                drafts, chosen = mixed, mixed_chosen
+        for text, draft, length in zip(texts, drafts, chosen, strict=True):
+            count = min(length + is_trial, len(draft.chances))
+            text.window.draft(count, by_models=count > 0 and not draft.tokens)
+            text.window.propose(draft.tokens[:count], draft.sources[:count])
+            text.rounds = 0 if length else min(2 * text.rounds + 1, self._longest)
+            text.left = 0 if count else text.rounds
+        each = (time.perf_counter() - begun) / len(texts)
+        self._seconds = 0.9 * self._seconds + 0.1 * each if self._seconds else each
+        longest = math.ceil(self._seconds * made / max(SHARE * seconds, 1e-9)) - 1
+        self._longest = max(SHORT, min(longest, LONG))
+
+    def learn(self, window: DraftWindow) -> None:
+        """Record which drafted tokens stood, of those that were verified."""
+        formula = hash(window.plan.formula)
+        for source, overlap in window.seen:
+            total, weight = self._stood.pop((formula, source), _PRIOR)
+            self._stood[formula, source] = total * _KEPT + overlap, weight * _KEPT + 1
+        window.seen.clear()
+        while len(self._stood) > _MOST_AVERAGES:
+            del self._stood[next(iter(self._stood))]
+
+    def _chances(self, window: DraftWindow, sources: Iterable[Hashable]) -> list[float]:
+        """Return the chance of each token of these sources that it stands, and all before it."""
+        formula = hash(window.plan.formula)
+        noted = [self._stood.get((formula, source), _PRIOR) for source in sources]
+        return list(accumulate((total / weight for total, weight in noted), mul))
+
+    def _proposed(self, text: Drafting) -> Draft:
+        """Return the tokens of the proposer of which most are expected to stand."""
+        window, rows = text.window, text.window.plan.rows
+        drafts = [
+            Draft(self._chances(window, sources), rows, 0.0, tokens, sources)
+            for tokens, sources in text.proposals(min(MOST - 1, window.room))
+        ]
+        return max(drafts, key=attrgetter("gain"), default=Draft((), rows))
+
+    def _drawn(self, text: Drafting, drawing: int) -> Draft:
+        """Return what models may draft, if models of `drawing` texts do; one token to be timed."""
+        window, models = text.window, text.window.models
+        most = min(MOST - 1, window.room)
+        times = self.times_of([text.scorer_of(term) for term in models])
+        seconds = times.cost(2 * drawing * len(models))  # a draft reads what was verified, too
+        chances = self._chances(window, [MODEL] * (most if seconds else min(1, most)))
+        return Draft(chances, window.plan.rows, seconds or 0.0)
+
+    def times_of(self, scorers: Collection[object]) -> PassTimes:
+        """Return the record of the passes of these scorers."""
+        key = frozenset(map(ref, scorers))
+        if key not in self._times:
+            alive = {k: t for k, t in self._times.items() if all(scorer() for scorer in k)}
+            self._times = {**alive, key: self._new_times()}
+        return self._times[key]

@@ -1,1 +1,0 @@
-"""How many tokens to draft next, from the cost of passes and the acceptance of drafts?"""
