@@ -110,7 +110,7 @@ bench: .venv/installed
 # A quarter of an hour: llama.cpp, built for this processor, and the tests that need it.
 llamacpp: .venv/installed
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --editable '.[llamacpp]'
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/core/scoring/llama_cpp tests/benchmarks/test_llama_cpp_model.py
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/core/scoring/passes/llama_cpp tests/benchmarks/test_llama_cpp_model.py
 	$(BIN)/pytest -s tests/evidence/test_llama_cpp.py
 
 # On a machine with CUDA: the engine's checks there, and its tokens a second beside transformers'.

@@ -47,6 +47,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 # What plain data needs of rooms with torch is imported when it is called.
 WHEN_CALLED = {"options": {"engine", "scoring", "speculation"}, "engine": {"inspection"}}
+# Floors of the room `scoring`: a file imports its own floor and those below.
+FLOORS = ("notices", "memory", "prompting", "weights", "passes", "scorer", "terms", "registry")
 OF_SCORING = {"answers": {"prompting"}}  # how texts are written: no model is known to `answers`
 NO_TORCH = {
     "errors", "recent", "spinning", "formula", "recipes", "request", "options", "openai_format",
@@ -150,6 +152,37 @@ def test_answers_know_of_scoring_only_how_texts_are_written() -> None:
 
     assert any(room(path) in OF_SCORING for path in FILES)
     hold(strangers)
+
+
+def test_no_floor_of_scoring_imports_one_above_it() -> None:
+    def above(path: Path) -> Iterator[str]:
+        own = floor(".".join(["marith", *path.relative_to(CORE).with_suffix("").parts]))
+        yield from (m for m in imported(path) if floor(m) > own)
+
+    hold(above, [path for path in FILES if room(path) == "scoring"])
+
+
+def floor(module: str) -> int:
+    """The number of a module's floor in `scoring`; -1 for modules elsewhere."""
+    parts = module.split(".")
+    inside = parts[:2] == ["marith", "scoring"] and parts[2:] and parts[2] in FLOORS
+    return FLOORS.index(parts[2]) if inside else -1
+
+
+def test_no_two_files_of_scoring_import_each_other() -> None:
+    """Directly or by way of others: files can be put in an order in which imports go down."""
+    files = {path for path in FILES if room(path) == "scoring"}
+    while files:
+        free = {path for path in files if not files & (set(map(file_of, imported(path))) - {path})}
+        assert free, sorted(str(path.relative_to(CORE)) for path in files)
+        files -= free
+
+
+def file_of(module: str) -> Path | None:
+    """The file of ours that an import of `module`, or of a name in it, leads to."""
+    parts = module.split(".")
+    paths = (CORE.joinpath(*parts[1:end]).with_suffix(".py") for end in (len(parts), -1))
+    return next((path for path in paths if path.is_file()), None) if parts[0] == "marith" else None
 
 
 def test_what_belongs_to_one_room_stays_there() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from marith.errors import ModelError, suggestion
 from marith.scoring.weights.footprint import Footprint
-from marith.scoring.weights.gguf.gguf_header import read_header
+from marith.scoring.weights.gguf_header import read_header
 from marith.scoring.weights.locate import (
     EMBEDDED,
     GGUF,

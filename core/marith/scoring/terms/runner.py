@@ -13,12 +13,12 @@ from marith.scoring.notices import warn
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.lanewise_runner import LanewiseRunner
 from marith.scoring.passes.layer_masks import LayerMasks, unread_kinds
-from marith.scoring.passes.llama_cpp.llama_cpp_runner import LlamaCppRunner
+from marith.scoring.passes.llama_cpp_runner import LlamaCppRunner
 from marith.scoring.passes.passes import ModelPasses
 from marith.scoring.passes.plain_runner import PlainRunner
 from marith.scoring.passes.probe import compare, why_inexact
 from marith.scoring.passes.stores import RectangleStore, SegmentStore
-from marith.scoring.weights.llama_cpp.ggml_model import GGMLModel
+from marith.scoring.weights.ggml_model import GGMLModel
 
 Cached: TypeAlias = CachedRunner | LanewiseRunner
 OfModel: TypeAlias = Cached | PlainRunner

@@ -21,10 +21,10 @@ from marith.scoring.memory import free_memory
 from marith.scoring.weights import kinds
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.cpu_threads import threads_of
-from marith.scoring.weights.gguf.gguf_weights import returning_freed
+from marith.scoring.weights.gguf_weights import returning_freed
 from marith.scoring.weights.kinds import CLASSIFIER, LANGUAGE_MODEL
 from marith.scoring.weights.laying_out import lay_out, lay_out_copy
-from marith.scoring.weights.llama_cpp.llama_cpp_loading import llama_cpp_checkpoint, resolved
+from marith.scoring.weights.llama_cpp_loading import llama_cpp_checkpoint, resolved
 from marith.scoring.weights.locate import GGUF, locate
 from marith.scoring.weights.placing import Placement, device_for, dtype_for
 from marith.scoring.weights.reading import (

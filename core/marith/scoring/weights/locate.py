@@ -15,7 +15,7 @@ from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.errors import HFValidationError
 
 from marith.errors import ModelError, similar
-from marith.scoring.weights.gguf.gguf_header import read_header
+from marith.scoring.weights.gguf_header import read_header
 
 WEIGHTS = Path(__file__).parents[2] / "pocket" / "weights"
 EMBEDDED = {

@@ -20,11 +20,11 @@ from marith.errors import ModelError
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.weights import hub_lookup, kinds
 from marith.scoring.weights.footprint import Footprint
-from marith.scoring.weights.gguf.gguf_config import gguf_config
-from marith.scoring.weights.gguf.gguf_download import local_file
-from marith.scoring.weights.gguf.gguf_header import GGUFHeader, read_header
-from marith.scoring.weights.gguf.gguf_tokenizer import ends_of, gguf_tokenizer
-from marith.scoring.weights.gguf.gguf_weights import gguf_model, require_library
+from marith.scoring.weights.gguf_config import gguf_config
+from marith.scoring.weights.gguf_download import local_file
+from marith.scoring.weights.gguf_header import GGUFHeader, read_header
+from marith.scoring.weights.gguf_tokenizer import ends_of, gguf_tokenizer
+from marith.scoring.weights.gguf_weights import gguf_model, require_library
 from marith.scoring.weights.kinds import CLASSES, LANGUAGE_MODEL, refusing
 from marith.scoring.weights.locate import EMBEDDED, GGUF, WEIGHTS, locate, require_tokenizer
 from marith.scoring.weights.placing import Placement, device_for, dtype_for

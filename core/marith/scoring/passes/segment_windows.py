@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from marith.scoring.passes.chunked_prefill import CHUNK
 from marith.scoring.passes.lanes import Lane
-from marith.scoring.passes.segments.segment_cache import SegmentCache
+from marith.scoring.passes.segment_cache import SegmentCache
 
 KEPT_BEHIND = 64  # so many tokens behind a window are kept, for a text that is cut back
 STEP = 64  # so many are given back at once

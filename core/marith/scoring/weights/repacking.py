@@ -13,12 +13,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 from marith.errors import ModelError
-from marith.scoring.weights.llama_cpp.kept_trials import kept
+from marith.scoring.weights.kept_trials import kept
 
 _TRIAL = """
 import sys
-from marith.scoring.weights.llama_cpp.ggml_context import GGMLContext, Item
-from marith.scoring.weights.llama_cpp.ggml_model import GGMLModel
+from marith.scoring.weights.ggml_context import GGMLContext, Item
+from marith.scoring.weights.ggml_model import GGMLModel
 path, threads, accelerated = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "True"
 for repacked in (False, True):
     model = GGMLModel(path, threads=threads, repacked=repacked, accelerated=accelerated)

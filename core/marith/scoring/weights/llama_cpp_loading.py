@@ -19,15 +19,15 @@ from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.cpu_threads import SMALL
 from marith.scoring.weights.footprint import amount
-from marith.scoring.weights.gguf.gguf_config import LONG
-from marith.scoring.weights.gguf.gguf_header import GGUFHeader
-from marith.scoring.weights.gguf.gguf_tokenizer import ends_of
-from marith.scoring.weights.llama_cpp.ggml_library import library
-from marith.scoring.weights.llama_cpp.ggml_model import FEWEST, GGMLModel
-from marith.scoring.weights.llama_cpp.repacking import may_repack
+from marith.scoring.weights.ggml_library import library
+from marith.scoring.weights.ggml_model import FEWEST, GGMLModel
+from marith.scoring.weights.gguf_config import LONG
+from marith.scoring.weights.gguf_header import GGUFHeader
+from marith.scoring.weights.gguf_tokenizer import ends_of
 from marith.scoring.weights.locate import GGUF
 from marith.scoring.weights.placing import Placement
 from marith.scoring.weights.reading import Suits, header_of, tokenizer_of, vocabulary_of
+from marith.scoring.weights.repacking import may_repack
 
 LLAMA_CPP = "llama.cpp"
 # Texts that tokenizers read in different ways: spaces, digits, signs, other scripts.

@@ -10,12 +10,12 @@ import torch
 
 from marith.scoring.memory import CacheLimit, Planned
 from marith.scoring.passes.cached_runner import CachedRunner
-from marith.scoring.passes.llama_cpp.sequence_lanes import SequenceWeight
-from marith.scoring.passes.llama_cpp.sequence_passes import SequencePasses, SequenceStore
 from marith.scoring.passes.passes import Answer, Asked
-from marith.scoring.weights.llama_cpp.ggml_context import GGMLContext, Item
-from marith.scoring.weights.llama_cpp.ggml_model import FEWEST, GGMLModel
-from marith.scoring.weights.llama_cpp.llama_cpp_adapter import LlamaCppAdapter, read_adapter
+from marith.scoring.passes.sequence_lanes import SequenceWeight
+from marith.scoring.passes.sequence_passes import SequencePasses, SequenceStore
+from marith.scoring.weights.ggml_context import GGMLContext, Item
+from marith.scoring.weights.ggml_model import FEWEST, GGMLModel
+from marith.scoring.weights.llama_cpp_adapter import LlamaCppAdapter, read_adapter
 from marith.scoring.weights.lora_files import Adapter
 
 _SHORT, _LONG = 2, 66  # tokens of two texts, whose difference says what a token weighs

@@ -6,8 +6,8 @@ import heapq
 from collections.abc import Iterator, Sequence
 
 from marith.scoring.passes.lanes import Lane, Lanes, allocating
-from marith.scoring.passes.segments.segment_cache import PADDING_ROW, Filled, SegmentCache
-from marith.scoring.passes.segments.windows import pass_by, sees
+from marith.scoring.passes.segment_cache import PADDING_ROW, Filled, SegmentCache
+from marith.scoring.passes.segment_windows import pass_by, sees
 
 SHORT = 64  # a segment of fewer tokens is copied sooner than read by itself
 SPARE_SLOTS = 64  # so many slots behind a text stay taken, for a text that goes on

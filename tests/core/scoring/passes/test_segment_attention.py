@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from marith.scoring.passes.segments import segment_attention
-from marith.scoring.passes.segments.reads import Read
-from marith.scoring.passes.segments.segment_attention import _Attention
+from marith.scoring.passes import segment_attention
+from marith.scoring.passes.segment_attention import _Attention
+from marith.scoring.passes.segment_reads import Read
 
 TEXTS, HEADS, SLOTS, DIM = 5, 6, 40, 16
 SCALE = DIM**-0.5

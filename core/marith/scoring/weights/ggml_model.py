@@ -11,7 +11,7 @@ import weakref
 from typing import Any
 
 from marith.errors import ModelError
-from marith.scoring.weights.llama_cpp.ggml_library import last_error, library
+from marith.scoring.weights.ggml_library import last_error, library
 
 FEWEST = 256  # places of a context
 _EVERY_LAYER = 999

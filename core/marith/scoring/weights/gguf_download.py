@@ -9,7 +9,7 @@ from huggingface_hub.errors import HfHubHTTPError
 
 from marith.errors import ModelError
 from marith.scoring.weights import hub_lookup
-from marith.scoring.weights.gguf.gguf_header import file_parts
+from marith.scoring.weights.gguf_header import file_parts
 from marith.scoring.weights.locate import hub_file
 
 

@@ -13,10 +13,10 @@ from torch import Tensor
 from marith.errors import ModelError
 from marith.scoring.memory import Planned
 from marith.scoring.passes.lanes import Lane
-from marith.scoring.passes.llama_cpp.sequence_lanes import SequenceLanes, SequenceWeight
 from marith.scoring.passes.passes import Passes
+from marith.scoring.passes.sequence_lanes import SequenceLanes, SequenceWeight
 from marith.scoring.passes.stores import Rectangle
-from marith.scoring.weights.llama_cpp.ggml_context import GGMLContext, Item
+from marith.scoring.weights.ggml_context import GGMLContext, Item
 
 
 class SequenceStore:

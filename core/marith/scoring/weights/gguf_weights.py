@@ -21,9 +21,9 @@ from transformers.modeling_gguf_pytorch_utils import (
 )
 
 from marith.errors import ModelError
-from marith.scoring.weights.gguf.gguf_config import ROTARY_TENSORS
-from marith.scoring.weights.gguf.gguf_header import GGUFHeader, StoredTensor
-from marith.scoring.weights.gguf.gguf_numbers import read_tensor
+from marith.scoring.weights.gguf_config import ROTARY_TENSORS
+from marith.scoring.weights.gguf_header import GGUFHeader, StoredTensor
+from marith.scoring.weights.gguf_numbers import read_tensor
 
 _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3  # its name in malloc.h is M_MMAP_THRESHOLD

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 
-from marith.scoring.passes.segments.reads import Read
+from marith.scoring.passes.segment_reads import Read
 from marith.scoring.weights.shared_weights import attending_by
 
 NAME = "marith_segments"

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marith.errors import ModelError
-from marith.scoring.weights.llama_cpp.ggml_library import last_error
-from marith.scoring.weights.llama_cpp.ggml_model import GGMLAdapter, GGMLModel
+from marith.scoring.weights.ggml_library import last_error
+from marith.scoring.weights.ggml_model import GGMLAdapter, GGMLModel
 
 Logits: TypeAlias = "NDArray[np.float32]"
 FEW_STATES = 16  # texts of a recurrent model for which there is memory at first

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from marith.errors import ModelError
 from marith.scoring.memory import Planned, own_lengths
 from marith.scoring.passes.lanes import Lane, Lanes
-from marith.scoring.weights.llama_cpp.ggml_context import GGMLContext
-from marith.scoring.weights.llama_cpp.ggml_model import FEWEST
+from marith.scoring.weights.ggml_context import GGMLContext
+from marith.scoring.weights.ggml_model import FEWEST
 
 IDLE_TOKENS = 8192  # that idle lanes hold: each pass looks at all of the memory
 

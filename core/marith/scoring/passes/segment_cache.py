@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache
 
 from marith.scoring.passes.ragged_cache import AddressedLayer
-from marith.scoring.passes.segments.reserved import Reserved, lazy
+from marith.scoring.passes.reserved import Reserved, lazy
 
 PADDING_ROW = 0  # what stands in front of shorter texts of a pass is written here, and never read
 ROWS = 1024  # reserved at once where that takes no memory

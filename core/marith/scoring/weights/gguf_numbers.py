@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers.integrations.gguf.dequant import GGML_BLOCK, GGML_NAME, dequantize
 
 from marith.errors import ModelError
-from marith.scoring.weights.gguf.gguf_header import StoredTensor
+from marith.scoring.weights.gguf_header import StoredTensor
 
 _PIECE = 2**17  # numbers at a time, which the processor's cache holds
 _FLOATS = {

@@ -1,1 +1,0 @@
-"""llama.cpp's passes: a lane is one of its sequences."""

@@ -1,1 +1,0 @@
-"""Keys and values as segments: prefixes that several texts read, held once."""

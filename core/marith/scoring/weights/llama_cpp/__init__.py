@@ -1,1 +1,0 @@
-"""llama.cpp's library, and GGUF files that it loads."""
