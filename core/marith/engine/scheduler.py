@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
+from marith.engine.job_queue import JobQueue, Room
 from marith.engine.jobs.job import Job
-from marith.engine.queueing.admission import Room
-from marith.engine.queueing.job_queue import JobQueue
 from marith.engine.step import Turn, step
 from marith.errors import fault
 from marith.request.limits import EngineStatus, Limits

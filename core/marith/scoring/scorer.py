@@ -68,10 +68,10 @@ class Scored:
         return gather(self.rows)
 
 
-def brought(answers: list[Scored | None], device: torch.device | None) -> list[Scored | None]:
-    """The same on another device, if one is given: each tensor is copied once."""
+def brought(answers: list[Scored | None], device: torch.device) -> list[Scored | None]:
+    """Copy the rows of answers to a device: each tensor once."""
     copies: dict[int, Tensor] = {}
-    for answer in answers if device is not None else ():
+    for answer in answers:
         if answer is not None:
             for tensor, _ in answer.rows:
                 if id(tensor) not in copies:

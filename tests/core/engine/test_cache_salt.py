@@ -10,8 +10,8 @@ import pytest
 
 import marith
 from marith import Completion, Engine, NGram, Plan, Prompted, Request, Sampling, Stop
+from marith.engine.job_queue import memory_of
 from marith.engine.prepare import prepare
-from marith.engine.queueing.admission import memory_of
 from marith.scoring.terms.classifier.tree_attention import TreeRunner
 
 PROMPT = "Tell me, in a few words, which rivers of this country you have seen, and when."

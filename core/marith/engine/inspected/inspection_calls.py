@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 from marith.answers.answer_grammar import AnswerGrammars
 from marith.engine.call import InspectionOptions, inspection_request
 from marith.engine.inspected.inspected_ticket import InspectedTicket
+from marith.engine.job_queue import require_enough_lanes
 from marith.engine.jobs.queries import Query, Result
 from marith.engine.prepare import Prepared
-from marith.engine.queueing.job_queue import require_enough_lanes
 from marith.engine.threads.deadline import NEVER, Deadline
 from marith.engine.threads.engine_thread import EngineThread
 from marith.engine.threads.futures import EngineFuture

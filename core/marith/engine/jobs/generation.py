@@ -1,13 +1,15 @@
-"""A text in the making: tokens that become final, returned as text until something ends it."""
+"""A text that is generated: its tokens, what it costs, and how plausible it is to its terms."""
 
 from __future__ import annotations
 
 import logging
+import math
 import time
 import weakref
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 
 from torch import Tensor
 
@@ -22,24 +24,28 @@ from marith.decoding.constraints.matcher import Compiled, Matcher
 from marith.decoding.constraints.penalties import Penalties
 from marith.decoding.random_numbers import Draws, fresh_seed
 from marith.engine.jobs.allowed_tokens import AllowedTokens
-from marith.engine.jobs.costs import Costs
 from marith.engine.jobs.drafts import Drafts
-from marith.engine.jobs.plausibility import Plausibility
 from marith.engine.prepare import Prepared
 from marith.engine.threads.workers import log
 from marith.engine.ticket import Ticket
 from marith.errors import RequestError, shown
-from marith.formula.tree.terms import Term
-from marith.request.completion import Chunk, Completion, Usage
+from marith.formula.tree.nodes import PLAUSIBLE, Formula
+from marith.formula.tree.printing import without_texts
+from marith.formula.tree.terms import Classifier, Observation, Prompted, Term
+from marith.request.completion import Chunk, Completion, StageStats, Stats, TermStats, Usage
 from marith.request.plan import Plan
 from marith.request.request import Request
-from marith.scoring.scorer import Scored
+from marith.scoring.scorer import Reading, Scored
+from marith.speculation.execution_plan import ExecutionPlan
 from marith.speculation.plain_window import PlainWindow, Window
 from marith.speculation.verify import NOTHING, Check, Verdict
 from marith.speculation.window import Block, DraftWindow
 from marith.tensor_rows import Row, gather, rows_of
 
 _log = logging.getLogger(__name__)
+_LEAST = math.log(PLAUSIBLE)
+_MANY = 0.5  # of the tokens: at temperature 1 a model itself writes one in five
+_ENOUGH = 8  # tokens to judge a text by
 
 
 class Generation:
@@ -247,3 +253,131 @@ def _draws(request: Request) -> Draws:
     if seed is None:
         return Draws(fresh_seed(), by_place=False)
     return Draws(seed, by_place=not isinstance(request.speculation, Plan))
+
+
+class Costs:
+    """Adds up what the answers of one job have cost, since it `started` by `time.monotonic`."""
+
+    def __init__(self, prepared: Prepared, started: float) -> None:
+        self._prepared = prepared
+        self._started = started
+        self._passes = self._judged = 0
+        self._calls: Counter[Term] = Counter()
+        self._cached: dict[Term, int] = {}
+
+    def add(self, answers: Mapping[Term, Scored]) -> None:
+        """One round: a pass counts once, however many terms take part in it."""
+        calls, cached = self._calls, self._cached
+        for term, scored in answers.items():
+            calls[term] += 1
+            self._judged += scored.judged
+            if term not in cached and scored.passes:  # the first answer reads the prompt
+                cached[term] = scored.cached
+        scorers = self._prepared.scorers
+        self._passes += len(
+            {(id(scorers[t]), n) for t, scored in answers.items() for n in scored.passes}
+        )
+
+    def cached_prompt(self) -> int:
+        """How many of the prompt's tokens every term of the formula had at hand.
+
+        Those of its own system prompt are none of them: they count in its `TermStats` alone.
+        """
+        prepared = self._prepared
+        prompt = prepared.prompt_tokens - len(prepared.prefix)
+        read = [t for t in prepared.plan.terms if self._has_read(t)]
+        unread = [_tokens(prepared.readings[term]) - self._cached[term] for term in read]
+        return max(0, prompt - max(unread)) if unread else 0
+
+    def stats(self, window: Window, tokens: int, rewinds: int, implausible: float) -> Stats:
+        """All figures, at the text's end."""
+        stages = tuple(
+            StageStats(str(part), done.evaluated, done.stood, done.overlap / done.evaluated)
+            for part, done in window.verified.items()
+        )
+        cached = {term: count for term, count in self._cached.items() if self._has_read(term)}
+        terms = {
+            str(term): TermStats(_tokens(reading), cached.get(term, 0), self._calls[term])
+            for term, reading in self._prepared.readings.items()
+            if self._calls[term]
+        }
+        return Stats(
+            tokens=tokens,
+            passes=self._passes,
+            calls=self._calls.total(),
+            seconds=time.monotonic() - self._started,
+            drafted=window.drafted,
+            accepted=window.accepted,
+            judgements=self._judged,
+            cached=sum(cached.values()),
+            stages=stages,
+            terms=terms,
+            rewinds=rewinds,
+            implausible=implausible,
+        )
+
+    def _has_read(self, term: Term) -> bool:
+        """Whether the term has read the prompt with a language model of its own."""
+        return term in self._cached and not isinstance(term, (Classifier, Observation))
+
+
+def _tokens(reading: Reading) -> int:
+    """How many tokens a prompt has as a term reads it; 0 for a text, which a classifier reads."""
+    return 0 if isinstance(reading, str) else len(reading)
+
+
+class Plausibility:
+    """Counts the tokens of one text that no prompted term of `formula` finds plausible.
+
+    Only of rows in the processor's memory: elsewhere each look would wait for the device.
+    """
+
+    def __init__(self, formula: Formula) -> None:
+        self._formula = formula
+        self._rows: dict[int, list[Row]] = {}  # of each term, at places that are not final yet
+        self._found: dict[int, bool] = {}
+
+    @classmethod
+    def of(cls, plan: ExecutionPlan) -> Plausibility | None:
+        """None for a formula that is one term: it writes what that term finds plausible."""
+        return None if isinstance(plan.whole, Term) else cls(plan.whole)
+
+    def record(self, blocks: Sequence[Block], places: Sequence[int]) -> None:
+        """Keep the rows of the places where the whole formula was composed."""
+        positions = [(block, at) for block in blocks for at in range(block.count)]
+        for place, (block, at) in zip(places, positions, strict=True):
+            if block.formula == self._formula:
+                self._rows[place] = [
+                    rows[at] for term, rows in block.rows.items() if isinstance(term, Prompted)
+                ]
+
+    def take(self, place: int, token: int) -> None:
+        """Look at the final token at a place, and drop its rows."""
+        rows = self._rows.pop(place, None)
+        if rows and rows[0][0].is_cpu:
+            self._found[place] = not any(_is_plausible(row, token) for row in rows)
+
+    def share(self, end: int) -> float:
+        """Return the share of implausible tokens before a place; log it once where it is large."""
+        found = [implausible for place, implausible in self._found.items() if place < end]
+        share = sum(found) / len(found) if found else 0.0
+        if share > _MANY and len(found) >= _ENOUGH:
+            _warn_once(self._formula)
+        return share
+
+
+def _is_plausible(row: Row, token: int) -> bool:
+    tensor, index = row
+    logprobs = tensor[index].numpy()
+    return bool(logprobs[token] >= _LEAST or logprobs[token] >= logprobs.max() + _LEAST)
+
+
+@lru_cache(maxsize=64)  # of formulas: each is named once
+def _warn_once(formula: Formula) -> None:
+    log(
+        _log,
+        logging.WARNING,
+        "most tokens of a text are implausible to every term of %s: its factors may be too large, "
+        "see marith.explain",
+        shown(without_texts(formula)),
+    )

@@ -9,9 +9,8 @@ import threading
 import traceback
 from collections.abc import Iterable
 
+from marith.engine.job_queue import JobQueue, Room
 from marith.engine.jobs.job import Job
-from marith.engine.queueing.admission import Room
-from marith.engine.queueing.job_queue import JobQueue
 from marith.engine.scheduler import Scheduler, fail_all, release
 from marith.engine.threads.forking import forked
 from marith.engine.threads.workers import ENGINE, log, start_thread

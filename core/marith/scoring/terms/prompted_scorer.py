@@ -148,7 +148,7 @@ class PromptedScorer:
                 asked[span.lane] = question if before is None else before.beside(question)
         answers = dict(zip(asked, self.runner.ask([*asked.values()]), strict=True))
         scored = [self._scored(span, answers.get(span.lane), span.lane in asked) for span in spans]
-        return brought(scored, self._answers)
+        return scored if self._answers is None else brought(scored, self._answers)
 
     def _question(self, span: Span, most: int) -> Asked | None:
         """What a span asks of the runner; None for a likelihood of which all is known.

@@ -122,7 +122,7 @@ class ClassifierScorer(WithoutContext):
                 continue
             ratios = self._ratios(span, column)
             scored.append(Scored.of(ratios, answer.passes, judged=len(asked) - span.count))
-        return brought(scored, self._answers)
+        return scored if self._answers is None else brought(scored, self._answers)
 
     def release(self, lane: Hashable) -> None:
         """What the lane has read stays until another needs the room."""

@@ -17,8 +17,8 @@ from support.house import wait_until_idle
 import marith
 from marith import Engine, Request, Sampling, Stop
 from marith.engine import scheduler
+from marith.engine.job_queue import Admission, memory_of
 from marith.engine.prepare import Prepared
-from marith.engine.queueing.admission import Admission, memory_of
 from marith.request.limits import Limits
 from marith.scoring import memory
 from marith.scoring.memory import BLOCK, COPIED, Planned, own_lengths

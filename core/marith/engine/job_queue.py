@@ -1,0 +1,212 @@
+"""Which jobs run and which wait: in their order, as many as lanes and memory allow."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from operator import is_
+from typing import TypeAlias
+
+from marith.engine.jobs.job import Job
+from marith.engine.prepare import Prepared
+from marith.engine.step import Turn
+from marith.errors import Busy, EngineClosed, RequestError, fault
+from marith.request.limits import Limits
+from marith.scoring.memory import bytes_needed
+from marith.scoring.weights.footprint import amount
+
+Room: TypeAlias = Callable[[int], int]
+
+
+class JobQueue:
+    """First come, first served: a job waits until there is room for it, and none overtakes it.
+
+    Callers add jobs, and the engine's thread admits and removes them between two steps. `closed`
+    says why no further job is taken on; it is empty while jobs are.
+    """
+
+    def __init__(self, limits: Limits, room: Room) -> None:
+        self.limits = limits
+        self.room = room
+        self._admission = Admission(limits, room)
+        self.closed = ""
+        self.active: list[Turn] = []
+        self.waiting: deque[Job] = deque()
+        self.lock = threading.RLock()
+        self._changed = threading.Condition(self.lock)  # there is something for the engine's thread
+
+    @property
+    def jobs(self) -> list[Job]:
+        """All of them, those that run first."""
+        with self.lock:
+            return [*(turn.job for turn in self.active), *self.waiting]
+
+    @property
+    def lanes(self) -> int:
+        """How many lanes are in flight; those given up are let go before the next step."""
+        return sum(prepared.plan.lanes for prepared in self._running())
+
+    def require_open(self) -> None:
+        """Raises EngineClosed where no further job is taken on, and says why."""
+        if self.closed:
+            raise EngineClosed(self.closed)
+
+    def add(self, job: Job, follows: bool = False) -> None:
+        """Append a job. Raises at once if it could never run, or if too many wait.
+
+        One that `follows` from a job that ran stands before all that wait, and is never too many.
+        """
+        require_enough_lanes(job.prepared, self.limits)
+        with self.lock:
+            self.require_open()
+            if follows:
+                self.waiting.appendleft(job)
+            else:
+                self._require_room(job)
+                self.waiting.append(job)
+            self._changed.notify()
+
+    def admit(self) -> bool:
+        """Let those run that fit, in order; sleep while there is nothing to do. False when closed.
+
+        One for which the machine lacks the memory fails with RequestError.
+        """
+        chosen: list[tuple[Job, BaseException | None]] = []
+        with self.lock:
+            self._changed.wait_for(self._has_work)
+            if self.waiting:
+                first = [*islice(self.waiting, self.limits.max_lanes)]
+                errors = self._admission.admitted(self._running(), [job.prepared for job in first])
+                chosen = [*zip(first, errors, strict=False)]
+                for _ in chosen:
+                    self.waiting.popleft()
+                self.active += [Turn(job) for job, error in chosen if error is None]
+            is_open = not self.closed
+        for job, error in chosen:
+            if error is not None:
+                job.fail(error)
+        return is_open
+
+    def remove(self, jobs: Sequence[Job]) -> None:
+        """Forget these jobs, whether they run or wait."""
+        gone = set(map(id, jobs))
+        with self.lock:
+            self.active = [turn for turn in self.active if id(turn.job) not in gone]
+            self.waiting = deque(job for job in self.waiting if id(job) not in gone)
+
+    def close(self, why: str) -> None:
+        """Take on no further job. The engine's thread learns of it between two steps."""
+        with self.lock:
+            self.closed = self.closed or why
+            self._changed.notify()
+
+    def _has_work(self) -> bool:
+        return bool(self.closed or self.waiting or self.active)
+
+    def _require_room(self, job: Job) -> None:
+        """Raises Busy if too many jobs would wait, besides those that are to run at once."""
+        count, most = len(self.waiting) + 1, self.limits.max_queue
+        if count <= most:
+            return
+        waiting = [*islice(self.waiting, self.limits.max_lanes), job]
+        fitting = self._admission.fitting(self._running(), [one.prepared for one in waiting])
+        if count - fitting > most:
+            raise Busy(
+                f"{count - fitting - 1} requests wait already, and max_queue is {most}: ask "
+                "again later, or load the engine with a larger max_queue"
+            )
+
+    def _running(self) -> list[Prepared]:
+        """What runs, except for what its callers have given up."""
+        return [turn.job.prepared for turn in self.active if not turn.job.abandoned]
+
+
+def require_enough_lanes(prepared: Prepared, limits: Limits) -> None:
+    """Raises RequestError for a formula that needs more lanes than there may ever be."""
+    lanes, most = prepared.plan.lanes, limits.max_lanes
+    if lanes > most:
+        raise RequestError(f"the formula needs {lanes} lanes; max_lanes is {most}")
+
+
+class Admission:
+    """How many of those that wait, in their order, run within the limits of an engine.
+
+    Requests that run at once take at most `cache_bytes` of memory, if each text becomes as long as
+    it may; one that needs more runs alone, if there is `room`: a function that is given how
+    many bytes are needed, and says how many there are. None of these bounds changes a text.
+    """
+
+    def __init__(self, limits: Limits, room: Room) -> None:
+        self.limits = limits
+        self._room = room
+        self._too_many: Sequence[Prepared] = ()  # the last that need more together than there is
+
+    def admitted(
+        self, running: Sequence[Prepared], waiting: Sequence[Prepared]
+    ) -> list[BaseException | None]:
+        """Of each that waits no longer, the first ones in order: why it cannot run, if it cannot.
+
+        Raises nothing: an error is that of the first.
+        """
+        errors: list[BaseException | None] = []
+        try:
+            for one in waiting[: self.fitting(running, waiting)]:
+                errors.append(self.refusal(one))
+        except BaseException as error:
+            errors.append(fault(error))
+        return errors
+
+    def refusal(self, prepared: Prepared) -> RequestError | None:
+        """Why a request cannot even run alone: the machine lacks the memory."""
+        memory = memory_of([prepared])
+        if memory <= self._most_bytes:
+            return None
+        free = self._room(memory)
+        if memory <= free:
+            return None
+        return RequestError(
+            f"the request may need {amount(memory)} for keys and values of up to "
+            f"{prepared.prompt_tokens + prepared.more} tokens, and {amount(free)} are free: "
+            "write a smaller max_tokens, or a shorter prompt"
+        )
+
+    def fitting(self, running: Sequence[Prepared], waiting: Iterable[Prepared]) -> int:
+        """How many of those who wait may run beside those that do: the first ones, in order."""
+        together, alone = [*running], 0 if running else 1  # what needs too much memory runs alone
+        lanes = sum(one.plan.lanes for one in running)
+        for one in waiting:
+            lanes += one.plan.lanes
+            if lanes > self.limits.max_lanes:
+                break
+            together.append(one)
+        most = len(together) - len(running)
+        if most <= alone or not self._fit(together[: len(running) + alone + 1]):
+            return min(most, alone)
+        if self._fit(together):
+            return most
+        # More of them never need less memory: so the last number that fits is found by halving.
+        counts = range(alone + 2, most)
+        found = bisect_left(counts, True, key=lambda n: not self._fit(together[: len(running) + n]))
+        return alone + 1 + found
+
+    @property
+    def _most_bytes(self) -> float:
+        most = self.limits.cache_bytes
+        return float("inf") if most is None else most
+
+    def _fit(self, together: Sequence[Prepared]) -> bool:
+        """Whether there is memory for these; asked at every step while the first of them waits."""
+        known = self._too_many
+        if len(known) == len(together) and all(map(is_, known, together)):
+            return False
+        fits = memory_of(together) <= self._most_bytes
+        self._too_many = () if fits else together
+        return fits
+
+
+def memory_of(requests: Iterable[Prepared]) -> int:
+    """How many bytes the lanes of these requests hold together at most."""
+    return bytes_needed(pair for one in requests for pair in one.texts)

@@ -1,1 +1,0 @@
-"""Requests that wait, and when they run."""
