@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -75,10 +74,6 @@ class SequencePasses(Passes):
     def read_by(self, _tree: None) -> Self:
         """Itself: what a pass is given names the context that it reads."""
         return self
-
-    def rotated(self, _length: int) -> AbstractContextManager[None]:
-        """Nothing: llama.cpp rotates as the file says."""
-        return nullcontext()
 
     def run(
         self, _adapters: Sequence[Any], _kept: int | Tensor, _layers: Sequence[int], **inputs: Any
