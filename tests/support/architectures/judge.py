@@ -14,8 +14,8 @@ from support.architectures.talks import adapted, largest, left_early, talk
 
 import marith
 from marith.errors import ModelError
-from marith.scoring.passes.lanewise_runner import LanewiseRunner
 from marith.scoring.passes.miniature import windows
+from marith.scoring.passes.state_runner import StateRunner
 from marith.scoring.terms.runner import Runner
 
 BEYOND = 30  # tokens that a text has more than the widest window
@@ -41,7 +41,7 @@ def kind_of(runner: Runner) -> str:
     """A runner's name in the table."""
     if runner.plain:
         return "uncached"
-    return "states" if isinstance(runner, LanewiseRunner) else "cached"
+    return "states" if isinstance(runner, StateRunner) else "cached"
 
 
 def load(model: Any, folder: str = "", **options: Any) -> tuple[marith.Engine, str]:

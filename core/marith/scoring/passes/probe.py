@@ -17,7 +17,7 @@ from marith.scoring.passes.passes import Answer, Asked
 
 if TYPE_CHECKING:
     from marith.scoring.passes.cached_runner import CachedRunner
-    from marith.scoring.passes.lanewise_runner import LanewiseRunner
+    from marith.scoring.passes.state_runner import StateRunner
 
 SHORT = 9  # tokens of a text without a window
 WIDE = 64  # a wider window is probed on a small model instead
@@ -51,7 +51,7 @@ def why_inexact(model: Any, context_length: int, differ: Callable[[Any, int], st
     return reason and f"beyond its window of {widest} tokens {reason}"
 
 
-def compare(runner: CachedRunner | LanewiseRunner, extra: int = 0) -> str:
+def compare(runner: CachedRunner | StateRunner, extra: int = 0) -> str:
     """How a runner's cached passes differ from the uncached model's, over ragged rows."""
     passes, draw = runner.passes, torch.Generator().manual_seed(0)
     texts = torch.randint(0, passes.vocab, (3, SHORT + extra), generator=draw)
@@ -74,7 +74,7 @@ def compare(runner: CachedRunner | LanewiseRunner, extra: int = 0) -> str:
     return ""
 
 
-def _answers(runner: CachedRunner | LanewiseRunner, asked: list[Asked]) -> dict[Hashable, Answer]:
+def _answers(runner: CachedRunner | StateRunner, asked: list[Asked]) -> dict[Hashable, Answer]:
     """All answers by lane, in as many calls as they take."""
     answers: dict[Hashable, Answer] = {}
     while left := [one for one in asked if one.lane not in answers]:

@@ -11,16 +11,16 @@ from typing import Any, TypeAlias
 from marith.request.limits import CACHE_BYTES
 from marith.scoring.notices import warn
 from marith.scoring.passes.cached_runner import CachedRunner
-from marith.scoring.passes.lanewise_runner import LanewiseRunner
 from marith.scoring.passes.layer_masks import LayerMasks, unread_kinds
 from marith.scoring.passes.llama_cpp_runner import LlamaCppRunner
 from marith.scoring.passes.passes import ModelPasses
 from marith.scoring.passes.plain_runner import PlainRunner
 from marith.scoring.passes.probe import compare, why_inexact
+from marith.scoring.passes.state_runner import StateRunner
 from marith.scoring.passes.stores import RectangleStore, SegmentStore
 from marith.scoring.weights.ggml_model import GGMLModel
 
-Cached: TypeAlias = CachedRunner | LanewiseRunner
+Cached: TypeAlias = CachedRunner | StateRunner
 OfModel: TypeAlias = Cached | PlainRunner
 Runner: TypeAlias = OfModel | LlamaCppRunner
 Maker: TypeAlias = Callable[[ModelPasses], Cached]
@@ -65,7 +65,7 @@ def _compared(
 ) -> OfModel:
     """Return the usual runner, one that reads text by text, or a plain one: the first exact one."""
     usual = partial(_usual, context_length, cache_bytes, captures)
-    text_by_text = partial(LanewiseRunner, most_bytes=cache_bytes, joins=False)
+    text_by_text = partial(StateRunner, most_bytes=cache_bytes, joins=False)
     reasons: list[str] = []
     for make in (usual, text_by_text):
         try:
@@ -95,7 +95,7 @@ def _usual(context_length: int, cache_bytes: int, captures: bool, passes: ModelP
     """The runner that follows from what a model's configuration and class state."""
     model = passes.model
     if unread_kinds(model):
-        return LanewiseRunner(passes, cache_bytes)
+        return StateRunner(passes, cache_bytes)
     masks = LayerMasks.of_model(model)
     if passes.device.type == "cpu" and not captures and _hands_keys_on(model):
         store = SegmentStore(model, masks, cache_bytes, context_length)

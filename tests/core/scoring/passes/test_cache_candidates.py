@@ -12,9 +12,9 @@ from support.asking import CONTEXT, ask, text, uncached
 from marith.errors import ModelError
 from marith.scoring.notices import collecting
 from marith.scoring.passes.early_exit import Exits
-from marith.scoring.passes.lanewise_runner import LanewiseRunner
 from marith.scoring.passes.passes import Asked
 from marith.scoring.passes.plain_runner import PlainRunner
+from marith.scoring.passes.state_runner import StateRunner
 from marith.scoring.terms.runner import Runner, start_runner
 
 GREEDY = 192
@@ -41,7 +41,7 @@ def check(runner: Any, model: Any) -> None:
 def test_a_model_that_counts_positions_anew_in_each_pass_is_told_them() -> None:
     model = build("bamba")
     runner, said = started(model)
-    assert isinstance(runner, LanewiseRunner)
+    assert isinstance(runner, StateRunner)
     assert not said
     check(runner, model)
     runner.passes.forget_counts()
@@ -52,7 +52,7 @@ def test_a_model_that_counts_positions_anew_in_each_pass_is_told_them() -> None:
 def test_layers_are_counted_where_they_decode() -> None:
     model = build("bart with one layer that encodes")
     runner, said = started(model)
-    assert isinstance(runner, LanewiseRunner)
+    assert isinstance(runner, StateRunner)
     assert not said
     check(runner, model)
 
@@ -89,7 +89,7 @@ def test_greedy_texts_of_gpt_neo_are_those_without_a_cache() -> None:
     assert 0 < model.config.window_size < len(tokens) + GREEDY
     assert "local" in model.config.attention_layers
     runner, said = started(model, 256)
-    assert isinstance(runner, LanewiseRunner)
+    assert isinstance(runner, StateRunner)
     assert not said
     for _ in range(GREEDY):
         [answer] = ask(runner, [Asked("a", tokens)])

@@ -90,7 +90,7 @@ def refused(*_: Any, **__: Any) -> None:
 def by_rectangles_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave a model no other runner with a cache."""
     monkeypatch.setattr(runner_module, "_hands_keys_on", lambda _: False)
-    monkeypatch.setattr(runner_module, "LanewiseRunner", refused)
+    monkeypatch.setattr(runner_module, "StateRunner", refused)
 
 
 @pytest.mark.parametrize(("window", "said"), [(16, "differ by"), (256, "beyond its window of 256")])

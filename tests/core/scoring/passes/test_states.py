@@ -10,8 +10,8 @@ from support.architectures import build
 from support.asking import CONTEXT, ask, text, uncached
 
 from marith.errors import ModelError
-from marith.scoring.passes.lanewise_runner import LanewiseRunner
 from marith.scoring.passes.passes import Asked
+from marith.scoring.passes.state_runner import StateRunner
 from marith.scoring.passes.states import Joined, State, groups, tensors
 from marith.scoring.terms.runner import start_runner
 
@@ -21,13 +21,13 @@ LENGTHS = (70, 5, 33, 18)
 model_of = cache(build)
 
 
-def runner_of(name: str) -> LanewiseRunner:
+def runner_of(name: str) -> StateRunner:
     runner = start_runner(model_of(name), model_of(name).config.vocab_size, CONTEXT)
-    assert isinstance(runner, LanewiseRunner)
+    assert isinstance(runner, StateRunner)
     return runner
 
 
-def begun(runner: LanewiseRunner) -> list[list[int]]:
+def begun(runner: StateRunner) -> list[list[int]]:
     """Texts of several lengths, which the runner has read."""
     runner._most_padding = 1e9  # as of a model that weighs more than this one
     texts = [[lane + 5, *(token + 5 for token in text(n))] for lane, n in enumerate(LENGTHS)]
@@ -35,7 +35,7 @@ def begun(runner: LanewiseRunner) -> list[list[int]]:
     return texts
 
 
-def stepped(runner: LanewiseRunner, texts: list[list[int]], token: int) -> int:
+def stepped(runner: StateRunner, texts: list[list[int]], token: int) -> int:
     """One token more for each text, compared; how many passes that took."""
     before = runner.passes.count
     for tokens in texts:
@@ -79,7 +79,7 @@ def test_a_model_that_reads_padding_as_text_takes_a_pass_for_each() -> None:
 
 def test_a_pass_that_fails_leaves_nothing_behind() -> None:
     model = build("mamba2")
-    runner = LanewiseRunner(start_runner(model, 258, CONTEXT).passes)
+    runner = StateRunner(start_runner(model, 258, CONTEXT).passes)
     texts = begun(runner)
     kept = model.get_output_embeddings().weight.detach().clone()
     with torch.no_grad():

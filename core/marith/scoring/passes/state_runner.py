@@ -40,7 +40,7 @@ class _Budget:
         return True
 
 
-class LanewiseRunner:
+class StateRunner:
     """Runs a model text by text, and keeps the state of each, which cannot be cut back.
 
     So a text that changes goes on from a snapshot of before: one is taken where a prompt ends, and

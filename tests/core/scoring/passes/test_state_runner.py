@@ -13,8 +13,8 @@ from support.rounds import Round, play, rounds
 
 from marith.scoring.notices import collecting
 from marith.scoring.passes.chunked_prefill import CHUNK
-from marith.scoring.passes.lanewise_runner import LanewiseRunner
 from marith.scoring.passes.passes import Asked, ModelPasses
+from marith.scoring.passes.state_runner import StateRunner
 from marith.scoring.passes.states import State, tensors
 from marith.scoring.terms.runner import start_runner
 
@@ -25,11 +25,11 @@ ROOM = 2**30
 model_of = cache(build)
 
 
-def runner_of(name: str, most_bytes: int = ROOM) -> LanewiseRunner:
+def runner_of(name: str, most_bytes: int = ROOM) -> StateRunner:
     model = model_of(name)
     with collecting() as said:
         runner = start_runner(model, model.config.vocab_size, CONTEXT, most_bytes)
-    assert isinstance(runner, LanewiseRunner)
+    assert isinstance(runner, StateRunner)
     assert not said
     return runner
 
@@ -48,7 +48,7 @@ def test_a_token_costs_one_token_and_a_rejected_draft_is_read_from_the_state_bef
     name: str,
 ) -> None:
     passes = ModelPasses(model_of(name), model_of(name).config.vocab_size)
-    runner = LanewiseRunner(passes)
+    runner = StateRunner(passes)
     prompt = tuple(text(60))
     ask(runner, [Asked("a", prompt)])
     passes.forget_counts()
