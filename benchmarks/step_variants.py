@@ -16,6 +16,7 @@ from benchmarks.rounds import Sample, Variant
 from benchmarks.timed_model import TimedModel
 from marith.engine.engine import Engine
 from marith.scoring.weights.cpu_threads import threads_of
+from marith.scoring.weights.joint_linear import LinearPart
 from marith.showing import counted
 
 FULL = 32  # steps that each of 16 requests goes on for while the others are begun and timed
@@ -119,7 +120,11 @@ def _passes(engine: Engine) -> Iterator[list[tuple[float, float]]]:
 
 def linear_inputs(model: nn.Module, rows: int) -> list[tuple[Any, Tensor]]:
     """Every linear layer with an input [rows, 1, in_features]; layers of one width share theirs."""
-    layers = [module for module in model.modules() if isinstance(module, nn.Linear | Conv1D)]
+    layers = [
+        module
+        for module in model.modules()
+        if isinstance(module, nn.Linear | Conv1D) and not isinstance(module, LinearPart)
+    ]
     widths = [
         one.in_features if isinstance(one, nn.Linear) else one.weight.shape[0] for one in layers
     ]

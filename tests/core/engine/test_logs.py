@@ -38,7 +38,7 @@ def test_a_load_says_which_model_it_was_how_it_runs_and_on_how_many_threads(
         first, second = messages(caplog, "marith.scoring", logging.INFO)
         assert re.fullmatch(
             r"loaded 'LlamaForCausalLM' in \d+\.\d\d s: LlamaForCausalLM, \d+ kB, float32 on cpu, "
-            r"1,000 tokens of a lane take 256 kB, "
+            r"\d+ kB copied, 1,000 tokens of a lane take 256 kB, "
             r"and [\d,]+ lanes of 128 fit",
             first,
         )

@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import torch
 
+from marith.scoring.weights.joint_linear import JointLinear
 from marith.spinning import SPINS, TORCH_SPINS_LONG
 
 SMALL = 2**18  # weights of a mean matrix, below which a second thread saves little
@@ -31,13 +32,17 @@ def threads_for(model: torch.nn.Module) -> int | None:
     """How many threads a pass takes: one for a small model, None for as many as torch has.
 
     A rule on the sizes of matrices, and no measurement: the number of threads may change the last
-    bits of a product. On four cores a product with 176 thousand weights gains nothing by a second
-    thread, one with 256 thousand a third; beside other processes more threads cost many times it.
+    bits of a product. Matrices that are one product count as what they are without it. On four
+    cores a product with 176 thousand weights gains nothing by a second thread, one with 256
+    thousand a third; beside other processes more threads cost many times it.
     """
+    joint = [one for one in model.modules() if isinstance(one, JointLinear)]
+    parts = {id(one.linear.weight): one.parts for one in joint}
     weights = [weight for weight in model.parameters() if weight.ndim > 1]
     size = sum(weight.numel() for weight in weights)
+    count = sum(parts.get(id(weight), 1) for weight in weights)
     on_cpu = all(weight.device.type == "cpu" for weight in model.parameters())
-    return 1 if on_cpu and size < SMALL * len(weights) else None
+    return 1 if on_cpu and size < SMALL * count else None
 
 
 def take_threads(count: int | None) -> str:

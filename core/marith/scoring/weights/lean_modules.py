@@ -16,6 +16,8 @@ from torch.nn import functional
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.llama.modeling_llama import rotate_half
 
+from marith.scoring.weights.joint_linear import join, together
+
 _LLAMAS = "Granite", "Llama", "Ministral", "Mistral", "Mixtral", "Qwen2", "Qwen3", "Qwen3Moe"
 _GEMMAS = "Gemma2", "Gemma3"
 
@@ -46,7 +48,9 @@ class LeanNorm(nn.Module):
 
 
 class LeanAttention(nn.Module):
-    """Attention that rotates queries and keys together."""
+    """Attention with one product for all that is read, which rotates queries and keys together."""
+
+    READ = "q_proj", "k_proj", "v_proj"
 
     def forward(
         self,
@@ -58,14 +62,14 @@ class LeanAttention(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """[texts, width, hidden] → [texts, width, hidden], and the attention function's shares."""
         own: Any = self
-        shape = *hidden_states.shape[:-1], -1, own.head_dim
-        query, key = own.q_proj(hidden_states).view(shape), own.k_proj(hidden_states).view(shape)
-        value = own.v_proj(hidden_states).view(shape).transpose(1, 2)
-        heads, norm = query.shape[2], getattr(own, "q_norm", None)
-        if norm is not None:
-            query, key = norm(query), own.k_norm(key)
+        heads = own.config.num_attention_heads
+        rotated = heads + heads // own.num_key_value_groups
+        out = together(hidden_states, (own.q_proj, own.k_proj, own.v_proj))
+        out = out.view(*hidden_states.shape[:-1], -1, own.head_dim)
+        both, value = out[:, :, :rotated], out[:, :, rotated:].transpose(1, 2)
+        if (norm := getattr(own, "q_norm", None)) is not None:
+            both = torch.cat((norm(both[:, :, :heads]), own.k_norm(both[:, :, heads:])), dim=2)
         cos, sin = (one.unsqueeze(2) for one in position_embeddings)
-        both = torch.cat((query, key), dim=2)
         both = torch.addcmul(both * cos, rotate_half(both), sin).transpose(1, 2)
         query, key = both[:, :heads], both[:, heads:]
         if past_key_values is not None:
@@ -76,7 +80,21 @@ class LeanAttention(nn.Module):
         return own.o_proj(read.flatten(2)), shares
 
 
+class LeanMLP(nn.Module):
+    """A gated MLP with one product for the gate and for what it lets through."""
+
+    READ = "gate_proj", "up_proj"
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., hidden] → [..., hidden]."""
+        own: Any = self
+        gate, up = together(x, (own.gate_proj, own.up_proj)).chunk(2, dim=-1)
+        out: Tensor = own.down_proj(own.act_fn(gate) * up)
+        return out
+
+
 _ATTENTIONS = {f"{name}Attention" for name in (*_LLAMAS, "Gemma3")}
+_MLPS = {f"{name}MLP" for name in (*_LLAMAS, *_GEMMAS, "Olmo2", "SmolLM3")}
 _NORMS = {f"{name}RMSNorm" for name in (*_LLAMAS, "Phi3", "SmolLM3")}
 _NORMS_AROUND_ONE = {f"{name}RMSNorm" for name in _GEMMAS}  # the weight is kept as weight - 1
 
@@ -84,13 +102,17 @@ _NORMS_AROUND_ONE = {f"{name}RMSNorm" for name in _GEMMAS}  # the weight is kept
 def make_lean(model: nn.Module) -> None:
     """Give the modules of listed classes, in place, the code above.
 
-    Each module keeps its parts and their names, and stays an instance of its own class. Memory does
-    not grow, but for a weight of each norm.
+    Each module keeps its parts and their names, and stays an instance of its own class. While
+    weights are joined, memory peaks at the model and the layers of one module.
     """
-    for module in model.modules():
+    for module in [*model.modules()]:
         name = _transformers_name(module)
         if name in _ATTENTIONS and _takes_functions(module):
+            join(module, LeanAttention.READ)
             _become(module, LeanAttention)
+        elif name in _MLPS:
+            join(module, LeanMLP.READ)
+            _become(module, LeanMLP)
         elif name in _NORMS | _NORMS_AROUND_ONE:
             _make_norm_lean(module, around_one=name in _NORMS_AROUND_ONE)
 

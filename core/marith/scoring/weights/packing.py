@@ -87,13 +87,13 @@ def _places(model: nn.Module, smallest: int) -> dict[Any, list[tuple[nn.Module, 
 
 def _is_packable(module: nn.Module, smallest: int) -> bool:
     """Exactly a linear, with plain weights that oneDNN takes, that nobody has changed."""
-    if type(module) not in (nn.Linear, Conv1D) or not _is_plain(module):
+    if type(module) not in (nn.Linear, Conv1D) or not is_plain(module):
         return False
     weight: Any = module.weight
     return bool(weight.device.type == "cpu" and weight.numel() >= smallest and _takes(weight.dtype))
 
 
-def _is_plain(module: nn.Module) -> bool:
+def is_plain(module: nn.Module) -> bool:
     """Whether its weights are plain, and nobody has a hook on it or another `forward` for it."""
     weight = module._parameters.get("weight")
     return (
@@ -114,6 +114,16 @@ def _takes(dtype: torch.dtype) -> bool:
         return bool(_product(one, _laid_out(one), None) == one)
     except (AttributeError, RuntimeError):
         return False
+
+
+def plain_linear(weight: nn.Parameter, bias: nn.Parameter | None) -> nn.Linear:
+    """A plain layer with this weight [out, in], for which no numbers are drawn."""
+    made = nn.Linear(1, 1, bias=False, device="meta")
+    made.out_features, made.in_features = weight.shape
+    made.weight = weight
+    if bias is not None:
+        made.bias = bias
+    return made
 
 
 def _weight(linear: nn.Linear | Conv1D) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -14,15 +13,16 @@ from torch import Tensor, nn
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.terms.runner import start_runner
 from marith.scoring.weights import loader
-from marith.scoring.weights.lean_modules import LeanAttention, LeanNorm, make_lean
+from marith.scoring.weights.joint_linear import LinearPart, join, together
+from marith.scoring.weights.lean_modules import LeanAttention, LeanMLP, LeanNorm, make_lean
 from marith.testing import tiny_model, tiny_tokenizer
 
-# Attention modules and norms that are lean, in models of four layers.
+# Attention modules, gated MLPs and norms that are lean, in models of four layers.
 LEAN = {
-    "llama": (4, 9), "mistral": (4, 9), "ministral": (4, 9), "mixtral": (4, 9), "qwen2": (4, 9),
-    "qwen3": (4, 17), "qwen3_moe": (4, 17), "granite": (4, 9), "gemma3_text": (4, 25),
-    "gemma2": (0, 17), "smollm3": (0, 9), "phi3": (0, 9),
-    "glm": (0, 0), "olmo2": (0, 0), "gpt_oss": (0, 0),
+    "llama": (4, 4, 9), "mistral": (4, 4, 9), "ministral": (4, 4, 9), "mixtral": (4, 0, 9),
+    "qwen2": (4, 4, 9), "qwen3": (4, 4, 17), "qwen3_moe": (4, 0, 17), "granite": (4, 4, 9),
+    "gemma3_text": (4, 4, 25), "gemma2": (0, 4, 17), "smollm3": (0, 4, 9), "olmo2": (0, 4, 0),
+    "phi3": (0, 0, 9), "glm": (0, 0, 0), "gpt_oss": (0, 0, 0),
 }  # fmt: skip
 MOST = {"granite": 6e-6}  # its own code rounds by so much: 5.6e-6 from float64, relative
 TEXT = torch.tensor([[1, 2, 3, 4, 5, 6, 7, 3], [9, 8, 7, 6, 5, 4, 3, 2]])
@@ -34,11 +34,10 @@ def logits(model: Any) -> Tensor:
     return out
 
 
-def counts(model: nn.Module) -> tuple[int, int]:
-    """How many attention modules and norms are lean."""
-    found = Counter(kind for kind in (LeanAttention, LeanNorm) for one in model.modules()
-                    if isinstance(one, kind))  # fmt: skip
-    return found[LeanAttention], found[LeanNorm]
+def counts(model: nn.Module) -> tuple[int, ...]:
+    """How many attention modules, MLPs and norms are lean."""
+    kinds = (LeanAttention, LeanMLP, LeanNorm)
+    return tuple(sum(isinstance(one, kind) for one in model.modules()) for kind in kinds)
 
 
 @pytest.mark.parametrize("name", LEAN)
@@ -56,7 +55,7 @@ def test_passes_by_segments_run_the_lean_modules() -> None:
     runner = start_runner(model, 28, 128)
     assert isinstance(runner, CachedRunner)
     layers = model.config.num_hidden_layers
-    assert counts(runner.passes.reader) == (layers, 2 * layers + 1)
+    assert counts(runner.passes.reader) == (layers, layers, 2 * layers + 1)
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen3", "gemma3_text"])
@@ -122,7 +121,7 @@ def test_a_class_that_extends_a_listed_one_keeps_its_code() -> None:
     attention.__class__ = Doubled
     before = logits(model)
     make_lean(model)
-    assert counts(model) == (3, 9)
+    assert counts(model) == (3, 4, 9)
     torch.testing.assert_close(logits(model), before, atol=1e-5, rtol=1e-5)
 
 
@@ -134,3 +133,25 @@ def test_a_copy_of_a_lean_model_stands_alone() -> None:
         for weight in second.parameters():
             weight.zero_()
     assert torch.equal(logits(model), before)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_parts_of_a_product_are_the_layers_that_they_replace(bias: bool) -> None:
+    module: Any = nn.Module()
+    module.first, module.second = nn.Linear(6, 3, bias=bias), nn.Linear(6, 5, bias=bias)
+    plain, x = copy.deepcopy(module), torch.randn(2, 4, 6)
+    join(module, ("first", "second"))
+    for name in ("second", "first", "first"):  # in any order, and more than once
+        part, layer = getattr(module, name), getattr(plain, name)
+        assert isinstance(part, LinearPart)
+        assert torch.equal(part.weight, layer.weight)
+        torch.testing.assert_close(part(x), layer(x))
+    expected = torch.cat([plain.first(x), plain.second(x)], dim=-1)
+    torch.testing.assert_close(together(x, (module.first, module.second)), expected)
+
+
+def test_layers_that_are_unlike_each_other_are_not_joined() -> None:
+    module: Any = nn.Module()
+    module.first, module.second = nn.Linear(6, 3), nn.Linear(6, 5, bias=False)
+    join(module, ("first", "second"))
+    assert type(module.first) is type(module.second) is nn.Linear
