@@ -14,7 +14,7 @@ from support.architectures.talks import adapted, largest, left_early, talk
 
 import marith
 from marith.errors import ModelError
-from marith.scoring.passes.miniature import windows
+from marith.scoring.passes.probe import windows
 from marith.scoring.passes.state_runner import StateRunner
 from marith.scoring.terms.runner import Runner
 

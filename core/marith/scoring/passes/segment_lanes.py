@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import heapq
+import sys
 from collections.abc import Iterator, Sequence
 
+from marith.scoring.passes.chunked_prefill import CHUNK
 from marith.scoring.passes.lanes import Lane, Lanes, allocating
 from marith.scoring.passes.segment_cache import PADDING_ROW, Filled, SegmentCache
-from marith.scoring.passes.segment_windows import pass_by, sees
 
 SHORT = 64  # a segment of fewer tokens is copied sooner than read by itself
 SPARE_SLOTS = 64  # so many slots behind a text stay taken, for a text that goes on
+KEPT_BEHIND = 64  # so many tokens behind a window are kept, for a text that is cut back
+STEP = 64  # so many are given back at once
 
 
 class SegmentLanes(Lanes):
@@ -170,3 +173,37 @@ def _unread(lanes: Sequence[Lane]) -> list[Lane]:
 def _read_until(lane: Lane, lanes: Sequence[Lane]) -> int:
     """How many of its tokens other lanes read."""
     return max((other.start for other in lanes if other.parent is lane), default=0)
+
+
+def most_held(window: int | None) -> int:
+    """How many tokens of a text its windows hold at most: one's own, a prompt's, and a chunk."""
+    return sys.maxsize if window is None else 2 * window + KEPT_BEHIND + STEP + CHUNK
+
+
+def sees(lane: Lane, length: int, window: int) -> bool:
+    """Whether the windows of the token after `length` others of a lane are still held."""
+    while lane.parent is not None and length <= lane.start:
+        lane = lane.parent
+    return lane.lost <= max(lane.start, length - window)
+
+
+def pass_by(lanes: Sequence[Lane], window: int, cache: SegmentCache) -> None:
+    """Give back what lies behind the windows of all lanes.
+
+    What texts need that go on from a lane is kept: others that do so already, and, while its answer
+    is shorter than a window, whoever begins with its prompt.
+    """
+    read: dict[int, int] = {}  # by lane, the first token after which another text goes on
+    for lane in lanes:
+        if lane.parent is not None:
+            key = id(lane.parent)
+            read[key] = min(read.get(key, lane.start), lane.start)
+    for lane in lanes:
+        end = len(lane.tokens)
+        if lane.prompt is not None and end - len(lane.prompt) < window:
+            end = min(end, len(lane.prompt))
+        held = max(lane.start, lane.lost)
+        behind = min(end, read.get(id(lane), end)) - window - KEPT_BEHIND
+        if behind >= held + STEP:
+            cache.pass_by(lane.row, held, behind)
+            lane.lost = behind

@@ -16,9 +16,8 @@ from marith.scoring.passes.ragged_cache import KVCache
 from marith.scoring.passes.rectangle_lanes import RectangleLanes
 from marith.scoring.passes.segment_attention import by_segments
 from marith.scoring.passes.segment_cache import PADDING_ROW, SegmentCache
-from marith.scoring.passes.segment_lanes import SegmentLanes
+from marith.scoring.passes.segment_lanes import SegmentLanes, most_held
 from marith.scoring.passes.segment_reads import Asking, Part, reads
-from marith.scoring.passes.segment_windows import most_held
 
 if TYPE_CHECKING:
     from marith.scoring.passes.lora import Adapter

@@ -13,7 +13,7 @@ from support.architectures import build
 from support.asking import CONTEXT, VOCAB, ask, text, uncached
 
 from marith.scoring.passes import lanes as lanes_module
-from marith.scoring.passes import reserved, segment_cache, segment_lanes, segment_windows
+from marith.scoring.passes import segment_cache, segment_lanes
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.passes import Asked
 from marith.scoring.passes.stores import SegmentStore
@@ -60,10 +60,10 @@ def test_texts_that_begin_alike_are_answered_as_without_a_cache(
     model = model_of(name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment_lanes, "SHORT", 2)
-        patch.setattr(segment_windows, "KEPT_BEHIND", 1)
-        patch.setattr(segment_windows, "STEP", 1)
+        patch.setattr(segment_lanes, "KEPT_BEHIND", 1)
+        patch.setattr(segment_lanes, "STEP", 1)
         patch.setattr(lanes_module, "TAIL", 2)
-        for module in (reserved, segment_cache):
+        for module in (segment_cache, segment_cache):
             patch.setattr(module, "lazy", lambda device: lazy and device.type == "cpu")
         runner = runner_by_segments(model, cache_bytes=most)
         for together in script:
@@ -128,8 +128,8 @@ def test_who_is_cut_back_leaves_the_others_what_they_read() -> None:
 
 def test_layers_with_windows_hold_their_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     model = model_of("gemma3_text")
-    monkeypatch.setattr(segment_windows, "KEPT_BEHIND", 4)
-    monkeypatch.setattr(segment_windows, "STEP", 1)
+    monkeypatch.setattr(segment_lanes, "KEPT_BEHIND", 4)
+    monkeypatch.setattr(segment_lanes, "STEP", 1)
     runner = runner_by_segments(model)
     lanes = runner.lanes
     assert isinstance(lanes, segment_lanes.SegmentLanes)
