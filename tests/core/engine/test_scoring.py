@@ -61,7 +61,7 @@ def test_scores_for_which_there_is_no_memory_wait(
             futures = [engine.submit_scoring("w3", text, FORMULA, TERMS) for text in texts]
         scores = [future.result(60).logprobs for future in futures]
         assert engine.status().repeated == 0
-    # A product of few rows may compute four (`row_counts`).
+    # A product of few rows may compute four (`set_fewest_rows`).
     assert positions < most.rows <= max(4, 2 * positions)
     for want, given in zip(unbounded, scores, strict=True):
         assert given == pytest.approx(want, rel=1e-6)

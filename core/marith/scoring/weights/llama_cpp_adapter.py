@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from marith.errors import ModelError
 from marith.scoring.weights.ggml_model import GGMLAdapter, GGMLModel
 from marith.scoring.weights.gguf_config import gguf_config
-from marith.scoring.weights.gguf_download import local_file
 from marith.scoring.weights.gguf_header import read_header
 from marith.scoring.weights.gguf_weights import places_of, require_library
 from marith.scoring.weights.kinds import LANGUAGE_MODEL, class_of
-from marith.scoring.weights.locate import GGUF, locate
+from marith.scoring.weights.locate import GGUF, local_file, locate
 from marith.scoring.weights.lora_files import Adapter, Update, read
 
 # Whose matrices are as transformers has them, but for the order of outputs of Llama's heads.

@@ -1,6 +1,6 @@
-"""Where a checkpoint is, and what its configuration says of it, without torch and without network.
+"""Where the files of a checkpoint are, what its configuration says of it, and what the hub has.
 
-The loader loads what is located here.
+Read without torch; only `require_on_hub`, and what uses it, needs the network.
 """
 
 from __future__ import annotations
@@ -11,11 +11,18 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import try_to_load_from_cache
-from huggingface_hub.errors import HFValidationError
+import huggingface_hub
+from huggingface_hub import HfApi, constants, try_to_load_from_cache
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    HFValidationError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
 
 from marith.errors import ModelError, similar
-from marith.scoring.weights.gguf_header import read_header
+from marith.scoring.weights.gguf_header import file_parts, read_header
 
 WEIGHTS = Path(__file__).parents[2] / "pocket" / "weights"
 EMBEDDED = {
@@ -37,6 +44,7 @@ _HUB_FILE = re.compile(r"([\w.-]+/[\w.-]+):([\w./-]+\.gguf)")
 _HUB_TAG = re.compile(r"[\w.-]+/[\w.-]+:[\w.-]+")
 _OLLAMA = re.compile(r"([\w.-]+/)?[\w.-]+:[\w.-]+")
 _CONTEXT = ("max_position_embeddings", "n_positions")  # the second as GPT-2 and its kin write it
+SECONDS = 5.0  # for one answer of the hub; a download may take longer
 
 
 def locate(name: str | PathLike[str]) -> str:
@@ -202,3 +210,58 @@ def _context(config: Any) -> int | None:
 
 def _listed() -> str:
     return ", ".join(EMBEDDED)
+
+
+def require_on_hub(name: str, revision: str | None = None, file: str = "config.json") -> None:
+    """Raise ModelError for a name of no directory, and of no model on the hub or in its cache.
+
+    transformers would try again for a minute. A model is in the cache where `file` of it is.
+    Nothing is asked where the hub must not be asked (HF_HUB_OFFLINE).
+    """
+    if Path(name).is_dir() or downloaded(name, revision, file) is not None:
+        return
+    nowhere = f"there is no directory {name!r}, and nothing of this name in the hub's cache"
+    if constants.HF_HUB_OFFLINE:
+        raise ModelError(f"{nowhere}; HF_HUB_OFFLINE is set{meant(name)}")
+    try:
+        HfApi().model_info(name, revision=revision, timeout=SECONDS)
+    except GatedRepoError:
+        return  # the download says what has to be done
+    except RevisionNotFoundError:
+        raise ModelError(f"the hub's model {name!r} has no revision {revision!r}") from None
+    except RepositoryNotFoundError:
+        raise ModelError(
+            f"there is no directory {name!r}, and no model {name!r} on the hub, or it is private "
+            f"and HF_TOKEN is not set{meant(name)}"
+        ) from None
+    except Exception as error:  # no connection, no answer in time, or an answer that is none
+        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        raise ModelError(f"{nowhere}; the hub cannot be asked: {reason}{meant(name)}") from None
+
+
+def require_file(name: str, where: str, revision: str | None = None) -> None:
+    """Raises ModelError for a file of the hub's that is nowhere, and for a file with a revision."""
+    on_hub = hub_file(where)
+    if on_hub is not None:
+        require_on_hub(on_hub[0], revision, on_hub[1])
+    elif revision is not None:
+        problem = f"revision={revision!r} is of a model on the hub"
+        raise ModelError(f"{problem}, and {name!r} is a file; leave out revision")
+
+
+def local_file(name: str, where: str, revision: str | None = None) -> Path:
+    """The file on this machine, of several the first. Raises ModelError where it cannot be had."""
+    require_file(name, where, revision)
+    on_hub = hub_file(where)
+    if on_hub is None:
+        return Path(where)
+    repository, file = on_hub
+    try:
+        found = [
+            huggingface_hub.hf_hub_download(repository, part, revision=revision)
+            for part in file_parts(file)
+        ]
+    except (OSError, ValueError, HfHubHTTPError) as error:
+        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ModelError(f"cannot find {name!r} on the hub: {first}") from error
+    return Path(found[0])

@@ -20,9 +20,8 @@ from transformers.pytorch_utils import Conv1D
 
 from marith.errors import FormulaError, ModelError
 from marith.formula.patterns import compile_pattern
-from marith.scoring.weights import hub_lookup
 from marith.scoring.weights.locate import ADAPTER_CONFIG as CONFIG
-from marith.scoring.weights.locate import ADAPTERS, WEIGHTS
+from marith.scoring.weights.locate import ADAPTERS, WEIGHTS, require_on_hub
 from marith.scoring.weights.shared_weights import nbytes
 
 TENSORS = "adapter_model.safetensors"
@@ -122,7 +121,7 @@ def _locate(name: str) -> Path:
 
 def _fetched(name: str) -> Path:
     """The two files of an adapter on the hub, in the local cache."""
-    hub_lookup.require(name, file=CONFIG)
+    require_on_hub(name, file=CONFIG)
     try:
         return Path(huggingface_hub.snapshot_download(name, allow_patterns=[CONFIG, TENSORS]))
     except (OSError, ValueError, HfHubHTTPError) as error:

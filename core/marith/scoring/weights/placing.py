@@ -17,9 +17,8 @@ from marith.request.checks import (
     dtype_name,
     no_device,
 )
-from marith.scoring.weights.gguf_download import local_file
 from marith.scoring.weights.gguf_header import read_header
-from marith.scoring.weights.locate import EMBEDDED, GGUF
+from marith.scoring.weights.locate import EMBEDDED, GGUF, local_file
 
 _WITHOUT_FLOAT64 = {"mps"}
 

@@ -18,15 +18,22 @@ from transformers.utils import logging as transformers_logging
 
 from marith.errors import ModelError
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.weights import hub_lookup, kinds
+from marith.scoring.weights import kinds
 from marith.scoring.weights.footprint import Footprint
 from marith.scoring.weights.gguf_config import gguf_config
-from marith.scoring.weights.gguf_download import local_file
 from marith.scoring.weights.gguf_header import GGUFHeader, read_header
 from marith.scoring.weights.gguf_tokenizer import ends_of, gguf_tokenizer
 from marith.scoring.weights.gguf_weights import gguf_model, require_library
 from marith.scoring.weights.kinds import CLASSES, LANGUAGE_MODEL, refusing
-from marith.scoring.weights.locate import EMBEDDED, GGUF, WEIGHTS, locate, require_tokenizer
+from marith.scoring.weights.locate import (
+    EMBEDDED,
+    GGUF,
+    WEIGHTS,
+    local_file,
+    locate,
+    require_on_hub,
+    require_tokenizer,
+)
 from marith.scoring.weights.placing import Placement, device_for, dtype_for
 from marith.scoring.weights.quantised_files import Quantised, quantised
 from marith.scoring.weights.sizes import check_held, check_size, require_memory
@@ -74,7 +81,7 @@ def require_found(name: str, where: str, revision: str | None) -> None:
     if revision is not None and Path(where).is_dir():
         problem = f"revision={revision!r} is of a model on the hub"
         raise ModelError(f"{problem}, and {name!r} is a directory; leave out revision")
-    hub_lookup.require(where, revision)
+    require_on_hub(where, revision)
 
 
 def read_tokenizer(name: str | PathLike[str], revision: str | None = None) -> Any:
@@ -83,7 +90,7 @@ def read_tokenizer(name: str | PathLike[str], revision: str | None = None) -> An
     if named.lower().endswith(GGUF):
         return gguf_tokenizer(named, header_of(named, locate(named), revision))
     where = locate(named) if named in EMBEDDED else named
-    hub_lookup.require(where, revision)
+    require_on_hub(where, revision)
     with refusing(f"cannot load the tokenizer {named!r}"):
         return AutoTokenizer.from_pretrained(where, trust_remote_code=False, revision=revision)
 

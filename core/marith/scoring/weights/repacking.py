@@ -6,14 +6,22 @@ is wrong, and its repacked weights crash on some processors.
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import platform
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+import torch
+
 from marith.errors import ModelError
-from marith.scoring.weights.kept_trials import kept
 
 _TRIAL = """
 import sys
@@ -32,6 +40,7 @@ for repacked in (False, True):
 """
 _SECONDS = 900.0
 _log = logging.getLogger(__name__)
+_FILE = "llama_cpp.json"
 
 
 def may_repack(name: str, path: str, threads: int, accelerated: bool) -> bool:
@@ -75,3 +84,47 @@ class _FailedError(Exception):
 def _end(done: subprocess.CompletedProcess[str]) -> str:
     reason = next((line for line in done.stderr.splitlines() if "ASSERT" in line), "")
     return f"ended by signal {-done.returncode} {reason}".strip()
+
+
+def kept(what: str, trial: Callable[[], bool]) -> bool:
+    """Return what a trial has found before, or what it finds now. `what` names the trial."""
+    key = f"{_machine()}, {torch.get_num_threads()} threads, {what}"
+    found = _read().get(key)
+    if isinstance(found, bool):
+        return found
+    found = trial()
+    _write(_read() | {key: found})
+    return found
+
+
+def directory() -> Path:
+    """Where marith keeps what can be made anew: `MARITH_CACHE`, or in the user's own."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("MARITH_CACHE") or Path(home) / "marith")
+
+
+def _read() -> dict[str, bool]:
+    with suppress(OSError, ValueError, RuntimeError):  # no home, no file, or junk in it
+        known = json.loads((directory() / _FILE).read_text(encoding="utf-8"))
+        return known if isinstance(known, dict) else {}
+    return {}
+
+
+def _write(known: dict[str, bool]) -> None:
+    """Whole or not at all, whoever else writes it; nothing where nothing can be written."""
+    with suppress(OSError, RuntimeError):
+        folder = directory()
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", dir=folder, prefix=_FILE, delete=False, encoding="utf-8"
+        ) as file:
+            json.dump(known, file, indent=1, sort_keys=True)
+        os.replace(file.name, folder / _FILE)
+
+
+@cache
+def _machine() -> str:
+    """The processor, as this torch sees it."""
+    flags = [name for name, has in sorted(torch.cpu.get_capabilities().items()) if has is True]
+    isa = os.environ.get("ONEDNN_MAX_CPU_ISA", "")
+    return f"{platform.machine()} {' '.join(flags)} {isa}, torch {torch.__version__}"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from marith import Engine, FormulaError, ModelError, Options, Prompted
-from marith.scoring.weights import hub_lookup
+from marith.scoring.weights import locate as locating
 from marith.testing import tiny_model
 
 SECONDS = 1.0
@@ -24,11 +24,11 @@ def online(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     class Unreachable:
         def model_info(self, name: str, **options: Any) -> None:
             asked.append(name)
-            assert options["timeout"] == hub_lookup.SECONDS
+            assert options["timeout"] == locating.SECONDS
             raise ConnectionError("no route to the hub")
 
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(hub_lookup, "HfApi", Unreachable)
+    monkeypatch.setattr(locating, "HfApi", Unreachable)
     return asked
 
 

@@ -18,8 +18,7 @@ from transformers.pytorch_utils import Conv1D
 
 from marith.scoring.weights import loader, packing
 from marith.scoring.weights.joint_linear import LinearPart
-from marith.scoring.weights.packing import Packed
-from marith.scoring.weights.row_counts import set_fewest_rows
+from marith.scoring.weights.packing import Packed, set_fewest_rows
 from marith.scoring.weights.shared_weights import shared_copy
 from marith.testing import FAMILIES, tiny_model, tiny_tokenizer
 

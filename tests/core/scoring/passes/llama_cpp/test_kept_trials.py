@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from marith.scoring.weights.kept_trials import directory, kept
+from marith.scoring.weights.repacking import directory, kept
 
 
 @pytest.fixture
