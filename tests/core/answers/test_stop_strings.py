@@ -129,9 +129,9 @@ def test_a_hundred_thousand_strings_cost_no_more_a_letter_than_ten() -> None:
     def seconds(strings: list[str]) -> float:
         stop, took = Stop(strings=tuple(strings)), []
         for _ in range(5):
-            one, start = StopStringFilter(stop), time.process_time()
+            one, start = StopStringFilter(stop), time.thread_time()
             held_back = "".join(map(one.feed, text)) + one.flush()
-            took.append(time.process_time() - start)
+            took.append(time.thread_time() - start)
             assert held_back == text
         return min(took)
 

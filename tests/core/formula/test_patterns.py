@@ -164,9 +164,9 @@ def test_a_search_ends_in_linear_time_and_other_threads_go_on(pattern: str, text
     thread = threading.Thread(target=tick)
     compile_pattern(pattern)
     thread.start()
-    started = time.process_time()
+    started = time.thread_time()
     remove_matches(pattern, text)
-    took = time.process_time() - started
+    took = time.thread_time() - started
     over.set()
     thread.join()
     assert took < 0.05

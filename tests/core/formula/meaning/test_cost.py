@@ -82,9 +82,9 @@ def turned(terms: Mapping[str, Formula]) -> dict[str, Formula]:
 
 @pytest.mark.parametrize("terms", [chain(10_000), turned(chain(10_000))], ids=["on", "back"])
 def test_a_row_of_aliases_is_resolved_without_recursion(terms: dict[str, Formula]) -> None:
-    start = time.process_time()
+    start = time.thread_time()
     assert parse("t9999", terms) == Prompted("Be kind.")
-    assert time.process_time() - start < 2
+    assert time.thread_time() - start < 2
 
 
 def test_a_long_circle_is_named_in_a_short_sentence() -> None:
@@ -99,10 +99,10 @@ def test_terms_that_nest_one_another_are_bounded_together() -> None:
     doubled = {f"t{i}": {"formula": f"t{i - 1} + t{i - 1}"} for i in range(1, 300)}
     for named, problem in ((nested, "nested 61 deep"), (doubled, "parts; 5000 are allowed")):
         terms = {"t0": "Be kind.", **named}
-        start = time.process_time()
+        start = time.thread_time()
         with pytest.raises(FormulaError, match=f"in term 't.*': with its terms .*{problem}"):
             resolve(terms)
-        assert time.process_time() - start < 0.5
+        assert time.thread_time() - start < 0.5
 
 
 def test_only_the_names_that_a_formula_uses_are_resolved() -> None:
@@ -111,10 +111,10 @@ def test_only_the_names_that_a_formula_uses_are_resolved() -> None:
     many["x"] = Prompted("Be brief.")
     formula = parse("M + 0.5*C + peak(t2)*(M - t2)")
     assert set(resolve(many, formula)) == {"M", "C", "x", "t0", "t1", "t2"}
-    start = time.process_time()
+    start = time.thread_time()
     for _ in range(20):
         resolve(many, formula)
-    assert time.process_time() - start < 0.1
+    assert time.thread_time() - start < 0.1
 
 
 def test_the_names_of_a_formula_are_those_of_guides_and_factors_too() -> None:

@@ -57,10 +57,10 @@ def test_what_no_rule_knows_keeps_pythons_sentence(text: str) -> None:
 @pytest.mark.parametrize("piece", ["You are kind. ", "0,5", "9" * 40, "a b=c,", "−"])
 def test_advice_about_a_long_text_costs_little(piece: str) -> None:
     text = (piece * 20_000)[:19_000]
-    begun = time.process_time()
+    begun = time.thread_time()
     with pytest.raises(FormulaError):
         parse_text(text)
-    assert time.process_time() - begun < 0.2
+    assert time.thread_time() - begun < 0.2
 
 
 @pytest.mark.parametrize("text", ["a or b or c", "a | b | c", "a & (b | c) & a", "a or b and c"])

@@ -70,14 +70,14 @@ GROWING: list[Callable[[Formula], Formula]] = [
 def test_a_tree_that_shares_its_parts_is_refused_as_soon_as_it_is_too_large(
     step: Callable[[Formula], Formula],
 ) -> None:
-    start = time.process_time()
+    start = time.thread_time()
     with pytest.raises(FormulaError, match=r"the formula (has|is nested|is written in) \d+ "):
         repeated(step, 1_000_000)
-    assert time.process_time() - start < 0.3
+    assert time.thread_time() - start < 0.3
 
 
 def test_the_largest_shared_trees_are_compared_copied_and_printed_at_once() -> None:
-    start = time.process_time()
+    start = time.thread_time()
     one, other = (repeated(lambda f: union(f, f), 10) for _ in range(2))
     assert one == other
     assert one != union(other, M)
@@ -85,7 +85,7 @@ def test_the_largest_shared_trees_are_compared_copied_and_printed_at_once() -> N
     assert pickle.loads(pickle.dumps(one)) == copy.deepcopy(other)
     assert parse_text(str(one)) == one
     assert repr(one) == str(one)
-    assert time.process_time() - start < 1
+    assert time.thread_time() - start < 1
 
 
 def test_depth_is_bounded_where_nodes_are_made() -> None:
@@ -149,23 +149,23 @@ def test_long_formulas_read_back(formula: Formula) -> None:
 
 
 def test_a_row_of_additions_in_python_takes_its_time_once() -> None:
-    start = time.process_time()
+    start = time.thread_time()
     assert reduce(add, [0.5 * M] * 1_000).nodes == 2_001
-    assert time.process_time() - start < 0.5
+    assert time.thread_time() - start < 0.5
 
 
 def test_many_layers_are_refused_at_once() -> None:
-    start = time.process_time()
+    start = time.thread_time()
     with pytest.raises(FormulaError, match=r"parts|deep"):
         dola(M, *[a] * 5_000)
-    assert time.process_time() - start < 0.5
+    assert time.thread_time() - start < 0.5
 
 
 def test_drafts_of_drafts_are_found_at_once() -> None:
     names = [Prompted(f"{i}") for i in range(50)]
-    start = time.process_time()
+    start = time.thread_time()
     assert drafts(reduce(supersede, names)) == names[-2::-1]
-    assert time.process_time() - start < 0.5
+    assert time.thread_time() - start < 0.5
 
 
 def test_whole_numbers_of_any_length_are_refused_in_a_sentence() -> None:
