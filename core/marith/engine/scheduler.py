@@ -33,11 +33,11 @@ class Scheduler:
             try:
                 self._step()
                 self._sweep()
+                if not (self.queue.active or self.queue.waiting):
+                    dismiss_team()
+                    spinning.look()
             except BaseException as error:  # the loop's own fault: it goes on without the jobs
                 self._give_up(error)
-            if not (self.queue.active or self.queue.waiting):
-                dismiss_team()
-                spinning.look()
 
     def status(self) -> EngineStatus:
         """What runs and what waits at this moment. Any thread may ask."""

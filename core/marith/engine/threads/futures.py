@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
+from _thread import start_new_thread  # `threading.Thread.start` waits until the thread runs
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from marith.engine.threads.deadline import Deadline
 from marith.engine.threads.forking import require_not_forked
 
-MOST_CALLBACKS = 1000  # how many callbacks may wait at the same time
-_threads = ThreadPoolExecutor(MOST_CALLBACKS, "marith-callbacks")
 _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
@@ -22,8 +21,9 @@ Result = TypeVar("Result")
 class EngineFuture(Future[Result]):
     """The result of a query. Its caller may cancel it at any time, or drop it.
 
-    The engine's thread sets the result and runs no callback: callbacks run in their order on other
-    threads, and no result waits for these threads.
+    The engine's thread sets the result and runs no callback: the callbacks of a future run in their
+    order on a thread of their own, for which no other future and no end of the program waits.
+    `result` and `exception` keep the deadline; others learn of it when the engine's step ends.
     """
 
     keeper: object = None  # the engine, which lives as long as the future
@@ -32,7 +32,8 @@ class EngineFuture(Future[Result]):
         super().__init__()
         self._deadline = deadline
         self._callbacks: deque[Callable[[Future[Result]], object]] = deque()
-        self._calling = threading.Lock()
+        self._lock = threading.Lock()
+        self._calling = False  # whether a thread runs the callbacks
         super().add_done_callback(_show_cancelled)
 
     def add_done_callback(self, fn: Callable[[Future[Result]], object]) -> None:
@@ -41,7 +42,7 @@ class EngineFuture(Future[Result]):
             super().add_done_callback(fn)
         else:
             self._callbacks.append(fn)
-            super().add_done_callback(_start_callback)
+            super().add_done_callback(_start_callbacks)
 
     def give(self, result: Result) -> None:
         """Complete the future, unless it was cancelled or failed meanwhile."""
@@ -63,12 +64,23 @@ class EngineFuture(Future[Result]):
 
     def result(self, timeout: float | None = None) -> Result:
         """Wait for the result, until the deadline. Raises EngineClosed in a forked child."""
+        self._wait(timeout)
+        return super().result(0)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait for the error, until the deadline. Raises EngineClosed in a forked child."""
+        self._wait(timeout)
+        return super().exception(0)
+
+    def _wait(self, timeout: float | None) -> None:
+        """Wait until the future is done, at most until the deadline and for `timeout` seconds."""
         require_not_forked()
         try:
-            return super().result(self._deadline.within(timeout))
+            super().exception(self._deadline.within(timeout))
         except TimeoutError:
-            self._deadline.check()
-            raise
+            if not self.done():
+                self._deadline.check()
+                raise
 
 
 def _show_cancelled(future: Future[Any]) -> None:
@@ -77,16 +89,23 @@ def _show_cancelled(future: Future[Any]) -> None:
         future.set_running_or_notify_cancel()
 
 
-def _start_callback(future: Future[Any]) -> None:
-    """Start the next callback of a future that is done, on a thread of the pool."""
-    with suppress(RuntimeError):  # the program ends, or a busy thread takes the callback later
-        _threads.submit(_call_next, future)
+def _start_callbacks(future: Any) -> None:
+    """Start a thread for the callbacks of a future that is done, unless one runs."""
+    with future._lock:
+        if future._calling or not future._callbacks:
+            return
+        future._calling = True
+    start_new_thread(_run_callbacks, (future,))
 
 
-def _call_next(future: Any) -> None:
-    """Run the next callback of a future when the callbacks before it have returned."""
-    with future._calling:
-        callback = future._callbacks.popleft()
+def _run_callbacks(future: Any) -> None:
+    """Run the callbacks of a future one after another."""
+    while True:
+        with future._lock:
+            if not future._callbacks:
+                future._calling = False
+                return
+            callback = future._callbacks.popleft()
         try:
             callback(future)
         except BaseException:  # SystemExit too ends the callback alone

@@ -75,6 +75,8 @@ def _compared(
         except Exception as error:  # whatever a configuration lacks that a runner needs
             reason = f"no cache can be made for it ({type(error).__name__}: {error})"
         if not reason:
+            if reasons:
+                _log.info("%r takes a pass for each text: %s", passes.name, reasons[0])
             return runner
         reasons.append(reason)
     if not {"past_key_values", "cache_params"} & passes.arguments:

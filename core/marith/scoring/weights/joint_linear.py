@@ -39,8 +39,9 @@ class JointLinear(nn.Module):
 class LinearPart(nn.Linear):
     """One of several linear layers that are computed by one product.
 
-    To others it is the `nn.Linear` it replaces, so that adapters go over it as over any. Its
-    weights are a view of those of all, while nobody lays them out another way.
+    To others it is the `nn.Linear` it replaces, so that adapters go over it as over any. A hook on
+    it that comes later is not called. Its weights are a view of those of all, while nobody lays
+    them out another way.
     """
 
     def __init__(self, joint: JointLinear, linear: nn.Linear, start: int, last: bool) -> None:
@@ -53,7 +54,7 @@ class LinearPart(nn.Linear):
     # Both are parameters of an `nn.Linear`, and views of another's here.
     @property
     def weight(self) -> Tensor:  # type: ignore[override]
-        """[out_features, in_features]; of what only a library can read, all in its own order."""
+        """[out_features, in_features]; once packed, the whole product's in oneDNN's order."""
         whole = self.joint.linear.weight
         return whole[self._columns] if whole.layout is torch.strided else whole
 

@@ -74,7 +74,8 @@ class LeanAttention(nn.Module):
         query, key = both[:, :heads], both[:, heads:]
         if past_key_values is not None:
             key, value = past_key_values.update(key, value, own.layer_idx)
-        attend: Any = ALL_ATTENTION_FUNCTIONS[own.config._attn_implementation]
+        name, sdpa = own.config._attn_implementation, ALL_ATTENTION_FUNCTIONS["sdpa"]
+        attend: Any = ALL_ATTENTION_FUNCTIONS.get_interface(name, sdpa)
         options |= {"scaling": own.scaling, "sliding_window": getattr(own, "sliding_window", None)}
         read, shares = attend(own, query, key, value, attention_mask, dropout=0.0, **options)
         return own.o_proj(read.flatten(2)), shares
