@@ -93,6 +93,7 @@ class JobQueue:
     def remove(self, jobs: Sequence[Job]) -> None:
         """Forget these jobs, whether they run or wait."""
         gone = set(map(id, jobs))
+        self._admission.forget()
         with self.lock:
             self.active = [turn for turn in self.active if id(turn.job) not in gone]
             self.waiting = deque(job for job in self.waiting if id(job) not in gone)
@@ -191,6 +192,10 @@ class Admission:
         counts = range(alone + 2, most)
         found = bisect_left(counts, True, key=lambda n: not self._fit(together[: len(running) + n]))
         return alone + 1 + found
+
+    def forget(self) -> None:
+        """Hold no request that was compared before: one of them may be gone."""
+        self._too_many = ()
 
     @property
     def _most_bytes(self) -> float:
