@@ -121,7 +121,7 @@ class JobQueue:
             )
 
     def _running(self) -> list[Prepared]:
-        """What runs, except for what its callers have given up."""
+        """Return the requests that run, without those that their callers have given up."""
         return [turn.job.prepared for turn in self.active if not turn.job.abandoned]
 
 
@@ -148,9 +148,9 @@ class Admission:
     def admitted(
         self, running: Sequence[Prepared], waiting: Sequence[Prepared]
     ) -> list[BaseException | None]:
-        """Of each that waits no longer, the first ones in order: why it cannot run, if it cannot.
+        """Return for each of the first requests that wait no longer why it cannot run, or None.
 
-        Raises nothing: an error is that of the first.
+        Raises nothing: where memory cannot be counted, the error is that of the first request.
         """
         errors: list[BaseException | None] = []
         try:
@@ -203,7 +203,7 @@ class Admission:
         return float("inf") if most is None else most
 
     def _fit(self, together: Sequence[Prepared]) -> bool:
-        """Whether there is memory for these; asked at every step while the first of them waits."""
+        """Return whether there is memory for these requests; asked at each step while one waits."""
         known = self._too_many
         if len(known) == len(together) and all(map(is_, known, together)):
             return False
@@ -213,5 +213,5 @@ class Admission:
 
 
 def memory_of(requests: Iterable[Prepared]) -> int:
-    """How many bytes the lanes of these requests hold together at most."""
+    """Return how many bytes the lanes of these requests hold together at most."""
     return bytes_needed(pair for one in requests for pair in one.texts)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _GROUPS = Path("/sys/fs/cgroup")  # of Linux: what a container may take, and takes
 _OWN_GROUPS = Path("/proc/self/cgroup")  # a line for each hierarchy, `number:controllers:/path`
+_clock = count(1)
+BLOCK = 16  # tokens, by which prefixes are compared
+COPIED = 63  # most tokens of a common prefix that SegmentLanes copies in place of sharing them
 
 
 class _Hierarchy(NamedTuple):
@@ -53,7 +56,7 @@ def free_memory(device: str) -> int:
 
 
 def _left_on_gpu(device: torch.device) -> int:
-    """What the driver has, and what torch has taken of it and does not use."""
+    """Return what the driver has free, and what torch has reserved and does not use."""
     import torch
 
     index = torch.cuda.current_device() if device.index is None else device.index
@@ -63,7 +66,7 @@ def _left_on_gpu(device: torch.device) -> int:
 
 
 def _left() -> Iterator[int]:
-    """What the machine has, and what each limit leaves of it."""
+    """Yield what the machine has free, and what each limit leaves."""
     yield int(psutil.virtual_memory().available)
     if sys.platform != "win32":
         import resource
@@ -117,13 +120,10 @@ def _number(path: Path) -> int | None:
         return None
 
 
-_clock = count(1)
-
-
 class Keeper(ABC):
-    """What holds keys, values or states of one model: of lanes in use, and of idle ones.
+    """A holder of the keys, values or states of one model, of lanes in use and of idle lanes.
 
-    `used` says when it was asked last, in no unit; what was asked later has more.
+    `used` orders the keepers by their last use: a keeper that was used later has a larger number.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -133,7 +133,7 @@ class Keeper(ABC):
     @property
     @abstractmethod
     def nbytes(self) -> int:
-        """How many bytes it holds."""
+        """Return how many bytes the keeper holds."""
 
     @abstractmethod
     def drop_idle(self, extra: int) -> None:
@@ -160,10 +160,10 @@ class CacheLimit:
         self._joined = (*map(ref, others), ref(keeper))
 
     def room(self, keeper: Keeper, needed: int) -> int:
-        """How many bytes a keeper may hold that is used now, and holds or needs so many.
+        """Return how many bytes a keeper may hold that is used now and needs `needed` bytes.
 
-        While it may not hold as many, idle lanes of the others are dropped. Negative where the
-        others' lanes in use weigh more than the limit.
+        Idle lanes of the other keepers are dropped until it may hold as many. Negative where the
+        lanes in use of the others weigh more than the limit.
         """
         keeper.used = next(_clock)
         others = [one for one in self._alive() if one is not keeper]
@@ -172,7 +172,7 @@ class CacheLimit:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes all hold."""
+        """Return how many bytes all keepers hold together."""
         return sum(keeper.nbytes for keeper in self._alive())
 
     def room_alone(self, device: str, needed: int) -> int:
@@ -202,10 +202,6 @@ def _drop(keepers: list[Keeper], extra: int) -> int:
         keeper.drop_idle(extra - freed)
         freed += before - keeper.nbytes
     return freed
-
-
-BLOCK = 16  # tokens, by which prefixes are compared
-COPIED = 63  # so many tokens of a prefix in common may be copied, and not shared: see SegmentLanes
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -267,9 +263,9 @@ def bytes_needed(texts: Iterable[tuple[Holder, Planned]]) -> int:
 
 
 class StateSize:
-    """What a state weighs by the length of its text: a part that is fixed, and a part a token.
+    """The bytes of a state by the length of its text: a fixed part, and a part for each token.
 
-    Learned from the first two lengths; beyond a window it is less.
+    Learned from the first two lengths. Beyond a window a state weighs less than this says.
     """
 
     def __init__(self) -> None:

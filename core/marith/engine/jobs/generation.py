@@ -317,7 +317,7 @@ class Costs:
         )
 
     def _has_read(self, term: Term) -> bool:
-        """Whether the term has read the prompt with a language model of its own."""
+        """Return whether the term has read the prompt with a language model of its own."""
         return term in self._cached and not isinstance(term, (Classifier, Observation))
 
 

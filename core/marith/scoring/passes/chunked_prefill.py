@@ -13,6 +13,10 @@ NEAR = 16  # up to so many missing tokens are read at once, beside the chunk of 
 PIECE = 32  # reading so many tokens costs about what a pass without any costs
 
 Anything = TypeVar("Anything")
+SHARE = 0.25  # how much longer a call in which texts go on may take, as a share
+FEWEST = 16  # tokens of long texts in a call: they shall not wait for long either
+UNKNOWN = 64  # tokens, where nothing is known of what they take
+_NEW = 0.3  # how much the last measurement counts
 
 
 @dataclass(slots=True, kw_only=True)
@@ -139,17 +143,11 @@ def alike(
     return [sorted(group, key=row) for group in groups]
 
 
-SHARE = 0.25  # by so much longer a call may take where texts go on
-FEWEST = 16  # tokens of long texts in a call: they shall not wait for long either
-UNKNOWN = 64  # tokens, where nothing is known of what they take
-_NEW = 0.3  # how much the last measurement counts
-
-
 class PrefillBudget:
-    """How many tokens of long texts a call reads beside texts that go on by a few tokens each.
+    """The number of tokens of long texts that a call reads beside texts that go on.
 
-    So many as make the call a quarter longer, by what calls have taken. Changes when a text is
-    read, and its answers by no more than other shapes of a pass do: by rounding.
+    Chosen so that the call takes `SHARE` longer, from measured times. The number changes when a
+    text is read. It changes answers by rounding alone, as other shapes of a pass do.
     """
 
     def __init__(self) -> None:
@@ -158,7 +156,7 @@ class PrefillBudget:
         self._token = 0.0  # seconds that each further token takes
 
     def most(self, texts: int) -> int | None:
-        """Tokens of long texts in a call in which so many texts go on; None where nobody waits."""
+        """Return the most tokens of long texts beside `texts` that go on; None without a bound."""
         if not texts or not self._step:
             return None
         if not self._token:
@@ -166,7 +164,7 @@ class PrefillBudget:
         return max(FEWEST, int(SHARE * self._alone(texts) / self._token))
 
     def learn(self, texts: int, tokens: int, seconds: float) -> None:
-        """Take in a call in which so many texts went on, and so many tokens of others were read."""
+        """Record the duration of a call: `texts` went on, and `tokens` of long texts were read."""
         if tokens:
             each = (seconds - self._alone(texts)) / tokens
             if tokens >= FEWEST and each > 0:
@@ -177,7 +175,7 @@ class PrefillBudget:
             self._texts = texts
 
     def _alone(self, texts: int) -> float:
-        """The seconds of a call in which so many texts go on, and no other is read."""
+        """Return the seconds of a call in which `texts` texts go on and no long text is read."""
         return self._step * max(1.0, texts / self._texts) if texts and self._texts else 0.0
 
 

@@ -22,6 +22,9 @@ from marith.scoring.passes.layer_masks import layer_count
 
 # Updates that write nothing in place: what they had before stays as it was.
 _REPLACING = (DynamicLayer.update, DynamicSlidingWindowLayer.update)
+_LENGTH = "cumulative_length"  # what a layer with a window counts
+_WINDOW = "sliding_window"
+_KEYS = ("keys", "values")
 
 
 @dataclass(slots=True, eq=False)
@@ -165,11 +168,6 @@ def tensors(value: Any) -> Iterator[Tensor]:
     elif isinstance(value, (list, tuple)):
         for one in value:
             yield from tensors(one)
-
-
-_LENGTH = "cumulative_length"  # what a layer with a window counts
-_WINDOW = "sliding_window"
-_KEYS = ("keys", "values")
 
 
 class Joined:
