@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.llama.modeling_llama import rotate_half
 
@@ -74,8 +75,8 @@ class LeanAttention(nn.Module):
         query, key = both[:, :heads], both[:, heads:]
         if past_key_values is not None:
             key, value = past_key_values.update(key, value, own.layer_idx)
-        name, sdpa = own.config._attn_implementation, ALL_ATTENTION_FUNCTIONS["sdpa"]
-        attend: Any = ALL_ATTENTION_FUNCTIONS.get_interface(name, sdpa)
+        name = own.config._attn_implementation
+        attend: Any = ALL_ATTENTION_FUNCTIONS.get_interface(name, sdpa_attention_forward)
         options |= {"scaling": own.scaling, "sliding_window": getattr(own, "sliding_window", None)}
         read, shares = attend(own, query, key, value, attention_mask, dropout=0.0, **options)
         return own.o_proj(read.flatten(2)), shares
