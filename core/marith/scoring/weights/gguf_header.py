@@ -1,6 +1,6 @@
 """The header of a GGUF file: what it says of its model, and which tensors it holds.
 
-Read without torch and without the tensors. The format: https://github.com/ggml-org/ggml, gguf.md.
+Read by transformers, without the tensors. The format: https://github.com/ggml-org/ggml, gguf.md.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ import mmap
 import re
 import struct
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -20,16 +21,6 @@ from marith.errors import ModelError
 from marith.scoring.weights.footprint import Footprint
 
 _PART = re.compile(r"(.*-)\d{5}(-of-(\d{5})\.gguf)")
-_MAGIC, _VERSIONS = b"GGUF", (2, 3)
-_SCALARS = {
-    0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q",
-    12: "<d",
-}  # fmt: skip
-_STRING, _ARRAY = 8, 9
-_LENGTH = struct.Struct("<Q")
-_MOST_DIMENSIONS = 4
-_MOST_LISTED = 4096  # numbers of an array: one for each layer, and not for each token
-_MOST_TEXTS = 4_000_000  # words of a vocabulary, and its merges
 # What the numbers of ggml's types stand for (enum ggml_type).
 _TYPES = {
     0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1",
@@ -58,13 +49,11 @@ class StoredTensor:
 class GGUFHeader:
     """What a file says: its metadata, and its tensors.
 
-    Of an array of texts, and of a long one of numbers, `metadata` has the length, and `arrays` the
-    place in the file.
+    Of an array of texts `metadata` has the length.
     """
 
     path: str
     metadata: Mapping[str, Any]
-    arrays: Mapping[str, int]
     tensors: tuple[StoredTensor, ...]
     nbytes: int
 
@@ -83,15 +72,14 @@ class GGUFHeader:
         whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
         return value if whole else default
 
-    def whole(self, key: str) -> Any:
-        """Return a value of the metadata with everything that an array holds.
+    def with_texts(self, keys: Collection[str]) -> dict[str, Any]:
+        """Return the metadata, in which the arrays of texts of these names are whole.
 
         Raises ValueError for a text that is not UTF-8.
         """
-        if key not in self.arrays:
-            return self.metadata[key]
         with _mapped(self.path) as data:
-            return _Cursor(data, self.arrays[key]).array(whole=True)
+            metadata: dict[str, Any] = _reader()._read_metadata(data, self.path, keys)[0]
+            return metadata
 
     @property
     def format(self) -> str:
@@ -170,15 +158,25 @@ def read_header(path: str | Path) -> GGUFHeader:
 
 @lru_cache(maxsize=8)
 def _read(path: str, size: int, _changed: int) -> GGUFHeader:
-    if size < 24:
-        raise ModelError(f"{path!r} is no GGUF file: it does not begin with GGUF")
-    with _mapped(path) as data:
-        if data[:4] != _MAGIC:
-            raise ModelError(f"{path!r} is no GGUF file: it does not begin with GGUF")
-        try:
-            return _parsed(path, _Cursor(data, 4), size)
-        except (struct.error, ValueError, MemoryError, OverflowError) as error:
-            raise ModelError(f"{path!r} is no whole GGUF file: {error}") from error
+    try:
+        with _mapped(path) as data:
+            if data[:4] != b"GGUF":
+                raise ModelError(f"{path!r} is no GGUF file: it does not begin with GGUF")
+            metadata, count, place = _reader()._read_metadata(data, path)
+            listed, place = _reader()._read_tensor_table(data, count, place)
+    except (struct.error, ValueError, MemoryError, OverflowError) as error:
+        raise ModelError(f"{path!r} is no whole GGUF file: {error}") from error
+    step = metadata.get("general.alignment", 32)
+    if not isinstance(step, int) or step < 1:
+        raise ModelError(f"{path!r} is no whole GGUF file: its alignment is {step!r}")
+    begin = -(-place // step) * step
+    tensors = tuple(
+        StoredTensor(name, shape, _TYPES.get(kind, f"type {kind}"), begin + offset)
+        for name, shape, kind, offset in listed
+    )
+    if any(tensor.start > size for tensor in tensors):
+        raise ModelError(f"{path!r} is no whole GGUF file: it ends before its last tensor")
+    return GGUFHeader(path, metadata, tensors, size)
 
 
 def _mapped(path: str) -> mmap.mmap:
@@ -186,103 +184,9 @@ def _mapped(path: str) -> mmap.mmap:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
-class _Cursor:
-    """A place in the file, which reading moves on."""
+def _reader() -> Any:
+    """Return transformers' reader, which is imported with the first file: it imports torch.
 
-    def __init__(self, data: mmap.mmap, place: int) -> None:
-        self.data, self.place = data, place
-
-    def take(self, form: str) -> tuple[Any, ...]:
-        """What stands here by a format of `struct`."""
-        values = struct.unpack_from(form, self.data, self.place)
-        self.place += struct.calcsize(form)
-        return values
-
-    def skip(self, count: int) -> None:
-        """Move on by so many bytes."""
-        if count > len(self.data) - self.place:
-            raise ValueError("it ends within its header")
-        self.place += count
-
-    def text(self) -> str:
-        """A text: its length, and so many bytes of UTF-8."""
-        (length,) = self.take("<Q")
-        start = self.place
-        self.skip(length)
-        return self.data[start : self.place].decode("utf-8", errors="replace")
-
-    def value(self, kind: int) -> Any:
-        """A value of metadata; of texts, and of many numbers, only how many there are."""
-        if kind in _SCALARS:
-            return self.take(_SCALARS[kind])[0]
-        if kind == _STRING:
-            return self.text()
-        if kind != _ARRAY:
-            raise ValueError(f"it has a value of the unknown type {kind}")
-        return self.array()
-
-    def array(self, whole: bool = False) -> Any:
-        """An array; its length where it is one of texts or a long one, unless asked for `whole`."""
-        inner, count = self.take("<IQ")
-        if inner in _SCALARS:
-            form = _SCALARS[inner]
-            start = self.place
-            self.skip(count * struct.calcsize(form))
-            if count > _MOST_LISTED and not whole:
-                return count
-            return [*struct.unpack_from(f"<{count}{form[1]}", self.data, start)]
-        if inner != _STRING:
-            raise ValueError(f"it has an array of the type {inner}, which nobody writes")
-        if count > _MOST_TEXTS:
-            raise ValueError(f"it has an array of {count:,} texts")
-        texts = self._texts(count)
-        return [self.data[start:end].decode() for start, end in texts] if whole else len(texts)
-
-    def _texts(self, count: int) -> list[tuple[int, int]]:
-        """Return where `count` texts begin and end; the loop calls little, as there are many."""
-        length_at, data, place = _LENGTH.unpack_from, self.data, self.place
-        places: list[tuple[int, int]] = []
-        for _ in range(count):
-            start = place + _LENGTH.size
-            place = start + length_at(data, place)[0]
-            if place > len(data):
-                raise ValueError("it ends within its header")
-            places.append((start, place))
-        self.place = place
-        return places
-
-
-def _parsed(path: str, at: _Cursor, size: int) -> GGUFHeader:
-    version, tensor_count, value_count = at.take("<IQQ")
-    if version not in _VERSIONS:
-        raise ValueError(f"its version is {version}, and only 2 and 3 are read")
-    metadata: dict[str, Any] = {}
-    arrays: dict[str, int] = {}
-    for _ in range(value_count):
-        key = at.text()
-        (kind,) = at.take("<I")
-        start = at.place
-        metadata[key] = at.value(kind)
-        if kind == _ARRAY and not isinstance(metadata[key], list):
-            arrays[key] = start
-    if not isinstance(metadata.get("general.architecture"), str):
-        raise ValueError("it does not name its architecture")
-    listed: list[tuple[str, tuple[int, ...], str, int]] = []
-    for _ in range(tensor_count):
-        name = at.text()
-        (count,) = at.take("<I")
-        if count > _MOST_DIMENSIONS:
-            raise ValueError(f"its tensor {name[:60]!r} has {count} dimensions")
-        shape = at.take(f"<{count}Q")[::-1]
-        kind, offset = at.take("<IQ")
-        listed.append((name, shape, _TYPES.get(kind, f"type {kind}"), offset))
-    step = metadata.get("general.alignment", 32)
-    if not isinstance(step, int) or step < 1:
-        raise ValueError(f"its alignment is {step!r}")
-    begin = -(-at.place // step) * step
-    tensors = tuple(
-        StoredTensor(name, shape, kind, begin + offset) for name, shape, kind, offset in listed
-    )
-    if any(tensor.start > size for tensor in tensors):
-        raise ValueError("it ends before its last tensor")
-    return GGUFHeader(path, metadata, arrays, tensors, size)
+    Its public functions refuse files with types that transformers has no kernel for, such as Q5_0.
+    """
+    return import_module("transformers.integrations.gguf.reader")

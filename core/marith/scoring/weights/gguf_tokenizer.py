@@ -60,13 +60,15 @@ def gguf_tokenizer(name: str, header: GGUFHeader) -> Any:
 
 def _described(header: GGUFHeader) -> tuple[dict[str, Any], dict[str, Any]]:
     """What transformers builds the tokenizer of, and the options of its class."""
+    groups = [GGUF_TOKENIZER_MAPPING[group] for group in ("tokenizer", "tokenizer_config")]
+    metadata = header.with_texts([f"tokenizer.{key}" for group in groups for key in group])
     described, named = (
         {
-            name: header.whole(f"tokenizer.{key}")
-            for key, name in GGUF_TOKENIZER_MAPPING[group].items()
-            if f"tokenizer.{key}" in header.metadata
+            name: metadata[f"tokenizer.{key}"]
+            for key, name in group.items()
+            if f"tokenizer.{key}" in metadata
         }
-        for group in ("tokenizer", "tokenizer_config")
+        for group in groups
     )
     if described["tokenizer_type"] == "llama":  # llama.cpp adds it unless the file says otherwise
         named.setdefault("add_bos_token", True)

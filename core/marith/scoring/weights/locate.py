@@ -1,6 +1,6 @@
 """Where the files of a checkpoint are, what its configuration says of it, and what the hub has.
 
-Read without torch; only `require_on_hub`, and what uses it, needs the network.
+Read without torch, but for GGUF files; only `require_on_hub`, and what uses it, needs the network.
 """
 
 from __future__ import annotations
