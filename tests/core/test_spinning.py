@@ -12,7 +12,6 @@ from pydantic import ValidationError
 
 from marith import Engine, MarithError, Options
 from marith.scoring.weights import cpu_threads
-from marith.scoring.weights.cpu_threads import SpinningNotice
 from marith.spinning import CHOICES, SPINS
 
 CHOSEN = f"import os; print([os.environ.get(name) for name in {CHOICES}])"
@@ -42,19 +41,13 @@ def test_it_is_known_whether_torch_was_first(first: str, long: bool) -> None:
     assert printed(code) == str(long)
 
 
-@pytest.mark.parametrize(("others", "warned"), [(0.1, False), (1.5, True)])
-def test_unbounded_spinning_beside_busy_processes_is_said_once(
-    others: float, warned: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("long", "said"), [(False, False), (True, True)])
+def test_threads_that_spin_for_long_are_said_where_they_are_counted(
+    long: bool, said: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = ((float(i), float(i), i * (1 + others)) for i in range(9))
-    monkeypatch.setattr(cpu_threads, "TORCH_SPINS_LONG", True)
-    monkeypatch.setattr(cpu_threads, "_seconds", lambda: next(clock))
+    monkeypatch.setattr(cpu_threads, "TORCH_SPINS_LONG", long)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    monkeypatch.setattr(cpu_threads.psutil, "cpu_count", lambda: 2)
-    notice = SpinningNotice()
-    for _ in range(3):
-        notice.look()
-    assert [f"GOMP_SPINCOUNT={SPINS}" in text for text in caplog.messages] == [True] * warned
+    assert (f"GOMP_SPINCOUNT={SPINS}" in cpu_threads.take_threads(None)) == said
 
 
 def test_a_number_of_threads_is_said_to_be_an_environment_variable() -> None:

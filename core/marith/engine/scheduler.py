@@ -11,7 +11,7 @@ from marith.engine.jobs.job import Job
 from marith.engine.step import Turn, step
 from marith.errors import fault
 from marith.request.limits import EngineStatus, Limits
-from marith.scoring.weights.cpu_threads import SpinningNotice, dismiss_team
+from marith.scoring.weights.cpu_threads import dismiss_team
 from marith.speculation.auto import Controller
 
 
@@ -28,14 +28,12 @@ class Scheduler:
 
     def run(self) -> None:
         """Take step after step until the queue is closed."""
-        spinning = SpinningNotice()
         while self.queue.admit():
             try:
                 self._step()
                 self._sweep()
                 if not (self.queue.active or self.queue.waiting):
                     dismiss_team()
-                    spinning.look()
             except BaseException as error:  # the loop's own fault: it goes on without the jobs
                 self._give_up(error)
 

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import ctypes
-import logging
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
-import psutil
 import torch
 
 from marith.scoring.weights.joint_linear import JointLinear
 from marith.spinning import SPINS, TORCH_SPINS_LONG
 
 SMALL = 2**18  # weights of a mean matrix, below which a second thread saves little
-BESIDE = 0.5  # cores that other processes take, from which on a warning says so
 _SOFT = 1  # omp_pause_soft: what the program sees of the runtime stays as it is
-_LONG_ENOUGH = 1.0  # seconds over which the use of all cores is measured
 _SPINNING = (
-    "other processes take %.1f of %d cores, and this engine's %d threads spin while they wait, "
-    "which can make each token ten times slower: set GOMP_SPINCOUNT=%d or OMP_WAIT_POLICY=PASSIVE "
-    "before Python starts, or import marith before torch"
+    f"; they spin for milliseconds while they wait, since torch was imported before marith: "
+    f"GOMP_SPINCOUNT={SPINS} in the environment bounds it"
 )
-_log = logging.getLogger(__name__)
 
 
 def threads_for(model: torch.nn.Module) -> int | None:
@@ -53,7 +46,8 @@ def take_threads(count: int | None) -> str:
     usual = torch.get_num_threads()  # torch sets the number once a thread, at its first use
     set_number = _of_the_runtime("omp_set_num_threads")
     if count is None:
-        return f"torch's {usual} threads"
+        spinning = _SPINNING if usual > 1 and TORCH_SPINS_LONG else ""
+        return f"torch's {usual} threads{spinning}"
     if set_number is None:
         return f"torch's {usual} threads: this OpenMP has no number for one thread alone"
     set_number(count)
@@ -103,35 +97,3 @@ def _of_the_runtime(name: str) -> Callable[[int], Any] | None:
         return getattr(ctypes.CDLL(None), name, None)
     except (OSError, TypeError):
         return None
-
-
-class SpinningNotice:
-    """Warns once where a pass of several threads runs beside busy processes with unbounded spins.
-
-    `look` compares what all processes have computed since the notice was made with this one's part.
-    """
-
-    def __init__(self) -> None:
-        self._threads = torch.get_num_threads()
-        self._due = self._threads > 1 and TORCH_SPINS_LONG
-        self._start = _seconds() if self._due else (0.0, 0.0, 0.0)
-
-    def look(self) -> None:
-        """Log the warning if it is due."""
-        if not self._due:
-            return
-        wall, own, total = (now - then for now, then in zip(_seconds(), self._start, strict=True))
-        cores = psutil.cpu_count() or 1
-        if wall < _LONG_ENOUGH:
-            return
-        others = (total - own) / wall
-        if others > BESIDE and others + self._threads > cores:
-            self._due = False
-            _log.warning(_SPINNING, others, cores, self._threads, SPINS)
-
-
-def _seconds() -> tuple[float, float, float]:
-    """The clock, the processor time of this process, and that of all processes, in seconds."""
-    times = psutil.cpu_times()
-    idle = times.idle + getattr(times, "iowait", 0.0)
-    return time.monotonic(), time.process_time(), sum(times[:8]) - idle

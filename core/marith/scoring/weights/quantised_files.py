@@ -1,4 +1,4 @@
-"""Checkpoints whose weights are quantised already, which transformers loads with their libraries."""
+"""Checkpoints whose weights are quantised already, which transformers loads by their libraries."""
 
 from __future__ import annotations
 
