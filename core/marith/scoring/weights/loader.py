@@ -9,7 +9,6 @@ import logging
 import time
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from os import PathLike, fspath
 from typing import Any
 from weakref import WeakValueDictionary
@@ -106,7 +105,8 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     name = str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
     kinds.check_loaded(name, model)
     with threads_of(model):
-        unchanging = independent(model, partial(kinds.try_out, name))
+        unchanging = independent(model)
+        kinds.try_out(name, unchanging)
         copied = lay_out_copy(unchanging, model)
     stored = StoredCheckpoint(unchanging, tokenizer)
     return _logged(_checkpoint(name, stored, placement), begun, copied)

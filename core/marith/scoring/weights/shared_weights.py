@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 Model = TypeVar("Model", bound=nn.Module)
+_WRITE_TO_WEIGHTS = {"rwkv"}  # which rescales its weights in its first pass
 
 
 def weights(model: nn.Module) -> tuple[Tensor, ...]:
@@ -40,59 +40,17 @@ def attending_by(model: Any, function: str) -> Any:
     return tree
 
 
-def independent(model: Model, run: Callable[[Model], object]) -> Model:
-    """A copy that never writes to the model's weights when it is `run`.
+def independent(model: Any) -> Any:
+    """Return a copy whose passes never write to the model's weights.
 
-    It shares them, but for a model that would write to them, such as RWKV, which rescales its
-    weights in its first pass: its copy has weights of its own.
+    The copy shares the weights, unless the model writes to its weights in a pass.
     """
-    second = shared_copy(model).eval()
-    guard = _Guard(_stored(second))
-    try:
-        with guard:
-            run(second)
-    except Exception:
-        if not guard.stopped:
-            raise
-        second = copy.deepcopy(model).eval()
-        run(second)
-    return second
+    if model.config.model_type in _WRITE_TO_WEIGHTS:
+        return copy.deepcopy(model).eval()
+    return shared_copy(model).eval()
 
 
 def _stored(model: nn.Module) -> list[Tensor]:
     """What a checkpoint holds: parameters and persistent buffers."""
     kept = [*model.parameters(), *model.state_dict(keep_vars=True).values()]
     return [tensor for tensor in kept if isinstance(tensor, Tensor)]
-
-
-class _Guard(TorchDispatchMode):
-    """Stops an operation before it writes to one of these tensors, or to a view of one."""
-
-    def __init__(self, tensors: Iterable[Tensor]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        self._guarded = {_storage(tensor) for tensor in tensors} - {None}
-        self.stopped = False
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        given = kwargs or {}
-        if func._schema.is_mutable:
-            for i, argument in enumerate(func._schema.arguments):
-                value = args[i] if i < len(args) else given.get(argument.name)
-                if argument.is_write and self._has(value):
-                    self.stopped = True
-                    raise RuntimeError(f"{func} writes to a weight of the model")
-        return func(*args, **given)
-
-    def _has(self, value: object) -> bool:
-        values = value if isinstance(value, (list, tuple)) else [value]
-        return any(isinstance(v, Tensor) and _storage(v) in self._guarded for v in values)
-
-
-def _storage(tensor: Tensor) -> int | None:
-    """Where the tensor's numbers lie; None for one without a storage of its own kind."""
-    try:
-        return tensor.untyped_storage().data_ptr() or None
-    except (NotImplementedError, RuntimeError):
-        return None
