@@ -23,7 +23,7 @@ from marith.formula.meaning.binding import bind, parse, resolve
 from marith.request.prompt import to_prompt
 from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.terms.counting.ngram import NGramCounts
+from marith.scoring.terms.ngram import NGramCounts
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 
 VOCAB, END = 8, 1

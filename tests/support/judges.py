@@ -14,7 +14,7 @@ from transformers import BertConfig, BertForSequenceClassification, PreTrainedTo
 from marith.formula.tree.terms import Classifier
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Span
-from marith.scoring.terms.classifier.classifier_scorer import ClassifierScorer
+from marith.scoring.terms.classifier_scorer import ClassifierScorer
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.testing import LETTERS, tiny_classifier, tiny_tokenizer
 

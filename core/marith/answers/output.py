@@ -22,8 +22,7 @@ from marith.request.completion import (
     Usage,
 )
 from marith.request.request import Request
-from marith.scoring.prompting.detokenizer import Detokenizer
-from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.prompting.tokenizer import Detokenizer, Vocabulary
 
 
 class Output:

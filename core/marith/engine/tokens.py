@@ -11,7 +11,7 @@ from marith.errors import faults_named, names_checked
 from marith.formula.meaning.binding import BARE_MODEL
 from marith.request.forms.tools import Tools
 from marith.request.prompt import AnyPrompt, to_prompt
-from marith.scoring.prompting.detokenizer import Detokenizer
+from marith.scoring.prompting.tokenizer import Detokenizer
 from marith.scoring.registry import Registry
 
 

@@ -7,7 +7,7 @@ from functools import cache
 
 from marith.engine.engine import loading
 from marith.formula.tree.terms import Classifier
-from marith.scoring.terms.classifier.classifier_scorer import ClassifierScorer
+from marith.scoring.terms.classifier_scorer import ClassifierScorer
 from marith.scoring.weights import loader
 from marith.scoring.weights.placing import Placement
 

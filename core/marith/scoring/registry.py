@@ -30,10 +30,10 @@ from marith.scoring import notices
 from marith.scoring.memory import CacheLimit
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Scorer
-from marith.scoring.terms.classifier.classifier_scorer import ClassifierScorer
-from marith.scoring.terms.counting.ngram import NGramScorer, UniformScorer
-from marith.scoring.terms.counting.trivial import PositionScorer
+from marith.scoring.terms.classifier_scorer import ClassifierScorer
+from marith.scoring.terms.ngram import NGramScorer
 from marith.scoring.terms.prompted_scorer import PromptedScorer
+from marith.scoring.terms.trivial import PositionScorer, UniformScorer
 from marith.scoring.weights import loader
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.locate import GGUF, gguf_file, locate

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from marith.scoring.terms.classifier.whole_texts import Case, WholeTextRunner, to_logprobs
+from marith.scoring.terms.whole_texts import Case, WholeTextRunner, to_logprobs
 from marith.training.base import Base
 from marith.training.data.encoded_texts import LabelledTokens
 from marith.training.data.prefixes import SpecialTokens

@@ -22,8 +22,7 @@ from marith.request.completion import Chunk, Completion, TokenLogprob
 from marith.request.forms.tools import Tools
 from marith.request.request import Request
 from marith.request.stop import Stop
-from marith.scoring.prompting.detokenizer import Detokenizer
-from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.prompting.tokenizer import Detokenizer, Vocabulary
 
 END = 1
 FAMILIES = ("none", "hermes", "hermes special", "thinking", "thinking special", "opened", "llama")

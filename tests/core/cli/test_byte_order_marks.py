@@ -13,7 +13,7 @@ from marith.cli import app
 from marith.cli.shared import lines
 from marith.formula.text.files import load_file
 from marith.formula.tree.terms import NGram
-from marith.scoring.terms.counting.ngram import _texts
+from marith.scoring.terms.ngram import _texts
 from marith.serving.server_settings import Bounds, read_keys
 from marith.serving.wire.json_body import parsed
 

@@ -12,7 +12,7 @@ import marith
 from marith import Completion, Engine, NGram, Plan, Prompted, Request, Sampling, Stop
 from marith.engine.job_queue import memory_of
 from marith.engine.prepare import prepare
-from marith.scoring.terms.classifier.tree_attention import TreeRunner
+from marith.scoring.terms.prefix_tree import TreeRunner
 
 PROMPT = "Tell me, in a few words, which rivers of this country you have seen, and when."
 TERMS = {"polite": "Answer as a kind and patient teacher would."}

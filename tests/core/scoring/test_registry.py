@@ -18,9 +18,10 @@ from marith.formula.tree.terms import Classifier, Likelihood, NGram, Prompted, U
 from marith.request.prompt import to_prompt
 from marith.scoring.registry import Registry, device_of
 from marith.scoring.scorer import Span
-from marith.scoring.terms.classifier.classifier_scorer import ClassifierScorer
-from marith.scoring.terms.counting.ngram import NGramScorer, UniformScorer
+from marith.scoring.terms.classifier_scorer import ClassifierScorer
+from marith.scoring.terms.ngram import NGramScorer
 from marith.scoring.terms.prompted_scorer import PromptedScorer
+from marith.scoring.terms.trivial import UniformScorer
 from marith.scoring.weights import loader
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.loader import Placement

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from marith.scoring.passes.layer_masks import LayerMasks
-from marith.scoring.passes.ragged_cache import KVCache
+from marith.scoring.passes.rectangle_cache import KVCache
 
 MOST = 32  # graphs kept: the driver holds some megabytes for each
 LEAST = 128  # positions that the smallest graph reads

@@ -12,12 +12,9 @@ from torch import Tensor
 from marith.scoring.memory import Planned, own_lengths
 from marith.scoring.passes.lanes import Lane
 from marith.scoring.passes.layer_masks import LayerMasks, Mask, layer_count
-from marith.scoring.passes.ragged_cache import KVCache
-from marith.scoring.passes.rectangle_lanes import RectangleLanes
-from marith.scoring.passes.segment_attention import by_segments
-from marith.scoring.passes.segment_cache import PADDING_ROW, SegmentCache
-from marith.scoring.passes.segment_lanes import SegmentLanes, most_held
-from marith.scoring.passes.segment_reads import Asking, Part, reads
+from marith.scoring.passes.rectangle_cache import KVCache, RectangleLanes
+from marith.scoring.passes.segment_attention import Asking, Part, by_segments, reads
+from marith.scoring.passes.segment_cache import PADDING_ROW, SegmentCache, SegmentLanes, most_held
 
 if TYPE_CHECKING:
     from marith.scoring.passes.lora import Adapter

@@ -2,28 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
+from uuid import uuid4
 
 from marith.errors import RequestError, shown, suggestion
 from marith.formula.patterns import remove_matches
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import SYSTEM_ROLES as _SYSTEM
 from marith.request.prompt import Message, Prompt
-from marith.scoring.prompting.escaping import Escaping
 from marith.scoring.prompting.rendering import Refused, render
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.prompting.tool_format import (
     HERMES,
     ToolFormat,
+    json_text,
     numbered,
     spelt_out,
     with_tools_listed,
 )
 
 ROLES = ("user", "assistant", "system", "developer", "tool", "function")
+
+
+class Escaping:
+    """Texts that spell special tokens, each replaced by a mark that no text can guess."""
+
+    def __init__(self, special: tuple[str, ...]) -> None:
+        self.special = special
+        self.texts: list[str] = []
+        self.name = uuid4().hex
+        self.mark = re.compile(f"@{self.name}-(\\d+)@")
+
+    def escape(self, value: Any, in_json: bool = False) -> Any:
+        """`value` with marks for such texts; the arguments of a call are text `in_json`."""
+        match value:
+            case str() if any(text in value for text in self.special):
+                self.texts.append(json_text(value) if in_json else value)
+                return f"@{self.name}-{len(self.texts) - 1}@"
+            case Mapping():
+                return {
+                    self.escape(key, in_json) if isinstance(key, str) else key: self.escape(
+                        item, in_json or _is_tree(key, item)
+                    )
+                    for key, item in value.items()
+                }
+            case list() | tuple():
+                return [self.escape(item, in_json) for item in value]
+        return value
+
+
+def _is_tree(key: str, item: Any) -> bool:
+    """Whether these are a call's arguments before they are written as JSON."""
+    return key == "arguments" and isinstance(item, Mapping)
 
 
 def see(term: Prompted, messages: Sequence[Message]) -> list[dict[str, Any]]:

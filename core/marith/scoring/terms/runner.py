@@ -18,7 +18,7 @@ from marith.scoring.passes.plain_runner import PlainRunner
 from marith.scoring.passes.probe import compare, why_inexact
 from marith.scoring.passes.state_runner import StateRunner
 from marith.scoring.passes.stores import RectangleStore, SegmentStore
-from marith.scoring.weights.ggml_model import GGMLModel
+from marith.scoring.weights.ggml import GGMLModel
 
 Cached: TypeAlias = CachedRunner | StateRunner
 OfModel: TypeAlias = Cached | PlainRunner

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from marith.errors import ModelError
-from marith.scoring.weights.ggml_model import GGMLAdapter, GGMLModel
+from marith.scoring.weights.ggml import GGMLAdapter, GGMLModel
 from marith.scoring.weights.gguf_config import gguf_config
 from marith.scoring.weights.gguf_header import read_header
 from marith.scoring.weights.gguf_weights import places_of, require_library

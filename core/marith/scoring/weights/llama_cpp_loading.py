@@ -19,8 +19,7 @@ from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.cpu_threads import SMALL
 from marith.scoring.weights.footprint import amount
-from marith.scoring.weights.ggml_library import library
-from marith.scoring.weights.ggml_model import FEWEST, GGMLModel
+from marith.scoring.weights.ggml import FEWEST, GGMLModel, library
 from marith.scoring.weights.gguf_config import LONG
 from marith.scoring.weights.gguf_header import GGUFHeader
 from marith.scoring.weights.gguf_tokenizer import ends_of

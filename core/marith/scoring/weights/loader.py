@@ -20,11 +20,13 @@ from marith.scoring.memory import free_memory
 from marith.scoring.weights import kinds
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.cpu_threads import threads_of
+from marith.scoring.weights.footprint import amount
 from marith.scoring.weights.gguf_weights import returning_freed
 from marith.scoring.weights.kinds import CLASSIFIER, LANGUAGE_MODEL
-from marith.scoring.weights.laying_out import lay_out, lay_out_copy
+from marith.scoring.weights.lean_modules import make_lean
 from marith.scoring.weights.llama_cpp_loading import llama_cpp_checkpoint, resolved
 from marith.scoring.weights.locate import GGUF, locate
+from marith.scoring.weights.packing import pack, packs
 from marith.scoring.weights.placing import Placement, device_for, dtype_for
 from marith.scoring.weights.reading import (
     StoredCheckpoint,
@@ -38,7 +40,7 @@ from marith.scoring.weights.rotary_frequencies import (
     fix_rotary_frequencies,
     original_positions,
 )
-from marith.scoring.weights.shared_weights import independent
+from marith.scoring.weights.shared_weights import independent, nbytes, weights
 
 _log = logging.getLogger(__name__)
 
@@ -198,3 +200,23 @@ def positions_of(model: Any) -> int:
         if name.endswith("position_embeddings") and padding is not None:
             positions = min(positions, module.weight.shape[0] - padding - 1)
     return positions
+
+
+def lay_out(model: Any) -> None:
+    """Make the modules of a model lean and pack its weights, in place."""
+    make_lean(model)
+    pack(model)
+
+
+def lay_out_copy(model: Any, original: Any) -> str:
+    """Lay out a model that shares the weights of `original`, which stays as it is.
+
+    Weights that are packed are copied. On a device where none are packed the model stays as it is.
+    Returns in words how much is copied.
+    """
+    if not packs(model):
+        return ""
+    lay_out(model)
+    shared = set(map(id, weights(original)))
+    copied = nbytes(one for one in weights(model) if id(one) not in shared)
+    return f"{amount(copied)} copied" if copied else ""

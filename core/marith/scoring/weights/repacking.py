@@ -25,8 +25,8 @@ from marith.errors import ModelError
 
 _TRIAL = """
 import sys
-from marith.scoring.weights.ggml_context import GGMLContext, Item
-from marith.scoring.weights.ggml_model import GGMLModel
+from marith.scoring.weights.ggml import GGMLContext, Item
+from marith.scoring.weights.ggml import GGMLModel
 path, threads, accelerated = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "True"
 for repacked in (False, True):
     model = GGMLModel(path, threads=threads, repacked=repacked, accelerated=accelerated)

@@ -21,7 +21,7 @@ from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.cuda_graphs import Captured
 from marith.scoring.passes.layer_masks import LayerMasks
 from marith.scoring.passes.passes import Asked
-from marith.scoring.passes.ragged_cache import KVCache
+from marith.scoring.passes.rectangle_cache import KVCache
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.terms import prompted_scorer as prompted_module
 from marith.scoring.terms.runner import start_runner

@@ -30,7 +30,7 @@ from marith.scoring.passes.passes import Asked, ModelPasses
 from marith.scoring.passes.plain_runner import PlainRunner
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.terms import runner as runner_module
-from marith.scoring.terms.classifier.tree_attention import TreeRunner
+from marith.scoring.terms.prefix_tree import TreeRunner
 from marith.scoring.terms.runner import start_runner
 from marith.testing import END, FAMILIES, START, tiny_model, tiny_tokenizer
 

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marith.errors import ModelError
-from marith.scoring.passes import ragged_cache
+from marith.scoring.passes import rectangle_cache
 from marith.scoring.passes.lanes import Lane, common
-from marith.scoring.passes.ragged_cache import KVCache
-from marith.scoring.passes.rectangle_lanes import RectangleLanes
+from marith.scoring.passes.rectangle_cache import KVCache, RectangleLanes
 
 tokens = st.lists(st.integers(0, 2), max_size=40)
 SLOT = 2 * 4  # bytes of one position: a key and a value of one number
@@ -184,7 +183,7 @@ def test_where_memory_runs_out_nothing_stays_taken(
         cache.update(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1), layer)
     lanes = RectangleLanes(cache, 1 << 30)
     lanes.take("owner", None, [1, 2])
-    plain, made = ragged_cache._empty, []
+    plain, made = rectangle_cache._empty, []
 
     def runs_out(like: torch.Tensor, rows: int, capacity: int) -> torch.Tensor:
         made.append(rows)
@@ -192,7 +191,7 @@ def test_where_memory_runs_out_nothing_stays_taken(
             raise RuntimeError("you tried to allocate 9 bytes")
         return plain(like, rows, capacity)
 
-    monkeypatch.setattr(ragged_cache, "_empty", runs_out)
+    monkeypatch.setattr(rectangle_cache, "_empty", runs_out)
     with pytest.raises(ModelError, match=r"no memory for the keys and values of 900 tokens more"):
         lanes.make_room(900)
     assert not [*lanes]

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from marith.scoring.passes import segment_attention
-from marith.scoring.passes.segment_attention import _Attention
-from marith.scoring.passes.segment_reads import Read
+from marith.scoring.passes.segment_attention import Read, _Attention
 
 TEXTS, HEADS, SLOTS, DIM = 5, 6, 40, 16
 SCALE = DIM**-0.5

@@ -12,8 +12,7 @@ from support.families import byte_letters, speaker
 from support.vocabularies import TEXTS, byte_level, llama_like
 from tokenizers import pre_tokenizers
 
-from marith.scoring.prompting.detokenizer import Detokenizer
-from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.prompting.tokenizer import Detokenizer, Vocabulary
 from marith.scoring.weights.loader import Placement, language_model
 from marith.testing import tiny_tokenizer
 

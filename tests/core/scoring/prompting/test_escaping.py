@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marith.scoring.prompting.escaping import Escaping
+from marith.scoring.prompting.templates import Escaping
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.testing import tiny_tokenizer
 

@@ -13,8 +13,15 @@ from torch import Tensor, nn
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.terms.runner import start_runner
 from marith.scoring.weights import loader
-from marith.scoring.weights.joint_linear import LinearPart, join, together
-from marith.scoring.weights.lean_modules import LeanAttention, LeanMLP, LeanNorm, make_lean
+from marith.scoring.weights.lean_modules import (
+    LeanAttention,
+    LeanMLP,
+    LeanNorm,
+    LinearPart,
+    join,
+    make_lean,
+    together,
+)
 from marith.testing import tiny_model, tiny_tokenizer
 
 # Attention modules, gated MLPs and norms that are lean, in models of four layers.

@@ -14,11 +14,11 @@ from torch import Tensor
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.lora import Adapter, read
 from marith.scoring.passes.passes import Asked
-from marith.scoring.terms.classifier.tree_attention import TreeRunner
-from marith.scoring.terms.classifier.whole_texts import Case, WholeTextRunner
+from marith.scoring.terms.prefix_tree import TreeRunner
 from marith.scoring.terms.runner import start_runner
-from marith.scoring.weights.laying_out import lay_out
+from marith.scoring.terms.whole_texts import Case, WholeTextRunner
 from marith.scoring.weights.lean_modules import LeanAttention
+from marith.scoring.weights.loader import lay_out
 from marith.testing import tiny_classifier
 
 pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")

@@ -17,7 +17,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.pytorch_utils import Conv1D
 
 from marith.scoring.weights import loader, packing
-from marith.scoring.weights.joint_linear import LinearPart
+from marith.scoring.weights.lean_modules import LinearPart
 from marith.scoring.weights.packing import Packed, set_fewest_rows
 from marith.scoring.weights.shared_weights import shared_copy
 from marith.testing import FAMILIES, tiny_model, tiny_tokenizer

@@ -17,7 +17,7 @@ from marith import Engine, ModelError, Prompted
 
 pytest.importorskip("llama_cpp", reason="llama-cpp-python is absent: `make llamacpp` builds it")
 
-from marith.scoring.weights.ggml_model import FEWEST
+from marith.scoring.weights.ggml import FEWEST
 
 
 def test_windows_are_read_anew_where_their_keys_are_gone(tmp_path: Path, tokenizer: Any) -> None:
@@ -64,12 +64,12 @@ def test_long_rotary_factors_do_not_depend_on_who_else_is_read(
 
 
 def test_adapters_that_nobody_uses_are_freed(exact: Engine) -> None:
-    from marith.scoring.weights import ggml_model
+    from marith.scoring.weights import ggml
 
     runner: Any = exact._registry.base.runner
     adapter = runner.read_adapter("pocket-polite")
     held = weakref.ref(adapter.held)
-    assert isinstance(adapter.held, ggml_model.GGMLAdapter)
+    assert isinstance(adapter.held, ggml.GGMLAdapter)
     runner._of(adapter)
     del adapter
     gc.collect()

@@ -18,9 +18,8 @@ from marith.scoring.notices import warn
 from marith.scoring.prompting.templates import to_plain_text
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Demand, Scored, Span, WithoutContext, brought
-from marith.scoring.terms.classifier.prefix_tokens import Encoder
-from marith.scoring.terms.classifier.tree_attention import TreeRunner
-from marith.scoring.terms.classifier.whole_texts import (
+from marith.scoring.terms.prefix_tree import Encoder, TreeRunner
+from marith.scoring.terms.whole_texts import (
     Case,
     ClassifierRunner,
     Text,

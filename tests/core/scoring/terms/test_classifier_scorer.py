@@ -26,7 +26,7 @@ from support.judges import (
 from marith.errors import RequestError
 from marith.formula.tree.terms import Classifier
 from marith.request.prompt import Prompt
-from marith.scoring.terms.classifier import whole_texts
+from marith.scoring.terms import whole_texts
 from marith.testing import tiny_classifier, tiny_tokenizer
 
 CLOSE = 1e-5

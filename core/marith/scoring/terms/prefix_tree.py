@@ -1,9 +1,14 @@
-"""A causal classifier that keeps what it has read: one new token for each text that goes on."""
+"""Texts that begin alike as one tree of tokens, which a causal classifier reads in one pass.
+
+The classifier keeps what it has read: a text that goes on costs one new token.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -12,18 +17,149 @@ from torch import Tensor, nn
 from marith.errors import ModelError
 from marith.scoring.memory import CacheLimit, Planned
 from marith.scoring.passes.chunked_prefill import Unread, alike, choose
+from marith.scoring.passes.lanes import common
 from marith.scoring.passes.layer_masks import LayerMasks, unread_kinds
 from marith.scoring.passes.probe import SHORT, distance, tolerance, why_inexact
-from marith.scoring.passes.ragged_cache import KVCache
-from marith.scoring.passes.rectangle_lanes import RectangleLanes
-from marith.scoring.terms.classifier.prefix_tree import ROOM, PrefixTree, prefix_trees
-from marith.scoring.terms.classifier.whole_texts import (
+from marith.scoring.passes.rectangle_cache import KVCache, RectangleLanes
+from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.terms.whole_texts import (
     BATCH_TOKENS,
     Case,
     ClassLogits,
     Text,
     WholeTextRunner,
 )
+
+ROOM = 256  # tokens of a tree in one pass; the rest is read in further passes
+STEP = 48  # characters between places where a text may be taken apart
+MARGIN = 8  # so many characters at the end, which the next may change, are never a place
+KEPT = 128  # beginnings remembered
+_SEAM = re.compile(r"[^\W\d_](?= [^\W\d_])")  # between two words
+
+
+@dataclass(slots=True)
+class PrefixTree:
+    """Tokens that follow a beginning of the root text, in depth-first order.
+
+    For each token: its place in its text, how many tokens of the root come before it, and where
+    its own followers end. `leaves` says which token is the last of which text.
+    """
+
+    tokens: list[int] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    forks: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    leaves: dict[int, int] = field(default_factory=dict)
+
+    def mask(self) -> Tensor:
+        """Which token of the tree attends to which, itself included, [tokens, tokens]."""
+        order, ends = torch.arange(len(self.tokens)), torch.tensor(self.ends, dtype=torch.long)
+        return (order <= order[:, None]) & (order[:, None] < ends)
+
+    def add(self, path: list[int], fork: int, suffix: Text) -> None:
+        """Go on from the last token of a path, whose tokens all gain followers."""
+        for token in suffix:
+            path.append(len(self.tokens))
+            self.tokens.append(token)
+            self.places.append(fork + len(path) - 1)
+            self.forks.append(fork)
+            self.ends.append(0)
+        for node in path:
+            self.ends[node] = len(self.tokens)
+
+
+def prefix_trees(root: Text, texts: Sequence[Text]) -> tuple[dict[int, int], list[PrefixTree]]:
+    """Where texts that are a beginning of the root end; trees of the others, `ROOM` tokens each.
+
+    Texts go by their number; one without tokens is neither.
+    """
+    stops: dict[int, int] = {}
+    trees = [PrefixTree()]
+    path: list[int] = []
+    last: tuple[int, Text] = (0, ())
+    for fork, suffix, number in sorted(_after_root(root, texts)):
+        if not suffix:
+            stops[number] = fork
+            continue
+        shared = common(list(last[1]), list(suffix)) if fork == last[0] else 0
+        if not shared and len(trees[-1].tokens) >= ROOM:
+            trees.append(PrefixTree())
+        del path[shared:]
+        trees[-1].add(path, fork, suffix[shared:])
+        trees[-1].leaves[number] = path[-1]
+        last = fork, suffix
+    return {number: fork - 1 for number, fork in stops.items() if fork}, trees
+
+
+def _after_root(root: Text, texts: Sequence[Text]) -> list[tuple[int, Text, int]]:
+    """Where each text leaves the root, with what, and its number."""
+    stem = list(root)
+    forks = [common(stem, list(text)) for text in texts]
+    return [(fork, text[fork:], i) for i, (fork, text) in enumerate(zip(forks, texts, strict=True))]
+
+
+class Encoder:
+    """Text → tokens as `vocabulary.encode(text, start=True)` gives them, sooner for long texts.
+
+    A tokenizer that takes texts apart into words before it looks for tokens gives a text the
+    tokens of its beginning and those of its rest. The beginning is remembered, and compared with
+    the whole when it is new; the rest is encoded behind a word or more of the beginning, since a
+    tokenizer may mark the first word. Other tokenizers read the whole text each time. What is
+    remembered serves texts of the same salt alone.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._head, self._foot = _marks(vocabulary) or ([], [])
+        self.splits = _marks(vocabulary) is not None and _splits_words(vocabulary)
+        self._beginning = lru_cache(maxsize=KEPT)(self._compared)
+        self._encoded = lru_cache(maxsize=KEPT)(lambda text, _: vocabulary.encode(text))
+
+    def __call__(self, text: str, salt: str | None = None) -> list[int]:
+        """The text's tokens. Raises RequestError where it is not Unicode."""
+        seams = _seams(text) if self.splits else ()
+        if len(seams) < 2 or not self._beginning(text[: seams[-1]], seams[0], salt):
+            return self._vocabulary.encode(text, start=True)
+        rest = self._rest(text, seams[0], seams[-1], salt)
+        return [*self._head, *self._encoded(text[: seams[-1]], salt), *rest, *self._foot]
+
+    def _rest(self, text: str, back: int, seam: int, salt: str | None) -> list[int]:
+        """The tokens behind the seam; what lies between `back` and it is read and left out."""
+        return self._vocabulary.encode(text[back:])[len(self._encoded(text[back:seam], salt)) :]
+
+    def _compared(self, beginning: str, back: int, salt: str | None) -> bool:
+        """Whether a beginning, itself taken apart, and with a word behind it, is as the whole."""
+        after = f"{beginning} a"
+        rest = self._rest(after, back, len(beginning), salt)
+        apart = [*self._encoded(beginning, salt), *rest]
+        return apart == self._vocabulary.encode(after)
+
+
+def _marks(vocabulary: Vocabulary) -> tuple[list[int], list[int]] | None:
+    """What the tokenizer puts before and behind a text, if that can be found out."""
+    bare, marked = vocabulary.encode("a"), vocabulary.encode("a", start=True)
+    for at in range(len(marked)):
+        if bare and marked[at : at + len(bare)] == bare:
+            return marked[:at], marked[at + len(bare) :]
+    return None
+
+
+def _splits_words(vocabulary: Vocabulary) -> bool:
+    """Whether texts are split into words first, so that no token spans several words."""
+    backend = vocabulary.tokenizer.backend_tokenizer
+    if backend.pre_tokenizer is None:
+        return False
+    added = backend.get_added_tokens_decoder().values()
+    if any(" " in token.content.strip() for token in added):
+        return False
+    pieces = backend.pre_tokenizer.pre_tokenize_str("no more of it")
+    return {2, 7, 10} <= {end for _, (_, end) in pieces}
+
+
+def _seams(text: str) -> list[int]:
+    """Places between words, the same for a text and most that go on from it."""
+    last = (len(text) - MARGIN) // STEP * STEP
+    return [seam.end() for seam in _SEAM.finditer(text, max(0, last - STEP), max(0, last))]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,14 +1,40 @@
-"""How long a text is, as a scorer: what schedules are made of."""
+"""Terms that need no text: the uniform distribution, and positions, which schedules are made of."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 
 import torch
 
-from marith.formula.tree.terms import Position
+from marith.formula.tree.terms import Position, Uniform
 from marith.request.prompt import Prompt
+from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Scored, Span, WithoutContext
+
+
+class UniformScorer(WithoutContext):
+    """Every token alike."""
+
+    def __init__(self, vocabulary: Vocabulary, device: torch.device | str = "cpu") -> None:
+        tokens = vocabulary.size - len(vocabulary.holes)
+        row = torch.full((vocabulary.size,), -math.log(tokens))
+        row[list(vocabulary.holes)] = -math.inf
+        self._row = row.to(device)
+
+    def read(self, term: Uniform, prompt: Prompt) -> tuple[int, ...]:
+        """Nothing is read."""
+        return ()
+
+    def loaded(self, term: Uniform) -> None:
+        """Nothing is needed."""
+
+    def score(self, spans: Sequence[Span]) -> list[Scored]:
+        """−log V for each of the V tokens, [count, vocab]."""
+        return [Scored.of(self._row.repeat(span.count, 1)) for span in spans]
+
+    def release(self, lane: Hashable) -> None:
+        """Nothing is kept."""
 
 
 class PositionScorer(WithoutContext):

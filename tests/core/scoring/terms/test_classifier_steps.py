@@ -23,9 +23,9 @@ from marith.formula.tree.terms import Classifier
 from marith.request.prompt import Prompt
 from marith.scoring.passes import chunked_prefill
 from marith.scoring.scorer import Scored, Span
-from marith.scoring.terms.classifier.classifier_scorer import ClassifierScorer
-from marith.scoring.terms.classifier.tree_attention import TreeRunner
-from marith.scoring.terms.classifier.whole_texts import WholeTextRunner
+from marith.scoring.terms.classifier_scorer import ClassifierScorer
+from marith.scoring.terms.prefix_tree import TreeRunner
+from marith.scoring.terms.whole_texts import WholeTextRunner
 from marith.testing import tiny_classifier, tiny_tokenizer
 
 CLOSE = 1e-5

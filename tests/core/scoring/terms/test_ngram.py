@@ -16,7 +16,8 @@ from marith.formula.tree.terms import NGram, Uniform
 from marith.request.prompt import Prompt, to_prompt
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Span
-from marith.scoring.terms.counting.ngram import DISCOUNT, NGramCounts, NGramScorer, UniformScorer
+from marith.scoring.terms.ngram import DISCOUNT, NGramCounts, NGramScorer
+from marith.scoring.terms.trivial import UniformScorer
 from marith.testing import tiny_tokenizer
 
 texts_of_tokens = st.lists(st.lists(st.integers(0, 5), max_size=12), max_size=5)

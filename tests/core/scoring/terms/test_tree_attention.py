@@ -15,9 +15,9 @@ from transformers import AutoModelForSequenceClassification, MistralConfig
 
 from marith.errors import ModelError
 from marith.scoring.passes import chunked_prefill
-from marith.scoring.terms.classifier import prefix_tree, tree_attention
-from marith.scoring.terms.classifier.tree_attention import TreeRunner
-from marith.scoring.terms.classifier.whole_texts import Case, ClassLogits, Text, WholeTextRunner
+from marith.scoring.terms import prefix_tree
+from marith.scoring.terms.prefix_tree import TreeRunner
+from marith.scoring.terms.whole_texts import Case, ClassLogits, Text, WholeTextRunner
 from marith.testing import FAMILIES, tiny_model
 
 CLOSE = 1e-5
@@ -127,7 +127,7 @@ def test_small_rooms_and_small_chunks_answer_as_large_ones(
     monkeypatch: pytest.MonkeyPatch, calls: list[tuple[dict[int, tuple[Text, ...]], set[int]]]
 ) -> None:
     monkeypatch.setattr(prefix_tree, "ROOM", 3)
-    monkeypatch.setattr(tree_attention, "BATCH_TOKENS", 12)
+    monkeypatch.setattr(prefix_tree, "BATCH_TOKENS", 12)
     for name, value in (("CHUNK", 5), ("NEAR", 1), ("PIECE", 2)):
         monkeypatch.setattr(chunked_prefill, name, value)
     runner = judge_of("llama")

@@ -1,4 +1,4 @@
-"""What llama.cpp has read of texts: one context, in which each text is a sequence.
+"""llama.cpp, as llama-cpp-python has it: the library, a GGUF file in memory, and a context.
 
 Imports no torch. Whoever uses a context uses it in one thread.
 """
@@ -6,24 +6,148 @@ Imports no torch. Whoever uses a context uses it in one thread.
 from __future__ import annotations
 
 import ctypes
+import os
 import weakref
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marith.errors import ModelError
-from marith.scoring.weights.ggml_library import last_error
-from marith.scoring.weights.ggml_model import GGMLAdapter, GGMLModel
 
+PACKAGE = "llama_cpp"
+_ERROR = 4  # GGML_LOG_LEVEL_ERROR
+_errors: deque[str] = deque(maxlen=4)
+FEWEST = 256  # places of a context
+_EVERY_LAYER = 999
 Logits: TypeAlias = "NDArray[np.float32]"
 FEW_STATES = 16  # texts of a recurrent model for which there is memory at first
 _BATCH = 2048  # tokens of one call
 # Of one product. There is memory for the logits of all: on a CPU more tokens gain no time by it.
 _PIECE, _PIECE_OF_GPU = 128, 512
 _NO_ROOM = 1
+
+
+@cache
+def library() -> Any:
+    """The module of bindings. Raises ModelError where it is absent."""
+    if find_spec(PACKAGE) is None:
+        raise ModelError(
+            "backend='llama.cpp' needs llama-cpp-python: `pip install marith[llamacpp]` builds it "
+            "in some minutes; docs/how-to/gguf.md says where built ones are"
+        )
+    module = import_module(PACKAGE)
+    module.llama_log_set(_log(), ctypes.c_void_p())
+    module.llama_backend_init()
+    return module
+
+
+def last_error() -> str:
+    """What the library said last about what failed; it is forgotten then."""
+    said = " ".join(" ".join(_errors).split())
+    _errors.clear()
+    return said or "it does not say why"
+
+
+@cache
+def _log() -> Any:
+    """What receives its log. It stays as long as the process: models log when they are freed."""
+
+    def receive(level: int, text: bytes | None, _: Any) -> None:
+        if level == _ERROR and text:
+            _errors.append(text.decode("utf-8", errors="replace"))
+
+    return import_module(PACKAGE).llama_log_callback(receive)
+
+
+class GGMLModel:
+    """The weights of a file.
+
+    With `repacked` they are laid out for the processor's own products (`use_extra_bufts`). With
+    `accelerated` all layers are on the GPU that the library was built for. `threads` are how many
+    compute, `cells` the fewest places of a context. Raises ModelError for what llama.cpp does not
+    load.
+    """
+
+    def __init__(
+        self, path: str, *, threads: int, repacked: bool, accelerated: bool, cells: int = FEWEST
+    ) -> None:
+        lib = self.lib = library()
+        options = lib.llama_model_default_params()
+        options.use_extra_bufts = repacked
+        options.n_gpu_layers = _EVERY_LAYER if accelerated else 0
+        # Repacked weights are a copy: a mapped file would stay in memory beside it.
+        options.load_mode = lib.LLAMA_LOAD_MODE_NONE if repacked else lib.LLAMA_LOAD_MODE_MMAP
+        last_error()
+        self.handle = lib.llama_model_load_from_file(os.fsencode(path), options)
+        if not self.handle:
+            raise ModelError(f"llama.cpp does not load {path!r}: {last_error()}")
+        weakref.finalize(self, lib.llama_model_free, self.handle)
+        self.path, self.threads, self.accelerated = path, threads, accelerated
+        self.cells = cells
+        self.words = lib.llama_model_get_vocab(self.handle)
+        self.vocab = int(lib.llama_vocab_n_tokens(self.words))
+        self.nbytes = int(lib.llama_model_size(self.handle))
+        self.positions = int(lib.llama_model_n_ctx_train(self.handle))
+        self.window = int(lib.llama_model_n_swa(self.handle))  # 0: every layer sees all
+        # Of these a state is kept for each text, which cannot be cut back.
+        self.recurrent = bool(
+            lib.llama_model_is_recurrent(self.handle) or lib.llama_model_is_hybrid(self.handle)
+        )
+
+    def tokens(self, text: str) -> list[int]:
+        """Return a text as llama.cpp's tokenizer reads it; names of special tokens are letters."""
+        raw = text.encode()
+        room = len(raw) + 8
+        found = (self.lib.llama_token * room)()
+        count = self.lib.llama_tokenize(self.words, raw, len(raw), found, room, False, False)
+        return list(found[: max(0, count)])
+
+    def ends(self) -> list[int]:
+        """The tokens that end a text, as llama.cpp finds them."""
+        return [i for i in range(self.vocab) if self.lib.llama_vocab_is_eog(self.words, i)]
+
+    @property
+    def has_tokenizer(self) -> bool:
+        """Whether the file has one that llama.cpp runs: asked of another it ends the process."""
+        return int(self.lib.llama_vocab_type(self.words)) != int(self.lib.LLAMA_VOCAB_TYPE_NONE)
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether it is a decoder alone, which gives the next token."""
+        decodes = self.lib.llama_model_has_decoder(self.handle)
+        return bool(decodes) and not self.lib.llama_model_has_encoder(self.handle)
+
+
+class GGMLAdapter:
+    """A LoRA over the weights of a model, from a GGUF file; it is freed with its last user.
+
+    Raises ModelError where it does not fit.
+    """
+
+    def __init__(self, model: GGMLModel, path: str) -> None:
+        last_error()
+        self._handle = model.lib.llama_adapter_lora_init(model.handle, os.fsencode(path))
+        if not self._handle:
+            raise ModelError(f"llama.cpp does not load the adapter {path!r}: {last_error()}")
+        self._lib = model.lib
+        weakref.finalize(self, _free_adapter, model, self._handle)
+
+    def set_on(self, context: Any) -> None:
+        """Let a context read with it, at full strength."""
+        one = (self._lib.llama_adapter_lora_p_ctypes * 1)(self._handle)
+        self._lib.llama_set_adapters_lora(context, one, 1, (ctypes.c_float * 1)(1.0))
+
+
+def _free_adapter(model: GGMLModel, handle: Any) -> None:
+    """Before the model, which would free it too."""
+    model.lib.llama_adapter_lora_free(handle)
 
 
 @dataclass(frozen=True, slots=True)

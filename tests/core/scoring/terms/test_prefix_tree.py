@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from marith.scoring.terms.classifier import prefix_tree
-from marith.scoring.terms.classifier.prefix_tree import PrefixTree, prefix_trees
+from marith.scoring.terms import prefix_tree
+from marith.scoring.terms.prefix_tree import PrefixTree, prefix_trees
 
 few = st.integers(0, 2)
 words = st.lists(few, max_size=7).map(tuple)

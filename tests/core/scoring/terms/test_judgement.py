@@ -26,7 +26,7 @@ from marith.formula.tree.signals import judgement_of
 from marith.formula.tree.terms import Classifier, Judgement
 from marith.request.prompt import Prompt
 from marith.scoring.scorer import Scored, Span
-from marith.scoring.terms.classifier.classifier_scorer import ClassifierScorer
+from marith.scoring.terms.classifier_scorer import ClassifierScorer
 from marith.testing import tiny_classifier, tiny_tokenizer
 
 CLOSE = 1e-5

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from marith.formula.tree.signals import POSITION
 from marith.request.prompt import Prompt
 from marith.scoring.scorer import Span
-from marith.scoring.terms.counting.trivial import PositionScorer
+from marith.scoring.terms.trivial import PositionScorer
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 9)), min_size=1, max_size=4))

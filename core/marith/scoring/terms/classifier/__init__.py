@@ -1,1 +1,0 @@
-"""Classifiers, by the trees of prefixes that they judge."""

@@ -1,1 +1,0 @@
-"""Terms without a model: n-grams, uniform, positions."""
