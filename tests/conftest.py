@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 gc.disable()  # until tests are collected: of what they import nothing is garbage
 os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub
-os.environ["MARITH_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "marith")
 
 # How many examples of each law, and the same in every run: what fails is of the change. `make
 # evidence` draws others, and more. None is timed, for machines are shared.

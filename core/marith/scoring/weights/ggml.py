@@ -1,6 +1,6 @@
 """llama.cpp, as llama-cpp-python has it: the library, a GGUF file in memory, and a context.
 
-Imports no torch. Whoever uses a context uses it in one thread.
+Whoever uses a context uses it in one thread.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from marith.errors import ModelError
@@ -69,18 +70,17 @@ def _log() -> Any:
 class GGMLModel:
     """The weights of a file.
 
-    With `repacked` they are laid out for the processor's own products (`use_extra_bufts`). With
-    `accelerated` all layers are on the GPU that the library was built for. `threads` are how many
-    compute, `cells` the fewest places of a context. Raises ModelError for what llama.cpp does not
-    load.
+    With `accelerated` all layers are on the GPU that the library was built for; else weights are
+    `repacked` for the processor's own products, but with AMX: llama.cpp's layout for it crashes as
+    soon as several rows are read. `threads` are how many compute, `cells` the fewest places of a
+    context. Raises ModelError for what llama.cpp does not load.
     """
 
-    def __init__(
-        self, path: str, *, threads: int, repacked: bool, accelerated: bool, cells: int = FEWEST
-    ) -> None:
+    def __init__(self, path: str, *, threads: int, accelerated: bool, cells: int = FEWEST) -> None:
         lib = self.lib = library()
         options = lib.llama_model_default_params()
-        options.use_extra_bufts = repacked
+        repacked = not accelerated and not torch.cpu.get_capabilities().get("amx_int8")
+        options.use_extra_bufts = self.repacked = repacked
         options.n_gpu_layers = _EVERY_LAYER if accelerated else 0
         # Repacked weights are a copy: a mapped file would stay in memory beside it.
         options.load_mode = lib.LLAMA_LOAD_MODE_NONE if repacked else lib.LLAMA_LOAD_MODE_MMAP

@@ -26,7 +26,6 @@ from marith.scoring.weights.gguf_tokenizer import ends_of
 from marith.scoring.weights.locate import GGUF
 from marith.scoring.weights.placing import Placement
 from marith.scoring.weights.reading import Suits, header_of, tokenizer_of, vocabulary_of
-from marith.scoring.weights.repacking import may_repack
 
 LLAMA_CPP = "llama.cpp"
 # Texts that tokenizers read in different ways: spaces, digits, signs, other scripts.
@@ -121,7 +120,7 @@ def llama_cpp_checkpoint(
     listed = header.metadata.get("tokenizer.ggml.tokens")
     if suits is not None and isinstance(listed, int):
         suits(vocabulary_of(name, words, listed))
-    model, repacked = _loaded(name, header, accelerated)
+    model = _loaded(name, header, accelerated)
     vocabulary = Vocabulary(words, model.vocab, [*ends_of(header, words), *model.ends()])
     _check_tokens(name, model, vocabulary)
     length = placement.context(name, model.positions)
@@ -134,7 +133,7 @@ def llama_cpp_checkpoint(
         format=header.format,
         kept=header.footprint.token_bytes("float16"),
     )
-    said = "repacked weights" if repacked else "weights as the file has them"
+    said = "repacked weights" if model.repacked else "weights as the file has them"
     texts = checkpoint.room_for_texts(free_memory("cpu"))
     seconds = time.monotonic() - begun
     _log.info("loaded %r in %.2f s: %s, %s%s", name, seconds, checkpoint.summary, said, texts)
@@ -158,23 +157,20 @@ def _require_file(name: str, where: str, placement: Placement) -> None:
         )
 
 
-def _loaded(name: str, header: GGUFHeader, accelerated: bool) -> tuple[GGMLModel, bool]:
-    """The model, and whether its weights are repacked. Raises ModelError for what is no decoder."""
+def _loaded(name: str, header: GGUFHeader, accelerated: bool) -> GGMLModel:
+    """The model. Raises ModelError for what is no decoder."""
     threads, cells = _threads(header), FEWEST
     if any(tensor.name == LONG for tensor in header.tensors):
         # llama.cpp takes the factors of long texts for all in a memory that holds a long one, and
         # so they would change while the memory grows.
         cells += header.number("rope.scaling.original_context_length", 4096) or 0
         warn(f"by llama.cpp all texts of {name!r} have the rotary factors of its long ones")
-    repacked = may_repack(name, header.path, threads, accelerated) and not accelerated
-    model = GGMLModel(
-        header.path, threads=threads, repacked=repacked, accelerated=accelerated, cells=cells
-    )
+    model = GGMLModel(header.path, threads=threads, accelerated=accelerated, cells=cells)
     if not model.is_causal or header.of_model("attention.causal") is False:
         raise ModelError(
             f"{name!r} ({header.architecture}) is no causal language model, and one is needed"
         )
-    return model, repacked
+    return model
 
 
 def _require_memory(name: str, header: GGUFHeader, accelerated: bool) -> None:
