@@ -17,7 +17,7 @@ from marith.scoring.passes.lanes import Lane, Lanes
 from marith.scoring.passes.passes import Answer, Asked, Passes
 from marith.scoring.passes.stores import Rectangle
 from marith.scoring.weights.ggml import FEWEST, GGMLContext, GGMLModel, Item
-from marith.scoring.weights.llama_cpp_adapter import LlamaCppAdapter, read_adapter
+from marith.scoring.weights.llama_cpp_loading import LlamaCppAdapter, read_adapter
 from marith.scoring.weights.lora_files import Adapter
 
 IDLE_TOKENS = 8192  # that idle lanes hold: each pass looks at all of the memory
