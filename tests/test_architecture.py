@@ -46,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     **{adapter: {"marith", "openai_format"} for adapter in ADAPTERS},
 }
 # What plain data needs of rooms with torch is imported when it is called.
-WHEN_CALLED = {"options": {"engine", "scoring", "speculation"}, "engine": {"inspection"}}
+WHEN_CALLED = {"options": {"engine", "inspection", "scoring", "speculation"}}
 # Floors of the room `scoring`: a file imports its own floor and those below.
 FLOORS = ("notices", "memory", "prompting", "weights", "passes", "scorer", "terms", "registry")
 OF_SCORING = {"answers": {"prompting"}}  # how texts are written: no model is known to `answers`
@@ -58,7 +58,7 @@ ONLY_IN: dict[str, set[str]] = {
     "threading": {"engine", "recent", "serving"},
     "asyncio": {"engine", "evals", "serving"},
     "queue": {"engine"},
-    "concurrent": {"engine", "serving"},
+    "concurrent": {"engine", "inspection", "serving"},
     "transformers": {"scoring", "testing", "training"},
     "inspect_ai": {"evals"},
     "optuna": {"evals"},

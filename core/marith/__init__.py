@@ -57,6 +57,14 @@ from marith.spinning import bound_spinning
 if TYPE_CHECKING:
     from marith.engine.engine import Engine
     from marith.engine.ticket import Ticket
+    from marith.inspection.calls import (
+        inspect,
+        readings,
+        submit_inspected,
+        submit_inspection,
+        submit_what_if,
+        what_if,
+    )
     from marith.inspection.formula_numbers import FormulaNumber, NumberedFormula
     from marith.inspection.what_if import Redrawn, WhatIf
     from marith.options.options import Options
@@ -98,6 +106,17 @@ _LATER = {
     "Redrawn": "marith.inspection.what_if",
     "WhatIf": "marith.inspection.what_if",
     "EngineStatus": "marith.request.limits",
+    **dict.fromkeys(
+        (
+            "inspect",
+            "readings",
+            "submit_inspected",
+            "submit_inspection",
+            "submit_what_if",
+            "what_if",
+        ),
+        "marith.inspection.calls",
+    ),
     "Options": "marith.options.options",
     "Plan": "marith.request.plan",
     "Request": "marith.request.request",
@@ -172,6 +191,7 @@ __all__ = [
     "explain",
     "first",
     "indicator",
+    "inspect",
     "intersection",
     "jsd",
     "largest",
@@ -182,15 +202,20 @@ __all__ = [
     "peak",
     "position",
     "posterior",
+    "readings",
     "relu",
     "renyi",
     "self_debias",
     "sigmoid",
     "smallest",
     "strength",
+    "submit_inspected",
+    "submit_inspection",
+    "submit_what_if",
     "supersede",
     "union",
     "unscaled",
+    "what_if",
     "where",
 ]
 

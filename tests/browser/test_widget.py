@@ -46,12 +46,9 @@ def real() -> Inspection:
     """An inspection of pocket's own text, a term of which is within a part."""
     terms = {"happy": "You are a happy assistant.", "chef": "You are a chef."}
     with marith.Engine.load("pocket") as engine:
-        made = engine.generate(
-            "How do I boil an egg?", "2*happy - 0.5*union(chef, M)", terms,
-            max_tokens=12, seed=3, inspect=True,
-        )  # fmt: skip
-    assert made.inspection is not None
-    return made.inspection
+        asked = "How do I boil an egg?", "2*happy - 0.5*union(chef, M)"
+        made = engine.generate(*asked, terms, max_tokens=12, seed=3)
+        return marith.inspect(engine, asked[0], made.tokens, asked[1], terms)
 
 
 @pytest.fixture

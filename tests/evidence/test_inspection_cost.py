@@ -11,6 +11,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+import marith
 from marith import Engine
 from marith.testing import tiny_tokenizer
 
@@ -49,7 +50,8 @@ def ratios(vocab: int) -> Iterator[float]:
             begun = time.perf_counter()
             engine.score("w3 w4", texts[0], FORMULA, TERMS, cache_salt=f"{salt} scored")
             between = time.perf_counter()
-            engine.inspect(
+            marith.inspect(
+                engine,
                 "w3 w4", texts[1], FORMULA, TERMS, top=10, leave_one_out=False,
                 cache_salt=f"{salt} inspected",
             )  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import marith
 from marith import Engine, Sampling, Stop
 
 FORMULA = "1.5*formal - 0.5*M"
@@ -16,7 +17,7 @@ def test_contributions_add_up_and_logprobs_are_those_of_score(
     engine: Engine, terms: dict[str, str], timed: Any
 ) -> None:
     done = engine.generate(QUESTION, FORMULA, terms, Sampling(temperature=0), Stop(24))
-    inspection = engine.inspect(QUESTION, done.tokens, FORMULA, terms)
+    inspection = marith.inspect(engine, QUESTION, done.tokens, FORMULA, terms)
     scores = engine.score(QUESTION, done.tokens, FORMULA, terms)
     assert len(inspection.positions) == len(scores) == len(done.tokens)
     for position, score in zip(inspection.positions, scores, strict=True):

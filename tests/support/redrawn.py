@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import marith
 from marith import Completion, Engine, Request, Sampling, Stop
 from marith.inspection.formula_numbers import NumberedFormula
 
@@ -61,7 +62,7 @@ def flips(engine: Engine, case: Case) -> tuple[int | None, int | None] | None:
     A case has none where the formula cannot have the value.
     """
     completion = engine.submit(case.request).result()
-    kept = engine.what_if(case.request, completion)
+    kept = marith.what_if(engine, case.request, completion)
     redrawn = kept.at(case.number, [case.value])
     if redrawn.refused[0] is not None:
         return None

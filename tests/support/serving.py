@@ -20,10 +20,10 @@ import pytest
 import uvicorn
 from support.holding import held
 
-from marith import Engine
 from marith.serving.app import application
 from marith.serving.http.guard import HEADER_BYTES
 from marith.serving.http.timed_protocol import TimedProtocol
+from marith.serving.routes import inspection_routes
 from marith.serving.server import Server
 from marith.serving.server_settings import Bounds, ServerSettings
 
@@ -110,8 +110,8 @@ def asking(server: Any, path: str, body: Any) -> Iterator[None]:
 
 
 def require_nothing_left(server: Any, path: str, body: Any, submit: str) -> None:
-    """Whoever leaves ends the pass, while the engine's `submit` begins it and while it runs."""
-    begin, begun, resume = getattr(Engine, submit), threading.Event(), threading.Event()
+    """Whoever leaves ends the pass, while the route's `submit` begins it and while it runs."""
+    begin, begun, resume = getattr(inspection_routes, submit), threading.Event(), threading.Event()
     futures: list[Any] = []
 
     def slow(*given: Any, **options: Any) -> Any:
@@ -121,7 +121,7 @@ def require_nothing_left(server: Any, path: str, body: Any, submit: str) -> None
         return futures[0]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Engine, submit, slow)
+        patch.setattr(inspection_routes, submit, slow)
         with held(server.engines()[0]):
             with asking(server, path, body):
                 assert begun.wait(20)

@@ -28,6 +28,9 @@ from tools.reference.formula_language import CLASSES as OF_FORMULAS
 from tools.reference.formula_language import calls, language_page
 from tools.reference.signatures import Links, documented, linked_type, table
 
+INSPECTING = (
+    "inspect", "submit_inspection", "submit_inspected", "readings", "what_if", "submit_what_if",
+)  # fmt: skip
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 GENERATED_NOTICE = "*This page is written from the code by `make reference`.*"
 CLASSES: dict[str, tuple[str, tuple[type, ...]]] = {
@@ -61,8 +64,9 @@ ABOUT = {
     "[Speculation](../explanation/speculation.md) explains when a plan pays.",
     "completion.md": "`Engine.generate` returns a `Completion`. `Engine.stream` yields values of "
     "`Chunk`, and `Engine.choose` returns a `Choice`.",
-    "inspection.md": "`Engine.inspect` returns an `Inspection`, and so does a request with "
-    "`inspect=True`, as `Completion.inspection`; `Engine.what_if` returns a `WhatIf`. "
+    "inspection.md": "`marith.inspect` returns an `Inspection`. Tickets of "
+    "`marith.submit_inspected` have one as `Completion.inspection`; `marith.what_if` returns a "
+    "`WhatIf`. "
     "[Why this token?](../how-to/inspecting.md) shows how to read them.",
 }
 ADAPTERS = {
@@ -89,7 +93,7 @@ def places() -> dict[str, str]:
     named |= {error.__name__: ERRORS for error in errors()}
     named |= {"Options": OPTIONS, "Formula": LANGUAGE}
     functions = "parse", "explain", "described_recipes", "load_file", "define"
-    named |= dict.fromkeys(functions, LANGUAGE)
+    named |= dict.fromkeys(functions, LANGUAGE) | dict.fromkeys(INSPECTING, "inspection.md")
     named |= {kind.__name__: LANGUAGE for kind in OF_FORMULAS}
     named |= {name: LANGUAGE for kind in calls().values() for name in kind}
     named |= {name: page for page, (package, _) in ADAPTERS.items() for name in package.__all__}
@@ -192,6 +196,9 @@ def pages() -> dict[str, str]:
         for page, (title, kinds) in CLASSES.items()
     }
     made["request.md"][1].extend(request_types(links))
+    for name in INSPECTING:
+        section = sections.function_section(name, getattr(marith, name), links)
+        made["inspection.md"][1].extend(section)
     made[LANGUAGE] = "The formula language", language_page(links)
     made[OPTIONS] = "Options", options_page(links)
     made[ERRORS] = "Errors", errors_page(links)

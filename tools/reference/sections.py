@@ -21,8 +21,8 @@ from tools.reference.signatures import (
 )
 
 OURS = ("marith", "langchain_marith", "llamaindex_marith")
-# What a ticket has for the engine, which is not for callers.
-FOR_THE_ENGINE = {"Ticket": ("put", "end")}
+# Methods for other rooms, which are not for callers.
+FOR_THE_ENGINE = {"Ticket": ("put", "end"), "Engine": ("open", "open_at", "run", "start")}
 
 
 def function_section(name: str, function: Any, links: Links, level: str = "##") -> list[str]:

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias, TypedDict, TypeVar
 from marith.errors import (
     RequestError,
     UnknownOption,
-    require_known,
     shown,
     suggestion,
 )
@@ -17,7 +16,6 @@ from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.checks import whole
 from marith.request.completion import Completion
-from marith.request.forms.tools import Tools
 from marith.request.prompt import AnyPrompt, prompts_of
 from marith.request.request import IS_SAMPLING, Request, RequestOptions, Speculation
 from marith.request.sampling import Sampling, sample_seed
@@ -52,13 +50,6 @@ class ScoringOptions(TypedDict, total=False):
     trusted: bool
     allowed: Collection[str]
     cache_salt: str | None
-
-
-class InspectionOptions(ScoringOptions, total=False):
-    """Those of a call that inspects: what else the prompt of a chat is made of."""
-
-    tools: Tools | None
-    template_options: Mapping[str, Any] | None
 
 
 _SAMPLING = tuple(field.name for field in fields(Sampling))
@@ -120,18 +111,6 @@ def scoring_request(
     )  # fmt: skip
 
 
-def inspection_request(
-    call: str,
-    prompt: AnyPrompt,
-    formula: str | Formula,
-    terms: Terms | None,
-    options: InspectionOptions,
-) -> Request:
-    """A request whose answer is inspected. Raises UnknownOption for a name that is no option."""
-    require_known(call, options, InspectionOptions.__annotations__)
-    return Request(prompt, formula, terms, speculation=None, **options)
-
-
 def no_request(value: Any) -> RequestError:
     """The error for a prompt, or any other value, in the place of a request."""
     given = shown(value)
@@ -188,9 +167,11 @@ def _samples(request: Request, count: int) -> list[Request]:
 def _check_names(options: Mapping[str, Any]) -> None:
     names = [*RequestOptions.__annotations__, *_SAMPLING, *_STOP]
     for name in options:
-        if name in names:
+        if name == "inspect":
+            advice = "; inspect the text: marith.inspect(engine, prompt, completion.tokens, …)"
+        elif name in names:
             continue
-        if name in ("n", "num_return_sequences"):
+        elif name in ("n", "num_return_sequences"):
             advice = "; generate and agenerate take n, for so many samples"
         elif name in _OTHER_NAMES:
             advice = f"; write {_OTHER_NAMES[name]}"

@@ -16,7 +16,6 @@ from marith.answers.answer_grammar import AnswerGrammars
 from marith.engine.calibrate import SAMPLE, Work, calibrate, check_samples
 from marith.engine.call import NOT_HERE, no_request, scoring_request
 from marith.engine.entrypoints import Entrypoints
-from marith.engine.inspected.inspection_calls import InspectionCalls
 from marith.engine.jobs.generation import Generation
 from marith.engine.jobs.queries import NextLogprobs, Query, Result, Scores, Scoring, tokens_of
 from marith.engine.prepare import Prepared, prepare
@@ -27,7 +26,7 @@ from marith.engine.threads.forking import LoadingLock, forked, require_not_forke
 from marith.engine.threads.futures import EngineFuture
 from marith.engine.ticket import Ticket
 from marith.engine.tokens import TokenCalls
-from marith.errors import ModelError, faults_named, names_checked
+from marith.errors import ModelError, RequestError, faults_named, names_checked
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.checks import memory_limits, whole
@@ -50,7 +49,7 @@ _placement = lru_cache(maxsize=16, typed=True)(Placement)  # each call of an ada
 _limits = lru_cache(maxsize=16, typed=True)(Limits)
 
 
-class Engine(Entrypoints, InspectionCalls, TokenCalls):
+class Engine(Entrypoints, TokenCalls):
     """Formulas over one base model, for any number of callers in threads and tasks.
 
     One thread owns the models. A request that is cancelled, or that nobody holds, frees its lanes.
@@ -64,7 +63,7 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
             require_lanes(base, limits.max_lanes)
             bounds = limits.cache_bytes or 0, limits.loaded_bytes
             registry = self._loaded = workers.run_in_thread(lambda: Registry(base, *bounds))
-        self._answers = AnswerGrammars(base.vocabulary)
+        self.answers = AnswerGrammars(base.vocabulary)
         self._thread = EngineThread(limits, registry.room, base.threads, device_of(base))
         self._closing = weakref.finalize(self, self._thread.close)
 
@@ -173,12 +172,21 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         """
         if not isinstance(request, Request):
             raise no_request(request)
-        deadline = Deadline.of(request.timeout, begun)
+        return self.start(request, Ticket(self, Deadline.of(request.timeout, begun)))
+
+    def start(self, request: Request, ticket: Ticket) -> Ticket:
+        """Start a request for a ticket, until the ticket's deadline. Errors are those of `submit`.
+
+        `submit` makes the ticket; the room `inspection` brings tickets of its own.
+        """
+        if request.inspect:
+            raise RequestError(
+                "this request has inspect: write marith.submit_inspected(engine, request)"
+            )
         with faults_named():
-            inspected = request.inspect
-            ticket = self._inspected(request, deadline) if inspected else Ticket(self, deadline)
-            generation = Generation(request, self._open(request, deadline), self._answers, ticket)
-        deadline.check()
+            prepared = self.open(request, ticket.deadline)
+            generation = Generation(request, prepared, self.answers, ticket)
+        ticket.deadline.check()
         self._thread.add(generation)
         return ticket
 
@@ -201,7 +209,7 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         stands.
         """
         request = scoring_request(prompt, formula, terms, timeout, trusted, allowed, cache_salt)
-        return self._run(NextLogprobs(*self._open_at(request, continuation))).wait()
+        return self.run(NextLogprobs(*self.open_at(request, continuation))).wait()
 
     @names_checked()
     def score(
@@ -267,9 +275,46 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         texts, work = [], Work(len(prompts), on_progress)
         for i, prompt in enumerate(prompts):
             out = self.generate(prompt, formula, terms, Sampling(seed=i), SAMPLE, None)
-            texts += [(self._open(Request(prompt, formula, terms, speculation=Plan())), out.tokens)]
+            texts += [(self.open(Request(prompt, formula, terms, speculation=Plan())), out.tokens)]
             work.advance()
         return calibrate(texts, self._thread.add, costs, work)
+
+    def run(self, query: Query[Result], follows: bool = False) -> EngineFuture[Result]:
+        """Queue a query, unless nothing was asked, and return the future of its result.
+
+        A query that `follows` a job which has just ended goes before all that wait. The future
+        keeps the engine alive.
+        """
+        query.future.keeper = self
+        if not query.done:
+            queue = self._thread.follow if follows else self._thread.add
+            queue(query)
+        return query.future
+
+    def open(
+        self, request: Request, deadline: Deadline = NEVER, beside: Formula | None = None
+    ) -> Prepared:
+        """Return a request that is bound, loaded and read, also for a formula `beside` its own.
+
+        Raises whatever is wrong with the request.
+        """
+        self._thread.queue.require_open()
+        return prepare(request, self._registry, loading, deadline, beside)
+
+    def open_at(
+        self, request: Request, continuation: str | Sequence[int], beside: Formula | None = None
+    ) -> tuple[Prepared, list[int]]:
+        """Return what `open` does, and the tokens of a continuation that the request has room for.
+
+        Raises RequestError for a continuation that is no text or tokens, or too long.
+        """
+        deadline = Deadline.of(request.timeout)
+        with faults_named():
+            prepared = self.open(request, deadline, beside)
+            deadline.check()
+            tokens = tokens_of(continuation, self._registry.vocabulary, prepared.room)
+        deadline.check()
+        return replace(prepared, more=len(tokens)), tokens
 
     def close(self) -> None:
         """Stop serving: open requests get EngineClosed. The weights go with the last reference."""
@@ -292,33 +337,8 @@ class Engine(Entrypoints, InspectionCalls, TokenCalls):
         )
 
     def _scoring(self, request: Request, given: Any, top: int = 0) -> EngineFuture[Scores]:
-        prepared, tokens = self._open_at(request, given)
-        return self._run(Scoring(prepared, tokens, top))
-
-    def _run(self, query: Query[Result]) -> EngineFuture[Result]:
-        """Queue a query, unless nothing was asked. Its future keeps the engine alive."""
-        query.future.keeper = self
-        if not query.done:
-            self._thread.add(query)
-        return query.future
-
-    def _open(
-        self, request: Request, deadline: Deadline = NEVER, beside: Formula | None = None
-    ) -> Prepared:
-        self._thread.queue.require_open()
-        return prepare(request, self._registry, loading, deadline, beside)
-
-    def _open_at(
-        self, request: Request, continuation: str | Sequence[int], beside: Formula | None = None
-    ) -> tuple[Prepared, list[int]]:
-        """A request that is prepared, and the tokens of a continuation that it has room for."""
-        deadline = Deadline.of(request.timeout)
-        with faults_named():
-            prepared = self._open(request, deadline, beside)
-            deadline.check()
-            tokens = tokens_of(continuation, self._registry.vocabulary, prepared.room)
-        deadline.check()
-        return replace(prepared, more=len(tokens)), tokens
+        prepared, tokens = self.open_at(request, given)
+        return self.run(Scoring(prepared, tokens, top))
 
 
 def _by_device(

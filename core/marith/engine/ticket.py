@@ -26,7 +26,7 @@ class Ticket:
 
     def __init__(self, keeper: object = None, deadline: Deadline = NEVER) -> None:
         self.cancelled = False
-        self._deadline = deadline
+        self.deadline = deadline
         self._keeper = keeper  # an engine lives as long as its tickets
         self._changed = threading.Condition()
         self._chunks: deque[Chunk] = deque()
@@ -105,10 +105,10 @@ class Ticket:
 
     def _wait(self, ready: Callable[[], bool], timeout: float | None = None) -> None:
         """Sleep until something is true, or the deadline ends the ticket. Raises TimeoutError."""
-        if not self._changed.wait_for(ready, self._deadline.within(timeout)):
-            if timeout is not None and self._deadline.left > 0:
+        if not self._changed.wait_for(ready, self.deadline.within(timeout)):
+            if timeout is not None and self.deadline.left > 0:
                 raise TimeoutError(f"no completion within {timeout} seconds")
-            self.end(self._deadline.exceeded())
+            self.end(self.deadline.exceeded())
 
     async def _until(self, ready: Callable[[], bool]) -> None:
         """Sleep in this task's event loop until something is true; each change wakes it."""
@@ -121,7 +121,7 @@ class Ticket:
                     return
                 self._sleepers.append(woken)
             try:
-                await self._deadline.bound(woken)
+                await self.deadline.bound(woken)
             except DeadlineExceeded as error:
                 self.end(error)
 

@@ -18,7 +18,7 @@ from marith.scoring.registry import Registry
 class TokenCalls(ABC):
     """The calls of an engine that tokenise. Safe in any thread."""
 
-    _answers: AnswerGrammars
+    answers: AnswerGrammars
 
     @property
     @abstractmethod
@@ -68,7 +68,7 @@ class TokenCalls(ABC):
         """
         detokenizer, pieces = Detokenizer(self._registry.vocabulary), []
         for token in tokens:
-            data = self._answers.lexicon.data_of(token)
+            data = self.answers.lexicon.data_of(token)
             pieces.append((data, detokenizer.place(data)))
             detokenizer.feed(token)
         return pieces

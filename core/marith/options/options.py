@@ -251,6 +251,10 @@ class Options(OptionFields):
         request, engine, retry = self.request(prompt, **asked), self.engine(), 0
         while True:
             try:
+                if request.inspect:
+                    from marith.inspection.calls import submit_inspected
+
+                    return submit_inspected(engine, request, begun)
                 return engine.submit(request, begun)
             except Busy:
                 from marith.engine.threads.deadline import Deadline

@@ -14,7 +14,7 @@ from support.hostile import OBEYED
 from support.serving import served, urllib_asks
 from typer.testing import CliRunner
 
-from marith import Engine, Inspection, Options, Sampling, Stop
+from marith import Engine, Inspection, Options, Request, Sampling, Stop, submit_inspected
 from marith.cli import app
 from marith.cli.chatting.conversation import Conversation
 from marith.cli.chatting.talking import (
@@ -48,10 +48,9 @@ def plain(strip: str) -> str:
 @pytest.fixture(scope="module")
 def inspection() -> Inspection:
     with Engine.load("pocket") as engine:
-        completion = engine.generate(
-            PROMPT, "2*kind - 0.5*union(kind, M) - 0.2*M", {"kind": "Be kind."},
-            Sampling(seed=3), Stop(12), inspect=3,
-        )  # fmt: skip
+        formula, terms = "2*kind - 0.5*union(kind, M) - 0.2*M", {"kind": "Be kind."}
+        request = Request(PROMPT, formula, terms, Sampling(seed=3), Stop(12), inspect=3)
+        completion = submit_inspected(engine, request).result()
     assert completion.inspection is not None
     assert completion.inspection.flipped
     return completion.inspection

@@ -33,6 +33,10 @@ def told(formula: str, **options: Any) -> marith.Completion:
     return engine.generate(PROMPT, formula, TERMS, **asked)
 
 
+def inspected(formula: str, tokens: list[int]) -> marith.Inspection:
+    return marith.inspect(marith.Engine.shared("pocket"), PROMPT, tokens, formula, TERMS)
+
+
 @pytest.mark.parametrize("formula", ["10*happy - 9*M", LOST])
 def test_a_text_that_no_term_would_write_says_so_once(
     formula: str, caplog: pytest.LogCaptureFixture
@@ -81,7 +85,7 @@ def test_tokens_that_a_ban_took_back_do_not_count() -> None:
 
 @pytest.mark.parametrize("formula", ["10*happy - 9*M", "2*formal - M"])
 def test_an_inspection_says_where(formula: str) -> None:
-    answer = told(formula, inspect=True)
-    assert answer.inspection is not None
-    places = [p.place for p in answer.inspection.implausible if p.place < len(answer.tokens)]
+    answer = told(formula)
+    inspection = inspected(formula, answer.tokens)
+    places = [p.place for p in inspection.implausible if p.place < len(answer.tokens)]
     assert len(places) / len(answer.tokens) == pytest.approx(answer.stats.implausible, abs=0.01)

@@ -1,4 +1,4 @@
-"""A request with `inspect` gets what `engine.inspect` says of its tokens, whatever made them."""
+"""A request with `inspect` gets what `marith.inspect` says of its tokens, whatever made them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 from support.holding import held
 from support.house import House, wait_until_idle
 
+import marith
 from marith import (
     Ban,
     Busy,
@@ -31,6 +32,7 @@ from marith import (
     Tools,
 )
 from marith.engine.jobs.queries import AT_ONCE
+from marith.errors import UnknownOption
 from marith.inspection.follow_up import Following
 from marith.tensor_rows import Row
 from marith.testing import tiny_model, tiny_tokenizer
@@ -64,17 +66,30 @@ def same(one: Inspection, other: Inspection) -> None:
         assert first.log_odds == pytest.approx(second.log_odds, abs=1e-3)
 
 
+def test_calls_of_the_engine_say_where_inspections_are(house: House) -> None:
+    with pytest.raises(RequestError, match=r"write marith\.submit_inspected\(engine, request\)"):
+        house.engine.submit(Request("a", inspect=True))
+    with pytest.raises(UnknownOption, match=r"takes no 'inspect'; .* marith\.inspect\(engine"):
+        house.engine.generate("a", inspect=True)
+
+
 @pytest.mark.parametrize("name", OPTIONS)
 def test_an_inspected_text_is_the_same_text_with_its_inspection(house: House, name: str) -> None:
     given = {"sampling": Sampling(seed=5), "stop": Stop(12), **OPTIONS[name]}
     plain = house.engine.submit(Request("a b", FORMULA, house.terms, **given)).result()
     request = Request("a b", FORMULA, house.terms, inspect=4, **given)
-    completion = house.engine.submit(request).result()
+    completion = marith.submit_inspected(house.engine, request).result()
     assert completion.tokens == plain.tokens
     assert (plain.inspection, completion.logprobs is None) == (None, plain.logprobs is None)
     prefix = house.engine.encode(given.get("prefix", ""))
-    expected = house.engine.inspect(
-        "a b", [*prefix, *completion.tokens], FORMULA, house.terms, top=4, start=len(prefix)
+    expected = marith.inspect(
+        house.engine,
+        "a b",
+        [*prefix, *completion.tokens],
+        FORMULA,
+        house.terms,
+        top=4,
+        start=len(prefix),
     )
     assert completion.inspection is not None
     same(completion.inspection, expected)
@@ -82,40 +97,46 @@ def test_an_inspected_text_is_the_same_text_with_its_inspection(house: House, na
 
 def test_tools_and_reasoning_are_inspected_by_their_tokens() -> None:
     with Engine.load("pocket") as engine:
-        completion = engine.generate(
+        request = Request(
             "Call f.", "2*x - M", {"x": "Be brief."}, Sampling(seed=1), Stop(60),
             tools=Tools((TOOL,), "required"), inspect=True,
         )  # fmt: skip
+        completion = marith.submit_inspected(engine, request).result()
         assert completion.calls
         assert completion.inspection is not None
         assert [p.token for p in completion.inspection.positions] == completion.tokens
 
 
 def test_the_last_chunk_of_a_stream_has_the_inspection(house: House) -> None:
-    chunks = list(house.engine.stream("a b", FORMULA, house.terms, stop=Stop(9), seed=1, inspect=2))
+    request = Request("a b", FORMULA, house.terms, Sampling(seed=1), Stop(9), inspect=2)
+    chunks = list(marith.submit_inspected(house.engine, request))
     assert [chunk.inspection is None for chunk in chunks] == [True] * (len(chunks) - 1) + [False]
     (inspection,) = [chunk.inspection for chunk in chunks if chunk.inspection]
     assert [p.token for p in inspection.positions] == [t for c in chunks for t in c.tokens]
 
     async def streamed() -> list[bool]:
-        stream = house.engine.astream("a b", FORMULA, house.terms, stop=Stop(9), seed=1, inspect=2)
-        return [chunk.inspection is None async for chunk in stream]
+        ticket = marith.submit_inspected(house.engine, request)
+        return [chunk.inspection is None async for chunk in ticket]
 
     assert asyncio.run(streamed()) == [chunk.inspection is None for chunk in chunks]
 
 
 def test_many_prompts_are_inspected_together(house: House) -> None:
-    texts = house.engine.generate(
-        ["a", "b", "c"] * 5, "2*x - M", house.terms, seed=1, max_tokens=5, inspect=1
-    )
-    for text in texts:
+    request = Request("a", "2*x - M", house.terms, Sampling(seed=1), Stop(5), inspect=1)
+    tickets = [
+        marith.submit_inspected(house.engine, replace(request, prompt=text))
+        for text in ["a", "b", "c"] * 5
+    ]
+    for text in [ticket.result() for ticket in tickets]:
         assert text.inspection is not None
         assert [p.token for p in text.inspection.positions] == text.tokens
 
 
 def test_a_text_without_tokens_has_an_inspection_without_positions(house: House) -> None:
     end = house.engine.end_tokens[0]
-    completion = house.engine.generate("a", logit_bias={end: 100.0}, temperature=0, inspect=True)
+    only_the_end = Sampling(temperature=0, logit_bias={end: 100.0})
+    request = Request("a", sampling=only_the_end, inspect=True)
+    completion = marith.submit_inspected(house.engine, request).result()
     assert completion.tokens == []
     assert completion.inspection is not None
     assert completion.inspection.positions == ()
@@ -124,13 +145,17 @@ def test_a_text_without_tokens_has_an_inspection_without_positions(house: House)
 def test_what_cannot_be_inspected_is_refused_before_a_token_is_drawn(house: House) -> None:
     steps = house.engine.status().steps
     with pytest.raises(RequestError, match="write a smaller top, or inspect a shorter text"):
-        house.engine.generate("a", FORMULA, house.terms, max_tokens=100, inspect=20_000)
+        marith.submit_inspected(
+            house.engine, Request("a", FORMULA, house.terms, stop=Stop(100), inspect=20_000)
+        )
     with pytest.raises(RequestError, match=r"inspect is True, False or how many .* not 'yes'"):
         Request("a", inspect="yes")  # type: ignore[arg-type]
     with Engine.load(tiny_model(), tokenizer=tiny_tokenizer(), max_lanes=1) as engine:
         engine.generate("a", "x", {"x": "b"}, max_tokens=1)
         with pytest.raises(RequestError, match="needs 2 lanes; max_lanes is 1"):
-            engine.generate("a", "x", {"x": "b"}, max_tokens=1, inspect=True)
+            marith.submit_inspected(
+                engine, Request("a", "x", {"x": "b"}, stop=Stop(1), inspect=True)
+            )
     assert house.engine.status().steps == steps
 
 
@@ -147,7 +172,9 @@ def test_an_inspection_is_never_one_request_too_many() -> None:
     with Engine.load(tiny_model(), tokenizer=tiny_tokenizer(), max_lanes=2, max_queue=4) as engine:
         with held(engine):
             tickets = [
-                engine.submit(Request("a", "x", {"x": "b"}, Sampling(seed=i), Stop(4), inspect=1))
+                marith.submit_inspected(
+                    engine, Request("a", "x", {"x": "b"}, Sampling(seed=i), Stop(4), inspect=1)
+                )
                 for i in range(4)
             ]
             while not busy(engine):
@@ -158,20 +185,20 @@ def test_an_inspection_is_never_one_request_too_many() -> None:
 
 
 def test_who_gives_up_frees_the_engine(house: House) -> None:
-    ticket = house.engine.submit(Request("a", FORMULA, house.terms, stop=Stop(20), inspect=True))
+    request = Request("a", FORMULA, house.terms, stop=Stop(20), inspect=True)
+    ticket = marith.submit_inspected(house.engine, request)
     ticket.cancel()
     with pytest.raises(RequestError, match="cancelled"):
         ticket.result()
-    house.engine.submit(Request("b", FORMULA, house.terms, stop=Stop(20), inspect=True))
+    marith.submit_inspected(house.engine, replace(request, prompt="b"))
     gc.collect()
     wait_until_idle(house.engine)
 
 
 def test_the_deadline_is_that_of_text_and_inspection(house: House) -> None:
     with held(house.engine):
-        late = house.engine.submit(
-            Request("a", FORMULA, house.terms, stop=Stop(5), timeout=0.05, inspect=True)
-        )
+        request = Request("a", FORMULA, house.terms, stop=Stop(5), timeout=0.05, inspect=True)
+        late = marith.submit_inspected(house.engine, request)
         time.sleep(0.1)
     with pytest.raises(DeadlineExceeded):
         late.result(10)
@@ -191,7 +218,7 @@ def followed(request: Request) -> Iterator[tuple[Engine, Ticket, threading.Event
     loaded = Engine.load(tiny_model(seed=1), tokenizer=tiny_tokenizer())
     with loaded as engine, pytest.MonkeyPatch.context() as patch:
         patch.setattr(Following, "check", slow)
-        ticket = engine.submit(request)
+        ticket = marith.submit_inspected(engine, request)
         assert inspecting.wait(20)
         try:
             yield engine, ticket, inspecting, go_on
@@ -214,7 +241,7 @@ def test_an_inspection_that_is_cancelled_ends_nothing_else() -> None:
         wait_until_idle(engine)
         assert not inspecting.is_set(), "no second step is taken"
         assert engine.status().lanes == 0
-        again = engine.submit(SHORT).result(20)
+        again = marith.submit_inspected(engine, SHORT).result(20)
         assert again.inspection is not None
 
 
@@ -224,4 +251,4 @@ def test_the_deadline_of_a_text_is_that_of_its_inspection() -> None:
             ticket.result(10)
         go_on.set()
         wait_until_idle(engine)
-        assert engine.submit(SHORT).result(20).inspection is not None
+        assert marith.submit_inspected(engine, SHORT).result(20).inspection is not None

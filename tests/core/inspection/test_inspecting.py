@@ -10,6 +10,7 @@ import pytest
 import torch
 from support.house import FORMULAS, House
 
+import marith
 from marith import Engine, Inspection, RequestError, parse
 from marith.decoding.composition.evaluate import evaluate
 from marith.errors import UnknownOption
@@ -33,7 +34,7 @@ def likely(pairs: tuple[LikelyToken, ...]) -> list[tuple[int, float | None]]:
 @pytest.mark.parametrize("formula", ALL)
 def test_composed_values_are_those_of_scoring(house: House, formula: str) -> None:
     engine, terms = house.engine, house.terms
-    inspection = engine.inspect(PROMPT, TEXT, formula, terms, top=4)
+    inspection = marith.inspect(engine, PROMPT, TEXT, formula, terms, top=4)
     scores = engine.score(PROMPT, TEXT, formula, terms)
     assert [p.token for p in inspection.positions] == TEXT
     assert inspection.formula == formula
@@ -102,13 +103,13 @@ def test_exact_contributions_are_the_log_odds_in_float64(
 
     measured = PositionMeasures.positions
     monkeypatch.setattr(PositionMeasures, "positions", compare)
-    house.engine.inspect(PROMPT, TEXT, formula, house.terms, top=3)
+    marith.inspect(house.engine, PROMPT, TEXT, formula, house.terms, top=3)
     assert compared
 
 
 def test_what_each_term_said(house: House) -> None:
     formula = "2*x - 0.5*M + union(y, M) + 0.25*C"
-    inspection = house.engine.inspect(PROMPT, TEXT, formula, house.terms, top=5)
+    inspection = marith.inspect(house.engine, PROMPT, TEXT, formula, house.terms, top=5)
     names = [term.names[0] for term in inspection.terms]
     assert {t.names[0]: t.kind for t in inspection.terms} == {
         "x": "model", "M": "model", "y": "model", "C": "classifier",
@@ -139,7 +140,7 @@ def test_what_each_term_said(house: House) -> None:
 
 
 def test_what_a_cut_forbids_is_none_and_json_has_no_infinity(house: House) -> None:
-    inspection = house.engine.inspect(PROMPT, TEXT, "M.top_k(1) + x", house.terms, top=3)
+    inspection = marith.inspect(house.engine, PROMPT, TEXT, "M.top_k(1) + x", house.terms, top=3)
     position = inspection.positions[0]
     assert [pair.logprob for pair in position.top] == [0.0, None, None]
     assert position.terms[0].kl is None
@@ -150,7 +151,7 @@ def test_what_a_cut_forbids_is_none_and_json_has_no_infinity(house: House) -> No
 
 
 def test_a_factor_that_varies_is_a_number_at_each_position(house: House) -> None:
-    inspection = house.engine.inspect(PROMPT, TEXT, "M + 0.5*position()*x", house.terms)
+    inspection = marith.inspect(house.engine, PROMPT, TEXT, "M + 0.5*position()*x", house.terms)
     assert [p.terms[1].weight for p in inspection.positions] == [0.0, 0.5, 1.0, 1.5, 2.0]
     assert [p.weight for p in inspection.positions] == [1.0, 1.5, 2.0, 2.5, 3.0]
     assert inspection.observations == ("position()",)
@@ -165,7 +166,7 @@ def test_a_factor_that_varies_is_a_number_at_each_position(house: House) -> None
 
 def test_m_may_be_a_formula_of_its_own(house: House) -> None:
     terms = {**house.terms, "M": parse("2*x - y")}
-    inspection = house.engine.inspect(PROMPT, TEXT, "y", terms)
+    inspection = marith.inspect(house.engine, PROMPT, TEXT, "y", terms)
     bare = house.engine.score(PROMPT, TEXT, "2*x - y", house.terms)
     assert [p.bare_logprob for p in inspection.positions] == pytest.approx(bare, abs=1e-4)
     assert [term.names for term in inspection.terms] == [("y",)]
@@ -177,7 +178,7 @@ def test_ranks_are_exact_up_to_a_thousand(monkeypatch: pytest.MonkeyPatch) -> No
     model = tiny_model(vocab=words, sharpness=1.0)
     text = list(range(0, words, 17))
     with Engine.load(model, tokenizer=tokenizer) as engine:
-        whole = engine.inspect("w3", text, "2*x - M", {"x": "w1 w2"}, top=3)
+        whole = marith.inspect(engine, "w3", text, "2*x - M", {"x": "w1 w2"}, top=3)
         for place in range(0, len(text), 9):
             position = whole.positions[place]
             logprobs = engine.next_logprobs("w3", "x", {"x": "w1 w2"}, text[:place])
@@ -186,7 +187,7 @@ def test_ranks_are_exact_up_to_a_thousand(monkeypatch: pytest.MonkeyPatch) -> No
             assert position.terms[0].rank == pytest.approx(expected, abs=1)  # passes round
         assert {p.terms[0].rank is None for p in whole.positions} == {True, False}
         monkeypatch.setattr(one_pass, "AT_ONCE", 1)  # a position at a time says the same
-        again = engine.inspect("w3", text, "2*x - M", {"x": "w1 w2"}, top=3)
+        again = marith.inspect(engine, "w3", text, "2*x - M", {"x": "w1 w2"}, top=3)
     for one, other in zip(again.positions, whole.positions, strict=True):
         assert one.rank == other.rank
         assert one.log_odds == pytest.approx(other.log_odds, rel=1e-6)
@@ -216,18 +217,18 @@ def test_ranks_are_exact_beside_ties_and_what_cannot_follow() -> None:
 
 
 def test_only_what_follows_the_start_is_inspected(house: House) -> None:
-    whole = house.engine.inspect(PROMPT, TEXT, "2*x - M", house.terms)
-    rest = house.engine.inspect(PROMPT, TEXT, "2*x - M", house.terms, start=3)
+    whole = marith.inspect(house.engine, PROMPT, TEXT, "2*x - M", house.terms)
+    rest = marith.inspect(house.engine, PROMPT, TEXT, "2*x - M", house.terms, start=3)
     assert [p.place for p in rest.positions] == [3, 4]
     assert [p.token for p in rest.positions] == TEXT[3:]
     assert rest.positions[0].logprob == pytest.approx(whole.positions[3].logprob, abs=1e-5)
-    assert house.engine.inspect(PROMPT, TEXT, start=5).positions == ()
-    assert house.engine.inspect(PROMPT, "").positions == ()
+    assert marith.inspect(house.engine, PROMPT, TEXT, start=5).positions == ()
+    assert marith.inspect(house.engine, PROMPT, "").positions == ()
 
 
 def test_without_leaving_out_exact_parts_remain(house: House) -> None:
-    parts = house.engine.inspect(
-        PROMPT, TEXT, "M - 0.5*union(x, M)", house.terms, leave_one_out=False
+    parts = marith.inspect(
+        house.engine, PROMPT, TEXT, "M - 0.5*union(x, M)", house.terms, leave_one_out=False
     ).parts
     assert [part.kind for part in parts] == ["exact", "exact"]
 
@@ -235,7 +236,7 @@ def test_without_leaving_out_exact_parts_remain(house: House) -> None:
 @pytest.mark.parametrize("formula", ["M + unscaled(M + 0.5*x)", "x + x", "x + 2*y - x/2 + x"])
 def test_a_table_has_parts_of_equal_text_each(house: House, formula: str) -> None:
     pytest.importorskip("pandas")
-    inspection = house.engine.inspect(PROMPT, TEXT, formula, house.terms)
+    inspection = marith.inspect(house.engine, PROMPT, TEXT, formula, house.terms)
     table = inspection.to_pandas()
     exact = [name for name in table.columns if name.startswith("exact: ")]
     assert len(exact) == len(inspection.parts)
@@ -246,9 +247,9 @@ def test_the_parts_of_a_character_are_known() -> None:
     text = "Größe 日本 🙂."
     with Engine.load("pocket") as engine:
         tokens = engine.encode(text)
-        whole = engine.inspect("Hi.", tokens, top=1).positions
-        rest = engine.inspect("Hi.", tokens, top=1, start=3).positions
-        cut = engine.inspect("Hi.", tokens[:-2], top=1).positions
+        whole = marith.inspect(engine, "Hi.", tokens, top=1).positions
+        rest = marith.inspect(engine, "Hi.", tokens, top=1, start=3).positions
+        cut = marith.inspect(engine, "Hi.", tokens[:-2], top=1).positions
     assert [p.completed for p in rest] == [p.completed for p in whole[3:]]
     assert any("�" in p.text for p in whole)
     assert all((p.completed is None) == ("�" not in p.text) for p in whole)
@@ -260,23 +261,23 @@ def test_the_parts_of_a_character_are_known() -> None:
 def test_bad_arguments_are_refused_in_one_sentence(house: House) -> None:
     engine = house.engine
     with pytest.raises(RequestError, match="top is a whole number from 1, not 0"):
-        engine.inspect(PROMPT, TEXT, top=0)
+        marith.inspect(engine, PROMPT, TEXT, top=0)
     with pytest.raises(RequestError, match="start is a whole number from 0 to 5, not 6"):
-        engine.inspect(PROMPT, TEXT, start=6)
+        marith.inspect(engine, PROMPT, TEXT, start=6)
     with pytest.raises(RequestError, match=f"at most {MOST_VALUES:,} values.*smaller top"):
-        engine.inspect(PROMPT, TEXT, top=500_000)
+        marith.inspect(engine, PROMPT, TEXT, top=500_000)
     with pytest.raises(UnknownOption, match="temperature"):
-        engine.inspect(PROMPT, TEXT, temperature=0)  # type: ignore[call-arg]
+        marith.inspect(engine, PROMPT, TEXT, temperature=0)  # type: ignore[call-arg]
 
 
 def test_a_token_that_was_drawn_against_the_formula_is_not_flipped(house: House) -> None:
     """Flipped is what the formula prefers and the bare model does not, and no draw of sampling."""
     engine, terms, formula = house.engine, house.terms, "4*x - 3*M"
     best = engine.generate(PROMPT, formula, terms, temperature=0, max_tokens=12).tokens
-    by_formula = engine.inspect(PROMPT, best, formula, terms, top=2)
+    by_formula = marith.inspect(engine, PROMPT, best, formula, terms, top=2)
     assert by_formula.flipped
     for position in by_formula.positions:
         assert position.flipped == (position.bare_likeliest.token != position.token)
         second = position.top[1].token
-        drawn = engine.inspect(PROMPT, [*best[: position.place], second], formula, terms)
+        drawn = marith.inspect(engine, PROMPT, [*best[: position.place], second], formula, terms)
         assert not drawn.positions[-1].flipped

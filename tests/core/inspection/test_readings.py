@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+import marith
 from marith import Engine, Prompted, RequestError, Tools
 from marith.errors import UnknownOption
 from marith.testing import tiny_model, tiny_tokenizer
@@ -33,7 +34,7 @@ def engine() -> Iterator[Engine]:
 def test_readings_are_by_name_or_by_the_terms_text(engine: Engine) -> None:
     unread = Prompted(hide="(?s)<page>.*</page>")
     formula = "M + 0.5*(formal - blind) + 0.1*prompted('Be rude.')"
-    read = engine.readings(CHAT, formula, {"formal": "Speak formally.", "blind": unread})
+    read = marith.readings(engine, CHAT, formula, {"formal": "Speak formally.", "blind": unread})
     inline = str(Prompted("Be rude."))
     assert {*read} == {"M", "formal", "blind", inline}
     chat = engine._registry.vocabulary.tokenizer.apply_chat_template
@@ -46,7 +47,7 @@ def test_readings_are_by_name_or_by_the_terms_text(engine: Engine) -> None:
 
 def test_readings_have_the_tools_and_the_options_of_the_template(engine: Engine) -> None:
     tools = Tools((WEATHER,))
-    read = engine.readings("Is it raining?", "x - 0.5*M", {"x": "Be kind."}, tools=tools)
+    read = marith.readings(engine, "Is it raining?", "x - 0.5*M", {"x": "Be kind."}, tools=tools)
     for text in read.values():
         assert "Tell the weather." in text
         assert "Is it raining?" in text
@@ -56,7 +57,7 @@ def test_readings_have_the_tools_and_the_options_of_the_template(engine: Engine)
 
 def test_readings_are_what_is_scored(engine: Engine) -> None:
     """The text of a reading, as tokens, has the scores of the prompt that it was read from."""
-    read = engine.readings("Where is it?")["M"]
+    read = marith.readings(engine, "Where is it?")["M"]
     tokens = engine._registry.vocabulary.encode(read, literal=False)
     scores = engine.score(tokens, "In the sea.")
     assert scores == pytest.approx(engine.score("Where is it?", "In the sea."), abs=1e-4)
@@ -66,16 +67,16 @@ def test_readings_of_texts_as_they_stand() -> None:
     """Names of one meaning, tokens, plain templates, and terms that read no prompt."""
     with Engine.load(tiny_model(), tokenizer=tiny_tokenizer()) as engine:
         plain = Prompted("d e", template="plain")
-        read = engine.readings("a b", "x + y + 0.1*uniform()", {"x": plain, "y": plain})
+        read = marith.readings(engine, "a b", "x + y + 0.1*uniform()", {"x": plain, "y": plain})
         assert {*read} == {"x", "y"}
         assert read["x"] == read["y"]
         assert [read["x"].index(word) for word in "deab"] == sorted(map(read["x"].index, "deab"))
         tokens = engine.encode("a b", start=True)
-        assert engine.readings(tokens) == {"M": engine.spell(tokens)}
+        assert marith.readings(engine, tokens) == {"M": engine.spell(tokens)}
 
 
 def test_readings_refuse_what_an_answer_would(engine: Engine) -> None:
     with pytest.raises(UnknownOption, match="seed"):
-        engine.readings("a", seed=1)  # type: ignore[call-arg]  # no option of this call
+        marith.readings(engine, "a", seed=1)  # type: ignore[call-arg]  # no option of this call
     with pytest.raises(RequestError, match="a prompt is"):
-        engine.readings(3)  # type: ignore[arg-type]  # no prompt
+        marith.readings(engine, 3)  # type: ignore[arg-type]  # no prompt

@@ -12,6 +12,7 @@ import torch
 from support.house import House
 from support.redrawn import cases, first_difference, flips
 
+import marith
 from marith import Ban, Engine, FormulaError, Grammar, Plan, Request, RequestError, Sampling, Stop
 from marith.formula.meaning.binding import resolve
 from marith.inspection import keeping_rows
@@ -41,7 +42,7 @@ def test_constraints_and_the_prefix_are_replayed(house: House) -> None:
             "a b", "2*x - M", house.terms, Sampling(seed=i), **{"stop": Stop(12), **options}
         )
         completion = house.engine.submit(request).result()
-        kept = house.engine.what_if(request, completion)
+        kept = marith.what_if(house.engine, request, completion)
         assert kept.at(0, [2.0]).first_flip == (None,)
         redrawn = kept.at(0, [1.05, 1.5, 3.0])
         for value, foreseen in zip(redrawn.values, redrawn.first_flip, strict=True):
@@ -53,17 +54,19 @@ def test_constraints_and_the_prefix_are_replayed(house: House) -> None:
 def test_what_is_begun_is_kept_without_waiting(house: House) -> None:
     request = Request("a", "2*x - 0.5*M", house.terms, Sampling(seed=3), Stop(8))
     completion = house.engine.submit(request).result()
-    future = house.engine.submit_what_if(request, completion)
-    assert future.result().at(0, [1.5]) == house.engine.what_if(request, completion).at(0, [1.5])
+    future = marith.submit_what_if(house.engine, request, completion)
+    assert future.result().at(0, [1.5]) == marith.what_if(house.engine, request, completion).at(
+        0, [1.5]
+    )
     for tokens, problem in (([99], "99"), ([-1], "-1"), ([1] * 10_000, "there is room for")):
         with pytest.raises(RequestError, match=problem):
-            house.engine.submit_what_if(request, replace(completion, tokens=tokens))
+            marith.submit_what_if(house.engine, request, replace(completion, tokens=tokens))
 
 
 def test_what_is_kept_is_plain_data_and_bounded(house: House) -> None:
     request = Request("a", "2*x - 0.5*M", house.terms, Sampling(seed=3), Stop(8, ignore_eos=True))
     completion = house.engine.submit(request).result()
-    kept = house.engine.what_if(request, completion)
+    kept = marith.what_if(house.engine, request, completion)
     assert kept.byte_count == 8 * 2 * 28 * 4
     assert kept.tokens == tuple(completion.tokens)
     assert not kept.ended
@@ -73,7 +76,7 @@ def test_what_is_kept_is_plain_data_and_bounded(house: House) -> None:
     assert redrawn.refused[:2] == (None, None)
     assert "weight" in str(redrawn.refused[2])
     with pytest.raises(RequestError, match="8 positions × 2 terms × 28 tokens take 0 MiB, and"):
-        house.engine.what_if(request, completion, most_bytes=1000)
+        marith.what_if(house.engine, request, completion, most_bytes=1000)
     with pytest.raises(RequestError, match="number is a whole number from 0 to 1, not 2"):
         kept.at(2, [1.0])
     with pytest.raises(RequestError, match="at most 1,000 values"):
@@ -92,7 +95,7 @@ def test_rows_are_held_once(house: House, monkeypatch: pytest.MonkeyPatch) -> No
 
     join = torch.cat
     monkeypatch.setattr(keeping_rows.torch, "cat", joined)
-    kept = house.engine.what_if(request, completion)
+    kept = marith.what_if(house.engine, request, completion)
     monkeypatch.undo()
     assert len(completion.tokens) == 110
     assert (110, 28) not in shapes, "both terms' rows are copied to where they stay"
@@ -105,14 +108,14 @@ def test_rows_are_held_once(house: House, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_term_that_was_multiplied_by_zero_is_kept(house: House) -> None:
     request = Request("a", "M + 0*x", house.terms, Sampling(temperature=0), Stop(8))
     completion = house.engine.submit(request).result()
-    redrawn = house.engine.what_if(request, completion).at(0, [0.0, 5.0])
+    redrawn = marith.what_if(house.engine, request, completion).at(0, [0.0, 5.0])
     changed = house.engine.submit(replace(request, formula="M + 5*x")).result()
     assert redrawn.first_flip == (None, first_difference(completion, changed))
 
 
 def test_what_a_classifier_would_judge_is_not_guessed(house: House) -> None:
     request = Request("a", "2*x - 0.5*M + 3*C", house.terms, Sampling(seed=3), Stop(8))
-    kept = house.engine.what_if(request, house.engine.submit(request).result())
+    kept = marith.what_if(house.engine, request, house.engine.submit(request).result())
     refused = kept.at(1, [0.4]).refused[0]
     assert refused is not None
     assert "changes which tokens" in refused
@@ -134,7 +137,7 @@ def test_draws_that_cannot_be_repeated_are_refused(
     request = Request("a", "2*x - M", house.terms, **given)  # type: ignore[arg-type]
     completion = house.engine.submit(request).result()
     with pytest.raises(RequestError, match=f"cannot be repeated: .*{reason}"):
-        house.engine.what_if(request, completion)
+        marith.what_if(house.engine, request, completion)
 
 
 def test_numbers_stand_where_the_text_has_them() -> None:
@@ -162,6 +165,6 @@ def test_numbers_stand_where_the_text_has_them() -> None:
 def test_what_is_no_request_or_completion_is_refused(house: House) -> None:
     engine: Engine = house.engine
     with pytest.raises(RequestError, match="takes the Request of a completion, not 'a'"):
-        engine.what_if("a", "b")  # type: ignore[arg-type]
+        marith.what_if(engine, "a", "b")  # type: ignore[arg-type]
     with pytest.raises(RequestError, match="takes a Completion, not 'b'"):
-        engine.what_if(Request("a"), "b")  # type: ignore[arg-type]
+        marith.what_if(engine, Request("a"), "b")  # type: ignore[arg-type]

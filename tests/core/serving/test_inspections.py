@@ -13,6 +13,7 @@ import pytest
 from support.openapi import hold
 from support.serving import BEARER, CHAT, KEYS, client, events, require_nothing_left, served
 
+import marith
 from marith import Inspection, Options, Prompted
 from marith.serving.server import Server
 from marith.serving.server_settings import Bounds
@@ -58,7 +59,7 @@ def test_an_inspection_is_the_engines(web: httpx.Client, document: Any, continua
     answer = web.post("/v1/inspect", json=body)
     hold(document, answer)
     inspection = answer.json()["inspection"]
-    wanted = Options().engine().inspect(CHAT, continuation, FORMULA, TERMS, top=3)
+    wanted = marith.inspect(Options().engine(), CHAT, continuation, FORMULA, TERMS, top=3)
     require_close(inspection, wanted.as_dict())
     assert Inspection.from_json(json.dumps(inspection)).formula == FORMULA
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import marith
+
 if TYPE_CHECKING:
     from marith import Inspection, Options
 
@@ -17,7 +19,8 @@ def inspection_of(
 ) -> Inspection:
     """The inspection of an answer by the formula of the options. Raises MarithError."""
     request = options.request([*messages])
-    return options.engine().inspect(
+    return marith.inspect(
+        options.engine(),
         request.prompt,
         continuation,
         request.formula,

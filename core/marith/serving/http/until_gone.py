@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from starlette.requests import Request as WebRequest
 
-from marith import Chunk, Completion, Engine, Request, Ticket
+from marith import Chunk, Completion, Engine, Request, Ticket, submit_inspected
 from marith.serving.http.event_stream import gone
 from marith.serving.wire.refusals import Refusal
 
@@ -54,17 +54,18 @@ class Runner:
         """A ticket for each request; of none of them, where one cannot be taken on."""
         tickets: list[Ticket] = []
 
-        def submit() -> list[Ticket]:
+        def submit_all() -> list[Ticket]:
             try:
                 for request in requests:
-                    tickets.append(engine.submit(request))
+                    submit = submit_inspected if request.inspect else Engine.submit
+                    tickets.append(submit(engine, request))
             except BaseException:
                 cancel(tickets)
                 raise
             return tickets
 
         try:
-            return await self.off_loop(submit)
+            return await self.off_loop(submit_all)
         except asyncio.CancelledError:
             cancel(tickets)
             raise

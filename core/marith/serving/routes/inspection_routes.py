@@ -20,6 +20,8 @@ from marith import (
     Stats,
     Usage,
     WhatIf,
+    submit_inspection,
+    submit_what_if,
 )
 from marith.serving.http.guard import KEY
 from marith.serving.http.until_gone import LEFT, until_gone
@@ -50,8 +52,8 @@ async def inspect(server: Server, web: WebRequest) -> Response:
             request = _request(fields, persona, server, web)
             tokens = _tokens(fields, persona, server.settings.bounds)
             prefix = _prefix(fields, tokens)
-            return persona.engine.submit_inspection(
-                request.prompt, tokens, request.formula, request.terms,
+            return submit_inspection(
+                persona.engine, request.prompt, tokens, request.formula, request.terms,
                 top=fields.top, start=len(prefix), leave_one_out=fields.leave_one_out,
                 timeout=request.timeout, cache_salt=request.cache_salt,
                 tools=request.tools, template_options=request.template_options,
@@ -146,7 +148,7 @@ async def _made(
         completion = Completion(
             "", tokens, "stop" if fields.ended else "length", Usage(0, 0), Stats(0, 0, 0, 0.0)
         )
-        return persona.engine.submit_what_if(request, completion, most)
+        return submit_what_if(persona.engine, request, completion, most)
 
     async with server.keeping:
         return await server.runner.result_of(begin)

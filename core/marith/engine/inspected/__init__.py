@@ -1,1 +1,0 @@
-"""Which calls of an engine ask why a token is there?"""

@@ -1,0 +1,210 @@
+"""`inspect`, `readings`, `what_if` and `submit_inspected`: an engine's answers, explained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any, Unpack
+
+from torch import Tensor
+
+from marith.engine.call import ScoringOptions
+from marith.engine.engine import Engine
+from marith.engine.jobs.queries import tokens_of
+from marith.engine.prepare import Prepared
+from marith.engine.threads.deadline import Deadline
+from marith.engine.threads.futures import EngineFuture
+from marith.engine.ticket import Ticket
+from marith.errors import RequestError, faults_named, names_checked, require_known, shown
+from marith.formula.meaning.binding import BARE, Terms
+from marith.formula.tree.nodes import Formula, Name
+from marith.formula.tree.terms import Prompted, Term
+from marith.inspection.follow_up import Follower, InspectedTicket
+from marith.inspection.formula_numbers import NumberedFormula
+from marith.inspection.inspected_formula import InspectedFormula, top_of
+from marith.inspection.inspecting import Inspecting, TokenTexts
+from marith.inspection.keeping_rows import KeepingRows
+from marith.inspection.redrawing import Redrawing
+from marith.inspection.what_if import WhatIf, require_bytes
+from marith.request.checks import byte_count, flag, whole
+from marith.request.completion import Completion
+from marith.request.forms.tools import Tools
+from marith.request.inspected.inspection import Inspection
+from marith.request.prompt import AnyPrompt
+from marith.request.request import Request
+
+
+class InspectionOptions(ScoringOptions, total=False):
+    """The options of a call that inspects: what else the prompt of a chat is made of."""
+
+    tools: Tools | None
+    template_options: Mapping[str, Any] | None
+
+
+def inspect(
+    engine: Engine,
+    prompt: AnyPrompt,
+    continuation: str | Sequence[int],
+    formula: str | Formula = "M",
+    terms: Terms | None = None,
+    *,
+    top: int = 10,
+    start: int = 0,
+    leave_one_out: bool = True,
+    **options: Unpack[InspectionOptions],
+) -> Inspection:
+    """Return why each token of a continuation is there: the log-probabilities of every term.
+
+    One pass over the text, as `Engine.score` takes it; no token is drawn. Each position has the
+    `top` likeliest tokens of the formula and of each term, and what each part of the formula adds
+    to the log-odds of the token: see `Inspection`. The first `start` tokens are not inspected.
+    Without `leave_one_out` the formula is evaluated once, and not again without each term that has
+    no part of its own. Raises RequestError for more than a million values.
+    """
+    request = _request("inspect", prompt, formula, terms, options)
+    return _inspecting(engine, request, continuation, top, start, leave_one_out).wait()
+
+
+def submit_inspection(
+    engine: Engine,
+    prompt: AnyPrompt,
+    continuation: str | Sequence[int],
+    formula: str | Formula = "M",
+    terms: Terms | None = None,
+    *,
+    top: int = 10,
+    start: int = 0,
+    leave_one_out: bool = True,
+    **options: Unpack[InspectionOptions],
+) -> Future[Inspection]:
+    """Start to inspect a continuation, as `inspect` does; the future may be cancelled."""
+    request = _request("submit_inspection", prompt, formula, terms, options)
+    return _inspecting(engine, request, continuation, top, start, leave_one_out)
+
+
+def submit_inspected(engine: Engine, request: Request, begun: float | None = None) -> Ticket:
+    """Start a request, as `Engine.submit` does, and inspect its text when it has ended.
+
+    The last chunk and the completion of the ticket have the inspection. `Request.inspect` says how
+    many likeliest tokens it has at each position. Raises RequestError for a text that may have too
+    many positions to be inspected.
+    """
+    deadline = Deadline.of(request.timeout, begun)
+    with faults_named():
+        read = replace(request, speculation=None, inspect=False)
+        follower = Follower(request, engine.open(read, deadline, Name(BARE)), engine)
+    ticket = InspectedTicket(follower.begin, engine, deadline)
+    return engine.start(replace(request, inspect=False), ticket)
+
+
+def readings(
+    engine: Engine,
+    prompt: AnyPrompt,
+    formula: str | Formula = "M",
+    terms: Terms | None = None,
+    **options: Unpack[InspectionOptions],
+) -> dict[str, str]:
+    """Return the text that each prompted term of the formula reads before the answer.
+
+    The keys are the names of the terms; a term without a name has its text as key. A reading is
+    the prompt through the term's own lens: system prompt, chat template and tools are written
+    out, hidden passages are left out, and special tokens stand by their names. Models that the
+    terms name are loaded, and compute nothing.
+    """
+    request = _request("readings", prompt, formula, terms, options)
+    with faults_named():
+        prepared = engine.open(request, Deadline.of(request.timeout))
+    meanings = request.meanings
+    spelled: dict[Formula, str] = {
+        term: engine.spell([*map(int, reading)])
+        for term, reading in prepared.readings.items()
+        if isinstance(term, Prompted)
+    }
+    named = {name: spelled[term] for name, term in meanings.items() if term in spelled}
+    others = spelled.keys() - {*meanings.values()}
+    return named | {str(term): spelled[term] for term in spelled if term in others}
+
+
+@names_checked()
+def what_if(
+    engine: Engine, request: Request, completion: Completion, most_bytes: int = 2**28
+) -> WhatIf:
+    """Return the log-probabilities of every term for a completion, to try other numbers.
+
+    One pass over the text; `WhatIf.at` then needs no model. Raises RequestError for more than
+    `most_bytes` of log-probabilities, and where the draws cannot be repeated: at a temperature
+    above 0 without a seed or by a `Plan`, with a ban, and with tools that are not steered.
+    """
+    return _keeping(engine, request, completion, most_bytes).wait()
+
+
+@names_checked()
+def submit_what_if(
+    engine: Engine, request: Request, completion: Completion, most_bytes: int = 2**28
+) -> Future[WhatIf]:
+    """Start to keep what `what_if` keeps; the future may be cancelled."""
+    return _keeping(engine, request, completion, most_bytes)
+
+
+def _request(
+    call: str,
+    prompt: AnyPrompt,
+    formula: str | Formula,
+    terms: Terms | None,
+    options: InspectionOptions,
+) -> Request:
+    """Return the request of a call. Raises UnknownOption for a name that is no option."""
+    require_known(call, options, InspectionOptions.__annotations__)
+    return Request(prompt, formula, terms, speculation=None, **options)
+
+
+def _inspecting(
+    engine: Engine,
+    request: Request,
+    given: str | Sequence[int],
+    top: object,
+    start: object,
+    leave_one_out: object,
+) -> EngineFuture[Inspection]:
+    """Queue the inspection of a continuation. Raises RequestError."""
+    prepared, continuation = engine.open_at(request, given, Name(BARE))
+    first = whole("start", start, 0, len(continuation))
+    by_leaving_out = flag("leave_one_out", leave_one_out)
+    formula = InspectedFormula.of(request, prepared, top_of(top), by_leaving_out)
+    formula.require_bounded(len(continuation) - first)
+    text = engine.decode(continuation[first:])
+    texts = TokenTexts(engine.answers.lexicon)
+    return engine.run(Inspecting(prepared, continuation, formula, texts, text, first))
+
+
+def _keeping(
+    engine: Engine, request: Request, completion: Completion, most_bytes: object
+) -> EngineFuture[WhatIf]:
+    """Queue the query of the log-probabilities of every term for a completion."""
+    _require_kinds(request, completion)
+    most = byte_count("most_bytes", most_bytes)
+    deadline = Deadline.of(request.timeout)
+    beside = NumberedFormula.of(request.formula).without_zeros()
+    answers = engine.answers
+    with faults_named():
+        prepared: Prepared = engine.open(replace(request, speculation=None), deadline, beside)
+        tokens_of(completion.tokens, answers.vocabulary, prepared.room)
+        redrawing = Redrawing(request, prepared, completion, answers)
+    continuation, start = redrawing.continuation, redrawing.start
+    require_bytes(prepared, len(continuation) - start, most)
+
+    def made(rows: Mapping[Term, Tensor]) -> WhatIf:
+        return WhatIf(request, prepared, rows, redrawing, answers)
+
+    prepared = replace(prepared, more=len(continuation))
+    return engine.run(KeepingRows(prepared, continuation, made, start))
+
+
+def _require_kinds(request: object, completion: object) -> None:
+    if not isinstance(request, Request):
+        raise RequestError(f"what_if takes the Request of a completion, not {shown(request)}")
+    if not isinstance(completion, Completion):
+        raise RequestError(f"what_if takes a Completion, not {shown(completion)}")
+    if not completion.tokens and completion.finish_reason == "length":
+        raise RequestError("the completion has no tokens")
