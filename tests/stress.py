@@ -109,7 +109,7 @@ class Stress:
             if fate == "late":
                 self._late(i, draw.random() * 0.02, limit)
                 continue
-            future = self.engine.submit_scoring(*_scoring(i), SECONDS)
+            future = self.engine.submit_scoring(*_scoring(i), timeout=SECONDS)
             future.add_done_callback(lambda _: limit.release())
             self.done[fate] += 1
             if fate == "cancel":
@@ -142,7 +142,7 @@ class Stress:
 
     def _late(self, i: int, timeout: float, limit: threading.Semaphore) -> None:
         try:
-            self.score(i, self.engine.score(*_scoring(i), timeout or 1e-3))
+            self.score(i, self.engine.score(*_scoring(i), timeout=timeout or 1e-3))
         except marith.DeadlineExceeded:
             self.done["late"] += 1
         limit.release()
@@ -155,7 +155,7 @@ class Stress:
         self.score(i, told.logprobs)
 
     def _again(self, i: int) -> None:
-        self.score(i, self.engine.score(*_scoring(i), SECONDS))
+        self.score(i, self.engine.score(*_scoring(i), timeout=SECONDS))
 
     def _take(self, i: int, future: Future[Any]) -> None:
         self.score(i, future.result(SECONDS).logprobs)

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, TypedDict, TypeVar
 from marith.errors import (
     RequestError,
     UnknownOption,
+    require_known,
     shown,
     suggestion,
 )
@@ -16,6 +17,7 @@ from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.checks import whole
 from marith.request.completion import Completion
+from marith.request.forms.tools import Tools
 from marith.request.prompt import AnyPrompt, prompts_of
 from marith.request.request import IS_SAMPLING, Request, RequestOptions, Speculation
 from marith.request.sampling import Sampling, sample_seed
@@ -44,12 +46,14 @@ class CallOptions(RequestOptions, total=False):
 
 
 class ScoringOptions(TypedDict, total=False):
-    """The options of a call that draws no token."""
+    """The options of a call that draws no token: fields of `Request`."""
 
     timeout: float | None
     trusted: bool
     allowed: Collection[str]
     cache_salt: str | None
+    tools: Tools | None
+    template_options: Mapping[str, Any] | None
 
 
 _SAMPLING = tuple(field.name for field in fields(Sampling))
@@ -96,19 +100,18 @@ def request_of(
 
 
 def scoring_request(
+    call: str,
     prompt: AnyPrompt,
     formula: str | Formula,
     terms: Terms | None,
-    timeout: float | None,
-    trusted: bool,
-    allowed: Collection[str],
-    cache_salt: str | None,
+    options: ScoringOptions,
 ) -> Request:
-    """A request of which no token is drawn."""
-    return Request(
-        prompt, formula, terms,
-        speculation=None, timeout=timeout, trusted=trusted, allowed=allowed, cache_salt=cache_salt,
-    )  # fmt: skip
+    """Return the request of a `call` that draws no token.
+
+    Raises UnknownOption for a name that is not an option of such calls.
+    """
+    require_known(call, options, ScoringOptions.__annotations__)
+    return Request(prompt, formula, terms, speculation=None, **options)
 
 
 def no_request(value: Any) -> RequestError:

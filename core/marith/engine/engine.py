@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import lru_cache
 from os import PathLike
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from torch import Tensor
 
 from marith.answers.answer_grammar import AnswerGrammars
 from marith.engine.calibrate import SAMPLE, Work, calibrate, check_samples
-from marith.engine.call import NOT_HERE, no_request, scoring_request
+from marith.engine.call import NOT_HERE, ScoringOptions, no_request, scoring_request
 from marith.engine.entrypoints import Entrypoints
 from marith.engine.jobs.generation import Generation
 from marith.engine.jobs.queries import NextLogprobs, Query, Result, Scores, Scoring, tokens_of
@@ -22,8 +22,8 @@ from marith.engine.prepare import Prepared, prepare
 from marith.engine.threads import workers
 from marith.engine.threads.deadline import NEVER, Deadline
 from marith.engine.threads.engine_thread import EngineThread
-from marith.engine.threads.forking import LoadingLock, forked, require_not_forked
 from marith.engine.threads.futures import EngineFuture
+from marith.engine.threads.workers import LoadingLock, forked, require_not_forked
 from marith.engine.ticket import Ticket
 from marith.engine.tokens import TokenCalls
 from marith.errors import ModelError, RequestError, faults_named, names_checked
@@ -190,71 +190,52 @@ class Engine(Entrypoints, TokenCalls):
         self._thread.add(generation)
         return ticket
 
-    @names_checked()
     def next_logprobs(
         self,
         prompt: AnyPrompt,
         formula: str | Formula = "M",
         terms: Terms | None = None,
         continuation: str | Sequence[int] = (),
-        timeout: float | None = None,
-        trusted: bool = True,
-        allowed: Collection[str] = (),
-        cache_salt: str | None = None,
+        **options: Unpack[ScoringOptions],
     ) -> Tensor:
-        """The composed log-distribution of the next token, [vocab] in float32.
+        """Return the composed log-distribution of the next token, [vocab] in float32.
 
-        A text as `prompt` is one message of the user; a list of ints is tokens as they stand, as
-        `encode(text, start=True)` makes them; a term with `template="plain"` reads text as it
-        stands.
+        The arguments are those of a `Request`.
         """
-        request = scoring_request(prompt, formula, terms, timeout, trusted, allowed, cache_salt)
+        request = scoring_request("next_logprobs", prompt, formula, terms, options)
         return self.run(NextLogprobs(*self.open_at(request, continuation))).wait()
 
-    @names_checked()
     def score(
         self,
         prompt: AnyPrompt,
         continuation: str | Sequence[int],
         formula: str | Formula = "M",
         terms: Terms | None = None,
-        timeout: float | None = None,
-        trusted: bool = True,
-        allowed: Collection[str] = (),
-        cache_salt: str | None = None,
+        **options: Unpack[ScoringOptions],
     ) -> list[float]:
-        """The composed log-probability of each token of the continuation.
+        """Return the composed log-probability of each token of the continuation.
 
-        A text as `prompt` is one message of the user; a list of ints is tokens as they stand, as
-        `encode(text, start=True)` makes them; a term with `template="plain"` reads text as it
-        stands.
+        The other arguments are those of a `Request`.
         """
-        request = scoring_request(prompt, formula, terms, timeout, trusted, allowed, cache_salt)
+        request = scoring_request("score", prompt, formula, terms, options)
         return self._scoring(request, continuation).wait().logprobs
 
-    @names_checked()
     def submit_scoring(
         self,
         prompt: AnyPrompt,
         continuation: str | Sequence[int],
         formula: str | Formula = "M",
         terms: Terms | None = None,
-        timeout: float | None = None,
-        trusted: bool = True,
-        allowed: Collection[str] = (),
-        cache_salt: str | None = None,
+        *,
         top: int = 0,
+        **options: Unpack[ScoringOptions],
     ) -> Future[Scores]:
         """Start to score a continuation, as `score` does; texts scored together share passes.
-
-        A text as `prompt` is one message of the user; a list of ints is tokens as they stand, as
-        `encode(text, start=True)` makes them; a term with `template="plain"` reads text as it
-        stands.
 
         The result also says whether each token is the likeliest, and which are the `top` likeliest.
         The future may be cancelled; callbacks run on threads of their own and may use the engine.
         """
-        request = scoring_request(prompt, formula, terms, timeout, trusted, allowed, cache_salt)
+        request = scoring_request("submit_scoring", prompt, formula, terms, options)
         return self._scoring(request, continuation, whole("top", top, 0))
 
     @names_checked()

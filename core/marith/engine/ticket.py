@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from marith.engine.threads.deadline import NEVER, Deadline
-from marith.engine.threads.forking import forked, require_not_forked
+from marith.engine.threads.workers import forked, require_not_forked
 from marith.errors import DeadlineExceeded, RequestError
 from marith.request.completion import Chunk, Completion
 

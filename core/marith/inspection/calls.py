@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Unpack
 
 from torch import Tensor
 
-from marith.engine.call import ScoringOptions
+from marith.engine.call import ScoringOptions, scoring_request
 from marith.engine.engine import Engine
 from marith.engine.jobs.queries import tokens_of
 from marith.engine.prepare import Prepared
 from marith.engine.threads.deadline import Deadline
 from marith.engine.threads.futures import EngineFuture
 from marith.engine.ticket import Ticket
-from marith.errors import RequestError, faults_named, names_checked, require_known, shown
+from marith.errors import RequestError, faults_named, names_checked, shown
 from marith.formula.meaning.binding import BARE, Terms
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.terms import Prompted, Term
@@ -29,17 +29,9 @@ from marith.inspection.redrawing import Redrawing
 from marith.inspection.what_if import WhatIf, require_bytes
 from marith.request.checks import byte_count, flag, whole
 from marith.request.completion import Completion
-from marith.request.forms.tools import Tools
 from marith.request.inspected.inspection import Inspection
 from marith.request.prompt import AnyPrompt
 from marith.request.request import Request
-
-
-class InspectionOptions(ScoringOptions, total=False):
-    """The options of a call that inspects: what else the prompt of a chat is made of."""
-
-    tools: Tools | None
-    template_options: Mapping[str, Any] | None
 
 
 def inspect(
@@ -52,7 +44,7 @@ def inspect(
     top: int = 10,
     start: int = 0,
     leave_one_out: bool = True,
-    **options: Unpack[InspectionOptions],
+    **options: Unpack[ScoringOptions],
 ) -> Inspection:
     """Return why each token of a continuation is there: the log-probabilities of every term.
 
@@ -62,7 +54,7 @@ def inspect(
     Without `leave_one_out` the formula is evaluated once, and not again without each term that has
     no part of its own. Raises RequestError for more than a million values.
     """
-    request = _request("inspect", prompt, formula, terms, options)
+    request = scoring_request("inspect", prompt, formula, terms, options)
     return _inspecting(engine, request, continuation, top, start, leave_one_out).wait()
 
 
@@ -76,10 +68,10 @@ def submit_inspection(
     top: int = 10,
     start: int = 0,
     leave_one_out: bool = True,
-    **options: Unpack[InspectionOptions],
+    **options: Unpack[ScoringOptions],
 ) -> Future[Inspection]:
     """Start to inspect a continuation, as `inspect` does; the future may be cancelled."""
-    request = _request("submit_inspection", prompt, formula, terms, options)
+    request = scoring_request("submit_inspection", prompt, formula, terms, options)
     return _inspecting(engine, request, continuation, top, start, leave_one_out)
 
 
@@ -103,7 +95,7 @@ def readings(
     prompt: AnyPrompt,
     formula: str | Formula = "M",
     terms: Terms | None = None,
-    **options: Unpack[InspectionOptions],
+    **options: Unpack[ScoringOptions],
 ) -> dict[str, str]:
     """Return the text that each prompted term of the formula reads before the answer.
 
@@ -112,7 +104,7 @@ def readings(
     out, hidden passages are left out, and special tokens stand by their names. Models that the
     terms name are loaded, and compute nothing.
     """
-    request = _request("readings", prompt, formula, terms, options)
+    request = scoring_request("readings", prompt, formula, terms, options)
     with faults_named():
         prepared = engine.open(request, Deadline.of(request.timeout))
     meanings = request.meanings
@@ -145,18 +137,6 @@ def submit_what_if(
 ) -> Future[WhatIf]:
     """Start to keep what `what_if` keeps; the future may be cancelled."""
     return _keeping(engine, request, completion, most_bytes)
-
-
-def _request(
-    call: str,
-    prompt: AnyPrompt,
-    formula: str | Formula,
-    terms: Terms | None,
-    options: InspectionOptions,
-) -> Request:
-    """Return the request of a call. Raises UnknownOption for a name that is no option."""
-    require_known(call, options, InspectionOptions.__annotations__)
-    return Request(prompt, formula, terms, speculation=None, **options)
 
 
 def _inspecting(

@@ -49,7 +49,7 @@ class Speaker:
 
     def allowed(self, request: Request, tokens: list[int]) -> Tensor:
         """What the grammar allows after a text that it reads from its beginning."""
-        grammar = self.engine._answers.compiled(request, False)
+        grammar = self.engine.answers.compiled(request, False)
         assert grammar is not None
         return Matcher(grammar).allowed(tokens, [len(tokens)])[0]
 

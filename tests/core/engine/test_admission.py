@@ -47,7 +47,7 @@ def plenty(needed: int) -> int:
 @cache
 def opened(engine: Engine, count: int) -> Prepared:
     """A request for so many tokens, ready to run."""
-    return engine._open(asked("a b c", count))
+    return engine.open(asked("a b c", count))
 
 
 def most_at_once(engine: Engine, requests: Sequence[Request]) -> tuple[int, list[str]]:
@@ -85,7 +85,7 @@ def test_what_is_copied_and_not_shared_counts_for_each_text() -> None:
     requests = [asked(f"{prompt} {letter}", 2) for letter in "klmnopqr"]
     with endless(512) as engine:
         engine.generate("a", "2*x - M", TERMS, stop=Stop(1))
-        expected = memory_of([engine._open(one) for one in requests])
+        expected = memory_of([engine.open(one) for one in requests])
         most_at_once(engine, requests)
         wait_until_idle(engine)
         assert engine._registry.base.runner.lanes.nbytes <= expected
@@ -96,7 +96,7 @@ def test_texts_of_one_rectangle_are_each_as_long_as_the_longest(
 ) -> None:
     monkeypatch.setattr(runner_module, "_hands_keys_on", lambda _: False)
     with endless(512) as engine:
-        short, long = engine._open(asked("a", 1)), engine._open(asked("a b", 400))
+        short, long = engine.open(asked("a", 1)), engine.open(asked("a b", 400))
         alone, both = memory_of([short]) + memory_of([long]), memory_of([short, long])
         assert alone < both
         limits = Limits(cache_bytes=alone)
@@ -160,7 +160,7 @@ def test_a_request_whose_admission_fails_is_not_queued(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("tokens", [3, 150])
 def test_a_text_holds_no_more_than_was_expected_of_it(tokens: int) -> None:
     with endless(512) as engine:
-        expected = memory_of([engine._open(asked("a b c", tokens))])
+        expected = memory_of([engine.open(asked("a b c", tokens))])
         engine.generate("a b c", "2*x - M", TERMS, stop=Stop(tokens), speculation=None)
         wait_until_idle(engine)
         nbytes = engine._registry.base.runner.lanes.nbytes
@@ -170,7 +170,7 @@ def test_a_text_holds_no_more_than_was_expected_of_it(tokens: int) -> None:
 def test_requests_wait_for_memory_and_their_texts_stay_the_same() -> None:
     requests = [asked(f"{letter} b c d e f g h") for letter in "klmnop"]
     with endless(512) as engine:
-        memory = memory_of([engine._open(requests[0])])
+        memory = memory_of([engine.open(requests[0])])
         texts = [engine.submit(one).result(60).text for one in requests]
     with endless(512, cache_bytes=2 * memory + memory // 2) as engine:
         most, again = most_at_once(engine, requests)
@@ -183,7 +183,7 @@ def test_what_requests_share_leaves_memory_for_more_of_them() -> None:
     prompt = "a b c d e f g h i j k l m n o p q r s t " * 10
     requests = [asked(f"{prompt} {letter}", 5) for letter in "klmnop"]
     with endless(512) as engine:
-        memory = memory_of([engine._open(requests[0])])
+        memory = memory_of([engine.open(requests[0])])
     with endless(512, cache_bytes=2 * memory) as engine:
         most, _ = most_at_once(engine, requests)
         assert most > 2
@@ -200,7 +200,7 @@ def test_one_for_which_there_is_no_memory_is_refused_and_the_others_are_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with endless(512, cache_bytes=1) as engine:
-        small = memory_of([engine._open(asked("a", 2))])
+        small = memory_of([engine.open(asked("a", 2))])
         monkeypatch.setattr(memory, "free_memory", lambda device: small)
         tickets = [engine.submit(asked("a", count)) for count in (2, 400, 2)]
         assert tickets[0].result(60).text == tickets[2].result(60).text
@@ -219,7 +219,7 @@ def test_what_is_kept_of_other_texts_goes_for_one_that_needs_the_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with endless(512) as engine:
-        [own, others] = [memory_of([engine._open(asked("a", n))]) for n in (100, 60)]
+        [own, others] = [memory_of([engine.open(asked("a", n))]) for n in (100, 60)]
     with endless(512, cache_bytes=own - 1) as engine:
         for letter in "bcdefg":
             engine.submit(asked(letter, 60)).result(60)

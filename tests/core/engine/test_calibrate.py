@@ -20,7 +20,7 @@ PROMPTS = ["a b", "c d e", "f"]
 def samples(house: House, formula: str) -> tuple[Samples, list[list[int]]]:
     said, texts = [], []
     for i, prompt in enumerate(PROMPTS):
-        reader = house.engine._open(Request(prompt, formula, house.terms, speculation=Plan()))
+        reader = house.engine.open(Request(prompt, formula, house.terms, speculation=Plan()))
         tokens = house.engine.generate(
             prompt, formula, house.terms, Sampling(seed=i), Stop(12), None
         ).tokens

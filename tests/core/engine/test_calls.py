@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from marith import Busy, Engine, Grammar, RequestError, Sampling, Stop
-from marith.engine import many
+from marith.engine import entrypoints as many
 
 TEXTS = ["Hello!", "Tell me a story.", [{"role": "user", "content": "Who are you?"}]]
 FORMAL = {"formal": "You are formal."}

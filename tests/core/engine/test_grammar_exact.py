@@ -19,7 +19,7 @@ from marith.decoding.constraints.matcher import Matcher
 from marith.decoding.cuts import keep
 from marith.decoding.sampling import warp
 from marith.engine.jobs import generation
-from marith.engine.jobs.allowed_tokens import AllowedTokens
+from marith.engine.jobs.generation import AllowedTokens
 from marith.errors import FormulaError
 from marith.speculation import verify as verification
 from marith.speculation.auto import Controller, PassTimes

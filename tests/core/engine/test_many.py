@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from marith import Engine
-from marith.engine import many
+from marith.engine import entrypoints as many
 
 
 class Terminal(io.StringIO):

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from marith.engine.job_queue import JobQueue, Room
 from marith.engine.jobs.job import Job
 from marith.engine.scheduler import Scheduler, fail_all, release
-from marith.engine.threads.forking import forked
-from marith.engine.threads.workers import ENGINE, log, start_thread
+from marith.engine.threads.workers import ENGINE, forked, log, start_thread
 from marith.errors import Busy, EngineClosed
 from marith.formula.tree.printing import without_texts
 from marith.request.limits import Limits

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from marith.engine.threads.deadline import Deadline
-from marith.engine.threads.forking import require_not_forked
+from marith.engine.threads.workers import require_not_forked
 
 _log = logging.getLogger(__name__)
 Result = TypeVar("Result")

@@ -3,13 +3,15 @@
 OpenMP keeps a team of worker threads for each thread that has ever computed. The workers spin for a
 while after each product, so a second team slows the first one down (2.5 times on two cores). So a
 model computes on the engine's thread, or on a thread that ends, and its team with it; never on a
-caller's own thread.
+caller's own thread. In a forked child there are no threads, so every call of an engine says so; a
+lock that another thread held is never released there, and none is taken.
 """
 
 from __future__ import annotations
 
 import atexit
 import logging
+import os
 import sys
 import threading
 import traceback
@@ -17,11 +19,55 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
+from marith.errors import EngineClosed
 from marith.scoring.notices import collecting, warn
 
+FORKED = (
+    "this process was forked from one that has loaded an engine, and no engine works in a forked "
+    'process: start processes by spawn, with multiprocessing.get_context("spawn"), '
+    'DataLoader(multiprocessing_context="spawn") or gunicorn without --preload'
+)
+_loads = False  # whether this process, or one that it was forked from, has loaded an engine
+_forked = False
 ENGINE, LOAD = "marith-engine", "marith-load"  # the names of threads that compute
 END_WITHIN = 5.0  # seconds for each thread: a load that its caller gave up may take minutes
 T = TypeVar("T")
+
+
+def forked() -> bool:
+    """Return whether this process was forked from one that has loaded an engine."""
+    return _forked
+
+
+def require_not_forked() -> None:
+    """Raise EngineClosed in a process that was forked from one that has loaded an engine."""
+    if _forked:
+        raise EngineClosed(FORKED)
+
+
+class LoadingLock:
+    """Lets one thread at a time load. Raises EngineClosed in a forked child."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        global _loads
+        require_not_forked()
+        _loads = True
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def _in_child() -> None:
+    global _forked
+    _forked = _loads
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_in_child)
 
 
 def start_thread(work: Callable[[], object], name: str) -> threading.Thread:

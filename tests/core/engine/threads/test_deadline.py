@@ -144,13 +144,13 @@ async def test_an_event_loop_waits_no_longer_than_that_for_a_thread(
 
 
 def test_a_grammar_counts(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled = type(engine._answers).compiled
+    compiled = type(engine.answers).compiled
 
     def slow(*given: Any) -> Any:
         time.sleep(2 * TIMEOUT)
         return compiled(*given)
 
-    monkeypatch.setattr(type(engine._answers), "compiled", slow)
+    monkeypatch.setattr(type(engine.answers), "compiled", slow)
     late(lambda: engine.submit(Request("a", grammar=Grammar.regex("a"), timeout=TIMEOUT)))
 
 

@@ -20,7 +20,7 @@ from langchain_marith import ChatMarith
 from marith import Engine, Request, Stop
 from marith.engine.engine import loading
 from marith.engine.threads import workers
-from marith.engine.threads.forking import FORKED
+from marith.engine.threads.workers import FORKED
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system knows no fork")
 CHAT = [{"role": "user", "content": "Hello!"}]
