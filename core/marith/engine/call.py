@@ -114,13 +114,6 @@ def scoring_request(
     return Request(prompt, formula, terms, speculation=None, **options)
 
 
-def no_request(value: Any) -> RequestError:
-    """The error for a prompt, or any other value, in the place of a request."""
-    given = shown(value)
-    advice = f"write submit(Request({given})), or generate({given}) for the text"
-    return RequestError(f"submit takes a Request, not {given}; {advice}")
-
-
 @dataclass(frozen=True, slots=True)
 class Requests:
     """The requests of one call: `n` samples of each of its prompts, in order."""

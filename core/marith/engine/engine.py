@@ -14,7 +14,7 @@ from torch import Tensor
 
 from marith.answers.answer_grammar import AnswerGrammars
 from marith.engine.calibrate import SAMPLE, Work, calibrate, check_samples
-from marith.engine.call import NOT_HERE, ScoringOptions, no_request, scoring_request
+from marith.engine.call import NOT_HERE, ScoringOptions, scoring_request
 from marith.engine.entrypoints import Entrypoints
 from marith.engine.jobs.generation import Generation
 from marith.engine.jobs.queries import NextLogprobs, Query, Result, Scores, Scoring, tokens_of
@@ -26,7 +26,7 @@ from marith.engine.threads.futures import EngineFuture
 from marith.engine.threads.workers import LoadingLock, forked, require_not_forked
 from marith.engine.ticket import Ticket
 from marith.engine.tokens import TokenCalls
-from marith.errors import ModelError, RequestError, faults_named, names_checked
+from marith.errors import ModelError, RequestError, faults_named, names_checked, shown
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.checks import memory_limits, whole
@@ -171,7 +171,9 @@ class Engine(Entrypoints, TokenCalls):
         where as many requests as the engine takes on wait already.
         """
         if not isinstance(request, Request):
-            raise no_request(request)
+            given = shown(request)
+            advice = f"write submit(Request({given})), or generate({given}) for the text"
+            raise RequestError(f"submit takes a Request, not {given}; {advice}")
         return self.start(request, Ticket(self, Deadline.of(request.timeout, begun)))
 
     def start(self, request: Request, ticket: Ticket) -> Ticket:

@@ -178,11 +178,7 @@ class Entrypoints(ABC):
         n: int = 1,
         **options: Unpack[CallOptions],
     ) -> Completion | list[Completion] | list[list[Completion]]:
-        """The whole text, once it is finished; `options` are those of `CallOptions`, by name.
-
-        A text as `prompt` is one message of the user; a list of ints is tokens as they stand, as
-        `encode(text, start=True)` makes them; a term with `template="plain"` reads text as it
-        stands.
+        """Return the whole text, once it is finished. The arguments are those of a `Request`.
 
         A list of prompts gives a list of texts, in order; `n` above 1 gives a list of samples,
         by the seeds seed, seed + 1, …; both give a list of lists. They share their passes. The
@@ -201,10 +197,9 @@ class Entrypoints(ABC):
         speculation: Speculation = "auto",
         **options: Unpack[CallOptions],
     ) -> Iterator[Chunk]:
-        """The text in chunks, as they are generated."""
-        return iter(
-            self.submit(request_of(prompt, formula, terms, sampling, stop, speculation, options))
-        )
+        """Yield the text in chunks, as they are generated."""
+        request = request_of(prompt, formula, terms, sampling, stop, speculation, options)
+        return iter(self.submit(request))
 
     # fmt: off
     @overload

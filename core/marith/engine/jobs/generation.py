@@ -24,7 +24,7 @@ from marith.decoding.constraints.least_length import LeastLength
 from marith.decoding.constraints.matcher import Compiled, Matcher
 from marith.decoding.constraints.penalties import Penalties
 from marith.decoding.random_numbers import Draws, fresh_seed
-from marith.engine.jobs.drafts import Drafts
+from marith.engine.jobs.job import Drafts
 from marith.engine.prepare import Prepared
 from marith.engine.threads.workers import log
 from marith.engine.ticket import Ticket

@@ -1,17 +1,66 @@
-"""What the engine runs: something that asks for composed log-probabilities until it is done."""
+"""What the engine runs: jobs, which ask for composed log-probabilities, and who drafts for them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from marith.engine.jobs.drafts import Drafts
 from marith.engine.prepare import Prepared
 from marith.formula.tree.terms import Term
-from marith.scoring.scorer import Scored
+from marith.scoring.scorer import Proposer, Scored, Scorer, Span
 from marith.speculation.verify import Check, Verdict
-from marith.speculation.window import Block
+from marith.speculation.window import Block, DraftWindow
 from marith.tensor_rows import Row
+
+_CONFIDENCES = 0.25, 0.5, 0.75, 0.9, 0.97, 0.99
+
+
+class Drafts:
+    """A text whose tokens are drafted; under "auto" it is a `Drafting` of the controller."""
+
+    def __init__(self, window: DraftWindow, prepared: Prepared) -> None:
+        self.window = window
+        self.rounds = self.left = 0
+        self._prepared = prepared
+
+    def due(self) -> bool:
+        """Return whether a draft is to be chosen in this round, and count the round.
+
+        None is chosen before the prompt has been read, and while the text is left alone.
+        """
+        if self.left:
+            self.left -= 1
+            return False
+        prepared, window = self._prepared, self.window
+        return prepared.plan.adapts and len(window.tokens) > len(prepared.prefix) and window.idle
+
+    def proposals(self, most: int) -> Iterator[tuple[Sequence[int], Sequence[Hashable]]]:
+        """Return the next tokens that each proposer expects, and the source of each token.
+
+        Tokens of a proposer have one source if the proposer is about as sure of them, after
+        contexts of one length.
+        """
+        prepared, tokens = self._prepared, self.window.tokens
+        for index, term in enumerate(self.window.proposers):
+            scorer = prepared.scorers[term]
+            assert isinstance(scorer, Proposer)
+            lane, reading = prepared.lanes[term], prepared.readings[term]
+            proposed = scorer.propose(Span(term, lane, reading, tokens, salt=prepared.salt), most)
+            sources = [
+                (index, p.context, bisect_right(_CONFIDENCES, p.confidence)) for p in proposed
+            ]
+            yield [proposal.token for proposal in proposed], sources
+
+    def scorer_of(self, term: Term) -> Scorer:
+        """Return what evaluates a term."""
+        return self._prepared.scorers[term]
+
+    def propose(self) -> None:
+        """Propose what costs nothing, by the first proposer that has something to propose."""
+        while most := self.window.room_to_propose():
+            proposals = (proposed for proposed in self.proposals(most) if proposed[0])
+            self.window.propose(*next(proposals, ([], [])))
 
 
 class Job(Protocol):

@@ -9,8 +9,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from marith.engine.jobs.drafts import Drafts
-from marith.engine.jobs.job import Job
+from marith.engine.jobs.job import Drafts, Job
 from marith.engine.prepare import Prepared
 from marith.engine.threads.futures import EngineFuture
 from marith.errors import RequestError, shown
