@@ -15,7 +15,7 @@ from marith.errors import (
 )
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
-from marith.request.checks import whole
+from marith.request.checks import fields_by_option, whole
 from marith.request.completion import Completion
 from marith.request.forms.tools import Tools
 from marith.request.prompt import AnyPrompt, prompts_of
@@ -57,13 +57,8 @@ class ScoringOptions(TypedDict, total=False):
 
 
 _SAMPLING = tuple(field.name for field in fields(Sampling))
-# Options of a call, and the fields of `Stop` that they are.
-_STOP = {
-    "max_tokens": "max_tokens",
-    "min_tokens": "min_tokens",
-    "stop_token_ids": "token_ids",
-    "ignore_eos": "ignore_eos",
-}
+# Options of a call, and the fields of `Stop` that they are; `stop` is an argument.
+_STOP = {name: field.name for name, field in fields_by_option(Stop).items() if name != "stop"}
 
 
 def request_of(

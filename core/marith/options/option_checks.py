@@ -1,82 +1,71 @@
-"""Checks of options: those that a request makes of the same values, and those of a placement."""
+"""Checks of options: those of requests, of placement, and of options that are objects."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict
+from functools import partial
+from operator import attrgetter
 from os import PathLike
+from types import FunctionType, MethodType
 from typing import Any
+from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel
 
 from marith.errors import RequestError, shown
 from marith.formula.text.packages import listed
-from marith.request.ban import LETTERS as BANNED_LETTERS
+from marith.request.ban import Ban
 from marith.request.checks import (
     Check,
     backend_name,
     check_names,
     device_name,
     dtype_name,
-    filled,
+    fields_by_option,
     flag,
     memory_limits,
     number,
     optional,
-    seconds,
-    texts,
     whole_from,
 )
 from marith.request.limits import Limits
-from marith.request.request import inspected, row_functions, template_options
+from marith.request.request import Request
 from marith.request.sampling import Sampling, token_biases
-from marith.request.stop import LETTERS as STOP_LETTERS
-from marith.request.stop import token_numbers
+from marith.request.stop import Stop
 
-
-def _listed(check: Check) -> Check:
-    """The same check for one text or several, as a list."""
-    return lambda name, value: [*check(name, value)]
-
-
+# Fields of `Request` that are options; the others are of one request, or made of several options.
+_OF_REQUESTS = (
+    "timeout", "chat_template_kwargs", "constraints", "cache_salt", "inspect", "trusted",
+)  # fmt: skip
 PLACED = (
     "device", "dtype", "max_lanes", "max_queue", "cache_bytes", "loaded_bytes",
     "context_length", "revision", "backend", "max_memory",
 )  # fmt: skip
 
-CHECKS: Mapping[str, Check] = {
-    **{each.name: each.metadata["check"] for kind in (Sampling, Limits) for each in fields(kind)},
+_DRAWN = fields_by_option(Sampling, Stop)
+_FIELDS = {
+    **{name: fields_by_option(Request)[name] for name in _OF_REQUESTS},
+    **_DRAWN,
+    **fields_by_option(Limits),
+    "ban": fields_by_option(Ban)["ban"],
+}
+CHECKS: Mapping[str, Check] = {name: f.metadata["check"] for name, f in _FIELDS.items()} | {
     "logit_bias": lambda name, value: dict(token_biases(name, value)),
-    "max_tokens": optional(whole_from(1)),
-    "stop_token_ids": _listed(token_numbers),
-    "min_tokens": whole_from(0),
-    "ignore_eos": flag,
-    "stop": _listed(
-        texts("stop is", "a stop string has at least one letter", "the stop strings", STOP_LETTERS)
-    ),
-    "ban": _listed(
-        texts("ban is", "a banned word has at least one letter", "the banned words", BANNED_LETTERS)
-    ),
     "device": device_name,
     "dtype": dtype_name,
     "backend": backend_name,
     "max_memory": memory_limits,
     "context_length": optional(whole_from(2)),
-    "timeout": seconds,
     "max_retries": whole_from(0),
-    "chat_template_kwargs": template_options,
-    "constraints": row_functions,
-    "cache_salt": optional(filled),
-    "inspect": inspected,
     "steer_tools": flag,
     "faithful": number("a number from 0 to 100", lambda strength: 0 <= strength <= 100),
-    "trusted": flag,
     "frozen": flag,
     "allowed": lambda _, value: listed(value),
 }
-
-
 # Names that an option has elsewhere, and its own.
 ALIASES: Mapping[str, str] = {
     "engine": "loaded_engine",
@@ -85,27 +74,21 @@ ALIASES: Mapping[str, str] = {
 }
 ONCE = ("file", "engine", "loaded_engine")  # given when options are made, and not for a call
 # None says that these are not given, as in a call of an engine; for others None is a value.
-_NOT_GIVEN = frozenset(
-    (
-        "ban",
-        "cache_salt",
-        "chat_template_kwargs",
-        "constraints",
-        "frequency_penalty",
-        "ignore_eos",
-        "inspect",
-        "logit_bias",
-        "min_p",
-        "min_tokens",
-        "presence_penalty",
-        "repetition_penalty",
-        "stop",
-        "stop_token_ids",
-        "temperature",
-        "terms",
-        "top_p",
-    )
-)
+_NOT_GIVEN = {name for name, field in _DRAWN.items() if "None" not in field.type}
+_NOT_GIVEN |= {"ban", "cache_salt", "chat_template_kwargs", "constraints", "inspect", "terms"}
+_LOADED = "what is loaded is given as engine=marith.Engine.load(model, tokenizer=…)"
+# Options of other libraries, and what to write here.
+_INSTEAD: Mapping[str, str] = {
+    "engine": "it is given when options are made",
+    "n": "a call returns one answer; for more call again with seed=1, 2, … or use Engine.generate",
+    "tokenizer": _LOADED,
+    "threads": "set OMP_NUM_THREADS in the environment before Python starts",
+}
+NO_DATA = {
+    "loaded_engine": "a loaded engine cannot be pickled or stored; give its model by name instead",
+    "constraints": "functions in constraints cannot be stored; give them to the calls instead",
+}
+_names: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 def by_name(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,16 +116,6 @@ def by_name(given: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-_LOADED = "what is loaded is given as engine=marith.Engine.load(model, tokenizer=…)"
-# Options of other libraries, and what to write here.
-_INSTEAD: Mapping[str, str] = {
-    "engine": "it is given when options are made",
-    "n": "a call returns one answer; for more call again with seed=1, 2, … or use Engine.generate",
-    "tokenizer": _LOADED,
-    "threads": "set OMP_NUM_THREADS in the environment before Python starts",
-}
-
-
 def check_fields(given: Mapping[str, Any], kind: type[BaseModel]) -> None:
     """Raise RequestError for a name that is no field of `kind`."""
     aliases = [*ALIASES, *filter(None, (field.alias for field in kind.model_fields.values()))]
@@ -167,3 +140,58 @@ def _check_names(given: Mapping[str, Any], names: Sequence[str], kind: str) -> N
 def variable(option: str) -> str | None:
     """The value of an option in the environment."""
     return os.environ.get(f"MARITH_{option.upper()}") or None
+
+
+def with_engine(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Options with a loaded engine: `model` is its name, and its limits are the engine's own.
+
+    `defaults` are those of the options in `PLACED`; where the engine is placed is not asked. Raises
+    RequestError for what is no engine, and for an option beside it that the engine decides
+    otherwise.
+    """
+    engine, module = given["loaded_engine"], sys.modules.get("marith.engine.engine")
+    if module is None or not isinstance(engine, module.Engine):
+        advice = "such as marith.Engine.load(model, tokenizer=…)"
+        raise RequestError(f"engine is a marith.Engine, {advice}, not {shown(engine)}")
+    decided = {
+        "model": engine.model_name,
+        "file": None,
+        **{name: defaults[name] for name in PLACED},
+        **asdict(engine.limits),
+    }
+    for name, value in decided.items():
+        if given.get(name) not in (None, value):
+            problem = f"{name} is {shown(given[name])}, but a loaded engine is given"
+            raise RequestError(f"{problem}, which has its own model and placement; leave it out")
+    return {**given, **decided}
+
+
+def is_found_by_name(function: Any) -> bool:
+    """Whether a function, or the class of a callable object, is what its module has by its name.
+
+    Others, such as a lambda, cannot be pickled.
+    """
+    match function:
+        case partial():
+            return is_found_by_name(function.func)
+        case MethodType():
+            return is_found_by_name(function.__self__)
+        case FunctionType() | type():
+            named = function
+        case _:
+            named = type(function)
+    if named.__module__ == "builtins":
+        return True
+    try:
+        return attrgetter(named.__qualname__)(sys.modules.get(named.__module__)) is named
+    except AttributeError:
+        return False
+
+
+def unique_name(value: Any) -> str:
+    """A name that no other object of any process has; the same for as long as the object lives."""
+    kind = getattr(value, "__qualname__", type(value).__name__)
+    try:
+        return _names.setdefault(value, f"{kind}-{uuid4().hex}")
+    except TypeError:  # it cannot be looked up: no two names of it are the same
+        return f"{kind}-{uuid4().hex}"

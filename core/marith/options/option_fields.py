@@ -28,8 +28,15 @@ from marith.formula.text.term_data import (
 from marith.formula.tree.nodes import Formula
 from marith.options import meaning
 from marith.options.file import Personas, opened
-from marith.options.object_options import NO_DATA, with_engine
-from marith.options.option_checks import CHECKS, PLACED, by_name, check_fields, variable
+from marith.options.option_checks import (
+    CHECKS,
+    NO_DATA,
+    PLACED,
+    by_name,
+    check_fields,
+    variable,
+    with_engine,
+)
 from marith.request.limits import LOADED_BYTES
 from marith.request.plan import Plan, read_speculation
 from marith.request.request import RowFunction

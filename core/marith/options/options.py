@@ -16,8 +16,16 @@ from marith.formula.text.term_data import read_as_prompts
 from marith.formula.text.trust import of_call
 from marith.options import meaning
 from marith.options.file import Personas
-from marith.options.object_options import NO_DATA, is_found_by_name, unique_name
-from marith.options.option_checks import ALIASES, ONCE, PLACED, by_name, check_call
+from marith.options.option_checks import (
+    ALIASES,
+    NO_DATA,
+    ONCE,
+    PLACED,
+    by_name,
+    check_call,
+    is_found_by_name,
+    unique_name,
+)
 from marith.options.option_fields import OptionFields, opened_file
 from marith.request.plan import Plan
 from marith.request.prompt import AnyPrompt, hides, to_prompt

@@ -12,14 +12,7 @@ Tree: TypeAlias = dict[str, Any]  # the next letters of words, each with the tre
 
 
 WHOLE = ""  # a key of a tree where a word is complete
-
-
 LETTERS = 500_000  # of all banned words: 75 MB
-
-
-_WORDS = texts(
-    "banned words are", "a banned word is a text, and not an empty one", "the banned words", LETTERS
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +25,7 @@ class Ban:
     RequestError.
     """
 
-    words: tuple[str, ...] = field(metadata=by(_WORDS))
+    words: tuple[str, ...] = field(metadata=by(texts(LETTERS), "ban"))
     whole_words: bool = field(default=True, metadata=by(flag))
     case_sensitive: bool = field(default=False, metadata=by(flag))
     tree: Tree = field(init=False, repr=False, compare=False)

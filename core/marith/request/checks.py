@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import Field, fields
 from typing import Any, TypeAlias
 
 from marith.errors import MarithError, RequestError, shown, similar, suggestion
@@ -41,9 +41,18 @@ _DTYPE_INSTEAD = {
 Check: TypeAlias = Callable[[str, Any], Any]  # a field's name and its value → the value to store
 
 
-def by(check: Check) -> Mapping[str, Check]:
-    """The metadata of a dataclass's field that `hold` checks: `field(metadata=by(flag))`."""
-    return {"check": check}
+def by(check: Check, option: str = "") -> Mapping[str, Any]:
+    """Return the metadata of a dataclass's field that `hold` checks: `field(metadata=by(flag))`.
+
+    `option` is the name that calls and `Options` give the field, if it has another one there.
+    """
+    return {"check": check, "option": option}
+
+
+def fields_by_option(*kinds: type[Any]) -> dict[str, Field[Any]]:
+    """Return the fields of dataclasses by the names that calls and `Options` give them."""
+    held = (field for kind in kinds for field in fields(kind) if "check" in field.metadata)
+    return {field.metadata["option"] or field.name: field for field in held}
 
 
 def hold(value: Any) -> None:
@@ -133,23 +142,19 @@ def optional(check: Check) -> Check:
     return lambda name, value: None if value is None else check(name, value)
 
 
-def texts(of_list: str, of_text: str, of_letters: str, most: int) -> Check:
-    """A check for one text or several, none of them empty, of at most `most` letters together.
+def texts(most: int) -> Check:
+    """Return a check for one text or several, none empty, of at most `most` letters together."""
 
-    The errors begin with `of_list` for what is no list of texts, `of_text` for an item that is no
-    text or is empty, and `of_letters` for too many letters.
-    """
-
-    def check(_: str, value: Any) -> tuple[str, ...]:
+    def check(name: str, value: Any) -> tuple[str, ...]:
         if not isinstance(value, (str, Sequence)):
-            raise RequestError(f"{of_list} a list of texts, not {shown(value)}")
+            raise RequestError(f"{name} is a list of texts, not {shown(value)}")
         checked = (value,) if isinstance(value, str) else tuple(value)
         for text in checked:
             if not isinstance(text, str) or not text:
-                raise RequestError(f"{of_text}: {shown(text)}")
+                raise RequestError(f"a text of {name} has at least one letter: {shown(text)}")
         letters = sum(map(len, checked))
         if letters > most:
-            raise RequestError(f"{of_letters} have {letters:,} letters; at most {most:,}")
+            raise RequestError(f"{name} has {letters:,} letters; at most {most:,}")
         return checked
 
     return check

@@ -171,7 +171,7 @@ class Request:
     tools: Tools | None = field(default=None, metadata=by(optional(of_kind(Tools, "Tools([…])"))))
     logprobs: int | None = field(default=None, metadata=by(optional(whole_from(0))))
     template_options: Mapping[str, Any] | None = field(
-        default=None, metadata=by(optional(template_options))
+        default=None, metadata=by(optional(template_options), "chat_template_kwargs")
     )
     ban: Ban | None = field(default=None, metadata=by(optional(of_kind(Ban, "Ban(['word'])"))))
     trusted: bool = field(default=True, metadata=by(flag))

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ahocorasick import STORE_LENGTH, Automaton
 
 from marith.errors import RequestError, names_checked, shown
 from marith.request.checks import by, flag, hold, optional, texts, whole, whole_from
+from marith.request.sampling import Sampling
 
 LETTERS = 2_000_000  # of all stop strings: their automaton takes 60 MB and a second
-
-
-_STRINGS = texts("strings is", "a stop string has at least one letter", "the stop strings", LETTERS)
-
-
-_SAMPLING = ("temperature", "top_k", "top_p", "seed", "min_p", "repetition_penalty")
 _INSTEAD = {
-    **{name: f"write Sampling({name}=…)" for name in _SAMPLING},
+    **{field.name: f"write Sampling({field.name}=…)" for field in fields(Sampling)},
     **dict.fromkeys(("stop", "stop_strings", "stop_sequences"), "write strings=['…']"),
     "max_new_tokens": "write max_tokens=…",
 }
@@ -45,8 +40,8 @@ class Stop:
     """
 
     max_tokens: int | None = field(default=256, metadata=by(optional(whole_from(1))))
-    strings: tuple[str, ...] = field(default=(), metadata=by(_STRINGS))
-    token_ids: tuple[int, ...] = field(default=(), metadata=by(token_numbers))
+    strings: tuple[str, ...] = field(default=(), metadata=by(texts(LETTERS), "stop"))
+    token_ids: tuple[int, ...] = field(default=(), metadata=by(token_numbers, "stop_token_ids"))
     min_tokens: int = field(default=0, metadata=by(whole_from(0)))
     ignore_eos: bool = field(default=False, metadata=by(flag))
     search: Automaton | None = field(init=False, repr=False, compare=False)
