@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 import marith
 from marith.engine.prepare import plan_of
 from marith.errors import MarithError
-from marith.formula.meaning.binding import names_in, parse, resolve
+from marith.formula.meaning.binding import names_in, resolve
+from marith.formula.text.trust import parse
 from marith.formula.tree.terms import Classifier, Prompted
 
 Asked: TypeAlias = "tuple[str, dict[str, str] | None]"  # a formula, and terms

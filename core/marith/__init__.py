@@ -19,10 +19,10 @@ from marith.errors import (
     ModelError,
     RequestError,
 )
-from marith.formula.meaning.binding import parse
 from marith.formula.text.calls import define
 from marith.formula.text.explaining import Explanation, explain
 from marith.formula.text.files import FormulaFile, load_file
+from marith.formula.text.trust import parse
 from marith.formula.tree.factors import largest, sigmoid, smallest
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.operators import (

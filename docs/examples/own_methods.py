@@ -9,8 +9,7 @@ from torch import Tensor
 
 import marith
 from marith import Formula
-from marith.decoding.composition.evaluate import Evaluation, node_value
-from marith.decoding.composition.factor_values import factor_value
+from marith.decoding.composition.evaluate import Evaluation, factor_value, node_value
 from marith.decoding.composition.value import Value, both
 from marith.formula.meaning.checking import problem, weightless
 from marith.formula.meaning.polynomials import Range, Weight

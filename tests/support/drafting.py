@@ -19,7 +19,8 @@ from marith import Classifier, Completion, Engine, NGram, Prompted, Request
 from marith.decoding.composition.evaluate import evaluate
 from marith.decoding.sampling import warp
 from marith.formula.meaning.analysis import leaves
-from marith.formula.meaning.binding import bind, parse, resolve
+from marith.formula.meaning.binding import bind, resolve
+from marith.formula.text.trust import parse
 from marith.request.prompt import to_prompt
 from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary

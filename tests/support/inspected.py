@@ -5,11 +5,12 @@ from __future__ import annotations
 from marith import Inspection
 from marith.request.inspected.inspected_position import (
     Contribution,
+    InspectedPart,
     InspectedPosition,
+    InspectedTerm,
     LikelyToken,
     TermView,
 )
-from marith.request.inspected.inspection import InspectedPart, InspectedTerm
 
 
 def inspection(text: str = " kind") -> Inspection:

@@ -20,7 +20,8 @@ from marith.decoding.random_numbers import DRAW, uniform
 from marith.decoding.sampling import drawn, warp
 from marith.errors import RequestError
 from marith.formula.meaning.analysis import leaves, without_classifiers
-from marith.formula.meaning.binding import bind, parse, resolve
+from marith.formula.meaning.binding import bind, resolve
+from marith.formula.text.trust import parse
 from marith.formula.tree.terms import Judgement, Likelihood, Position
 from marith.request.prompt import Prompt, to_prompt
 from marith.scoring.prompting.templates import to_plain_text, to_tokens

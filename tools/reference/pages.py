@@ -14,10 +14,11 @@ from marith.errors import MarithError
 from marith.formula.meaning import binding
 from marith.inspection.formula_numbers import FormulaNumber
 from marith.request import completion, prompt, request
-from marith.request.inspected import inspection
 from marith.request.inspected.inspected_position import (
     Contribution,
+    InspectedPart,
     InspectedPosition,
+    InspectedTerm,
     LikelyToken,
     TermView,
 )
@@ -50,8 +51,8 @@ CLASSES: dict[str, tuple[str, tuple[type, ...]]] = {
     ),
     "inspection.md": (
         "Inspection",
-        (marith.Inspection, InspectedPosition, inspection.InspectedTerm, TermView,
-         inspection.InspectedPart, Contribution, LikelyToken, marith.WhatIf, marith.Redrawn,
+        (marith.Inspection, InspectedPosition, InspectedTerm, TermView,
+         InspectedPart, Contribution, LikelyToken, marith.WhatIf, marith.Redrawn,
          FormulaNumber),
     ),
 }  # fmt: skip

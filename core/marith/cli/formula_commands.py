@@ -26,11 +26,12 @@ from marith.cli.shared import (
 from marith.cli.terminal.colours import formula_colours
 from marith.cli.terminal.loading_bar import loading
 from marith.errors import RequestError, suggestion
-from marith.formula.meaning.binding import BARE, names_in, parse, resolve
+from marith.formula.meaning.binding import BARE, names_in, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.text.explaining import CLASSIFIER, explain
 from marith.formula.text.files import FormulaFile, load_file
 from marith.formula.text.term_data import read_terms
+from marith.formula.text.trust import parse
 from marith.formula.tree.nodes import Formula, Name
 
 Prompts = Annotated[

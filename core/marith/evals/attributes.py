@@ -15,7 +15,7 @@ from marith.evals.results import Measured, Results, digits
 from marith.evals.statistics import Figure, spearman
 from marith.evals.system_prompts import SYSTEM_PROMPTS
 from marith.formula.meaning.analysis import weight_of
-from marith.formula.meaning.binding import parse
+from marith.formula.text.trust import parse
 from marith.formula.tree.terms import Classifier, Prompted
 from marith.showing import OURS, picture, print_table, say, terminal
 

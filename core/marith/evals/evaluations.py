@@ -13,8 +13,9 @@ from marith.errors import RequestError
 from marith.evals import suite, tasks
 from marith.evals.formulas import NamedFormula, read_formulas
 from marith.evals.results import Results
-from marith.formula.meaning.binding import BARE, names_in, parse
+from marith.formula.meaning.binding import BARE, names_in
 from marith.formula.text.term_data import Terms
+from marith.formula.text.trust import parse
 from marith.formula.tree.terms import Classifier
 from marith.request.checks import by, hold, number, optional, whole_from
 from marith.scoring.weights.locate import locate

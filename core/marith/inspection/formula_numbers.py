@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from marith.errors import FormulaError, RequestError, shown
-from marith.formula.meaning.binding import Terms, parse, resolve
+from marith.formula.meaning.binding import Terms, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.text.calls import CALLS
 from marith.formula.text.syntax import read_tree
+from marith.formula.text.trust import parse
 from marith.formula.tree.hidden_texts import unquoted
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.printing import number_text

@@ -11,7 +11,7 @@ from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, NGram, Observation, Prompted, Term, Uniform
 from marith.inspection.summands import Summand, named, summands, without_own_part
 from marith.request.checks import whole
-from marith.request.inspected.inspection import InspectedPart, InspectedTerm, TermKind
+from marith.request.inspected.inspected_position import InspectedPart, InspectedTerm, TermKind
 from marith.request.request import Request
 
 MOST_VALUES = 1_000_000  # positions × likeliest tokens × terms and parts

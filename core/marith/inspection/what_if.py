@@ -12,7 +12,7 @@ from marith.answers.answer_grammar import AnswerGrammars
 from marith.decoding.composition.evaluate import evaluate
 from marith.engine.prepare import Prepared, plan_of
 from marith.errors import FormulaError, MarithError, RequestError
-from marith.formula.meaning.binding import parse
+from marith.formula.text.trust import parse
 from marith.formula.tree.hidden_texts import unquoted
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, Term

@@ -14,16 +14,15 @@ from support.house import House, request
 from torch import Tensor
 
 from marith import Plan, Sampling, explain, peak
-from marith.decoding.composition.evaluate import Evaluation, node_value
-from marith.decoding.composition.factor_values import factor_value
+from marith.decoding.composition.evaluate import Evaluation, factor_value, node_value
 from marith.decoding.composition.value import Value
 from marith.errors import FormulaError
 from marith.formula.meaning.analysis import leaves, part, without_classifiers
-from marith.formula.meaning.binding import parse
 from marith.formula.meaning.checking import problem, warnings_of, weightless
 from marith.formula.meaning.polynomials import Range, Weight, constant
 from marith.formula.meaning.weights import Weights, factor_range, node_weight, weigh
 from marith.formula.text.calls import CALLS, define
+from marith.formula.text.trust import parse
 from marith.formula.tree.factors import Factor, Varying
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.printing import Piece, call, number_text, pieces

@@ -17,7 +17,8 @@ from marith import (
     Stop,
 )
 from marith.formula.meaning.analysis import leaves
-from marith.formula.meaning.binding import bind, parse, resolve
+from marith.formula.meaning.binding import bind, resolve
+from marith.formula.text.trust import parse
 from marith.formula.tree.terms import Observation
 
 EARLY = "prompted(exit_layer={})".format

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from marith import Completion, Plan, Request, Sampling, Stop, parse
 from marith.decoding.composition import evaluate as evaluation
-from marith.decoding.composition.evaluate import Evaluation
-from marith.decoding.composition.factor_values import factor_value
+from marith.decoding.composition.evaluate import Evaluation, factor_value
 from marith.decoding.sampling import warp
 from marith.formula.tree.factors import Varying
 

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from marith.decoding.composition.evaluate import evaluate
 from marith.formula.meaning.analysis import leaves
-from marith.formula.meaning.binding import bind, parse
+from marith.formula.meaning.binding import bind
+from marith.formula.text.trust import parse
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.signals import POSITION, judgement_of, likelihood_of
 from marith.formula.tree.terms import Classifier, NGram, Prompted, Term

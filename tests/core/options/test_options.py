@@ -16,8 +16,9 @@ from pydantic import ValidationError
 from support.strategies import NAMES, formulas
 
 from marith import Classifier, Formula, Options, Plan, Prompted, RequestError
-from marith.formula.meaning.binding import parse, resolve
+from marith.formula.meaning.binding import resolve
 from marith.formula.text.term_data import as_data, read_terms
+from marith.formula.text.trust import parse
 from marith.request.forms.tools import Tools
 
 PLAN = Plan((("formal", 4),), ("ngram(order=4, online=True)",), 6)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from marith.formula.meaning.binding import BARE, parse, resolve
+from marith.formula.meaning.binding import BARE, resolve
+from marith.formula.text.trust import parse
 from marith.request.plan import Plan
 from marith.speculation.execution_plan import ExecutionPlan
 from marith.speculation.plain_window import PlainWindow

@@ -10,7 +10,8 @@ import torch
 
 from marith import Classifier, FormulaError, NGram, Plan, Prompted, RequestError
 from marith.formula.meaning.analysis import drafts, leaves
-from marith.formula.meaning.binding import bind, parse, resolve
+from marith.formula.meaning.binding import bind, resolve
+from marith.formula.text.trust import parse
 from marith.formula.tree.terms import Term
 from marith.speculation.execution_plan import ExecutionPlan
 from marith.speculation.verify import Verdict

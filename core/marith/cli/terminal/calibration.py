@@ -10,8 +10,9 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainin
 from rich.table import Table
 
 from marith.engine.engine import Engine
-from marith.formula.meaning.binding import parse, resolve
+from marith.formula.meaning.binding import resolve
 from marith.formula.text.term_data import Terms
+from marith.formula.text.trust import parse
 from marith.formula.tree.nodes import Formula
 from marith.request.plan import Plan
 from marith.showing import bars, counted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from marith.request.display.visible_text import harmless as harmless
+from marith.request.visible_text import harmless as harmless
 
 
 def for_terminal(text: str) -> str:

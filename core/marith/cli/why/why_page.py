@@ -35,7 +35,7 @@ def print_inspection(inspection: Inspection, every: bool) -> None:
     positions = inspection.positions if every else inspection.flipped
     count = len(inspection.positions)
     typer.echo()
-    say(console, [f"{flipped_text(inspection)}."])
+    say(console, [f"{flipped_text(inspection.positions)}."])
     if lost := inspection.implausible:
         told = f"No term finds {len(lost)} of {count} tokens plausible"
         say(console, [f"{told}; the first is token {lost[0].place}."])

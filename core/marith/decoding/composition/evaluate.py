@@ -3,23 +3,26 @@
 Theorem 1 of the paper: the distribution that minimises Σ fᵢ KL(P ‖ Qᵢ) is
 log P = log_softmax(Σ fᵢ log Qᵢ / Σ fᵢ). The score of a node is its part of the numerator, its
 weight its part of the denominator; they are divided once, at the end. `node_value` computes both
-for each kind of node; a node that is defined elsewhere registers its function.
+for each kind of node, `factor_value` the value of each kind of factor; a node that is defined
+elsewhere registers its function.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from functools import lru_cache, reduce, singledispatch
+from functools import cache, lru_cache, reduce, singledispatch
+from importlib import import_module
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from marith.decoding import cuts
-from marith.decoding.composition.factor_values import computed, factor_value, holds
+from marith.decoding.composition import divergences
 from marith.decoding.composition.value import Value, both
 from marith.errors import FormulaError
-from marith.formula.tree.factors import Factor, Varying
+from marith.formula.tree.factors import Arithmetic, Comparison, Extreme, Factor, Sigmoid, Varying
 from marith.formula.tree.node import Node, parts
 from marith.formula.tree.nodes import Cut, Formula, Scaled, Sum, Tempered
 from marith.formula.tree.operators import (
@@ -35,10 +38,26 @@ from marith.formula.tree.operators import (
     Where,
 )
 from marith.formula.tree.printing import to_text
-from marith.formula.tree.signals import POSITION, likelihood_of
+from marith.formula.tree.signals import (
+    POSITION,
+    Balance,
+    Decay,
+    Divergence,
+    First,
+    Index,
+    Indicator,
+    Shape,
+    Strength,
+    judgement_of,
+    likelihood_of,
+)
 from marith.formula.tree.terms import Classifier, Term
 
 LEAST_MASS = 1e-30  # of an allowed token in a mixture, whose weights may be negative
+_Joins: TypeAlias = "dict[str, Callable[[Tensor, Tensor], Tensor]]"
+_RELATIONS: _Joins = {">": torch.gt, ">=": torch.ge, "<": torch.lt, "<=": torch.le}
+_OPERATORS: _Joins = {"+": torch.add, "-": torch.sub, "*": torch.mul, "/": torch.div}
+_EXTREMES: _Joins = {"largest": torch.maximum, "smallest": torch.minimum}
 
 
 def evaluate(formula: Formula, rows: Mapping[Term, Tensor]) -> Tensor:
@@ -151,6 +170,27 @@ def node_value(formula: Formula, at: Evaluation) -> Value:
     """The value of one kind of node; `at` computes the values of its parts."""
     value: Value = computed(formula, at)
     return value
+
+
+def computed(node: Node, at: Evaluation) -> Any:
+    """The value of a node by the function that its class names in `computed_by`.
+
+    Raises TypeError where there is none, and FormulaError for one that cannot be imported.
+    """
+    if not node.computed_by:
+        raise TypeError(f"no value is registered for a {type(node).__name__}")
+    return _imported(type(node).__name__, node.computed_by)(node, at)
+
+
+@cache
+def _imported(kind: str, path: str) -> Callable[[Any, Evaluation], Any]:
+    module, _, name = path.partition(":")
+    try:
+        function: Callable[[Any, Evaluation], Any] = getattr(import_module(module), name)
+    except Exception as error:
+        problem = f"{kind} is computed by {path!r}, which cannot be imported"
+        raise FormulaError(f"{problem}: {error}") from error
+    return function
 
 
 @node_value.register
@@ -280,3 +320,87 @@ def _(posterior: Posterior, at: Evaluation) -> Value:
 def _(agreed: Agreed, at: Evaluation) -> Value:
     kept = cuts.common([at.logprobs(member) for member in agreed.members], agreed.count)
     return Value(torch.zeros(()), 0.0, kept)
+
+
+@singledispatch
+def factor_value(factor: Varying, at: Evaluation) -> Tensor:
+    """The value of one kind of factor; `at` computes the values of its parts.
+
+    [positions, 1], or [positions, vocab] where it differs from token to token.
+    """
+    value: Tensor = computed(factor, at)
+    return value
+
+
+@factor_value.register
+def _(factor: Arithmetic, at: Evaluation) -> Tensor:
+    return _OPERATORS[factor.operator](_tensor(factor.left, at), _tensor(factor.right, at))
+
+
+@factor_value.register
+def _(factor: Extreme, at: Evaluation) -> Tensor:
+    return reduce(_EXTREMES[factor.kind], [_tensor(part, at) for part in factor.of])
+
+
+@factor_value.register
+def _(factor: Sigmoid, at: Evaluation) -> Tensor:
+    return _tensor(factor.of, at).sigmoid()
+
+
+@factor_value.register
+def _(factor: Indicator, at: Evaluation) -> Tensor:
+    return (at.difference(factor.of) > 0).float()  # NaN is not above zero
+
+
+@factor_value.register
+def _(factor: Strength, at: Evaluation) -> Tensor:
+    return at.rows[judgement_of(factor.judge)].exp()
+
+
+@factor_value.register
+def _(factor: First, at: Evaluation) -> Tensor:
+    return (at.rows[POSITION] < factor.count).float()
+
+
+@factor_value.register
+def _(factor: Decay, at: Evaluation) -> Tensor:
+    position = at.rows[POSITION]
+    return torch.exp2(-position.double() / factor.half_life).to(position.dtype)
+
+
+@factor_value.register
+def _(_factor: Index, at: Evaluation) -> Tensor:
+    return at.rows[POSITION]
+
+
+@factor_value.register
+def _(factor: Divergence, at: Evaluation) -> Tensor:
+    first, second = at.logprobs(factor.first), at.logprobs(factor.second)
+    if factor.order is None:
+        return divergences.jensen_shannon(first, second)
+    return divergences.renyi(first, second, factor.order)
+
+
+@factor_value.register
+def _(factor: Shape, at: Evaluation) -> Tensor:
+    return divergences.shape(factor.kind, at.logprobs(factor.of))
+
+
+@factor_value.register
+def _(factor: Balance, at: Evaluation) -> Tensor:
+    first, second = factor.first, factor.second
+    lead = at.rows[likelihood_of(first)] - at.rows[likelihood_of(second)]
+    return divergences.balance(at.logprobs(first), at.logprobs(second), lead)
+
+
+def holds(condition: Comparison, at: Evaluation) -> Tensor:
+    """Whether a condition is met, [positions, 1]."""
+    left, right = _tensor(condition.left, at), _tensor(condition.right, at)
+    return _RELATIONS[condition.relation](left, right)
+
+
+def _tensor(factor: Factor, at: Evaluation) -> Tensor:
+    value = at.factor(factor)
+    if isinstance(value, Tensor):
+        return value
+    return next(iter(at.rows.values())).new_tensor([[value]])

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from marith.engine.engine import Engine
 from marith.evals import pocket_texts, system_prompts
-from marith.formula.meaning.binding import parse, resolve
+from marith.formula.meaning.binding import resolve
 from marith.formula.text.term_data import Terms
+from marith.formula.text.trust import parse
 from marith.formula.tree.terms import NGram
 from marith.request.plan import Plan
 

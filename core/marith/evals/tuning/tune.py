@@ -17,8 +17,9 @@ from marith.evals.formulas import NamedFormula
 from marith.evals.statistics import Figure, figure
 from marith.evals.tuning.outcome import Outcome, Trial
 from marith.evals.tuning.unknowns import Range, check_names, filled
-from marith.formula.meaning.binding import BARE, parse
+from marith.formula.meaning.binding import BARE
 from marith.formula.text.term_data import Terms
+from marith.formula.text.trust import parse
 from marith.request.checks import by, whole_from
 from marith.showing import bars
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from marith.errors import RequestError
-from marith.formula.meaning.binding import BARE, parse
+from marith.formula.meaning.binding import BARE
 from marith.formula.text.calls import CALLS
+from marith.formula.text.trust import parse
 from marith.formula.tree.bounds import QUOTED
 
 # A quoted text, or the name of a value: not that of a method or of an argument.

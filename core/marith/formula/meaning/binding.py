@@ -12,8 +12,6 @@ from typing import Any
 from marith.errors import FormulaError, TooLarge, suggestion
 from marith.formula.text.calls import BARE as BARE
 from marith.formula.text.calls import CALLS
-from marith.formula.text.packages import check_allowed
-from marith.formula.text.parsing import parse_text
 from marith.formula.text.term_data import Terms as Terms
 from marith.formula.text.term_data import read_terms
 from marith.formula.tree.node import Node, rebuilt
@@ -22,28 +20,6 @@ from marith.formula.tree.printing import locate
 from marith.formula.tree.terms import Classifier, Prompted
 
 BARE_MODEL = Prompted()  # the meaning of `M` unless the terms define it
-
-
-def parse(
-    text: str | Formula,
-    terms: Terms | None = None,
-    trusted: bool = True,
-    allowed: Collection[str] = (),
-) -> Formula:
-    """The formula of a text, its names replaced by `terms` where these are given.
-
-    Text that is not `trusted` may contain only what `marith.formula.text.trust` describes. It may
-    call a function that `define` or a package named only if `allowed` lists the name.
-    Raises FormulaError for what is no formula, and for an unknown name if `terms` are given.
-    """
-    check_allowed(allowed, trusted)
-    if not trusted:
-        from marith.formula.text.trust import restricted  # which imports this module
-
-        text, bounded = restricted(text, terms, allowed)
-        terms = terms and bounded
-    formula = text if isinstance(text, Formula) else parse_text(text)
-    return formula if terms is None else bind(formula, resolve(terms))
 
 
 def resolve(terms: Terms | None, *used_by: Formula) -> dict[str, Formula]:

@@ -1,4 +1,4 @@
-"""Untrusted text: it may contain formulas over names that the application defined.
+"""Formulas as text, and what untrusted text may contain: names that the application defined.
 
 Only text is untrusted, and must keep the bounds below; `Formula` objects and terms are the
 application's, and are accepted as they are.
@@ -12,6 +12,7 @@ from typing import Any
 from marith.errors import FormulaError, RequestError, shown
 from marith.formula.meaning.binding import bind, resolve
 from marith.formula.text.calls import BARE
+from marith.formula.text.packages import check_allowed
 from marith.formula.text.parsing import parse_text
 from marith.formula.text.term_data import Terms, checked_terms, is_data, read_term
 from marith.formula.tree.factors import Varying
@@ -48,6 +49,26 @@ OF_A_CALL = frozenset(
         "top_p",
     )
 )
+
+
+def parse(
+    text: str | Formula,
+    terms: Terms | None = None,
+    trusted: bool = True,
+    allowed: Collection[str] = (),
+) -> Formula:
+    """Return the formula of a text, its names replaced by `terms` where these are given.
+
+    Text that is not `trusted` may contain only what `marith.formula.text.trust` describes. It may
+    call a function that `define` or a package named only if `allowed` lists the name.
+    Raises FormulaError for what is no formula, and for an unknown name if `terms` are given.
+    """
+    check_allowed(allowed, trusted)
+    if not trusted:
+        text, bounded = restricted(text, terms, allowed)
+        terms = terms and bounded
+    formula = text if isinstance(text, Formula) else parse_text(text)
+    return formula if terms is None else bind(formula, resolve(terms))
 
 
 def restricted(

@@ -64,9 +64,8 @@ class Node:
         """Raise FormulaError for fields without a meaning; normalise the others."""
 
     def _letters(self) -> int:
-        from marith.formula.tree.printing import letters  # which imports every kind of node
-
-        return letters(self)
+        """Return an upper bound of the printed length; `printing` defines this, and `__str__`."""
+        raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -87,11 +86,6 @@ class Node:
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = (name for name, field in _fields(self).items() if field.init)
         return type(self), tuple(getattr(self, name) for name in arguments)
-
-    def __str__(self) -> str:
-        from marith.formula.tree.printing import to_text  # as above
-
-        return to_text(self)
 
     def __repr__(self) -> str:
         return str(self)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 from unicodedata import normalize
 
 from marith.errors import FormulaError, shown
@@ -24,6 +24,7 @@ class Formula(Node):
     """
 
     __slots__ = ()
+    _repr_html_: ClassVar[Callable[[Formula], str]]  # in notebooks; `explaining` defines it
 
     def __add__(self, other: object) -> Formula:
         return added(self, other) if isinstance(other, Formula) else _refuse("+", self, other)
@@ -87,11 +88,6 @@ class Formula(Node):
         The plausibility constraint of contrastive decoding (Li et al., 2023, equation 2).
         """
         return Cut(self, "plausible", _fraction("plausible", alpha))
-
-    def _repr_html_(self) -> str:
-        from marith.formula.text.formula_html import formula_html  # which imports this module
-
-        return formula_html(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -291,3 +291,7 @@ def _quoted(value: object) -> str:
         case str() if '"' not in value and "'" not in value:
             return f'"{repr(value)[1:-1]}"'
     return repr(value)
+
+
+Node.__str__ = to_text  # type: ignore[assignment, method-assign]
+Node._letters = letters  # type: ignore[assignment, method-assign]

@@ -1,13 +1,55 @@
-"""The log-probabilities of the formula and of each of its terms at one position of a text."""
+"""What an inspection consists of: terms and parts of a formula, and the positions of a text."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from marith.formula.tree.nodes import PLAUSIBLE
 
 RANKED = 1000  # a rank is exact up to this one; beyond it is None
+PartKind: TypeAlias = Literal["exact", "leave_one_out"]
+TermKind: TypeAlias = Literal["model", "n-gram", "uniform", "classifier", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedTerm:
+    """A term of the formula: its text, the names that stand for it, and what computes it.
+
+    A "classifier" has log-ratios, log C(x₁..x_k) − log C(x₁..x_{k−1}) and 0 outside its candidates,
+    where other terms have log-probabilities; it has no rank, entropy or divergence.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    kind: TermKind
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedPart:
+    """What a contribution is of: `exact` parts are summands of the score, `leave_one_out` terms.
+
+    The formula is P = softmax(S / W), with the score S = Σ sᵢ of the flattened sum and its weight
+    W (theorem 1 of the paper). The part i contributes sᵢ(t)/W(t) − sᵢ(r)/W(r) to the log-odds of
+    the token t against the reference r, which is (sᵢ(t) − sᵢ(r)) / W unless the weight differs from
+    token to token, as only that of an application's own node can. These contributions add up to
+    log P(t) − log P(r), wherever both tokens can follow. A summand is a term times its
+    factor, or a union, an intersection, a condition and so on as a whole.
+
+    A term within such a part, within a cut or within a factor, also a classifier but not `M`, is
+    left out in addition: its contribution is how much smaller the log-odds are where its
+    distribution is replaced by that of the bare model, or a classifier's guidance by 0. These do
+    not add up. The candidates of classifiers, and what is known of the text so far, stay as they
+    were.
+
+    `text` is the part as formula text; `term` is its index in `Inspection.terms`, None for a part
+    that is no single term.
+    """
+
+    text: str
+    kind: PartKind
+    term: int | None
 
 
 @dataclass(frozen=True, slots=True)

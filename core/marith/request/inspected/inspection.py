@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from marith.errors import RequestError
-from marith.formula.tree.hidden_texts import renamed, unquoted
-from marith.request.inspected.inspected_position import InspectedPosition
+from marith.formula.tree.hidden_texts import distinct, renamed, unquoted
+from marith.request.inspected.inspected_position import (
+    InspectedPart,
+    InspectedPosition,
+    InspectedTerm,
+)
 from marith.request.inspected.inspection_html import inspection_html
-from marith.request.inspected.inspection_rows import dataframe_of
 
 if TYPE_CHECKING:
     import pandas
@@ -23,47 +26,14 @@ NO_WIDGET = (
     "widget needs anywidget: pip install 'marith[notebook]'; without it a notebook shows the "
     "inspection itself"
 )
-PartKind: TypeAlias = Literal["exact", "leave_one_out"]
-TermKind: TypeAlias = Literal["model", "n-gram", "uniform", "classifier", "other"]
-
-
-@dataclass(frozen=True, slots=True)
-class InspectedTerm:
-    """A term of the formula: its text, the names that stand for it, and what computes it.
-
-    A "classifier" has log-ratios, log C(x₁..x_k) − log C(x₁..x_{k−1}) and 0 outside its candidates,
-    where other terms have log-probabilities; it has no rank, entropy or divergence.
-    """
-
-    text: str
-    names: tuple[str, ...]
-    kind: TermKind
-
-
-@dataclass(frozen=True, slots=True)
-class InspectedPart:
-    """What a contribution is of: `exact` parts are summands of the score, `leave_one_out` terms.
-
-    The formula is P = softmax(S / W), with the score S = Σ sᵢ of the flattened sum and its weight
-    W (theorem 1 of the paper). The part i contributes sᵢ(t)/W(t) − sᵢ(r)/W(r) to the log-odds of
-    the token t against the reference r, which is (sᵢ(t) − sᵢ(r)) / W unless the weight differs from
-    token to token, as only that of an application's own node can. These contributions add up to
-    log P(t) − log P(r), wherever both tokens can follow. A summand is a term times its
-    factor, or a union, an intersection, a condition and so on as a whole.
-
-    A term within such a part, within a cut or within a factor, also a classifier but not `M`, is
-    left out in addition: its contribution is how much smaller the log-odds are where its
-    distribution is replaced by that of the bare model, or a classifier's guidance by 0. These do
-    not add up. The candidates of classifiers, and what is known of the text so far, stay as they
-    were.
-
-    `text` is the part as formula text; `term` is its index in `Inspection.terms`, None for a part
-    that is no single term.
-    """
-
-    text: str
-    kind: PartKind
-    term: int | None
+NO_PANDAS = (
+    "to_pandas needs pandas: pip install 'marith[evals]'; as_dict() and to_json() need nothing"
+)
+_PLAIN = (
+    "place", "token", "text", "logprob", "rank", "entropy", "weight", "bare_logprob", "bare_rank",
+    "push", "flipped", "log_odds",
+)  # fmt: skip
+_OF_TERM = "logprob", "rank", "weight", "entropy", "kl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +115,11 @@ class Inspection:
         A term's columns are named by the first name that stands for it, as in `rank: chef`, or else
         by its text. Raises RequestError where pandas is absent, which is in the extra `evals`.
         """
-        return dataframe_of(self)
+        try:
+            import pandas  # an extra, and slow to import
+        except ModuleNotFoundError:
+            raise RequestError(NO_PANDAS) from None
+        return pandas.DataFrame(list(_rows(self)))
 
     def widget(self) -> InspectionWidget:
         """The text in a notebook, each token of which can be pressed to see its card.
@@ -160,7 +134,7 @@ class Inspection:
             if error.name != "anywidget":
                 raise
             raise RequestError(NO_WIDGET) from None
-        return InspectionWidget(self)
+        return InspectionWidget(self.as_dict())
 
     def __str__(self) -> str:
         return self.text
@@ -171,11 +145,36 @@ class Inspection:
         return f"<Inspection of {tokens} by {_brief(self.formula)}: {flipped} flipped>"
 
     def _repr_html_(self) -> str:
-        return inspection_html(self)
+        return inspection_html(self.positions, self.parts)
 
 
 def _brief(text: str) -> str:
     return repr(text) if len(text) <= 60 else f"{text[:60]!r}…"
+
+
+def _rows(inspection: Inspection) -> Iterator[dict[str, Any]]:
+    """A row for each position; a term's columns are named by its own name, or else by its text.
+
+    Of names that are equal, as those of both parts of `a + a`, the second is `exact: a (2)`.
+    """
+    firsts = [term.names[0] if term.names else term.text for term in inspection.terms]
+    own = (
+        term.text if firsts.count(first) > 1 else first
+        for term, first in zip(inspection.terms, firsts, strict=True)
+    )
+    terms = [*distinct(own)]
+    parts = [*distinct(f"{part.kind}: {part.text}" for part in inspection.parts)]
+    observations = [*distinct(f"observed: {text}" for text in inspection.observations)]
+    for position in inspection.positions:
+        row = {name: getattr(position, name) for name in _PLAIN}
+        row["bare_likeliest"] = position.bare_likeliest.text
+        row["reference"] = position.reference.text
+        for text, view in zip(terms, position.terms, strict=True):
+            row.update({f"{name}: {text}": getattr(view, name) for name in _OF_TERM})
+        for part, contribution in zip(parts, position.contributions, strict=True):
+            row[part] = contribution.value
+        row.update(zip(observations, position.observations, strict=True))
+        yield row
 
 
 @cache

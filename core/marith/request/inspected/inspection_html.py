@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
-from marith.request.display.visible_text import harmless
 from marith.request.inspected.characters import TokenRun, runs_of
+from marith.request.inspected.inspected_position import InspectedPart, InspectedPosition
 from marith.request.inspected.wording import flipped_text, likely_text, part_text, quoted, signed
-
-if TYPE_CHECKING:
-    from marith.request.inspected.inspected_position import InspectedPosition
-    from marith.request.inspected.inspection import Inspection
+from marith.request.visible_text import harmless
 
 LIKELIER, LESS_LIKELY = "40, 120, 220", "230, 120, 20"  # blue and orange: red, green, blue
 STRONGEST = 3.0  # nats of push that have the darkest tint, which text of either colour is read on
@@ -23,21 +19,21 @@ _TEXT_STYLE = "white-space: pre-wrap; line-height: 1.7"
 _CELL = "text-align: left; padding: 0 .8em 0 0"
 
 
-def inspection_html(inspection: Inspection) -> str:
-    """The inspection as HTML without scripts; all that was generated, or given, is escaped.
+def inspection_html(positions: Sequence[InspectedPosition], parts: Sequence[InspectedPart]) -> str:
+    """Return an inspection as HTML without scripts; all that was generated, or given, is escaped.
 
     A token is blue where the formula made it likelier than the bare model, and orange where less
     likely; the thicker its underline, the more surprising it is; a bold one is flipped. The table
     has the positions that are flipped, or all where there is none.
     """
-    strip = "".join(map(_token, runs_of(inspection.positions)))
-    positions = inspection.flipped or inspection.positions
+    strip = "".join(map(_token, runs_of(positions)))
+    listed = [position for position in positions if position.flipped] or positions
     return "".join(
         [
             f'<div style="{_TEXT_STYLE}">{strip}</div>',
-            f"<div><small>{escape(_summary(inspection))}</small></div>",
-            _table(inspection, positions[:MOST_ROWS]) if positions else "",
-            _left_out(len(positions)),
+            f"<div><small>{escape(_summary(positions))}</small></div>",
+            _table(listed[:MOST_ROWS], parts) if listed else "",
+            _left_out(len(listed)),
         ]
     )
 
@@ -76,16 +72,16 @@ def _title(position: InspectedPosition) -> str:
     )
 
 
-def _summary(inspection: Inspection) -> str:
+def _summary(positions: Sequence[InspectedPosition]) -> str:
     return (
-        f"{flipped_text(inspection)} (bold) · blue: made likelier, "
+        f"{flipped_text(positions)} (bold) · blue: made likelier, "
         "orange: less likely, the thicker the line the more surprising · log-probabilities in nats"
     )
 
 
-def _table(inspection: Inspection, positions: Iterable[InspectedPosition]) -> str:
+def _table(positions: Iterable[InspectedPosition], parts: Iterable[InspectedPart]) -> str:
     heads = ["at", "token", "log P", "push", "likeliest to M", "against", "log-odds"]
-    heads += [*map(part_text, inspection.parts), "likeliest"]
+    heads += [*map(part_text, parts), "likeliest"]
     rows = (
         [
             str(position.place),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from marith.request.display.visible_text import harmless
-from marith.request.inspected.inspected_position import LikelyToken
-
-if TYPE_CHECKING:
-    from marith.request.inspected.inspection import InspectedPart, Inspection
+from marith.request.inspected.inspected_position import (
+    InspectedPart,
+    InspectedPosition,
+    LikelyToken,
+)
+from marith.request.visible_text import harmless
 
 _BREAKS = str.maketrans({"\n": "␊", "\t": "␉"})
 
@@ -33,10 +34,12 @@ def likely_text(likely: LikelyToken) -> str:
     return f"{quoted(likely.text)} {signed(likely.logprob)}"
 
 
-def flipped_text(inspection: Inspection) -> str:
-    """Say of how many tokens of an inspection the formula changed which is likeliest."""
-    count, flipped = len(inspection.positions), len(inspection.flipped)
-    return f"{flipped} of {count} tokens are the formula's likeliest and not the bare model's"
+def flipped_text(positions: Sequence[InspectedPosition]) -> str:
+    """Say at how many positions the formula changed which token is likeliest."""
+    flipped = sum(position.flipped for position in positions)
+    return (
+        f"{flipped} of {len(positions)} tokens are the formula's likeliest and not the bare model's"
+    )
 
 
 def part_text(part: InspectedPart, most: int | None = None) -> str:

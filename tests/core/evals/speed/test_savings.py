@@ -16,8 +16,9 @@ from marith.evals import pocket_texts
 from marith.evals.speed import setups
 from marith.evals.speed.savings import per_token
 from marith.evals.speed.setups import F2, ROWS, plan_label
-from marith.formula.meaning.binding import parse, resolve
+from marith.formula.meaning.binding import resolve
 from marith.formula.meaning.checking import check
+from marith.formula.text.trust import parse
 from marith.request.completion import Completion, StageStats, Stats, Usage
 
 FEW = (ROWS[0], F2)

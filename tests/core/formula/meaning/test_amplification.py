@@ -8,7 +8,7 @@ import pytest
 
 from marith import Engine
 from marith.formula.meaning.amplification import amplification
-from marith.formula.meaning.binding import parse
+from marith.formula.text.trust import parse
 from marith.formula.tree.operators import Posterior, SelfDebias
 from marith.formula.tree.terms import Prompted
 

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from marith.decoding.composition.evaluate import evaluate
 from marith.formula.meaning.analysis import drafts, leaves, part, without_drafts
-from marith.formula.meaning.binding import bind, parse, resolve
+from marith.formula.meaning.binding import bind, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.meaning.weights import weigh
+from marith.formula.text.trust import parse
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.operators import Supersede, intersection, supersede, union, unscaled
 from marith.formula.tree.terms import Classifier, Prompted, Term, Uniform

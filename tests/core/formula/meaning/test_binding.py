@@ -9,7 +9,8 @@ from hypothesis import given
 from support.strategies import formulas, walk
 
 from marith.errors import FormulaError
-from marith.formula.meaning.binding import bind, parse, resolve
+from marith.formula.meaning.binding import bind, resolve
+from marith.formula.text.trust import parse
 from marith.formula.tree.nodes import Formula, Name, Scaled, Sum
 from marith.formula.tree.terms import Classifier, Prompted
 

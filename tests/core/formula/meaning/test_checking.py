@@ -9,8 +9,9 @@ from support.strategies import NAMES, formulas, speakers, weighty
 
 from marith.errors import FormulaError
 from marith.formula.meaning.analysis import leaves, weight_of, without_classifiers
-from marith.formula.meaning.binding import bind, parse, resolve
+from marith.formula.meaning.binding import bind, resolve
 from marith.formula.meaning.checking import warnings_of
+from marith.formula.text.trust import parse
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.operators import relu
 from marith.formula.tree.terms import Classifier, Prompted

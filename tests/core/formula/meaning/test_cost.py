@@ -11,7 +11,8 @@ from formula_fuzzer import bar, drawn, seconds
 
 import marith
 from marith.errors import FormulaError
-from marith.formula.meaning.binding import names_in, parse, resolve
+from marith.formula.meaning.binding import names_in, resolve
+from marith.formula.text.trust import parse
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.terms import Classifier, Prompted
 

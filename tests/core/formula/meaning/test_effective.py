@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from marith.formula.meaning.analysis import weight_of
-from marith.formula.meaning.binding import bind, parse, resolve
+from marith.formula.meaning.binding import bind, resolve
 from marith.formula.meaning.checking import warnings_of
 from marith.formula.meaning.effective import USUAL, distributions
 from marith.formula.meaning.weights import Weights
 from marith.formula.text.explaining import Explanation
+from marith.formula.text.trust import parse
 from marith.formula.tree.terms import Classifier
 
 NAMES = ("formal", "happy", "toxic", "chef", "child", "a", "b")

@@ -17,10 +17,11 @@ from torch import Tensor
 from marith.decoding.composition.evaluate import Evaluation, value_of
 from marith.errors import FormulaError
 from marith.formula.meaning.analysis import weight_of
-from marith.formula.meaning.binding import parse, resolve
+from marith.formula.meaning.binding import resolve
 from marith.formula.meaning.checking import check
 from marith.formula.meaning.polynomials import Weight
 from marith.formula.meaning.weights import Weights, weigh
+from marith.formula.text.trust import parse
 from marith.formula.tree.factors import Varying
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from marith.errors import FormulaError
-from marith.formula.meaning.binding import parse
 from marith.formula.text.files import load_file
+from marith.formula.text.trust import parse
 from marith.formula.tree.factors import largest
 from marith.formula.tree.nodes import Name
 from marith.formula.tree.operators import union

@@ -11,9 +11,9 @@ from hypothesis import given
 from support.strategies import formulas
 
 from marith.errors import FormulaError
-from marith.formula.meaning.binding import parse
 from marith.formula.text import term_data
 from marith.formula.text.term_data import as_data, read_formula, read_term, read_terms
+from marith.formula.text.trust import parse
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.operators import union
 from marith.formula.tree.terms import Classifier, NGram, Prompted

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from support.strategies import Parts, plain_leaves, walk
 
 from marith.errors import FormulaError
-from marith.formula.meaning.binding import bind, parse
+from marith.formula.meaning.binding import bind
 from marith.formula.text.parsing import parse_text
+from marith.formula.text.trust import parse
 from marith.formula.tree.factors import Arithmetic, Varying, factor, largest, sigmoid, smallest
 from marith.formula.tree.nodes import Name, Scaled
 from marith.formula.tree.printing import locate

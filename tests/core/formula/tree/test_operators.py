@@ -9,10 +9,11 @@ import pytest
 
 from marith.errors import FormulaError
 from marith.formula.meaning.analysis import drafts, leaves, part, without_classifiers
-from marith.formula.meaning.binding import bind, parse, resolve
+from marith.formula.meaning.binding import bind, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.text.explaining import draw_tree, explain
 from marith.formula.text.parsing import parse_text
+from marith.formula.text.trust import parse
 from marith.formula.tree.factors import largest
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.operators import (

@@ -19,7 +19,6 @@ def test_its_traits_are_plain_data() -> None:
     whole = inspection()
     widget = whole.widget()
     assert isinstance(widget, InspectionWidget)
-    assert widget.inspection is whole
     state = widget.get_state(["_data", "_esm", "_style", "chosen"])
     assert json.loads(json.dumps(state, allow_nan=False)) == state
     assert state["_data"] == whole.as_dict()

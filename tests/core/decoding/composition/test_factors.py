@@ -15,8 +15,7 @@ from support.strategies import JUDGE, World, logprobs, observed, shares, speaker
 from torch import Tensor
 
 from marith.decoding.composition import divergences
-from marith.decoding.composition.evaluate import Evaluation, evaluate
-from marith.decoding.composition.factor_values import holds
+from marith.decoding.composition.evaluate import Evaluation, evaluate, holds
 from marith.decoding.composition.value import Value
 from marith.formula.tree.factors import (
     Arithmetic,

@@ -1,1 +1,0 @@
-"""How does a notebook show what comes back?"""
