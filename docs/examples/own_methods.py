@@ -38,17 +38,17 @@ def edt(model: Formula, theta: float = 0.1, temperature: float = 1.0) -> Formula
 
 
 @pieces.register
-def _(factor: Power) -> list[Piece]:
+def print_power(factor: Power) -> list[Piece]:
     return call("power", factor.base, factor.exponent)
 
 
 @factor_range.register
-def _(_factor: Power, _weights: Weights) -> Range:
+def bound_power(_factor: Power, _weights: Weights) -> Range:
     return 0.0, 1e6
 
 
 @factor_value.register
-def _(factor: Power, at: Evaluation) -> Tensor:
+def compute_power(factor: Power, at: Evaluation) -> Tensor:
     return (factor.base ** torch.as_tensor(at.factor(factor.exponent))).clamp(max=1e6)
 
 
@@ -67,24 +67,24 @@ class TopNSigma(Formula):
 
 
 @pieces.register
-def _(node: TopNSigma) -> list[Piece]:
+def print_top_n_sigma(node: TopNSigma) -> list[Piece]:
     return call("top_n_sigma", node.of, float(node.n))
 
 
 @node_weight.register
-def _(node: TopNSigma, weights: Weights) -> Weight:
+def weigh_top_n_sigma(node: TopNSigma, weights: Weights) -> Weight:
     return weights.of(node.of)
 
 
 @problem.register
-def _(node: TopNSigma, weights: Weights) -> str:
+def check_top_n_sigma(node: TopNSigma, weights: Weights) -> str:
     if node.n <= 0:
         return f"n of top_n_sigma is a number above 0, not {node.n}"
     return weightless((node.of,), weights)
 
 
 @node_value.register
-def _(node: TopNSigma, at: Evaluation) -> Value:
+def evaluate_top_n_sigma(node: TopNSigma, at: Evaluation) -> Value:
     of = at.value(node.of)
     logits = of.logprobs()  # these differ from the logits by one number a row
     possible = logits.masked_fill(logits == -torch.inf, torch.nan)

@@ -82,44 +82,44 @@ def squared(of: Varying) -> Varying:
 
 
 @node_value.register
-def _(node: Median, at: Evaluation) -> Value:
+def evaluate_median(node: Median, at: Evaluation) -> Value:
     return Value.of(torch.stack([*map(at.logprobs, node.members)]).median(dim=0).values)
 
 
 @problem.register
-def _(node: Median, weights: Weights) -> str:
+def check_median(node: Median, weights: Weights) -> str:
     return weightless(node.members, weights)
 
 
 @node_value.register
-def _(node: Capped, at: Evaluation) -> Value:
+def evaluate_capped(node: Capped, at: Evaluation) -> Value:
     of = at.value(node.of)
     return Value(of.score.clamp(max=node.most), 0.0, of.allowed)
 
 
 @pieces.register
-def _(node: Capped) -> list[Piece]:
+def print_capped(node: Capped) -> list[Piece]:
     return call("capped", node.of, *[f"most={number_text(node.most)}"] * (node.most != 1))
 
 
 @node_weight.register
-def _(_node: Capped, _weights: Weights) -> Weight:
+def weigh_capped(_node: Capped, _weights: Weights) -> Weight:
     return constant(0.0)
 
 
 @problem.register
-def _(node: Capped, weights: Weights) -> str:
+def check_capped(node: Capped, weights: Weights) -> str:
     weight = weights.of(node.of)
     return "" if weight.nothing else f"capped takes a difference, not a weight of {weight}"
 
 
 @factor_value.register
-def _(factor: Squared, at: Evaluation) -> Tensor:
+def compute_squared(factor: Squared, at: Evaluation) -> Tensor:
     return torch.as_tensor(at.factor(factor.of)) ** 2
 
 
 @factor_range.register
-def _(factor: Squared, weights: Weights) -> Range:
+def bound_squared(factor: Squared, weights: Weights) -> Range:
     low, high = weights.factor(factor.of).range
     return (0.0 if low <= 0 <= high else min(low**2, high**2)), max(low**2, high**2)
 

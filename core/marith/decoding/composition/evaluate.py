@@ -194,17 +194,17 @@ def _imported(kind: str, path: str) -> Callable[[Any, Evaluation], Any]:
 
 
 @node_value.register
-def _(term: Term, at: Evaluation) -> Value:
+def _evaluate_term(term: Term, at: Evaluation) -> Value:
     return Value.of(at.rows[term])
 
 
 @node_value.register
-def _(classifier: Classifier, at: Evaluation) -> Value:
+def _evaluate_classifier(classifier: Classifier, at: Evaluation) -> Value:
     return Value(at.rows[classifier], 0.0)
 
 
 @node_value.register
-def _(scaled: Scaled, at: Evaluation) -> Value:
+def _evaluate_scaled(scaled: Scaled, at: Evaluation) -> Value:
     if scaled.factor == 0.0:
         return Value(torch.zeros(()), 0.0)  # 0 · (−∞) never reaches a sum
     factor, of = at.factor(scaled.factor), at.value(scaled.of)
@@ -215,7 +215,7 @@ def _(scaled: Scaled, at: Evaluation) -> Value:
 
 
 @node_value.register
-def _(total: Sum, at: Evaluation) -> Value:
+def _evaluate_sum(total: Sum, at: Evaluation) -> Value:
     members = map(at.value, total.members)  # one by one: a member's score goes once it is added
     first = next(members)
     score, weight, allowed = first.score, first.weight, first.allowed
@@ -226,28 +226,28 @@ def _(total: Sum, at: Evaluation) -> Value:
 
 
 @node_value.register
-def _(union: Union, at: Evaluation) -> Value:
+def _evaluate_union(union: Union, at: Evaluation) -> Value:
     return Value.of(reduce(torch.maximum, map(at.logprobs, union.members)))
 
 
 @node_value.register
-def _(intersection: Intersection, at: Evaluation) -> Value:
+def _evaluate_intersection(intersection: Intersection, at: Evaluation) -> Value:
     return Value.of(reduce(torch.minimum, map(at.logprobs, intersection.members)))
 
 
 @node_value.register
-def _(supersede: Supersede, at: Evaluation) -> Value:
+def _evaluate_supersede(supersede: Supersede, at: Evaluation) -> Value:
     return at.value(supersede.of)
 
 
 @node_value.register
-def _(unscaled: Unscaled, at: Evaluation) -> Value:
+def _evaluate_unscaled(unscaled: Unscaled, at: Evaluation) -> Value:
     of = at.value(unscaled.of)
     return Value(of.score, 1.0, of.allowed)
 
 
 @node_value.register
-def _(cut: Cut, at: Evaluation) -> Value:
+def _evaluate_cut(cut: Cut, at: Evaluation) -> Value:
     of = at.value(cut.of)
     kept = _CUTS[cut.kind](of.logprobs(), cut.bound)
     return Value(of.score, of.weight, both(of.allowed, kept))
@@ -261,13 +261,13 @@ _CUTS: dict[str, Callable[[Tensor, float], Tensor]] = {
 
 
 @node_value.register
-def _(tempered: Tempered, at: Evaluation) -> Value:
+def _evaluate_tempered(tempered: Tempered, at: Evaluation) -> Value:
     of = at.value(tempered.of)
     return Value(of.score / tempered.at, of.weight, of.allowed)
 
 
 @node_value.register
-def _(relu: Relu, at: Evaluation) -> Value:
+def _evaluate_relu(relu: Relu, at: Evaluation) -> Value:
     above = at.difference(relu.of).clamp(min=0.0)
     allowed = above < math.inf  # where neither side allows a token it is NaN, and not allowed
     score = above.masked_fill(~allowed, 0.0)
@@ -275,13 +275,13 @@ def _(relu: Relu, at: Evaluation) -> Value:
 
 
 @node_value.register
-def _(where: Where, at: Evaluation) -> Value:
+def _evaluate_where(where: Where, at: Evaluation) -> Value:
     then, otherwise = at.logprobs(where.then), at.logprobs(where.otherwise)
     return Value.of(torch.where(holds(where.condition, at), then, otherwise))
 
 
 @node_value.register
-def _(mixture: Mixture, at: Evaluation) -> Value:
+def _evaluate_mixture(mixture: Mixture, at: Evaluation) -> Value:
     """Σ wᵢ Pᵢ in float64, normalised; a token that any member allows keeps a mass above zero."""
     weights = [at.factor(weight) for weight in mixture.weights]
     members = [at.logprobs(member) for member in mixture.members]
@@ -293,7 +293,7 @@ def _(mixture: Mixture, at: Evaluation) -> Value:
 
 
 @node_value.register
-def _(debiased: SelfDebias, at: Evaluation) -> Value:
+def _evaluate_self_debias(debiased: SelfDebias, at: Evaluation) -> Value:
     """Log P + max(log ε, −λ·max(0, P_b − P)), normalised."""
     logprobs = at.logprobs(debiased.of)
     biased = reduce(torch.maximum, map(at.logprobs, debiased.biased))
@@ -304,7 +304,7 @@ def _(debiased: SelfDebias, at: Evaluation) -> Value:
 
 
 @node_value.register
-def _(posterior: Posterior, at: Evaluation) -> Value:
+def _evaluate_posterior(posterior: Posterior, at: Evaluation) -> Value:
     """Log P(first | text), each member's log-likelihood divided by the text's length."""
     length = at.rows[POSITION] + 1
     scores = [
@@ -317,7 +317,7 @@ def _(posterior: Posterior, at: Evaluation) -> Value:
 
 
 @node_value.register
-def _(agreed: Agreed, at: Evaluation) -> Value:
+def _evaluate_agreed(agreed: Agreed, at: Evaluation) -> Value:
     kept = cuts.common([at.logprobs(member) for member in agreed.members], agreed.count)
     return Value(torch.zeros(()), 0.0, kept)
 
@@ -333,48 +333,48 @@ def factor_value(factor: Varying, at: Evaluation) -> Tensor:
 
 
 @factor_value.register
-def _(factor: Arithmetic, at: Evaluation) -> Tensor:
+def _compute_arithmetic(factor: Arithmetic, at: Evaluation) -> Tensor:
     return _OPERATORS[factor.operator](_tensor(factor.left, at), _tensor(factor.right, at))
 
 
 @factor_value.register
-def _(factor: Extreme, at: Evaluation) -> Tensor:
+def _compute_extreme(factor: Extreme, at: Evaluation) -> Tensor:
     return reduce(_EXTREMES[factor.kind], [_tensor(part, at) for part in factor.of])
 
 
 @factor_value.register
-def _(factor: Sigmoid, at: Evaluation) -> Tensor:
+def _compute_sigmoid(factor: Sigmoid, at: Evaluation) -> Tensor:
     return _tensor(factor.of, at).sigmoid()
 
 
 @factor_value.register
-def _(factor: Indicator, at: Evaluation) -> Tensor:
+def _compute_indicator(factor: Indicator, at: Evaluation) -> Tensor:
     return (at.difference(factor.of) > 0).float()  # NaN is not above zero
 
 
 @factor_value.register
-def _(factor: Strength, at: Evaluation) -> Tensor:
+def _compute_strength(factor: Strength, at: Evaluation) -> Tensor:
     return at.rows[judgement_of(factor.judge)].exp()
 
 
 @factor_value.register
-def _(factor: First, at: Evaluation) -> Tensor:
+def _compute_first(factor: First, at: Evaluation) -> Tensor:
     return (at.rows[POSITION] < factor.count).float()
 
 
 @factor_value.register
-def _(factor: Decay, at: Evaluation) -> Tensor:
+def _compute_decay(factor: Decay, at: Evaluation) -> Tensor:
     position = at.rows[POSITION]
     return torch.exp2(-position.double() / factor.half_life).to(position.dtype)
 
 
 @factor_value.register
-def _(_factor: Index, at: Evaluation) -> Tensor:
+def _compute_index(_factor: Index, at: Evaluation) -> Tensor:
     return at.rows[POSITION]
 
 
 @factor_value.register
-def _(factor: Divergence, at: Evaluation) -> Tensor:
+def _compute_divergence(factor: Divergence, at: Evaluation) -> Tensor:
     first, second = at.logprobs(factor.first), at.logprobs(factor.second)
     if factor.order is None:
         return divergences.jensen_shannon(first, second)
@@ -382,12 +382,12 @@ def _(factor: Divergence, at: Evaluation) -> Tensor:
 
 
 @factor_value.register
-def _(factor: Shape, at: Evaluation) -> Tensor:
+def _compute_shape(factor: Shape, at: Evaluation) -> Tensor:
     return divergences.shape(factor.kind, at.logprobs(factor.of))
 
 
 @factor_value.register
-def _(factor: Balance, at: Evaluation) -> Tensor:
+def _compute_balance(factor: Balance, at: Evaluation) -> Tensor:
     first, second = factor.first, factor.second
     lead = at.rows[likelihood_of(first)] - at.rows[likelihood_of(second)]
     return divergences.balance(at.logprobs(first), at.logprobs(second), lead)

@@ -45,12 +45,12 @@ def enlarged(_formula: Formula, _weights: Weights) -> float:
 
 
 @enlarged.register
-def _(name: Name, weights: Weights) -> float:
+def _enlarge_name(name: Name, weights: Weights) -> float:
     return enlarged(weights.terms[name.name], weights)
 
 
 @enlarged.register
-def _(scaled: Scaled, weights: Weights) -> float:
+def _enlarge_scaled(scaled: Scaled, weights: Weights) -> float:
     low, high = weights.factor(scaled.factor).range
     largest = max(abs(low), abs(high))
     finite = largest if largest < float("inf") or not isinstance(scaled.factor, Varying) else 1.0
@@ -58,43 +58,47 @@ def _(scaled: Scaled, weights: Weights) -> float:
 
 
 @enlarged.register
-def _(total: Sum, weights: Weights) -> float:
+def _enlarge_sum(total: Sum, weights: Weights) -> float:
     return sum(enlarged(member, weights) for member in total.members)
 
 
 @enlarged.register
-def _(node: Union | Intersection | Mixture, weights: Weights) -> float:
+def _enlarge_union_or_intersection_or_mixture(
+    node: Union | Intersection | Mixture, weights: Weights
+) -> float:
     return max(_relative(member, weights) for member in node.members)
 
 
 @enlarged.register
-def _(node: Where, weights: Weights) -> float:
+def _enlarge_where(node: Where, weights: Weights) -> float:
     return max(_relative(member, weights) for member in (node.then, node.otherwise))
 
 
 @enlarged.register
-def _(node: Cut | Relu | Supersede | Unscaled, weights: Weights) -> float:
+def _enlarge_cut_or_relu_or_supersede_or_unscaled(
+    node: Cut | Relu | Supersede | Unscaled, weights: Weights
+) -> float:
     return enlarged(node.of, weights)
 
 
 @enlarged.register
-def _(node: Tempered, weights: Weights) -> float:
+def _enlarge_tempered(node: Tempered, weights: Weights) -> float:
     return enlarged(node.of, weights) / node.at
 
 
 @enlarged.register
-def _(node: SelfDebias, weights: Weights) -> float:
+def _enlarge_self_debias(node: SelfDebias, weights: Weights) -> float:
     """An error of a logarithm is at most so large in a probability, and λ times that of two."""
     worst = max(_relative(member, weights) for member in (node.of, *node.biased))
     return (1 + 2 * node.decay) * worst
 
 
 @enlarged.register
-def _(node: Posterior, weights: Weights) -> float:
+def _enlarge_posterior(node: Posterior, weights: Weights) -> float:
     """A difference of two mean log-likelihoods."""
     return 2 * max(_relative(member, weights) for member in node.members)
 
 
 @enlarged.register
-def _(_node: Classifier | Agreed, _weights: Weights) -> float:
+def _enlarge_classifier_or_agreed(_node: Classifier | Agreed, _weights: Weights) -> float:
     return 0.0

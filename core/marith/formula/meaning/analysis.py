@@ -59,38 +59,38 @@ def needed(node: Node) -> tuple[Node, ...]:
 
 
 @needed.register
-def _(scaled: Scaled) -> tuple[Node, ...]:
+def _find_needs_of_scaled(scaled: Scaled) -> tuple[Node, ...]:
     return () if scaled.factor == 0.0 else parts(scaled)
 
 
 @needed.register
-def _(classifier: Classifier) -> tuple[Node, ...]:
+def _find_needs_of_classifier(classifier: Classifier) -> tuple[Node, ...]:
     return classifier.inner
 
 
 @needed.register
-def _(supersede: Supersede) -> tuple[Node, ...]:
+def _find_needs_of_supersede(supersede: Supersede) -> tuple[Node, ...]:
     return (supersede.of,)
 
 
 @needed.register
-def _(strength: Strength) -> tuple[Node, ...]:
+def _find_needs_of_strength(strength: Strength) -> tuple[Node, ...]:
     return (judgement_of(strength.judge),)
 
 
 @needed.register
-def _(_factor: First | Decay | Index) -> tuple[Node, ...]:
+def _find_needs_of_first_or_decay_or_index(_factor: First | Decay | Index) -> tuple[Node, ...]:
     return (POSITION,)
 
 
 @needed.register
-def _(balance: Balance) -> tuple[Node, ...]:
+def _find_needs_of_balance(balance: Balance) -> tuple[Node, ...]:
     first, second = balance.first, balance.second
     return likelihood_of(first), likelihood_of(second), first, second
 
 
 @needed.register
-def _(posterior: Posterior) -> tuple[Node, ...]:
+def _find_needs_of_posterior(posterior: Posterior) -> tuple[Node, ...]:
     return (*map(likelihood_of, posterior.members), POSITION, *posterior.members)
 
 
@@ -164,17 +164,17 @@ def defined(formula: Formula, partial: Partial) -> Formula | None:
 
 
 @defined.register
-def _(term: Term, partial: Partial) -> Formula | None:
+def _define_part_of_term(term: Term, partial: Partial) -> Formula | None:
     return term if term in partial.computed else None
 
 
 @defined.register
-def _(classifier: Classifier, partial: Partial) -> Formula | None:
+def _define_part_of_classifier(classifier: Classifier, partial: Partial) -> Formula | None:
     return classifier if partial.complete(classifier) else None
 
 
 @defined.register
-def _(scaled: Scaled, partial: Partial) -> Formula | None:
+def _define_part_of_scaled(scaled: Scaled, partial: Partial) -> Formula | None:
     factor = scaled.factor
     if factor == 0.0 or (isinstance(factor, Varying) and not partial.complete(factor)):
         return None
@@ -185,7 +185,7 @@ def _(scaled: Scaled, partial: Partial) -> Formula | None:
 
 
 @defined.register
-def _(total: Sum, partial: Partial) -> Formula | None:
+def _define_part_of_sum(total: Sum, partial: Partial) -> Formula | None:
     defined_parts = (defined(member, partial) for member in total.members)
     members = tuple(member for member in defined_parts if member is not None)
     if members == total.members:
@@ -194,7 +194,7 @@ def _(total: Sum, partial: Partial) -> Formula | None:
 
 
 @defined.register
-def _(supersede: Supersede, partial: Partial) -> Formula | None:
+def _define_part_of_supersede(supersede: Supersede, partial: Partial) -> Formula | None:
     return partial.distribution(supersede.of) or partial.distribution(supersede.draft)
 
 
@@ -214,19 +214,21 @@ def without_classifiers(formula: Formula) -> Formula | None:
 
 
 @without_classifiers.register
-def _(term: Term) -> Formula | None:
+def _drop_classifiers_of_term(term: Term) -> Formula | None:
     return None if isinstance(term, Classifier) else term
 
 
 @without_classifiers.register
-def _(node: Sum | Union | Intersection) -> Formula | None:
+def _drop_classifiers_of_sum_or_union_or_intersection(
+    node: Sum | Union | Intersection,
+) -> Formula | None:
     parts_left = map(without_classifiers, node.members)
     members = tuple(member for member in parts_left if member is not None)
     return type(node)(members) if members else None
 
 
 @without_classifiers.register
-def _(supersede: Supersede) -> Formula | None:
+def _drop_classifiers_of_supersede(supersede: Supersede) -> Formula | None:
     return without_classifiers(supersede.of)
 
 

@@ -95,7 +95,7 @@ def bound(node: Node, binding: Binding) -> Node:
 
 
 @bound.register
-def _(name: Name, binding: Binding) -> Node:
+def _bind_name(name: Name, binding: Binding) -> Node:
     if name.name not in binding.terms:
         problem = unknown(name.name, binding.terms)
         raise FormulaError(problem, *locate(binding.formula, name))
@@ -103,18 +103,18 @@ def _(name: Name, binding: Binding) -> Node:
 
 
 @bound.register
-def _(total: Sum, binding: Binding) -> Node:
+def _bind_sum(total: Sum, binding: Binding) -> Node:
     return added(*map(binding.of, total.members))
 
 
 @bound.register
-def _(scaled: Scaled, binding: Binding) -> Node:
+def _bind_scaled(scaled: Scaled, binding: Binding) -> Node:
     product: Formula = binding.of(scaled.factor) * binding.of(scaled.of)
     return product
 
 
 @bound.register
-def _(classifier: Classifier, binding: Binding) -> Node:
+def _bind_classifier(classifier: Classifier, binding: Binding) -> Node:
     if classifier.guide is None:
         return classifier
     return replace(classifier, guide=binding.of(classifier.guide))

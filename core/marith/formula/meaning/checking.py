@@ -140,24 +140,24 @@ def problem(_node: Node, _weights: Weights) -> str:
 
 
 @problem.register
-def _(name: Name, weights: Weights) -> str:
+def _check_name(name: Name, weights: Weights) -> str:
     return "" if name.name in weights.terms else unknown(name.name, weights.terms)
 
 
 @problem.register
-def _(scaled: Scaled, weights: Weights) -> str:
+def _check_scaled(scaled: Scaled, weights: Weights) -> str:
     size = weights.factor(scaled.factor).gross
     fits = max(size, size * weights.of(scaled.of).gross) < LARGEST_FACTOR
     return "" if fits else "the weights multiply to more than 1e30"
 
 
 @problem.register
-def _(node: Union | Intersection, weights: Weights) -> str:
+def _check_union_or_intersection(node: Union | Intersection, weights: Weights) -> str:
     return _classifier_among(node.members, weights) or weightless(node.members, weights)
 
 
 @problem.register
-def _(mixture: Mixture, weights: Weights) -> str:
+def _check_mixture(mixture: Mixture, weights: Weights) -> str:
     if message := _classifier_among(mixture.members, weights):
         return message
     total = added([weights.factor(weight) for weight in mixture.weights])
@@ -169,17 +169,17 @@ def _(mixture: Mixture, weights: Weights) -> str:
 
 
 @problem.register
-def _(agreed: Agreed, weights: Weights) -> str:
+def _check_agreed(agreed: Agreed, weights: Weights) -> str:
     return weightless(agreed.members, weights)
 
 
 @problem.register
-def _(node: SelfDebias, weights: Weights) -> str:
+def _check_self_debias(node: SelfDebias, weights: Weights) -> str:
     return weightless((node.of, *node.biased), weights)
 
 
 @problem.register
-def _(where: Where, weights: Weights) -> str:
+def _check_where(where: Where, weights: Weights) -> str:
     condition = where.condition
     if any(weights.factor(side).by_token for side in (condition.left, condition.right)):
         return f"a condition is on the context; by token differs {condition}"
@@ -187,34 +187,34 @@ def _(where: Where, weights: Weights) -> str:
 
 
 @problem.register
-def _(supersede: Supersede, weights: Weights) -> str:
+def _check_supersede(supersede: Supersede, weights: Weights) -> str:
     if weights.of(supersede.draft).positive and weights.of(supersede.of).positive:
         return ""
     return "a draft and what supersedes it need weight above zero"
 
 
 @problem.register
-def _(unscaled: Unscaled, weights: Weights) -> str:
+def _check_unscaled(unscaled: Unscaled, weights: Weights) -> str:
     is_zero = _is_zero(unscaled.of, weights.terms)
     return "unscaled needs a term that is not multiplied by zero" if is_zero else ""
 
 
 @problem.register
-def _(cut: Cut, weights: Weights) -> str:
+def _check_cut(cut: Cut, weights: Weights) -> str:
     if weights.of(cut.of).positive:
         return ""
     return f"{cut.kind} cuts a distribution, and this has no weight above zero"
 
 
 @problem.register
-def _(tempered: Tempered, weights: Weights) -> str:
+def _check_tempered(tempered: Tempered, weights: Weights) -> str:
     if weights.of(tempered.of).positive:
         return ""
     return "temperature changes a distribution, and this has no weight above zero"
 
 
 @problem.register
-def _(node: Relu | Indicator, weights: Weights) -> str:
+def _check_relu_or_indicator(node: Relu | Indicator, weights: Weights) -> str:
     weight, name = weights.of(node.of), type(node).__name__.lower()
     if weight.nothing:
         return ""
@@ -222,7 +222,7 @@ def _(node: Relu | Indicator, weights: Weights) -> str:
 
 
 @problem.register
-def _(classifier: Classifier, weights: Weights) -> str:
+def _check_classifier(classifier: Classifier, weights: Weights) -> str:
     if classifier.guide is None:
         return ""
     check(classifier.guide, weights.terms)
@@ -231,17 +231,17 @@ def _(classifier: Classifier, weights: Weights) -> str:
 
 
 @problem.register
-def _(posterior: Posterior, weights: Weights) -> str:
+def _check_posterior(posterior: Posterior, weights: Weights) -> str:
     return _unprompted("posterior", posterior.members, weights)
 
 
 @problem.register
-def _(balance: Balance, weights: Weights) -> str:
+def _check_balance(balance: Balance, weights: Weights) -> str:
     return _unprompted("balance", (balance.first, balance.second), weights)
 
 
 @problem.register
-def _(factor: Arithmetic, weights: Weights) -> str:
+def _check_arithmetic(factor: Arithmetic, weights: Weights) -> str:
     if factor.operator == "/":
         low, high = weights.factor(factor.right).range
         if low <= 0 <= high:
@@ -253,17 +253,17 @@ def _(factor: Arithmetic, weights: Weights) -> str:
 
 
 @problem.register
-def _(factor: Divergence, weights: Weights) -> str:
+def _check_divergence(factor: Divergence, weights: Weights) -> str:
     return weightless((factor.first, factor.second), weights)
 
 
 @problem.register
-def _(factor: Shape, weights: Weights) -> str:
+def _check_shape(factor: Shape, weights: Weights) -> str:
     return weightless((factor.of,), weights)
 
 
 @problem.register
-def _(strength: Strength, weights: Weights) -> str:
+def _check_strength(strength: Strength, weights: Weights) -> str:
     if _is_classifier(_named(strength.judge, weights)):
         return ""
     return f"strength takes a classifier, not {strength.judge}"

@@ -150,37 +150,37 @@ def add(formula: Formula, score: Score, by: float) -> None:
 
 
 @add.register
-def _(total: Sum, score: Score, by: float) -> None:
+def _add_sum(total: Sum, score: Score, by: float) -> None:
     for member in total.members:
         add(member, score, by)
 
 
 @add.register
-def _(scaled: Scaled, score: Score, by: float) -> None:
+def _add_scaled(scaled: Scaled, score: Score, by: float) -> None:
     if factor := _least(scaled.factor, score.weights):
         add(scaled.of, score, factor * by)
 
 
 @add.register
-def _(supersede: Supersede, score: Score, by: float) -> None:
+def _add_supersede(supersede: Supersede, score: Score, by: float) -> None:
     add(supersede.of, score, by)
 
 
 @add.register
-def _(unscaled: Unscaled, score: Score, by: float) -> None:
+def _add_unscaled(unscaled: Unscaled, score: Score, by: float) -> None:
     """Weights that add up to more than one sharpen a distribution, and lift nothing."""
     add(unscaled.of, score, by / max(1.0, score.weights.of(unscaled.of).least))
 
 
 @add.register
-def _(cut: Cut, score: Score, by: float) -> None:
+def _add_cut(cut: Cut, score: Score, by: float) -> None:
     score.held = True
     score.count(cut.of, by)
     score.parts[cut.of] = None
 
 
 @add.register
-def _(relu: Relu, score: Score, by: float) -> None:
+def _add_relu(relu: Relu, score: Score, by: float) -> None:
     if by > 0:
         add(relu.of, score, by)
 

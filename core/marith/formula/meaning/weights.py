@@ -57,29 +57,33 @@ def node_weight(_formula: Formula, _weights: Weights) -> Weight:
 
 
 @node_weight.register
-def _(name: Name, weights: Weights) -> Weight:
+def _weigh_name(name: Name, weights: Weights) -> Weight:
     if name.name not in weights.terms:
         raise FormulaError(unknown(name.name, weights.terms), *locate(name, name))
     return weights.of(weights.terms[name.name])
 
 
 @node_weight.register
-def _(scaled: Scaled, weights: Weights) -> Weight:
+def _weigh_scaled(scaled: Scaled, weights: Weights) -> Weight:
     return weights.factor(scaled.factor) * weights.of(scaled.of)
 
 
 @node_weight.register
-def _(total: Sum, weights: Weights) -> Weight:
+def _weigh_sum(total: Sum, weights: Weights) -> Weight:
     return added([weights.of(member) for member in total.members])
 
 
 @node_weight.register
-def _(node: Supersede | Cut | Tempered, weights: Weights) -> Weight:
+def _weigh_supersede_or_cut_or_tempered(
+    node: Supersede | Cut | Tempered, weights: Weights
+) -> Weight:
     return weights.of(node.of)
 
 
 @node_weight.register
-def _(_node: Classifier | Relu | Posterior | Agreed, _weights: Weights) -> Weight:
+def _weigh_classifier_or_relu_or_posterior_or_agreed(
+    _node: Classifier | Relu | Posterior | Agreed, _weights: Weights
+) -> Weight:
     return constant(0.0)
 
 
@@ -90,7 +94,7 @@ def factor_weight(factor: Varying, weights: Weights) -> Weight:
 
 
 @factor_weight.register
-def _(factor: Arithmetic, weights: Weights) -> Weight:
+def _weigh_arithmetic(factor: Arithmetic, weights: Weights) -> Weight:
     if factor.operator == "/":
         return weights.atom(factor)
     left, right = weights.factor(factor.left), weights.factor(factor.right)
@@ -106,31 +110,31 @@ def factor_range(_factor: Varying, _weights: Weights) -> Range:
 
 
 @factor_range.register
-def _(division: Arithmetic, weights: Weights) -> Range:
+def _bound_arithmetic(division: Arithmetic, weights: Weights) -> Range:
     low, high = weights.factor(division.right).range
     inverse = (1 / high, 1 / low) if low > 0 or high < 0 else (-math.inf, math.inf)
     return product_range((weights.factor(division.left).range, inverse))
 
 
 @factor_range.register
-def _(extreme: Extreme, weights: Weights) -> Range:
+def _bound_extreme(extreme: Extreme, weights: Weights) -> Range:
     choose = max if extreme.kind == "largest" else min
     lows, highs = zip(*(weights.factor(factor).range for factor in extreme.of), strict=True)
     return choose(lows), choose(highs)
 
 
 @factor_range.register
-def _(divergence: Divergence, _weights: Weights) -> Range:
+def _bound_divergence(divergence: Divergence, _weights: Weights) -> Range:
     return 0.0, 1.0 if divergence.order is None else math.inf
 
 
 @factor_range.register
-def _(shape: Shape, _weights: Weights) -> Range:
+def _bound_shape(shape: Shape, _weights: Weights) -> Range:
     return 0.0, math.inf if shape.kind == "entropy" else 1.0
 
 
 @factor_range.register
-def _(_index: Index, _weights: Weights) -> Range:
+def _bound_index(_index: Index, _weights: Weights) -> Range:
     return 0.0, math.inf
 
 

@@ -136,12 +136,12 @@ def addends(formula: Formula, factor: float, _weights: Weights) -> list[tuple[fl
 
 
 @addends.register
-def _(total: Sum, factor: float, weights: Weights) -> list[tuple[float, Formula]]:
+def _split_sum(total: Sum, factor: float, weights: Weights) -> list[tuple[float, Formula]]:
     return [piece for member in total.members for piece in addends(member, factor, weights)]
 
 
 @addends.register
-def _(scaled: Scaled, factor: float, weights: Weights) -> list[tuple[float, Formula]]:
+def _split_scaled(scaled: Scaled, factor: float, weights: Weights) -> list[tuple[float, Formula]]:
     match scaled.factor:
         case float() as number:
             return addends(scaled.of, factor * number, weights)
@@ -151,7 +151,7 @@ def _(scaled: Scaled, factor: float, weights: Weights) -> list[tuple[float, Form
 
 
 @addends.register
-def _(name: Name, factor: float, weights: Weights) -> list[tuple[float, Formula]]:
+def _split_name(name: Name, factor: float, weights: Weights) -> list[tuple[float, Formula]]:
     """The name itself, unless its formula has no weight above zero."""
     named = weights.terms[name.name]
     if isinstance(named, Sum | Scaled) and weights.of(name).least <= 0:
@@ -195,7 +195,8 @@ def log_text(formula: Formula, weights: Weights) -> str:
 
 
 @log_text.register
-def _(scaled: Scaled, weights: Weights) -> str:  # by a factor that depends on the context
+def _write_log_of_scaled(scaled: Scaled, weights: Weights) -> str:
+    """Write a formula that is multiplied by a factor that depends on the context."""
     inner = addends(scaled.of, 1.0, weights)
     bare = len(inner) == 1 and inner[0][0] * _weight_in_log(inner[0][1], weights) == 1.0
     text = _written(scaled.of, 1.0, weights)
@@ -203,7 +204,7 @@ def _(scaled: Scaled, weights: Weights) -> str:  # by a factor that depends on t
 
 
 @log_text.register
-def _(relu: Relu, weights: Weights) -> str:
+def _write_log_of_relu(relu: Relu, weights: Weights) -> str:
     return f"relu({_written(relu.of, 1.0, weights)})"
 
 
@@ -263,35 +264,35 @@ def drawn(formula: Formula) -> tuple[str, Branches]:
 
 
 @drawn.register
-def _(cut: Cut) -> tuple[str, Branches]:
+def _draw_cut(cut: Cut) -> tuple[str, Branches]:
     return f"{cut.kind}({number_text(cut.bound)})", [("", cut.of)]
 
 
 @drawn.register
-def _(tempered: Tempered) -> tuple[str, Branches]:
+def _draw_tempered(tempered: Tempered) -> tuple[str, Branches]:
     return f"temperature({number_text(tempered.at)})", [("", tempered.of)]
 
 
 @drawn.register
-def _(where: Where) -> tuple[str, Branches]:
+def _draw_where(where: Where) -> tuple[str, Branches]:
     below: Branches = [("then ", where.then), ("else ", where.otherwise)]
     return f"where {to_text(where.condition)}", below
 
 
 @drawn.register
-def _(mixture: Mixture) -> tuple[str, Branches]:
+def _draw_mixture(mixture: Mixture) -> tuple[str, Branches]:
     shares = [f"{times_text(weight)} × " for weight in mixture.weights]
     return "mixture", [*zip(shares, mixture.members, strict=True)]
 
 
 @drawn.register
-def _(node: SelfDebias) -> tuple[str, Branches]:
+def _draw_self_debias(node: SelfDebias) -> tuple[str, Branches]:
     label = f"self_debias, decay {number_text(node.decay)}, floor {number_text(node.floor)}"
     return label, [("", child) for child in children(node)]
 
 
 @drawn.register
-def _(agreed: Agreed) -> tuple[str, Branches]:
+def _draw_agreed(agreed: Agreed) -> tuple[str, Branches]:
     return f"agreed, at least {agreed.count}", [("", member) for member in agreed.members]
 
 

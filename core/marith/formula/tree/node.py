@@ -92,7 +92,7 @@ class Node:
 
 
 @shown.register
-def _(node: Node) -> str:
+def _show_node(node: Node) -> str:
     return str(node)
 
 

@@ -73,22 +73,22 @@ def precedence(_node: Node | float) -> int:
 
 
 @precedence.register
-def _(number: float) -> int:
+def _find_precedence_of_number(number: float) -> int:
     return PRODUCT if number < 0 else ATOM
 
 
 @precedence.register
-def _(_node: Sum | Comparison) -> int:
+def _find_precedence_of_sum_or_comparison(_node: Sum | Comparison) -> int:
     return SUM
 
 
 @precedence.register
-def _(_node: Scaled) -> int:
+def _find_precedence_of_scaled(_node: Scaled) -> int:
     return PRODUCT
 
 
 @precedence.register
-def _(node: Arithmetic) -> int:
+def _find_precedence_of_arithmetic(node: Arithmetic) -> int:
     return SUM if node.operator in "+-" else PRODUCT
 
 
@@ -102,52 +102,52 @@ def pieces(node: Node) -> list[Piece]:
 
 
 @pieces.register
-def _(total: Sum) -> list[Piece]:
+def _print_sum(total: Sum) -> list[Piece]:
     return _addends(total, None)
 
 
 @pieces.register
-def _(scaled: Scaled) -> list[Piece]:
+def _print_scaled(scaled: Scaled) -> list[Piece]:
     if scaled.factor == -1.0:
         return ["-", (scaled.of, PRODUCT)]
     return [(scaled.factor, PRODUCT), "*", (scaled.of, ATOM)]
 
 
 @pieces.register
-def _(cut: Cut) -> list[Piece]:
+def _print_cut(cut: Cut) -> list[Piece]:
     return [(cut.of, ATOM), f".{cut.kind}({number_text(cut.bound)})"]
 
 
 @pieces.register
-def _(tempered: Tempered) -> list[Piece]:
+def _print_tempered(tempered: Tempered) -> list[Piece]:
     return [(tempered.of, ATOM), f".temperature({number_text(tempered.at)})"]
 
 
 @pieces.register
-def _(name: Name) -> list[Piece]:
+def _print_name(name: Name) -> list[Piece]:
     return [name.name]
 
 
 @pieces.register
-def _(mixture: Mixture) -> list[Piece]:
+def _print_mixture(mixture: Mixture) -> list[Piece]:
     pairs = zip(mixture.weights, mixture.members, strict=True)
     return call("mixture", *(part for pair in pairs for part in pair))
 
 
 @pieces.register
-def _(node: SelfDebias) -> list[Piece]:
+def _print_self_debias(node: SelfDebias) -> list[Piece]:
     named = [f"decay={number_text(node.decay)}"] * (node.decay != 50)
     named += [f"floor={number_text(node.floor)}"] * (node.floor != 0.01)
     return call("self_debias", node.of, *node.biased, *named)
 
 
 @pieces.register
-def _(agreed: Agreed) -> list[Piece]:
+def _print_agreed(agreed: Agreed) -> list[Piece]:
     return call("agreed", *agreed.members, *[f"count={agreed.count}"] * (agreed.count != 5))
 
 
 @pieces.register
-def _(factor: Arithmetic) -> list[Piece]:
+def _print_arithmetic(factor: Arithmetic) -> list[Piece]:
     operator, left, right = factor.operator, factor.left, factor.right
     if operator == "*" and left == -1.0:
         return ["-", (right, ATOM)]
@@ -157,17 +157,17 @@ def _(factor: Arithmetic) -> list[Piece]:
 
 
 @pieces.register
-def _(condition: Comparison) -> list[Piece]:
+def _print_comparison(condition: Comparison) -> list[Piece]:
     return [(condition.left, SUM), f" {condition.relation} ", (condition.right, SUM)]
 
 
 @pieces.register
-def _(factor: Extreme) -> list[Piece]:
+def _print_extreme(factor: Extreme) -> list[Piece]:
     return call(factor.kind, *factor.of)
 
 
 @pieces.register
-def _(factor: Divergence) -> list[Piece]:
+def _print_divergence(factor: Divergence) -> list[Piece]:
     if factor.order is None:
         return call("jsd", factor.first, factor.second)
     named = [f"order={number_text(factor.order)}"] * (factor.order != 0.5)
@@ -175,27 +175,27 @@ def _(factor: Divergence) -> list[Piece]:
 
 
 @pieces.register
-def _(factor: Shape) -> list[Piece]:
+def _print_shape(factor: Shape) -> list[Piece]:
     return call(factor.kind, factor.of)
 
 
 @pieces.register
-def _(factor: First) -> list[Piece]:
+def _print_first(factor: First) -> list[Piece]:
     return call("first", str(factor.count))
 
 
 @pieces.register
-def _(factor: Decay) -> list[Piece]:
+def _print_decay(factor: Decay) -> list[Piece]:
     return call("decay", factor.half_life)
 
 
 @pieces.register
-def _(_factor: Index) -> list[Piece]:
+def _print_index(_factor: Index) -> list[Piece]:
     return call("position")
 
 
 @pieces.register
-def _(term: Prompted) -> list[Piece]:
+def _print_prompted(term: Prompted) -> list[Piece]:
     system = [_quoted(term.system)] if term.system else []
     return call("prompted", *system, *_keywords(
         mode=(term.mode, "append"), hide=(term.hide, None), model=(term.model, None),
@@ -206,7 +206,7 @@ def _(term: Prompted) -> list[Piece]:
 
 
 @pieces.register
-def _(term: Classifier) -> list[Piece]:
+def _print_classifier(term: Classifier) -> list[Piece]:
     first = _keywords(label=(term.label, 1), candidates=(term.candidates, 50))
     rest = _keywords(read_prompt=(term.read_prompt, False), coverage=(term.coverage, None),
                      scale=(term.scale, "log"))  # fmt: skip
@@ -218,7 +218,7 @@ def _(term: Classifier) -> list[Piece]:
 
 
 @pieces.register
-def _(term: NGram) -> list[Piece]:
+def _print_ngram(term: NGram) -> list[Piece]:
     arguments = [_quoted(term.path)] if term.path is not None else []
     arguments += _keywords(order=(term.order, 2), texts=(list(term.texts), []),
                            online=(term.online, False))  # fmt: skip
@@ -226,7 +226,7 @@ def _(term: NGram) -> list[Piece]:
 
 
 @pieces.register
-def _(term: Judgement) -> list[Piece]:
+def _print_judgement(term: Judgement) -> list[Piece]:
     named = _keywords(label=(term.label, 1), read_prompt=(term.read_prompt, False))
     return ["strength(", *call("classifier", _quoted(term.model), *named), ")"]
 
