@@ -12,8 +12,8 @@ from marith.formula.meaning.binding import BARE
 from marith.formula.text import parsing
 from marith.formula.text.advice import METHODS
 from marith.formula.text.calls import CALLS
-from marith.formula.tree.bounds import MAX_DEPTH, MAX_LENGTH, MAX_NODES
 from marith.formula.tree.factors import LARGEST_FACTOR, RELATIONS
+from marith.formula.tree.node import MAX_DEPTH, MAX_LENGTH, MAX_NODES
 from marith.formula.tree.terms import MAX_ORDER, Term
 from marith.recipes import RECIPES
 from tools.reference.sections import class_section, function_section

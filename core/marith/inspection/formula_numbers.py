@@ -11,11 +11,10 @@ from marith.errors import FormulaError, RequestError, shown
 from marith.formula.meaning.binding import Terms, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.text.calls import CALLS
-from marith.formula.text.syntax import read_tree
+from marith.formula.text.parsing import read_tree
 from marith.formula.text.trust import parse
-from marith.formula.tree.hidden_texts import unquoted
 from marith.formula.tree.nodes import Formula
-from marith.formula.tree.printing import number_text
+from marith.formula.tree.printing import number_text, unquoted
 from marith.formula.tree.terms import Term
 from marith.request.checks import finite, whole
 

@@ -13,8 +13,8 @@ from marith.decoding.composition.evaluate import evaluate
 from marith.engine.prepare import Prepared, plan_of
 from marith.errors import FormulaError, MarithError, RequestError
 from marith.formula.text.trust import parse
-from marith.formula.tree.hidden_texts import unquoted
 from marith.formula.tree.nodes import Formula
+from marith.formula.tree.printing import unquoted
 from marith.formula.tree.terms import Classifier, Term
 from marith.inspection.formula_numbers import FormulaNumber, NumberedFormula
 from marith.inspection.redrawing import NO_TOKEN, Redrawing

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from pydantic import BaseModel
 
 from marith.errors import RequestError, shown
-from marith.formula.text.packages import listed
+from marith.formula.text.calls import listed
 from marith.request.ban import Ban
 from marith.request.checks import (
     Check,

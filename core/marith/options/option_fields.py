@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from marith.errors import RequestError
-from marith.formula.text.packages import check_allowed
+from marith.formula.text.calls import check_allowed
 from marith.formula.text.term_data import (
     TermData,
     as_text,

@@ -10,7 +10,7 @@ from dataclasses import Field, fields
 from typing import Any, TypeAlias
 
 from marith.errors import MarithError, RequestError, shown, similar, suggestion
-from marith.formula.scalars import plain
+from marith.formula.tree.factors import plain
 
 LEVELS = 100  # templates and JSON recurse for each level
 PARTS = 100_000

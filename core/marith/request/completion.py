@@ -10,7 +10,7 @@ from html import escape
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from marith.errors import RequestError
-from marith.formula.tree.hidden_texts import distinct, renamed
+from marith.formula.tree.printing import distinct, renamed
 from marith.request.inspected.inspection import Inspection
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls"]

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, cast
 
 from marith.errors import FormulaError, RequestError, names_checked, shown
 from marith.formula.meaning.binding import BARE, Terms, resolve
-from marith.formula.text.packages import check_allowed
+from marith.formula.text.calls import check_allowed
 from marith.formula.text.term_data import read_formula, read_terms
 from marith.formula.text.trust import restricted
 from marith.formula.tree.nodes import Formula

@@ -89,8 +89,7 @@ def recipes(
 
 def _own_names() -> list[str]:
     """What formulas can call besides what is marith's: what was defined, and packages offer."""
-    from marith.formula.text.calls import BUILT_IN, CALLS
-    from marith.formula.text.packages import offered
+    from marith.formula.text.calls import BUILT_IN, CALLS, offered
 
     return sorted({*CALLS, *offered()} - BUILT_IN)
 
@@ -100,11 +99,10 @@ def _described(name: str) -> str:
 
     A method of a package is imported; if it cannot be, the text says why.
     """
-    from marith.formula.text.calls import BUILT_IN, CALLS
-    from marith.formula.text.packages import load
+    from marith.formula.text.calls import BUILT_IN, CALLS, load_function
 
     try:
-        load(name)
+        load_function(name)
     except FormulaError as error:
         return f"{styled(name, bold=True)}\n    {error.problem}"
     parameters = inspect.signature(CALLS[name]).parameters.values()

@@ -11,7 +11,7 @@ from threading import TIMEOUT_MAX
 from typing import Any, Self, TypeVar
 
 from marith.errors import DeadlineExceeded, RequestError, shown
-from marith.formula.scalars import plain
+from marith.formula.tree.factors import plain
 from marith.request.checks import seconds
 
 Result = TypeVar("Result")

@@ -11,7 +11,7 @@ from marith.errors import RequestError
 from marith.formula.meaning.binding import BARE
 from marith.formula.text.calls import CALLS
 from marith.formula.text.trust import parse
-from marith.formula.tree.bounds import QUOTED
+from marith.formula.tree.printing import QUOTED
 
 # A quoted text, or the name of a value: not that of a method or of an argument.
 _WORD = re.compile(rf"{QUOTED.pattern}|(?<![\w.])(?P<name>[^\W\d]\w*)(?!\w|\s*=)", re.DOTALL)

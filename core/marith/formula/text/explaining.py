@@ -13,7 +13,6 @@ from marith.formula.meaning.checking import warnings_of
 from marith.formula.meaning.weights import Weights
 from marith.formula.text.trust import parse
 from marith.formula.tree.factors import Arithmetic
-from marith.formula.tree.hidden_texts import unquoted
 from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered, children
 from marith.formula.tree.operators import (
     Agreed,
@@ -24,7 +23,7 @@ from marith.formula.tree.operators import (
     Union,
     Where,
 )
-from marith.formula.tree.printing import number_text, times_text, to_text
+from marith.formula.tree.printing import number_text, times_text, to_text, unquoted
 from marith.formula.tree.terms import Classifier, Prompted
 
 CLASSIFIER = "C"  # what the paper's formulas call a classifier

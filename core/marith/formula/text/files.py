@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from marith.errors import FormulaError
 from marith.formula.meaning.binding import resolve
 from marith.formula.meaning.checking import check
-from marith.formula.text.calls import BARE
-from marith.formula.text.file_paths import path_in, with_paths_in
-from marith.formula.text.packages import check_allowed
+from marith.formula.text.calls import BARE, check_allowed
 from marith.formula.text.parsing import parse_text
 from marith.formula.text.term_data import read_terms
 from marith.formula.text.trust import OF_A_CALL, restricted
+from marith.formula.tree.node import Node, rebuilt
 from marith.formula.tree.nodes import Formula
+from marith.formula.tree.terms import Classifier, NGram, Prompted
 
 _TABLES = ("model", "terms", "formulas")
 LOWERED = {"trusted": False, "frozen": True}  # the only values in a file: it never raises trust
@@ -64,17 +65,17 @@ def load_file(path: str | Path, trusted: bool = True, allowed: Collection[str] =
     with _located(f"{str(path)!r}"):
         written = read_terms(terms)
         resolve(written)  # a fault is named as it is written
-        placed = {name: with_paths_in(folder, term) for name, term in written.items()}
+        placed = {name: _with_paths_in(folder, term) for name, term in written.items()}
         bound = resolve(placed)
         tables = {name: _formula_table(name, value) for name, value in formulas.items()}
     parsed: dict[str, Formula] = {}
     for name, table in tables.items():
         with _located(f"{str(path)!r}, formula {name!r}"):
-            parsed[name] = with_paths_in(folder, parse_text(table.pop("formula")))
+            parsed[name] = _with_paths_in(folder, parse_text(table.pop("formula")))
             check(parsed[name], bound)
     for table in (options := dict(options), *tables.values()):
         if "model" in table:
-            table["model"] = path_in(folder, table["model"])
+            table["model"] = _path_in(folder, table["model"])
     descriptions = {name: table.pop("description", "") for name, table in tables.items()}
     return FormulaFile(placed, parsed, options, tables, descriptions)
 
@@ -138,3 +139,33 @@ def _formula_table(name: str, value: Any) -> dict[str, Any]:
         problem = f"the description of formula {name!r} is a text"
         raise FormulaError(f"{problem}, not {table['description']!r}")
     return table
+
+
+def _path_in(folder: Path, name: Any, always: bool = False) -> Any:
+    """Return the path of a model, adapter or text that a file in `folder` names.
+
+    An absolute path stays, and so does the name of a model on the hub or in the package: anything
+    that neither looks like a path nor exists in the folder. With `always` the name is a path.
+    """
+    if not isinstance(name, str) or folder == Path() or name.startswith(("/", "~")):
+        return name
+    is_gguf = name.lower().endswith(".gguf") and ":" not in name
+    looks_like_path = always or is_gguf or name.startswith(("./", "../"))
+    path = os.path.join(folder, name)
+    return os.path.normpath(path) if looks_like_path or os.path.exists(path) else name
+
+
+def _with_paths_in(folder: Path, node: Any) -> Any:
+    """Return a formula whose terms read the files that its names mean in `folder`."""
+    match node:
+        case Prompted():
+            model, adapter = (_path_in(folder, name) for name in (node.model, node.adapter))
+            return replace(node, model=model, adapter=adapter)
+        case Classifier():
+            guide = _with_paths_in(folder, node.guide)
+            return replace(node, model=_path_in(folder, node.model), guide=guide)
+        case NGram():
+            return replace(node, path=_path_in(folder, node.path, always=True))
+        case Node():
+            return rebuilt(node, lambda part: _with_paths_in(folder, part))
+    return node

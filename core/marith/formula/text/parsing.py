@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from keyword import iskeyword
 from typing import Any, TypeAlias, TypeVar
 
 from marith.errors import FormulaError, Untrusted, shown
-from marith.formula.text import advice, packages
+from marith.formula.text import advice
 from marith.formula.text.advice import METHODS
-from marith.formula.text.calls import BUILT_IN, CALLS, misfit, near, opens_files
-from marith.formula.text.calls import define as define
-from marith.formula.text.syntax import read_tree
-from marith.formula.tree.bounds import MAX_DEPTH, MAX_NODES
+from marith.formula.text.calls import (
+    BUILT_IN,
+    CALLS,
+    load_function,
+    misfit,
+    near,
+    offered,
+    opens_files,
+)
 from marith.formula.tree.factors import Comparison, Varying, is_number, number
-from marith.formula.tree.node import Node
+from marith.formula.tree.node import MAX_DEPTH, MAX_LENGTH, MAX_NODES, MAX_ROW, Node
 from marith.formula.tree.nodes import Formula, Name, added
+from marith.formula.tree.printing import QUOTED
 from marith.formula.tree.terms import Prompted
 
 T = TypeVar("T")
@@ -32,6 +41,14 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 _RELATIONS: Mapping[type[ast.cmpop], str] = {
     ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", ast.LtE: "<=",
 }  # fmt: skip
+_TOO_DEEP = (  # for Python's parser, which recurses for each operator in a row
+    f"nested too deeply; a long sum is written in parentheses of at most {MAX_ROW} members each"
+)
+_LINE_BREAK = re.compile(r"[\r\n]")
+_RUN_INTO = re.compile(r"(?<!\w)(\d(?:\w*?|\w*\.))((?:and|else|for|if|in|is|or|not)\w*)")
+_LITERAL = re.compile(rf"([a-zA-Z]{{0,2}})({QUOTED.pattern})", re.DOTALL)
+_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\(?![\\'\"abfnrtv0-7xNuU])")
+_TERM = re.compile(r"\b(?:prompted|classifier|ngram|uniform)\([^()]*\)")
 
 
 def parse_text(text: str, allowed: Collection[str] | None = None) -> Formula:
@@ -52,6 +69,41 @@ def parse_text(text: str, allowed: Collection[str] | None = None) -> Formula:
         problem = f"a formula needs a term; this is {kind}{shown(value)}"
         raise FormulaError(problem, source, 0, len(source))
     return value
+
+
+def read_tree(text: str) -> tuple[str, ast.Expression]:
+    """Return a formula's text on one line, and its syntax tree. Raises FormulaError."""
+    if not isinstance(text, str):
+        raise FormulaError(f"a formula is a text or a Formula, not {shown(text)}")
+    if (letters := letters_of(text)) > MAX_LENGTH:
+        problem = f"at most {MAX_LENGTH} characters, not {letters}"
+        raise FormulaError(f"a formula has {problem}; each of its terms counts as one")
+    source = _LINE_BREAK.sub(" ", text).strip()
+    if not source:
+        raise FormulaError("an empty text is no formula")
+    source = _without_warnings(source)
+    if broken := next(filter(_LINE_BREAK.search, QUOTED.findall(text)), None):
+        raise FormulaError(
+            f"a text inside a formula stays on one line; write \\n for a new one: {shown(broken)}"
+        )
+    try:
+        return source, _tree(source)
+    except SyntaxError as error:
+        start = error.offset - 1 if error.offset else max(0, len(source) - 1)
+        problem, start, end = advice.of_fault(source, error.msg, start)
+        raise FormulaError(f"not a formula: {problem}", source, start, end) from None
+    except (RecursionError, MemoryError):
+        raise FormulaError(f"not a formula: {_TOO_DEEP}", source, 0, 1) from None
+    except ValueError:
+        raise FormulaError("not a formula: unreadable", source[:200]) from None
+
+
+def letters_of(text: str) -> int:
+    """The length of a formula's text, each term counted as one letter.
+
+    A term may hold a text of any length: `0.5*prompted("Be kind.")` has five letters.
+    """
+    return len(_TERM.sub("M", QUOTED.sub('""', text)))
 
 
 class _Reader:
@@ -191,11 +243,11 @@ class _Reader:
         """The end of a sentence about a call without a meaning; "" where nothing resembles it."""
         if name in METHODS:
             return f"; a formula has it: M.{name}(…)"
-        return near(name, packages.offered() if self.trusted else ())
+        return near(name, offered() if self.trusted else ())
 
     def is_call(self, name: str, node: ast.Call) -> bool:
         """Whether formulas call a name; for untrusted text no package is asked."""
-        return name in CALLS or (self.trusted and self.built(node, lambda: packages.load(name)))
+        return name in CALLS or (self.trusted and self.built(node, lambda: load_function(name)))
 
     def check_trust(self, name: str, node: ast.Call) -> None:
         """Raises Untrusted for a call, or an argument of it, that untrusted text may not have."""
@@ -235,3 +287,31 @@ def _written(function: ast.expr) -> str:
 def _characters(source: str, byte_offset: int) -> int:
     """The number of characters before a byte offset: `ast` counts the bytes of UTF-8."""
     return len(source.encode()[:byte_offset].decode(errors="ignore"))
+
+
+def _without_warnings(source: str) -> str:
+    r"""The same text with `"\d"` as `"\\d"`, for which Python's parser gives no warning.
+
+    Raises FormulaError for a comment, and for a number that runs into a word, as in `1if`.
+    """
+    bare = QUOTED.sub(lambda quoted: "'" * len(quoted[0]), source)
+    if "#" in bare:
+        raise FormulaError("a formula has no comments", source, bare.index("#"), len(source))
+    if run := _RUN_INTO.search(bare):
+        hint = "" if iskeyword(run[2]) else f"; write {run[1]}*{run[2]}"
+        raise FormulaError(f"{run[0]!r} is no number{hint}", source, *run.span())
+    return _LITERAL.sub(_escaped, source) if "\\" in source else source
+
+
+def _escaped(literal: re.Match[str]) -> str:
+    if "r" in literal[1].lower():
+        return literal[0]
+    return literal[1] + _ESCAPE.sub(r"\\\g<0>", literal[2])
+
+
+def _tree(source: str) -> ast.Expression:
+    """The syntax tree. Some Pythons miscount its depth where threads parse at once: gh-106905."""
+    for _ in range(99):
+        with suppress(SystemError):
+            return ast.parse(source, mode="eval")
+    return ast.parse(source, mode="eval")

@@ -11,8 +11,7 @@ from typing import Any
 
 from marith.errors import FormulaError, RequestError, shown
 from marith.formula.meaning.binding import bind, resolve
-from marith.formula.text.calls import BARE
-from marith.formula.text.packages import check_allowed
+from marith.formula.text.calls import BARE, check_allowed
 from marith.formula.text.parsing import parse_text
 from marith.formula.text.term_data import Terms, checked_terms, is_data, read_term
 from marith.formula.tree.factors import Varying

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from marith.errors import FormulaError, shown
-from marith.formula.scalars import plain
 from marith.formula.tree.node import Node
 
 RELATIONS = (">", ">=", "<", "<=")
@@ -154,6 +153,11 @@ def times(left: Factor, right: Factor) -> Any:
         case _, Arithmetic("*", float() as value, rest):
             return times(value, times(left, rest))
     return right if left == 1.0 else Arithmetic("*", left, right)
+
+
+def plain(value: Any) -> Any:
+    """Return a scalar of numpy or torch as Python's number; any other value unchanged."""
+    return value.item() if getattr(value, "shape", None) == () else value
 
 
 def is_number(value: object) -> bool:

@@ -8,10 +8,15 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from marith.errors import shown
-from marith.formula.tree.bounds import refuse_beyond
+from marith.errors import TooLarge, shown
 
 Kind = TypeVar("Kind", bound="Node")
+
+# Bounds of a formula, whether it is read from a text or built in Python.
+MAX_LENGTH = 20_000  # letters of a formula as text, each term counted as one
+MAX_NODES = 5_000
+MAX_DEPTH = 60
+MAX_ROW = 500  # members of a sum without parentheses: Python's parser recurses for each
 
 
 class Node:
@@ -58,7 +63,7 @@ class Node:
         set_once(self, "depth", depth + 1)
         set_once(self, "letters", self._letters())
         set_once(self, "_hash", hash((type(self), *values)))
-        refuse_beyond(self.nodes, self.depth, self.letters)
+        _refuse_beyond(self.nodes, self.depth, self.letters)
 
     def _validate(self) -> None:
         """Raise FormulaError for fields without a meaning; normalise the others."""
@@ -148,3 +153,13 @@ def _getter(kind: Any) -> Callable[[Node], Any]:
 def _fields(node: Node) -> Mapping[str, Any]:
     fields: Mapping[str, Any] = type(node).__dataclass_fields__  # type: ignore[attr-defined]  # a dataclass
     return fields
+
+
+def _refuse_beyond(nodes: int, depth: int, letters: int) -> None:
+    """Raise TooLarge for a formula that exceeds one of the bounds."""
+    if nodes > MAX_NODES:
+        raise TooLarge(f"the formula has {nodes} parts; {MAX_NODES} are allowed")
+    if depth > MAX_DEPTH:
+        raise TooLarge(f"the formula is nested {depth} deep; {MAX_DEPTH} are allowed")
+    if letters > MAX_LENGTH:
+        raise TooLarge(f"the formula is written in {letters} letters; {MAX_LENGTH} are allowed")

@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 from unicodedata import normalize
 
 from marith.errors import FormulaError, shown
-from marith.formula.scalars import plain
-from marith.formula.tree.factors import Factor, Varying, is_number, number, times
+from marith.formula.tree.factors import Factor, Varying, is_number, number, plain, times
 from marith.formula.tree.node import Node, descend, parts
 
 MOST_TOKENS = 10**9

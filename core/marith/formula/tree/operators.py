@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from marith.errors import FormulaError, shown
-from marith.formula.scalars import plain
 from marith.formula.tree.factors import (
     Comparison,
     Factor,
     Varying,
     factor,
     is_number,
+    plain,
 )
 from marith.formula.tree.nodes import MOST_TOKENS, Formula, as_members
 

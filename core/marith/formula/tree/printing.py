@@ -1,15 +1,19 @@
-"""Prints a formula as text that parses back to it; `pieces` prints each kind of node."""
+"""Prints a formula as text that parses back to it, or without the texts that are quoted in it.
+
+`pieces` prints each kind of node.
+"""
 
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from functools import singledispatch
 from typing import TypeAlias
 
-from marith.formula.tree.bounds import MAX_ROW
 from marith.formula.tree.factors import Arithmetic, Comparison, Extreme, Factor
-from marith.formula.tree.hidden_texts import unquoted
-from marith.formula.tree.node import Node
+from marith.formula.tree.node import MAX_ROW, Node
 from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered
 from marith.formula.tree.operators import Agreed, Mixture, SelfDebias
 from marith.formula.tree.signals import Decay, Divergence, First, Index, Shape
@@ -18,6 +22,14 @@ from marith.formula.tree.terms import Classifier, Judgement, NGram, Prompted
 Piece: TypeAlias = str | tuple[Node | float, int]  # text, or a part and the precedence it needs
 SUM, PRODUCT, ATOM = 1, 2, 3  # precedences; a part of a lower one gets parentheses
 
+QUOTED = re.compile(  # an open quotation reaches to the end, so that no letter is read twice
+    r'"""(?:[^\\]|\\.)*?(?:"""|\Z)|' r"'''(?:[^\\]|\\.)*?(?:'''|\Z)|"
+    r'"[^"\\]*(?:\\.[^"\\]*)*"?|' r"'[^'\\]*(?:\\.[^'\\]*)*'?",
+    re.DOTALL,
+)  # fmt: skip
+_QUOTATION = re.compile(  # no apostrophe of a word, before which there are three letters
+    rf"(?<![^\W_]{{3}})(?:{QUOTED.pattern})", re.DOTALL
+)
 _START, _END = "\ue000", "\ue001"
 
 
@@ -29,6 +41,26 @@ def to_text(node: Node) -> str:
 def without_texts(node: Node) -> str:
     """The same for logs and warnings: quoted texts, such as system prompts, are left out."""
     return unquoted(to_text(node))
+
+
+def unquoted(text: str) -> str:
+    """Return a formula's text, or a sentence about it, with "…" in place of quoted texts."""
+    return _QUOTATION.sub('"…"', text)
+
+
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """Return the same with a name in place of each text that has one in `names`."""
+    for whole in sorted(names, key=len, reverse=True):  # a guide is within its classifier
+        text = text.replace(whole, names[whole])
+    return unquoted(text)
+
+
+def distinct(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the texts; one that has come before has its number after it: `M`, `M (2)`."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts[text] += 1
+        yield text if counts[text] == 1 else f"{text} ({counts[text]})"
 
 
 def times_text(factor: Factor) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from marith.errors import FormulaError, shown
-from marith.formula.scalars import plain
-from marith.formula.tree.factors import LARGEST_FACTOR, Varying, is_number
+from marith.formula.tree.factors import LARGEST_FACTOR, Varying, is_number, plain
 from marith.formula.tree.nodes import Formula, Name, as_members
 from marith.formula.tree.terms import Classifier, Judgement, Likelihood, Position, Term
 

@@ -10,8 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from marith.errors import FormulaError, names_checked, shown
 from marith.formula.patterns import compile_pattern
-from marith.formula.scalars import plain
-from marith.formula.tree.factors import is_number
+from marith.formula.tree.factors import is_number, plain
 from marith.formula.tree.nodes import MOST_TOKENS, Formula
 
 Option: TypeAlias = "str | int | float | bool | None"

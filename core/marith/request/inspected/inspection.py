@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from marith.errors import RequestError
-from marith.formula.tree.hidden_texts import distinct, renamed, unquoted
+from marith.formula.tree.printing import distinct, renamed, unquoted
 from marith.request.inspected.inspected_position import (
     InspectedPart,
     InspectedPosition,

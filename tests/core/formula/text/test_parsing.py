@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from marith.errors import FormulaError
 from marith.formula.text.parsing import parse_text
-from marith.formula.tree.bounds import MAX_DEPTH, MAX_LENGTH
+from marith.formula.tree.node import MAX_DEPTH, MAX_LENGTH
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.operators import supersede, union, unscaled
 from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform

@@ -17,8 +17,8 @@ from support.strategies import factors, formulas, walk
 import marith
 from marith.errors import FormulaError
 from marith.formula.meaning.analysis import drafts
-from marith.formula.text.parsing import parse_text
-from marith.formula.tree.bounds import MAX_DEPTH, MAX_LENGTH, MAX_NODES, MAX_ROW, letters_of
+from marith.formula.text.parsing import letters_of, parse_text
+from marith.formula.tree.node import MAX_DEPTH, MAX_LENGTH, MAX_NODES, MAX_ROW
 from marith.formula.tree.nodes import Formula, Name, added
 from marith.formula.tree.operators import Unscaled, supersede, union, unscaled
 from marith.formula.tree.signals import peak

@@ -13,7 +13,7 @@ import pytest
 
 import marith
 from marith import FormulaError, define, load_file, parse
-from marith.formula.text import calls, packages
+from marith.formula.text import calls
 from marith.formula.tree.nodes import Name
 
 MODULE = """
@@ -51,12 +51,12 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
         written = "\n".join(["[marith_methods]", *lines])
         (info / "entry_points.txt").write_text(written, encoding="utf-8")
-        packages.offered.cache_clear()
+        calls.offered.cache_clear()
         return module
 
     with patch.dict(calls.CALLS):
         yield installed
-    packages.offered.cache_clear()
+    calls.offered.cache_clear()
     for module in modules:
         sys.modules.pop(module, None)
 

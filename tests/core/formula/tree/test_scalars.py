@@ -11,8 +11,8 @@ import torch
 
 from marith import Classifier, NGram, Prompted, agreed, first, jsd
 from marith.errors import RequestError, shown
-from marith.formula.scalars import plain
 from marith.formula.text.parsing import parse_text
+from marith.formula.tree.factors import plain
 from marith.request.checks import finite, whole
 
 WHOLE = [7, np.int8(7), np.uint64(7), np.array(7), torch.tensor(7), torch.tensor([7, 8])[0]]
