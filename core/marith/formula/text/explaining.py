@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache, singledispatch
+from functools import singledispatch
 from html import escape
 from typing import TypeAlias
 
@@ -220,7 +220,6 @@ def _rounded(value: float) -> str:
     return number_text(float(f"{value:.6g}"))
 
 
-@lru_cache(maxsize=1024)  # a name may occur thousands of times
 def _stand_in(name: str) -> Formula:
     return Classifier(name) if name == CLASSIFIER else Prompted(system=name)
 
