@@ -51,7 +51,7 @@ from marith.formula.tree.signals import (
     strength,
 )
 from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
-from marith.recipes.descriptions import DescribedRecipe, described_recipes
+from marith.recipes.book import DescribedRecipe, described_recipes
 from marith.spinning import bound_spinning
 
 if TYPE_CHECKING:

@@ -17,14 +17,14 @@ from pydantic import BaseModel
 from marith.errors import RequestError, shown
 from marith.request.checks import whole
 from marith.request.completion import Alternative, Completion, TokenLogprob, Usage
-from marith.request.content import carries_media as carries_media
-from marith.request.content import plain_messages as plain_messages
-from marith.request.content import text_of as text_of
-from marith.request.content import to_tool_call as to_tool_call
-from marith.request.forms.class_schema import schema_of as schema_of
 from marith.request.forms.grammar import Grammar
+from marith.request.forms.schema_formats import schema_of as schema_of
 from marith.request.forms.tools import CHOICES, Tools
 from marith.request.inspected.inspection import Inspection
+from marith.request.prompt import carries_media as carries_media
+from marith.request.prompt import plain_messages as plain_messages
+from marith.request.prompt import text_of as text_of
+from marith.request.prompt import to_tool_call as to_tool_call
 
 ToDefinitions: TypeAlias = (
     "Callable[[Any], Sequence[Mapping[str, Any]]]"  # tools → OpenAI's definitions

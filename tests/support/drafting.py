@@ -16,7 +16,7 @@ from support.reference import Reference
 from torch import Tensor
 
 from marith import Classifier, Completion, Engine, NGram, Prompted, Request
-from marith.decoding.composition.evaluate import evaluate
+from marith.decoding.evaluate import evaluate
 from marith.decoding.sampling import warp
 from marith.formula.meaning.analysis import leaves
 from marith.formula.meaning.binding import bind, resolve

@@ -10,7 +10,7 @@ from support.drafting import Small
 from support.reference import Reference
 
 from marith import Request, Sampling, Stop
-from marith.decoding.constraints.penalties import penalised
+from marith.decoding.row_constraints import penalised
 from marith.decoding.sampling import warp
 
 TERMS = {"x": "b c", "y": "d", "z": "a a a"}

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from marith import Ban, Classifier, NGram, Prompted, Request
-from marith.decoding.composition.evaluate import evaluate, likeliest
-from marith.decoding.constraints.penalties import penalised
+from marith.decoding.evaluate import evaluate, likeliest
 from marith.decoding.random_numbers import DRAW, uniform
+from marith.decoding.row_constraints import penalised
 from marith.decoding.sampling import drawn, warp
 from marith.errors import RequestError
 from marith.formula.meaning.analysis import leaves, without_classifiers

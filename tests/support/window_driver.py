@@ -19,8 +19,8 @@ from support.term_tables import MOST, NUMBER, TABLES, VOCAB, Law, proposed
 from torch import Tensor
 
 from marith import Classifier, Formula, NGram, Plan, Prompted, Sampling, parse
-from marith.decoding.composition.evaluate import evaluate, likeliest
-from marith.decoding.constraints.penalties import penalised
+from marith.decoding.evaluate import evaluate, likeliest
+from marith.decoding.row_constraints import penalised
 from marith.decoding.sampling import warp
 from marith.formula.meaning.binding import bind, resolve
 from marith.formula.tree.terms import Position, Term

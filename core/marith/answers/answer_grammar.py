@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
-from marith.decoding.constraints.matcher import Compiled, Lexicon
+from marith.decoding.matcher import Compiled, Lexicon
 from marith.errors import RequestError
 from marith.recent import Recent
 from marith.request.forms.grammar import Grammar

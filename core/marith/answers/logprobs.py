@@ -7,7 +7,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from marith.decoding.constraints.matcher import Lexicon
+from marith.decoding.matcher import Lexicon
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Term
 from marith.request.completion import Alternative, TokenLogprob

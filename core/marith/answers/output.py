@@ -7,9 +7,8 @@ from copy import copy
 from dataclasses import replace
 from itertools import groupby
 
-from marith.answers.ban_detector import BanDetector
+from marith.answers.detectors import BanDetector, StopStringFilter
 from marith.answers.output_parser import OutputParser, Piece, arguments_as_text
-from marith.answers.stop_strings import StopStringFilter
 from marith.errors import RequestError
 from marith.request.completion import (
     CallChunk,

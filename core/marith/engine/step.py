@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from marith.decoding.composition.evaluate import evaluate, likeliest
+from marith.decoding.evaluate import evaluate, likeliest
 from marith.engine.jobs.job import Job
 from marith.engine.jobs.queries import TextQuery, share
 from marith.engine.prepare import Prepared

@@ -8,12 +8,11 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from marith.decoding.constraints.matcher import Lexicon
+from marith.decoding.matcher import Lexicon
 from marith.engine.jobs.queries import TextQuery
 from marith.engine.prepare import Prepared
 from marith.formula.tree.terms import Term
-from marith.inspection.inspected_formula import InspectedFormula
-from marith.inspection.position_measures import PositionMeasures
+from marith.inspection.position_measures import InspectedFormula, PositionMeasures
 from marith.request.inspected.inspected_position import InspectedPosition
 from marith.request.inspected.inspection import Inspection
 from marith.scoring.scorer import Scored

@@ -4,32 +4,202 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
-from marith.decoding.composition.evaluate import evaluate
-from marith.formula.tree.terms import Classifier, Term
-from marith.inspection.contributions import LogOdds
-from marith.inspection.inspected_formula import InspectedFormula
-from marith.inspection.measures import (
-    Ranking,
-    divergences_from,
-    entropies,
-    finite,
-    finite_rows,
-    ranking,
-)
+from marith.decoding.evaluate import evaluate
+from marith.engine.prepare import Prepared
+from marith.errors import RequestError
+from marith.formula.meaning.binding import BARE
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.terms import Classifier, NGram, Observation, Prompted, Term, Uniform
+from marith.inspection.contributions import LogOdds, Summand, named, summands, without_own_part
+from marith.request.checks import whole
 from marith.request.inspected.inspected_position import (
     RANKED,
     Contribution,
+    InspectedPart,
     InspectedPosition,
+    InspectedTerm,
     LikelyToken,
+    TermKind,
     TermView,
 )
+from marith.request.request import Request
 
+NEAR = 64  # most ranks that are asked for are among these
+Numbers: TypeAlias = "list[float | None]"
+MOST_VALUES = 1_000_000  # positions × likeliest tokens × terms and parts
+TOP = 10  # likeliest tokens of each position, where no number is given
+_KINDS: dict[type[Term], TermKind] = {
+    Prompted: "model",
+    NGram: "n-gram",
+    Uniform: "uniform",
+    Classifier: "classifier",
+}
 REFERENCE, TOKEN, TOP = 0, 1, 2  # columns of the tokens that are asked for: TOP and what follows
+
+
+@dataclass(slots=True)
+class Ranking:
+    """Likeliest tokens of log-distributions [positions, vocab], and ranks of some others.
+
+    `best` and `best_logprobs` are [positions, count], best first; `ranks` is [positions, tokens]
+    for the tokens that were asked for, `RANKED` + 1 for more than that.
+    """
+
+    best: Tensor
+    best_logprobs: Tensor
+    ranks: Tensor
+
+
+def ranking(logprobs: Tensor, tokens: Tensor, count: int) -> Ranking:
+    """The `count` likeliest tokens of each row, and 1 + how many are likelier than each token.
+
+    `tokens` is [positions, tokens]. Of most tokens the rank is among the first few, which cost less
+    to order.
+    """
+    size = logprobs.shape[-1]
+    near = logprobs.topk(min(max(NEAR, count), size), dim=-1)
+    asked = logprobs.gather(-1, tokens)
+    ranks = _ranks(near.values, asked)
+    ordered = near.values.shape[-1]
+    if ordered < min(size, RANKED):
+        _rank_further(logprobs, asked, ranks, ordered)
+    count = min(count, size)
+    return Ranking(near.indices[:, :count], near.values[:, :count], ranks)
+
+
+def _rank_further(logprobs: Tensor, asked: Tensor, ranks: Tensor, known: int) -> None:
+    """Correct the ranks of tokens that are not among the `known` likeliest of their row."""
+    far = ranks > known
+    columns = far.any(dim=0).nonzero()[:, 0].tolist()
+    if len(columns) == 1:  # mostly that of the text's token: to count costs less than to order
+        (column,) = columns
+        rows = far[:, column].nonzero()[:, 0]
+        likelier = logprobs[rows] > asked[rows, column, None]
+        ranks[rows, column] = likelier.sum(dim=-1, dtype=torch.int32).to(ranks.dtype) + 1
+    elif columns:
+        rows = far.any(dim=-1).nonzero()[:, 0]
+        values = logprobs[rows].topk(min(RANKED, logprobs.shape[-1]), dim=-1).values
+        ranks[rows] = _ranks(values, asked[rows])
+
+
+def _ranks(ordered: Tensor, asked: Tensor) -> Tensor:
+    """1 + how many of each row's descending values are greater than each value asked for."""
+    return torch.searchsorted(-ordered, -asked.contiguous()) + 1
+
+
+def entropies(logprobs: Tensor) -> Tensor:
+    """Shannon's entropy of each row in nats, [positions]."""
+    return -_expected(logprobs.exp(), logprobs)
+
+
+def divergences_from(logprobs: Tensor, composed: Tensor) -> Tensor:
+    """KL(P ‖ composed) of each row in nats, [positions]; ∞ where it forbids what P allows."""
+    return _expected(logprobs.exp(), logprobs - composed).clamp(min=0.0)
+
+
+def _expected(masses: Tensor, values: Tensor) -> Tensor:
+    """Σ P·x of each row, where a mass of 0 adds nothing whatever its value; `masses` is used up."""
+    expected = masses.mul_(values).sum(dim=-1)
+    if bool(expected.isnan().any()):  # 0·(−∞), or a value that is no number where no mass is
+        expected = torch.where(masses.isnan(), 0.0, masses).sum(dim=-1)
+    return expected
+
+
+def finite(numbers: Sequence[float]) -> Numbers:
+    """The numbers, with None for what is infinite or no number."""
+    return [number if math.isfinite(number) else None for number in numbers]
+
+
+def finite_rows(rows: Tensor) -> list[Numbers]:
+    """The numbers of a tensor [positions, count], row by row."""
+    return [finite(row) for row in rows.tolist()]
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedFormula:
+    """What an inspection needs to know of a request's formula.
+
+    `bare` is the meaning of `M`. `terms` are the formula's, without `observations`; `summands` add
+    up to its score, and `left_out` are terms that have no part of their own.
+    """
+
+    text: str
+    formula: Formula
+    bare: Formula
+    terms: tuple[Term, ...]
+    observations: tuple[Term, ...]
+    summands: tuple[Summand, ...]
+    left_out: tuple[Term, ...]
+    names: dict[Formula, str]
+    all_names: dict[Formula, tuple[str, ...]]
+    top: int
+
+    @classmethod
+    def of(
+        cls, request: Request, prepared: Prepared, top: int, leave_one_out: bool
+    ) -> InspectedFormula:
+        """Of a request that is prepared with the bare model beside it."""
+        meanings = request.meanings
+        all_names: dict[Formula, tuple[str, ...]] = {}
+        for name, meaning in meanings.items():
+            all_names[meaning] = (*all_names.get(meaning, ()), name)
+        plan, bare = prepared.plan, meanings[BARE]
+        terms = plan.leaves(plan.formula)
+        left_out = [t for t in without_own_part(plan.formula) if t != bare] if leave_one_out else []
+        return cls(
+            str(request.formula),
+            plan.formula,
+            bare,
+            tuple(term for term in terms if not isinstance(term, Observation)),
+            tuple(term for term in terms if isinstance(term, Observation)),
+            tuple(summands(plan.formula)),
+            tuple(left_out),
+            {meaning: names[0] for meaning, names in all_names.items()},
+            all_names,
+            top,
+        )
+
+    def described_terms(self) -> tuple[InspectedTerm, ...]:
+        """The terms as plain data."""
+        return tuple(
+            InspectedTerm(str(term), self.all_names.get(term, ()), _KINDS.get(type(term), "other"))
+            for term in self.terms
+        )
+
+    def described_parts(self) -> tuple[InspectedPart, ...]:
+        """The parts as plain data: summands, then the terms that are left out."""
+        numbers = {term: number for number, term in enumerate(self.terms)}
+        exact = (
+            InspectedPart(str(part.shown(self.names)), "exact", numbers.get(part.node))  # type: ignore[call-overload]  # a formula that may be a term
+            for part in self.summands
+        )
+        left_out = (
+            InspectedPart(str(named(term, self.names)), "leave_one_out", numbers[term])
+            for term in self.left_out
+        )
+        return (*exact, *left_out)
+
+    def require_bounded(self, positions: int) -> None:
+        """Raises RequestError for more values than an inspection may have."""
+        others = len(self.terms) + len(self.summands) + len(self.left_out)
+        values = positions * self.top * others
+        if values > MOST_VALUES:
+            raise RequestError(
+                f"an inspection has at most {MOST_VALUES:,} values, and {positions:,} positions × "
+                f"{self.top} likeliest tokens × {others} terms and parts are {values:,}: write a "
+                "smaller top, or inspect a shorter text"
+            )
+
+
+def top_of(value: object) -> int:
+    """How many likeliest tokens `inspect` asks for: True is 10. Raises RequestError."""
+    return TOP if value is True else whole("top", value, 1)
 
 
 class PositionMeasures:
@@ -71,12 +241,12 @@ class PositionMeasures:
             "token": tokens,
             "text": [*map(self._spell, tokens)],
             "logprob": [row[TOKEN] for row in composed],
-            "rank": _ranks(ranks),
+            "rank": _known_ranks(ranks),
             "entropy": finite(entropies(self._composed).tolist()),
             "weight": finite(self._odds.weight[:, TOKEN].tolist()),
             "top": self._likely(self._of_composed, self._formula.top),
             "bare_logprob": [row[TOKEN] for row in bare_logprobs],
-            "bare_rank": _ranks(of_bare.ranks[:, 0]),
+            "bare_rank": _known_ranks(of_bare.ranks[:, 0]),
             "bare_likeliest": [tops[0] for tops in self._likely(of_bare, 1)],
             "bare_of_top": [tuple(row[TOP:]) for row in bare_logprobs],
             "flipped": flipped.tolist(),
@@ -164,7 +334,7 @@ def _values(rows: list[list[float | None]]) -> list[Contribution]:
     return [Contribution(row[TOKEN], tuple(row[TOP:])) for row in rows]
 
 
-def _ranks(ranks: Tensor) -> Sequence[int | None]:
+def _known_ranks(ranks: Tensor) -> Sequence[int | None]:
     return _known(ranks.tolist())
 
 

@@ -1,12 +1,34 @@
-"""Which formulas have authors? Each method of the literature is a line of algebra here."""
+"""Which formulas have authors? Each method of the literature is a line of algebra here.
+
+- `book`: the book of recipes: every method by its name, as formulas call it, and what it computes.
+- `contexts`: formulas that hold a text to what was retrieved for it.
+- `experts`: several models: small ones that steer a large one, and many as one.
+- `prompts`: one model: prompts, early layers, and gates.
+- `steering`: classifiers and rewards that guide a model.
+"""
 
 from marith.recipes.book import RECIPES
 from marith.recipes.contexts import adaptive_context_aware, cocoa, context_aware, faithful_to
-from marith.recipes.experts import contrastive, dexperts, genarm, proxy_tuned, unlearned
-from marith.recipes.fusion import cp_fused, ensemble, in_context_mixture
-from marith.recipes.gates import nudged, safe_decoded
-from marith.recipes.layers import dola
-from marith.recipes.prompts import cfg, cognac, negative_prompt, preadd, system_strength
+from marith.recipes.experts import (
+    contrastive,
+    cp_fused,
+    dexperts,
+    ensemble,
+    genarm,
+    in_context_mixture,
+    proxy_tuned,
+    unlearned,
+)
+from marith.recipes.prompts import (
+    cfg,
+    cognac,
+    dola,
+    negative_prompt,
+    nudged,
+    preadd,
+    safe_decoded,
+    system_strength,
+)
 from marith.recipes.steering import fudge, gedi, reward_guided, self_debiased, union_detox
 
 __all__ = [

@@ -1,9 +1,13 @@
-"""One model, and prompts that pull it or push it away."""
+"""One model against prompts, against its own earlier layers, and gates between two models."""
 
 from __future__ import annotations
 
-from marith.formula.tree.factors import Factor
+from marith.errors import FormulaError
+from marith.formula.tree.factors import Factor, largest
 from marith.formula.tree.nodes import Formula
+from marith.formula.tree.operators import agreed, mixture, unscaled, where
+from marith.formula.tree.signals import first, jsd, peak
+from marith.formula.tree.terms import Prompted
 from marith.recipes.book import recipe
 
 
@@ -57,3 +61,52 @@ def cognac(
     (appendix, table of previous work). The strengths are ours.
     """
     return model + topical * topic - barred * constraint
+
+
+@recipe
+def dola(model: Formula, *early: Formula | int, alpha: float = 0.1) -> Formula:
+    """p_N − p_j of logits on the plausible tokens of p_N, j the layer that differs from it most.
+
+    DoLa (Chuang et al., 2024, arXiv 2309.03883, section 2). `early` are early exits of the model; a
+    number is that of the bare model, `prompted(exit_layer=…)`, and 0 the word embedding. For a
+    model of 32 layers the authors take the even ones from 16 for TruthfulQA, up to 14 for FACTOR.
+    """
+    if not early:
+        raise FormulaError("dola takes at least one early layer")
+    exits = [Prompted(exit_layer=layer) if isinstance(layer, int) else layer for layer in early]
+    return unscaled(model.plausible(alpha) - _furthest(model, exits))
+
+
+def _furthest(model: Formula, exits: list[Formula]) -> Formula:
+    """The exit of the largest divergence from the model, the first of equals."""
+    divergences = [jsd(model, layer) for layer in exits]
+    chosen = exits[-1]
+    for i in reversed(range(len(exits) - 1)):
+        rest = divergences[i + 1] if i + 2 == len(exits) else largest(*divergences[i + 1 :])
+        chosen = where(divergences[i] >= rest, exits[i], chosen)
+    return chosen
+
+
+@recipe
+def nudged(model: Formula, nudger: Formula, threshold: float = 0.3) -> Formula:
+    """The nudger where the model's likeliest token is below the threshold, else the model.
+
+    Nudging (Fei et al., 2024, arXiv 2410.09300), whose nudging model writes a whole word at a
+    time; here the gate chooses at every token. The threshold is that of the authors' code.
+    """
+    return model if threshold == 0 else where(peak(model) < threshold, nudger, model)
+
+
+@recipe
+def safe_decoded(
+    model: Formula, expert: Formula, strength: float = 3.0, tokens: int = 2, common: int = 5
+) -> Formula:
+    """P + α·(P_expert − P) for the first tokens, on what is likeliest to both; then the model.
+
+    SafeDecoding (Xu et al., 2024, arXiv 2402.08983), in probabilities; the defaults are those of
+    the authors' command line.
+    """
+    if strength == 0:
+        return model
+    shifted = mixture(1 - strength, model, strength, expert) + agreed(model, expert, count=common)
+    return where(first(tokens), shifted, model)

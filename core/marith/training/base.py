@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
+from torch import nn
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils import logging
 
@@ -19,11 +20,73 @@ from marith.scoring.weights.kinds import refusing
 from marith.scoring.weights.loader import as_stored, positions_of
 from marith.scoring.weights.locate import EMBEDDED, GGUF, WEIGHTS, locate
 from marith.scoring.weights.placing import Placement
-from marith.training import heads
-from marith.training.heads import Head
 from marith.training.settings import Settings
 
+_UNNAMED = "LABEL_"
 _FAULTS = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The names of the classes in the order of the logits, and whether there are weights for them.
+
+    `place` says for each label of the data, in its order, which class that is.
+    """
+
+    names: tuple[str, ...]
+    place: tuple[int, ...]
+    kept: bool
+    notice: str | None = None
+
+
+def choose(config: Any, labels: Sequence[str]) -> Head:
+    """The head for `labels`, from the configuration of the base model."""
+    names = tuple(str(config.id2label[i]) for i in range(config.num_labels))
+    in_order = tuple(range(len(labels)))
+    if not any("ForSequenceClassification" in kind for kind in config.architectures or ()):
+        return Head(tuple(labels), in_order, kept=False)
+    if len(names) == len(labels):
+        place_of = {name.lower(): i for i, name in enumerate(names)}
+        if len(place_of) == len(names) and {label.lower() for label in labels} == set(place_of):
+            return Head(names, tuple(place_of[label.lower()] for label in labels), kept=True)
+        if tuple(labels) == tuple(map(str, in_order)):
+            if all(name.startswith(_UNNAMED) for name in names):
+                return Head(tuple(labels), in_order, kept=True)
+            listed = ", ".join(f"{i} is {name!r}" for i, name in enumerate(names))
+            return Head(names, in_order, kept=True, notice=f"the head is kept, in which {listed}")
+    classes = f"its classes were {_listed(names)}, those of the data are {_listed(labels)}"
+    notice = f"the head is replaced: {classes}"
+    return Head(tuple(labels), in_order, kept=False, notice=notice)
+
+
+def configure(config: Any, head: Head) -> None:
+    """Write the classes into a configuration, each of which excludes the others."""
+    config.num_labels = len(head.names)
+    config.id2label = dict(enumerate(head.names))
+    config.label2id = {name: i for i, name in enumerate(head.names)}
+    config.problem_type = "single_label_classification"
+
+
+def renew(model: Any) -> None:
+    """Draw the output layer of a classifier anew. Raises ModelError where there is none."""
+    body = model.base_model_prefix + "."
+    layers = [
+        module
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear)
+        and module.out_features == model.config.num_labels
+        and not name.startswith(body)
+    ]
+    if not layers:
+        raise ModelError(f"{type(model).__name__} has no linear output layer to be replaced")
+    spread = getattr(model.config.get_text_config(), "initializer_range", None) or 0.02
+    nn.init.normal_(layers[-1].weight, std=spread)
+    if layers[-1].bias is not None:
+        nn.init.zeros_(layers[-1].bias)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " / ".join(names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +118,8 @@ def load(settings: Settings, labels: Sequence[str], device: torch.device) -> Bas
         tokenizer_path = str(WEIGHTS / EMBEDDED["pocket"]) if shared else where
         tokenizer = AutoTokenizer.from_pretrained(tokenizer_path, trust_remote_code=False)
         config = AutoConfig.from_pretrained(where, trust_remote_code=False)
-        head = heads.choose(config, labels)
-        heads.configure(config, head)
+        head = choose(config, labels)
+        configure(config, head)
         with _quiet():
             model, report = AutoModelForSequenceClassification.from_pretrained(
                 where,
@@ -74,7 +137,7 @@ def load(settings: Settings, labels: Sequence[str], device: torch.device) -> Bas
         raise ModelError(f"cannot train {settings.base!r}: {first}") from error
     _fill_body(settings.base, model, report["missing_keys"])
     if not head.kept:
-        heads.renew(model)
+        renew(model)
     return _prepared(settings, model.to(device), tokenizer, head)
 
 
@@ -83,12 +146,12 @@ def _from_gguf(settings: Settings, labels: Sequence[str], device: torch.device) 
     placement = Placement(device="cpu", dtype="float32")
     language_model, tokenizer = as_stored(settings.base, placement)
     config = language_model.config
-    head = heads.choose(config, labels)
-    heads.configure(config, head)
+    head = choose(config, labels)
+    configure(config, head)
     with refusing(f"cannot train {settings.base!r}"):
         model = AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
         model.base_model.load_state_dict(language_model.base_model.state_dict())
-    heads.renew(model)
+    renew(model)
     return _prepared(settings, model.to(device), tokenizer, head)
 
 

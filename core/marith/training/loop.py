@@ -15,15 +15,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from marith.errors import unreadable
 from marith.showing import bars
-from marith.training import figures
+from marith.training import encoded_texts, labelled_texts, report
 from marith.training.base import load
 from marith.training.checkpointing import TrainingFolder, TrainingProgress
-from marith.training.data import encoded_texts, splits
-from marith.training.data.labelled_texts import labelled
-from marith.training.device import device_of
+from marith.training.labelled_texts import labelled
 from marith.training.optimisation import Optimisation
 from marith.training.report import Line, Report
-from marith.training.settings import Settings
+from marith.training.settings import Settings, device_of
 
 _MEMORY = 0.98  # of the moving mean of losses, for each step
 
@@ -46,8 +44,8 @@ def train(settings: Settings, on_step: Callable[[Step], None] | None = None) -> 
     """
     device = device_of(settings.device)
     rows = labelled(settings.data, settings.text_column, settings.label_column)
-    labels = splits.class_names(rows)
-    split = splits.split(rows, settings.held_out, settings.seed)
+    labels = labelled_texts.class_names(rows)
+    split = labelled_texts.split(rows, settings.held_out, settings.seed)
     folder = TrainingFolder(settings.out)
     identity = settings.identity(_digest(settings.data))
     folder.check(identity)
@@ -105,14 +103,14 @@ def _is_told(step: int, steps: int) -> bool:
 
 def _held_out_lines(optimisation: Optimisation) -> tuple[Line, ...]:
     held_out, special_tokens = optimisation.data.held_out, optimisation.data.special_tokens
-    total = len(figures.lengths(held_out.texts)) * len(held_out.texts)
+    total = len(report.lengths(held_out.texts)) * len(held_out.texts)
     with _bars() as bars:
         bar = bars.add_task("held out", total=total, loss="")
 
         def advance(count: int) -> None:
             bars.advance(bar, count)
 
-        lines = figures.by_length(
+        lines = report.by_length(
             optimisation.base, special_tokens, held_out, optimisation.settings.balance, advance
         )
         return tuple(lines)

@@ -3,25 +3,78 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.nn import functional
 
 from marith.errors import ModelError
+from marith.training import labelled_texts, prefixes
 from marith.training.base import Base
-from marith.training.data import prefixes, splits
-from marith.training.data.encoded_texts import EncodedTexts
-from marith.training.data.prefixes import Batch, Prefix
-from marith.training.losses import judges_every_prefix, loss_of_each, loss_of_every_prefix
+from marith.training.encoded_texts import EncodedTexts
+from marith.training.prefixes import Batch, Prefix, SpecialTokens
 from marith.training.settings import Settings
 
+_PROBED = 12
+_TOLERANCE = 1e-3  # of the largest logit
 WARM_UP = 0.06  # of all steps, as RoBERTa was fine-tuned (Liu et al., 2019, table 10)
 RATE = 1e-5  # the paper's, of a RoBERTa of 125 M weights
 # A smaller base learns nothing by it, least of all with a new head (docs/how-to/training.md).
 SMALL, SMALL_RATE = 50_000_000, 3e-4
 DECAY = 0.01
 CLIP = 1.0
+
+
+def prefix_logits(model: Any, tokens: Tensor, mask: Tensor) -> Tensor:
+    """Logits after every prefix [rows, length, classes]: a causal model has read no further."""
+    hidden = model.base_model(input_ids=tokens, attention_mask=mask).last_hidden_state
+    return model.score(hidden)  # type: ignore[no-any-return]  # modules are typed as Any
+
+
+@torch.inference_mode()
+def judges_every_prefix(model: Any, special_tokens: SpecialTokens, tokens: Sequence[int]) -> bool:
+    """Whether one pass over a text judges its prefixes as passes over each of them would.
+
+    So it is for a causal model under a linear head. This is tested, not assumed: both are computed
+    for the prefixes of `tokens`, which hold no padding.
+    """
+    linear = isinstance(getattr(model, "score", None), nn.Linear)
+    if not linear or special_tokens.foot or not tokens:
+        return False
+    model.eval()
+    text = torch.tensor([special_tokens.around(tokens[:_PROBED])], device=model.device)
+    seen = torch.ones_like(text)
+    ends = range(max(1, len(special_tokens.head)), text.shape[1] + 1)
+    prefixes = ({"input_ids": text[:, :end], "attention_mask": seen[:, :end]} for end in ends)
+    alone = torch.cat([model(**prefix).logits for prefix in prefixes])
+    at_once = prefix_logits(model, text, seen)[0, ends.start - 1 :]
+    most = float(alone.abs().max())
+    return bool(torch.allclose(at_once, alone, rtol=0, atol=_TOLERANCE * most))
+
+
+def loss_of_every_prefix(
+    model: Any, batch: Batch, special_tokens: SpecialTokens, padding: int
+) -> Tensor:
+    """The mean loss over prefixes of uniformly drawn length, in expectation without the draw.
+
+    A prefix that ends in the padding token is judged as the prefix before it, and weighs nothing.
+    """
+    logits = prefix_logits(model, batch.tokens, batch.mask)
+    classes = batch.classes[:, None].expand(batch.tokens.shape)
+    losses = functional.cross_entropy(logits.transpose(1, 2), classes, reduction="none")
+    judged = batch.mask * (batch.tokens != padding)
+    judged[:, : max(0, len(special_tokens.head) - 1)] = 0
+    shares = judged / judged.sum(dim=1, keepdim=True).clamp(min=1)
+    return (losses * shares).sum() / len(losses)
+
+
+def loss_of_each(model: Any, batch: Batch) -> Tensor:
+    """The mean loss over the rows as they are."""
+    logits = model(input_ids=batch.tokens, attention_mask=batch.mask).logits
+    return functional.cross_entropy(logits, batch.classes)
 
 
 class Optimisation:
@@ -36,7 +89,7 @@ class Optimisation:
         self.data = data
         self.settings = settings
         classes = data.learned.classes
-        self.epoch_size = splits.epoch_size(classes, settings.balance)
+        self.epoch_size = labelled_texts.epoch_size(classes, settings.balance)
         self.steps_per_epoch = math.ceil(self.epoch_size / settings.batch_size)
         self.steps = self.steps_per_epoch * settings.epochs
         probe = [t for text in data.learned.texts[:8] for t in text if t != base.padding]
@@ -60,7 +113,9 @@ class Optimisation:
 
     def take(self, step: int, batch: Batch) -> float:
         """Take one step, and return the loss before it. Raises ModelError where it is no number."""
-        torch.manual_seed(splits.random_source(self.settings.seed, "step", step).getrandbits(63))
+        torch.manual_seed(
+            labelled_texts.random_source(self.settings.seed, "step", step).getrandbits(63)
+        )
         self.base.model.train()
         on_device = batch.to(self.base.model.device)
         if self.every_prefix:
@@ -83,7 +138,7 @@ class Optimisation:
 
     def _epoch(self, number: int) -> list[list[Prefix]]:
         learned, settings = self.data.learned, self.settings
-        chosen = splits.epoch(learned.classes, settings.balance, settings.seed, number)
+        chosen = labelled_texts.epoch(learned.classes, settings.balance, settings.seed, number)
         if self.every_prefix:
             chosen_prefixes = prefixes.whole(learned.texts, chosen)
         else:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from marith.errors import RequestError
+import torch
+
+from marith.errors import ModelError, RequestError
 from marith.request.checks import by, flag, hold, number, whole, whole_from
 from marith.scoring.weights.locate import EMBEDDED, context_length_of, locate
-from marith.training.data.labelled_texts import KINDS
-from marith.training.device import device_of
+from marith.training.labelled_texts import KINDS
 
 MOST_EPOCHS = 10_000
 _POSITIVE = number("a number above 0", lambda value: value > 0)
@@ -26,6 +27,16 @@ def _column(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise RequestError(f"{name} is a text, not {value!r}")
     return value
+
+
+def device_of(name: str | None) -> torch.device:
+    """The device of this name, or the fastest there is. Raises ModelError."""
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError):  # no device name, or an absent device
+        raise ModelError(f"this machine has no device {name!r}; write 'cpu' or 'cuda'") from None
+    return device
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from support.families import FAMILIES, answers, read_back, speaker, spelling, to
 from tokenizers import pre_tokenizers
 
 from marith.answers.answer_grammar import answer_source
-from marith.decoding.constraints.matcher import Compiled, Matcher
+from marith.decoding.matcher import Compiled, Matcher
 from marith.request.forms.grammar import Grammar
 from marith.request.forms.tools import Tools
 from marith.request.request import Request

@@ -14,7 +14,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from marith.answers.answer_grammar import AnswerGrammars, Spelling, without
-from marith.decoding.constraints.matcher import Compiled, Matcher
+from marith.decoding.matcher import Compiled, Matcher
 from marith.request.forms.grammar import Grammar
 from marith.request.forms.tools import Tools
 from marith.request.request import Request

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support.reference import first_banned
 
-from marith.answers.ban_detector import BanDetector
+from marith.answers.detectors import BanDetector
 from marith.errors import RequestError
 from marith.request.ban import Ban
 

@@ -11,7 +11,7 @@ from support.families import speaker
 
 from marith.answers import answer_grammar
 from marith.answers.answer_grammar import LEAST, AnswerGrammars
-from marith.decoding.constraints.matcher import Compiled, Matcher
+from marith.decoding.matcher import Compiled, Matcher
 from marith.request.forms.grammar import Grammar
 from marith.request.request import Request
 

@@ -14,9 +14,8 @@ from support.families import read_back, speaker, tool
 from support.reference import first_banned
 
 from marith.answers.backtracking import Backtracking
-from marith.answers.ban_detector import BanDetector
+from marith.answers.detectors import BanDetector, StopStringFilter
 from marith.answers.output import Output
-from marith.answers.stop_strings import StopStringFilter
 from marith.request.ban import Ban
 from marith.request.completion import Chunk, Completion, TokenLogprob
 from marith.request.forms.tools import Tools

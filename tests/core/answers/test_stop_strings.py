@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from marith.answers.detectors import StopStringFilter
 from marith.answers.output_parser import Piece
-from marith.answers.stop_strings import StopStringFilter
 from marith.errors import RequestError
 from marith.request.completion import CallChunk
 from marith.request.stop import Stop

@@ -18,7 +18,7 @@ from torch import Tensor
 
 import marith
 from marith import Engine, Plan, Request, Sampling, Stop, Tools
-from marith.decoding.constraints.matcher import Matcher
+from marith.decoding.matcher import Matcher
 from marith.engine.jobs import generation
 from marith.speculation.auto import Controller, PassTimes
 from marith.testing import tiny_model

@@ -14,8 +14,8 @@ from scipy.stats import chisquare
 from support.strategies import logprobs
 from torch import Tensor
 
-from marith.decoding.constraints.penalties import penalised
 from marith.decoding.random_numbers import DRAW, uniform
+from marith.decoding.row_constraints import penalised
 from marith.decoding.sampling import drawn, warp
 from marith.errors import RequestError
 from marith.request.sampling import Sampling

@@ -13,7 +13,7 @@ from peft import LoraConfig, get_peft_model
 
 import marith
 from marith import Engine, ModelError, Prompted, Request, Sampling, Stop
-from marith.decoding.composition.evaluate import evaluate
+from marith.decoding.evaluate import evaluate
 from marith.testing import tiny_model, tiny_tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")

@@ -13,7 +13,7 @@ from support.house import House, request
 from torch import Tensor
 
 from marith import Ban, Plan, Request, RequestError, Sampling
-from marith.decoding.constraints.custom import CustomConstraint
+from marith.decoding.row_constraints import CustomConstraint
 
 FORMULAS = ("M", "M + 0.5*x - 0.3*y", "supersede(A, 2*M - x + 0.4*C)", "union(M, x)")
 Rows = Callable[[Tensor, list[int], list[int]], Tensor]

@@ -15,8 +15,8 @@ from support.languages import NESTED, REGULAR, Language
 from torch import Tensor
 
 from marith import Plan, Request, Sampling, Stop
-from marith.decoding.constraints.matcher import Matcher
 from marith.decoding.cuts import keep
+from marith.decoding.matcher import Matcher
 from marith.decoding.sampling import warp
 from marith.engine.jobs import generation
 from marith.engine.jobs.generation import AllowedTokens

@@ -14,8 +14,8 @@ from support.drafting import END, Draws, Small, answers, draws, refused
 from torch import Tensor
 
 from marith import Completion, Plan, Request, Sampling, Stop, parse
-from marith.decoding.composition import evaluate as evaluation
-from marith.decoding.composition.evaluate import Evaluation, factor_value
+from marith.decoding import evaluate as evaluation
+from marith.decoding.evaluate import Evaluation, factor_value
 from marith.decoding.sampling import warp
 from marith.formula.tree.factors import Varying
 

@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 from support.strategies import speakers, spoken, weighty
 from torch import Tensor
 
-from marith.decoding.composition.evaluate import evaluate
+from marith.decoding.evaluate import evaluate
 from marith.formula.meaning.analysis import leaves
 from marith.formula.meaning.binding import bind
 from marith.formula.text.trust import parse
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.signals import POSITION, judgement_of, likelihood_of
 from marith.formula.tree.terms import Classifier, NGram, Prompted, Term
-from marith.inspection.contributions import DoubleRows, LogOdds
-from marith.inspection.summands import summands, without_own_part
+from marith.inspection.contributions import DoubleRows, LogOdds, summands, without_own_part
 
 Row: TypeAlias = NDArray[np.float64]
 Rows: TypeAlias = Mapping[str, Row]

@@ -33,7 +33,7 @@ from marith import (
 )
 from marith.engine.jobs.queries import AT_ONCE
 from marith.errors import UnknownOption
-from marith.inspection.follow_up import Following
+from marith.inspection.calls import Following
 from marith.tensor_rows import Row
 from marith.testing import tiny_model, tiny_tokenizer
 

@@ -12,15 +12,17 @@ from support.house import FORMULAS, House
 
 import marith
 from marith import Engine, Inspection, RequestError, parse
-from marith.decoding.composition.evaluate import evaluate
+from marith.decoding.evaluate import evaluate
 from marith.errors import UnknownOption
 from marith.inspection import inspecting as one_pass
 from marith.inspection.contributions import DoubleRows
-from marith.inspection.inspected_formula import MOST_VALUES
-from marith.inspection.measures import ranking
-from marith.inspection.position_measures import PositionMeasures
-from marith.request.inspected.characters import runs_of
-from marith.request.inspected.inspected_position import RANKED, InspectedPosition, LikelyToken
+from marith.inspection.position_measures import MOST_VALUES, PositionMeasures, ranking
+from marith.request.inspected.inspected_position import (
+    RANKED,
+    InspectedPosition,
+    LikelyToken,
+    runs_of,
+)
 from marith.testing import tiny_model, tiny_tokenizer
 
 PROMPT, TEXT = "a b c", [3, 17, 9, 4, 22]

@@ -15,7 +15,7 @@ from support.redrawn import cases, first_difference, flips
 import marith
 from marith import Ban, Engine, FormulaError, Grammar, Plan, Request, RequestError, Sampling, Stop
 from marith.formula.meaning.binding import resolve
-from marith.inspection import keeping_rows
+from marith.inspection import what_if as keeping_rows
 from marith.inspection.formula_numbers import NumberedFormula
 
 TRIED = 40

@@ -13,7 +13,7 @@ import pytest
 import torch
 from support.strategies import speakers
 
-from marith.decoding.composition.evaluate import evaluate
+from marith.decoding.evaluate import evaluate
 from marith.formula.meaning.checking import check
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Term

@@ -12,7 +12,7 @@ from support.strategies import speakers
 
 import marith.recipes
 from marith import Classifier, FormulaError, parse
-from marith.decoding.composition.evaluate import evaluate
+from marith.decoding.evaluate import evaluate
 from marith.formula.meaning.analysis import leaves
 from marith.formula.meaning.checking import warnings_of
 from marith.formula.tree.nodes import Formula, Name

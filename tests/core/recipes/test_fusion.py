@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from support.strategies import speakers
 
-from marith.decoding.composition.evaluate import evaluate
+from marith.decoding.evaluate import evaluate
 from marith.errors import FormulaError
 from marith.formula.tree.operators import union
 from marith.formula.tree.terms import Likelihood

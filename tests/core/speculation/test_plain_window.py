@@ -12,9 +12,8 @@ from marith.formula.meaning.binding import BARE, resolve
 from marith.formula.text.trust import parse
 from marith.request.plan import Plan
 from marith.speculation.execution_plan import ExecutionPlan
-from marith.speculation.plain_window import PlainWindow
 from marith.speculation.verify import Verdict
-from marith.speculation.window import DraftWindow
+from marith.speculation.window import DraftWindow, PlainWindow
 from marith.tensor_rows import gather, rows_of
 
 NAMES = resolve({"a": "be kind", "b": "be brief"})

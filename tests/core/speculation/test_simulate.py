@@ -7,9 +7,8 @@ import pytest
 from marith import NGram, Prompted, supersede
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Term
-from marith.speculation.cost_model import expected_tokens
+from marith.speculation.cost_model import Simulation, expected_tokens
 from marith.speculation.execution_plan import ExecutionPlan
-from marith.speculation.simulate import Simulation
 
 A = NGram(texts=("a b",))
 SMALL = Prompted("small")

@@ -9,8 +9,7 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from marith.training.figures import auc, figures, lengths
-from marith.training.report import Line, Report
+from marith.training.report import Line, Report, auc, figures, lengths
 
 scored = st.lists(st.tuples(st.integers(-4, 4), st.booleans()), min_size=2, max_size=30)
 

@@ -13,8 +13,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from marith.errors import ModelError, RequestError
 from marith.evals.text_attribute import attribute
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
-from marith.training.base import Base, load
-from marith.training.heads import Head, choose
+from marith.training.base import Base, Head, choose, load
 from marith.training.settings import Settings
 
 

@@ -10,8 +10,8 @@ from torch.nn import functional
 from transformers import AutoModelForSequenceClassification
 
 from marith.testing import tiny_classifier
-from marith.training.data.prefixes import Batch, SpecialTokens
-from marith.training.losses import judges_every_prefix, loss_of_each, loss_of_every_prefix
+from marith.training.optimisation import judges_every_prefix, loss_of_each, loss_of_every_prefix
+from marith.training.prefixes import Batch, SpecialTokens
 
 ROWS = [[5, 6, 7, 9], [8, 0, 4], [3, 11, 12, 13, 14, 15]]
 CLASSES = [1, 0, 1]

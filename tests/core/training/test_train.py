@@ -19,9 +19,8 @@ from marith.testing.gguf_file import write_gguf
 from marith.testing.models import byte_tokenizer
 from marith.training import Report, Settings, Step, train
 from marith.training.base import load
-from marith.training.data.encoded_texts import encode
-from marith.training.data.labelled_texts import LabelledText
-from marith.training.data.splits import Split
+from marith.training.encoded_texts import encode
+from marith.training.labelled_texts import LabelledText, Split
 
 WEIGHTS = "model.safetensors"
 

@@ -16,10 +16,17 @@ from rich.text import Text
 
 from marith.cli.terminal.colours import has_colours
 from marith.cli.terminal.shown_text import harmless
-from marith.request.inspected.characters import TokenRun, runs_of
-from marith.request.inspected.inspected_position import InspectedPosition
+from marith.request.inspected.inspected_position import (
+    InspectedPosition,
+    TokenRun,
+    flipped_text,
+    likely_text,
+    part_text,
+    quoted,
+    runs_of,
+    signed,
+)
 from marith.request.inspected.inspection import Inspection
-from marith.request.inspected.wording import flipped_text, likely_text, part_text, quoted, signed
 from marith.showing import say, terminal
 
 BLUES, ORANGES = (117, 75, 33), (222, 215, 208)  # of 256 colours, the strongest push last

@@ -1,1 +1,6 @@
-"""What does the engine run? A text while it is generated, or a query about a given text."""
+"""What the engine runs.
+
+- `generation`: a text that is generated: its tokens, costs and plausibility.
+- `job`: the protocol of jobs, and who drafts for them.
+- `queries`: scoring and next-token queries of a given text.
+"""

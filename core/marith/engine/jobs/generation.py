@@ -18,12 +18,9 @@ from marith.answers.backtracking import Backtracking
 from marith.answers.logprobs import LogprobRecorder
 from marith.answers.output import Output, completion
 from marith.decoding import cuts
-from marith.decoding.constraints.constraint import Constraint
-from marith.decoding.constraints.custom import CustomConstraint
-from marith.decoding.constraints.least_length import LeastLength
-from marith.decoding.constraints.matcher import Compiled, Matcher
-from marith.decoding.constraints.penalties import Penalties
+from marith.decoding.matcher import Compiled, Matcher
 from marith.decoding.random_numbers import Draws, fresh_seed
+from marith.decoding.row_constraints import Constraint, CustomConstraint, LeastLength, Penalties
 from marith.engine.jobs.job import Drafts
 from marith.engine.prepare import Prepared
 from marith.engine.threads.workers import log
@@ -37,9 +34,8 @@ from marith.request.plan import Plan
 from marith.request.request import Request
 from marith.scoring.scorer import Reading, Scored
 from marith.speculation.execution_plan import ExecutionPlan
-from marith.speculation.plain_window import PlainWindow, Window
 from marith.speculation.verify import NOTHING, Check, Verdict
-from marith.speculation.window import Block, DraftWindow
+from marith.speculation.window import Block, DraftWindow, PlainWindow, Window
 from marith.tensor_rows import Row, gather, rows_of
 
 _log = logging.getLogger(__name__)

@@ -1,1 +1,10 @@
-"""What does a formula mean, before a model loads?"""
+"""What a formula means, without computing it: names, weights, and what is refused.
+
+- `amplification`: how much a formula enlarges rounding errors of its terms.
+- `analysis`: which terms a formula is computed from.
+- `binding`: names of a formula to terms.
+- `checking`: refuses formulas without a meaning, before any model loads; warns of surprising ones.
+- `effective`: how much each distribution counts after division by the weight.
+- `polynomials`: weights as polynomials of factors, and their ranges.
+- `weights`: the weights of formulas, by kind of node, and the ranges of factors.
+"""

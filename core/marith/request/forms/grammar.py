@@ -14,13 +14,13 @@ from pydantic import BaseModel
 
 from marith.errors import RequestError, shown, suggestion
 from marith.request.checks import distinct_texts
-from marith.request.forms.class_schema import schema_of
 from marith.request.forms.json_schema import (
     LEVELS,
     circular,
     levels,
     schema_text,
 )
+from marith.request.forms.schema_formats import schema_of
 
 _MAKE: dict[str, Callable[[str], str]] = {
     "json_schema": LLMatcher.grammar_from_json_schema,

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from marith.request.inspected.characters import TokenRun, runs_of
-from marith.request.inspected.inspected_position import InspectedPart, InspectedPosition
-from marith.request.inspected.wording import flipped_text, likely_text, part_text, quoted, signed
+from marith.request.inspected.inspected_position import (
+    InspectedPart,
+    InspectedPosition,
+    TokenRun,
+    flipped_text,
+    likely_text,
+    part_text,
+    quoted,
+    runs_of,
+    signed,
+)
 from marith.request.visible_text import harmless
 
 LIKELIER, LESS_LIKELY = "40, 120, 220", "230, 120, 20"  # blue and orange: red, green, blue

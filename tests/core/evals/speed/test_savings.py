@@ -57,7 +57,7 @@ def run(
         patch.setattr(setups, "SYSTEM_PROMPTS", {"formal": setups.SYSTEM_PROMPTS["formal"]})
         patch.setattr(setups, "named_terms", lambda: terms)
         patch.setattr("marith.evals.speed.savings.FACTORS", FACTORS)
-        patch.setattr("marith.speculation.simulate.TOKENS", 20)
+        patch.setattr("marith.speculation.cost_model.TOKENS", 20)
         code, printed, _ = speed(*sizes, *files)
     assert code == 0
     with (out / "speed.csv").open(encoding="utf-8") as file:

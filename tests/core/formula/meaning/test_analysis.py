@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.strategies import observed, speakers, spoken, walk, weighty
 from torch import Tensor
 
-from marith.decoding.composition.evaluate import evaluate
+from marith.decoding.evaluate import evaluate
 from marith.formula.meaning.analysis import drafts, leaves, part, without_drafts
 from marith.formula.meaning.binding import bind, resolve
 from marith.formula.meaning.checking import check

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support.strategies import World, shares, speakers, spoken, weighty
 from torch import Tensor
 
-from marith.decoding.composition.evaluate import Evaluation, value_of
+from marith.decoding.evaluate import Evaluation, value_of
 from marith.errors import FormulaError
 from marith.formula.meaning.analysis import weight_of
 from marith.formula.meaning.binding import resolve

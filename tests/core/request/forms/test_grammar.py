@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.families import answers, speaker
 
-from marith.decoding.constraints.matcher import Compiled, Matcher
+from marith.decoding.matcher import Compiled, Matcher
 from marith.errors import RequestError
 from marith.request.forms.grammar import Grammar
 from marith.request.forms.json_schema import schema_text

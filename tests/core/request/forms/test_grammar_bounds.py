@@ -10,8 +10,8 @@ import pytest
 from llguidance import LLParserLimits
 from support.families import speaker
 
-from marith.decoding.constraints import matcher as matching
-from marith.decoding.constraints.matcher import Compiled, Lexicon, Matcher
+from marith.decoding import matcher as matching
+from marith.decoding.matcher import Compiled, Lexicon, Matcher
 from marith.errors import RequestError
 from marith.request.forms.grammar import LETTERS, RULES, Grammar
 from marith.request.forms.json_schema import LEVELS

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.training.data.prefixes import (
+from marith.training.prefixes import (
     POOL,
     Batch,
     Prefix,

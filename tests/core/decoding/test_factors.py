@@ -14,9 +14,9 @@ from support.distributions import close
 from support.strategies import JUDGE, World, logprobs, observed, shares, speakers, spoken, weighty
 from torch import Tensor
 
-from marith.decoding.composition import divergences
-from marith.decoding.composition.evaluate import Evaluation, evaluate, holds
-from marith.decoding.composition.value import Value
+from marith.decoding import divergences
+from marith.decoding.divergences import Value
+from marith.decoding.evaluate import Evaluation, evaluate, holds
 from marith.formula.tree.factors import (
     Arithmetic,
     Comparison,

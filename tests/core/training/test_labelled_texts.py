@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from marith.errors import RequestError
-from marith.training.data.labelled_texts import KINDS, LabelledText, labelled
+from marith.training.labelled_texts import KINDS, LabelledText, labelled
 
 rows = st.lists(
     st.tuples(

@@ -13,7 +13,7 @@ from support.strategies import JUDGE, World, shares, speakers, spoken, weighty
 from torch import Tensor
 
 from marith.decoding import cuts
-from marith.decoding.composition.evaluate import Evaluation, evaluate, value_of
+from marith.decoding.evaluate import Evaluation, evaluate, value_of
 from marith.errors import FormulaError
 from marith.formula.tree.factors import Varying
 from marith.formula.tree.nodes import Formula

@@ -18,9 +18,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from marith.decoding import cuts
-from marith.decoding.composition import divergences
-from marith.decoding.composition.value import Value, both
+from marith.decoding import cuts, divergences
+from marith.decoding.divergences import Value, both
 from marith.errors import FormulaError
 from marith.formula.tree.factors import Arithmetic, Comparison, Extreme, Factor, Sigmoid, Varying
 from marith.formula.tree.node import Node, parts

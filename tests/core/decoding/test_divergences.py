@@ -14,7 +14,7 @@ from scipy.stats import entropy
 from support.strategies import logprobs
 from torch import Tensor
 
-from marith.decoding.composition import divergences
+from marith.decoding import divergences
 
 whole, holed = logprobs(3, 8), logprobs(3, 8, holes=True)
 orders = st.floats(0.05, 0.95)

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marith.errors import RequestError
-from marith.training.data.labelled_texts import LabelledText
-from marith.training.data.splits import class_names, epoch, epoch_size, split
+from marith.training.labelled_texts import LabelledText, class_names, epoch, epoch_size, split
 
 labels = st.sampled_from(["a", "b", "c"])
 data = st.lists(st.tuples(st.integers(0, 30).map(str), labels), min_size=8, max_size=60)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.training.data.splits import random_source
+from marith.training.labelled_texts import random_source
 
 POOL = 16  # batches among which texts are sorted by length: little is padding then
 

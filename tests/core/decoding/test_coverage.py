@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.strategies import speakers, spoken
 from torch import Tensor
 
-from marith.decoding.composition.evaluate import evaluate, likeliest
+from marith.decoding.evaluate import evaluate, likeliest
 from marith.errors import FormulaError
 from marith.formula.tree.terms import Classifier, Term
 

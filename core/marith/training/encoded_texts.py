@@ -9,9 +9,8 @@ from pathlib import Path
 from marith.errors import ModelError, RequestError
 from marith.tables import fault
 from marith.training.base import Base
-from marith.training.data.labelled_texts import LabelledText
-from marith.training.data.prefixes import SpecialTokens, special_tokens_of
-from marith.training.data.splits import Split
+from marith.training.labelled_texts import LabelledText, Split
+from marith.training.prefixes import SpecialTokens, special_tokens_of
 
 
 @dataclass(frozen=True, slots=True)

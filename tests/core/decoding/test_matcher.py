@@ -14,7 +14,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from torch import equal
 from transformers import AutoTokenizer
 
-from marith.decoding.constraints.matcher import Compiled, Lexicon, Matcher
+from marith.decoding.matcher import Compiled, Lexicon, Matcher
 from marith.errors import RequestError
 from marith.request.forms.grammar import Grammar
 from marith.scoring.prompting.tokenizer import Vocabulary

@@ -14,9 +14,9 @@ from support.distributions import close
 from support.strategies import logprobs, speakers, spoken, weighty
 from torch import Tensor
 
-from marith.decoding.composition import evaluate as evaluation
-from marith.decoding.composition.evaluate import Evaluation, evaluate, likeliest, node_value
-from marith.decoding.composition.value import Value
+from marith.decoding import evaluate as evaluation
+from marith.decoding.divergences import Value
+from marith.decoding.evaluate import Evaluation, evaluate, likeliest, node_value
 from marith.errors import FormulaError
 from marith.formula.meaning.analysis import weight_of
 from marith.formula.tree.nodes import Formula

@@ -1,1 +1,0 @@
-"""Which distribution does a formula define, given the log-probabilities of its terms?"""

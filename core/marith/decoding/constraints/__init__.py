@@ -1,1 +1,0 @@
-"""Which tokens and texts are allowed?"""

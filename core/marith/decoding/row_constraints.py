@@ -1,0 +1,119 @@
+"""Constraints on composed rows: penalties and biases, the least length, the application's own."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from marith.errors import MarithError, RequestError, shown
+from marith.request.request import RowFunction
+from marith.request.sampling import Sampling
+
+
+class Constraint(Protocol):
+    """A change of composed log-probabilities, whatever the formula."""
+
+    def apply(self, rows: Tensor, text: Sequence[int], places: Sequence[int]) -> Tensor:
+        """The constrained rows [positions, vocab], normalised; each follows text[:place]."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Penalties:
+    """Changes each row by the tokens before its place, as a `Sampling` says."""
+
+    sampling: Sampling
+
+    def apply(self, rows: Tensor, text: Sequence[int], places: Sequence[int]) -> Tensor:
+        """The penalised rows [positions, vocab], normalised; each follows text[:place]."""
+        penalised_rows = [
+            penalised(row[None], text[:place], self.sampling)
+            for row, place in zip(rows, places, strict=True)
+        ]
+        return torch.cat(penalised_rows)
+
+
+def penalised(logprobs: Tensor, tokens: Sequence[int], sampling: Sampling) -> Tensor:
+    """Rows [positions, vocab] that all follow the same tokens, penalised and normalised.
+
+    Log-probabilities of tokens that came before are multiplied (Keskar et al., 2019); then biases
+    are added, and what OpenAI's presence and frequency penalties say is taken away.
+    """
+    counts = Counter(tokens)
+    if not counts and not sampling.logit_bias:
+        return logprobs
+    logprobs = logprobs.clone()
+    if counts:
+        seen = torch.tensor([*counts], device=logprobs.device)
+        times = _like(logprobs, counts.values())
+        logprobs[:, seen] *= sampling.repetition_penalty
+        logprobs[:, seen] -= sampling.presence_penalty + sampling.frequency_penalty * times
+    if sampling.logit_bias:
+        biased = dict(sampling.logit_bias)
+        at = torch.tensor([*biased], device=logprobs.device)
+        logprobs[:, at] += _like(logprobs, biased.values())
+    return torch.log_softmax(logprobs, dim=-1)
+
+
+def _like(logprobs: Tensor, numbers: Iterable[float]) -> Tensor:
+    return torch.tensor([*numbers], dtype=logprobs.dtype, device=logprobs.device)
+
+
+class LeastLength:
+    """Forbids the tokens that end a text at the places before `least`."""
+
+    def __init__(self, ends: Collection[int], least: int) -> None:
+        self._ends, self._least = sorted(ends), least
+
+    def apply(self, rows: Tensor, text: Sequence[int], places: Sequence[int]) -> Tensor:
+        """The constrained rows [positions, vocab], normalised; each follows text[:place].
+
+        A row that has nothing but ends stays: a grammar may allow nothing more.
+        """
+        early = [i for i, place in enumerate(places) if place < self._least]
+        if not early or not self._ends:
+            return rows
+        going_on = rows[early].index_fill(
+            1, torch.tensor(self._ends, device=rows.device), -math.inf
+        )
+        some = (going_on > -math.inf).any(dim=-1, keepdim=True)
+        changed = rows.clone()
+        changed[early] = torch.where(some, torch.log_softmax(going_on, dim=-1), rows[early])
+        return changed
+
+
+@dataclass(frozen=True, slots=True)
+class CustomConstraint:
+    """Applies a function of the application, and checks and normalises what it returns."""
+
+    function: RowFunction
+
+    def apply(self, rows: Tensor, text: Sequence[int], places: Sequence[int]) -> Tensor:
+        """The changed rows [positions, vocab], normalised; each follows text[:place].
+
+        Raises RequestError if the function fails, or returns no rows of the same shape with a token
+        that is possible.
+        """
+        name = getattr(self.function, "__name__", None) or type(self.function).__name__
+        try:
+            changed = self.function(rows.clone(), list(text), list(places))
+        except MarithError:
+            raise
+        except Exception as error:
+            problem = f"the constraint {name} failed with {type(error).__name__}: {error}"
+            raise RequestError(problem) from error
+        if not isinstance(changed, Tensor) or changed.shape != rows.shape:
+            shape = list(changed.shape) if isinstance(changed, Tensor) else shown(changed)
+            problem = f"the constraint {name} returns rows {list(rows.shape)}, not {shape}"
+            raise RequestError(problem)
+        logprobs = torch.log_softmax(changed.to(rows), dim=-1)
+        dead = rows.isnan()  # a ban leaves no token here, and the text goes back
+        if bool((logprobs.isnan() & ~dead).any()):
+            raise RequestError(f"the constraint {name} leaves no token, or is not a number (NaN)")
+        return torch.where(dead, rows, logprobs)

@@ -1,1 +1,0 @@
-"""What is a classifier trained on? Labelled texts: read, split, encoded, cut to prefixes."""
