@@ -9,8 +9,7 @@ from torch import Tensor
 
 import marith
 from marith import Formula
-from marith.decoding.divergences import Value, both
-from marith.decoding.evaluate import Evaluation, factor_value, node_value
+from marith.decoding.evaluate import Evaluation, Value, both, factor_value, node_value
 from marith.formula.meaning.checking import problem, weightless
 from marith.formula.meaning.polynomials import Range, Weight
 from marith.formula.meaning.weights import Weights, factor_range, node_weight

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import cache, lru_cache, reduce, singledispatch
 from importlib import import_module
 from typing import Any, TypeAlias
@@ -19,7 +20,6 @@ import torch
 from torch import Tensor
 
 from marith.decoding import cuts, divergences
-from marith.decoding.divergences import Value, both
 from marith.errors import FormulaError
 from marith.formula.tree.factors import Arithmetic, Comparison, Extreme, Factor, Sigmoid, Varying
 from marith.formula.tree.node import Node, parts
@@ -57,6 +57,45 @@ _Joins: TypeAlias = "dict[str, Callable[[Tensor, Tensor], Tensor]]"
 _RELATIONS: _Joins = {">": torch.gt, ">=": torch.ge, "<": torch.lt, "<=": torch.le}
 _OPERATORS: _Joins = {"+": torch.add, "-": torch.sub, "*": torch.mul, "/": torch.div}
 _EXTREMES: _Joins = {"largest": torch.maximum, "smallest": torch.minimum}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A node's score [positions, vocab], finite everywhere; its weight; the tokens it allows.
+
+    The weight is a number, or [positions, 1 or vocab] where factors depend on the context.
+    `allowed` is a mask beside the score, never a very negative score: −inf in a difference
+    would make NaN. None allows every token.
+    """
+
+    score: Tensor
+    weight: float | Tensor
+    allowed: Tensor | None = None
+
+    def logprobs(self) -> Tensor:
+        """Log P = log_softmax(score / weight) on the allowed tokens, [positions, vocab]."""
+        scaled = self.score / self.weight
+        if self.allowed is not None:
+            scaled = scaled.masked_fill(~self.allowed, -math.inf)
+        return torch.log_softmax(scaled, dim=-1)
+
+    @classmethod
+    def of(cls, logprobs: Tensor) -> Value:
+        """A log-distribution [positions, vocab], of weight one; what is impossible is forbidden.
+
+        On a CPU no mask is made where nothing is; elsewhere to ask would be to wait for the device.
+        """
+        if logprobs.is_cpu and bool(logprobs.amin() > -math.inf):
+            return cls(logprobs, 1.0)
+        allowed = logprobs > -math.inf
+        return cls(logprobs.masked_fill(~allowed, 0.0), 1.0, allowed)
+
+
+def both(left: Tensor | None, right: Tensor | None) -> Tensor | None:
+    """The tokens that both masks allow; None allows every token."""
+    if left is None or right is None:
+        return right if left is None else left
+    return left & right
 
 
 def evaluate(formula: Formula, rows: Mapping[Term, Tensor]) -> Tensor:

@@ -15,8 +15,7 @@ from support.strategies import logprobs, speakers, spoken, weighty
 from torch import Tensor
 
 from marith.decoding import evaluate as evaluation
-from marith.decoding.divergences import Value
-from marith.decoding.evaluate import Evaluation, evaluate, likeliest, node_value
+from marith.decoding.evaluate import Evaluation, Value, evaluate, likeliest, node_value
 from marith.errors import FormulaError
 from marith.formula.meaning.analysis import weight_of
 from marith.formula.tree.nodes import Formula

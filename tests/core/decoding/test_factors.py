@@ -15,8 +15,7 @@ from support.strategies import JUDGE, World, logprobs, observed, shares, speaker
 from torch import Tensor
 
 from marith.decoding import divergences
-from marith.decoding.divergences import Value
-from marith.decoding.evaluate import Evaluation, evaluate, holds
+from marith.decoding.evaluate import Evaluation, Value, evaluate, holds
 from marith.formula.tree.factors import (
     Arithmetic,
     Comparison,

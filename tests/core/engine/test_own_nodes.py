@@ -14,8 +14,7 @@ from support.house import House, request
 from torch import Tensor
 
 from marith import Plan, Sampling, explain, peak
-from marith.decoding.divergences import Value
-from marith.decoding.evaluate import Evaluation, factor_value, node_value
+from marith.decoding.evaluate import Evaluation, Value, factor_value, node_value
 from marith.errors import FormulaError
 from marith.formula.meaning.analysis import leaves, part, without_classifiers
 from marith.formula.meaning.checking import problem, warnings_of, weightless
