@@ -33,12 +33,8 @@ class Rectangle:
     places: Tensor
     padding: Sequence[int]
     adapters: Sequence[Adapter | None]
+    width: int
     count: int = 1
-
-    @property
-    def width(self) -> int:
-        """How many positions each text has."""
-        return self.ids.shape[1]
 
 
 def rectangle(
@@ -56,7 +52,7 @@ def rectangle(
         ids.append([*[0] * none, *tokens])
         places.append([*[0] * none, *range(start, start + len(tokens))])
     return Rectangle(
-        lanes, torch.tensor(ids), torch.tensor(places), padding, adapters, min(width, count)
+        lanes, torch.tensor(ids), torch.tensor(places), padding, adapters, width, min(width, count)
     )
 
 
