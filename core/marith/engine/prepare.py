@@ -209,7 +209,7 @@ def _scorers(
         return scorers, tuple(scorer.loaded(term) for term, scorer in scorers.items())
 
     try:
-        held = [registry.here(term) for term in terms]
+        held = [registry.held_for(term) for term in terms]
     except KeyError:
         with loading:
             return workers.run_in_thread(load)

@@ -41,7 +41,7 @@ from marith.request.stop import Stop
 _OF_REQUESTS = (
     "timeout", "chat_template_kwargs", "constraints", "cache_salt", "inspect", "trusted",
 )  # fmt: skip
-PLACED = (
+PLACEMENT = (
     "device", "dtype", "max_lanes", "max_queue", "cache_bytes", "loaded_bytes",
     "context_length", "revision", "backend", "max_memory",
 )  # fmt: skip
@@ -72,7 +72,7 @@ ALIASES: Mapping[str, str] = {
     "max_completion_tokens": "max_tokens",
     "model_name": "model",
 }
-ONCE = ("file", "engine", "loaded_engine")  # given when options are made, and not for a call
+AT_CREATION = ("file", "engine", "loaded_engine")  # given when options are made, and not for a call
 # None says that these are not given, as in a call of an engine; for others None is a value.
 _NOT_GIVEN = {name for name, field in _DRAWN.items() if "None" not in field.type}
 _NOT_GIVEN |= {"ban", "cache_salt", "chat_template_kwargs", "constraints", "inspect", "terms"}
@@ -127,7 +127,7 @@ def check_call(options: Mapping[str, Any], names: Sequence[str], kind: str) -> N
     if "file" in options:
         problem = "a file is read when options are made, and not given for a call"
         raise RequestError(f"{problem}: {shown(options['file'])}")
-    _check_names(options, [name for name in names if name not in ONCE], kind)
+    _check_names(options, [name for name in names if name not in AT_CREATION], kind)
 
 
 def _check_names(given: Mapping[str, Any], names: Sequence[str], kind: str) -> None:
@@ -143,11 +143,11 @@ def variable(option: str) -> str | None:
 
 
 def with_engine(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Options with a loaded engine: `model` is its name, and its limits are the engine's own.
+    """Return options with a loaded engine: its name as `model`, and the engine's own limits.
 
-    `defaults` are those of the options in `PLACED`; where the engine is placed is not asked. Raises
-    RequestError for what is no engine, and for an option beside it that the engine decides
-    otherwise.
+    `defaults` are the defaults of the options in `PLACEMENT`; where the engine is placed is not
+    asked. Raises RequestError for a value that is not an engine, and for an option that the engine
+    decides otherwise.
     """
     engine, module = given["loaded_engine"], sys.modules.get("marith.engine.engine")
     if module is None or not isinstance(engine, module.Engine):
@@ -156,7 +156,7 @@ def with_engine(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[s
     decided = {
         "model": engine.model_name,
         "file": None,
-        **{name: defaults[name] for name in PLACED},
+        **{name: defaults[name] for name in PLACEMENT},
         **asdict(engine.limits),
     }
     for name, value in decided.items():

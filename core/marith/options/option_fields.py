@@ -31,7 +31,7 @@ from marith.options.file import Personas, opened
 from marith.options.option_checks import (
     CHECKS,
     NO_DATA,
-    PLACED,
+    PLACEMENT,
     by_name,
     check_fields,
     variable,
@@ -142,7 +142,7 @@ class OptionFields(BaseModel):
         check_fields(data, cls)
         given = by_name(data)
         if given.get("loaded_engine") is not None:
-            return with_engine(given, {name: _default(name) for name in PLACED})
+            return with_engine(given, {name: _default(name) for name in PLACEMENT})
         file = opened_file(given.get("file", variable("file")), given.get("model"))
         if file is None:
             return given

@@ -18,9 +18,9 @@ from marith.options import meaning
 from marith.options.file import Personas
 from marith.options.option_checks import (
     ALIASES,
+    AT_CREATION,
     NO_DATA,
-    ONCE,
-    PLACED,
+    PLACEMENT,
     by_name,
     check_call,
     is_found_by_name,
@@ -77,7 +77,7 @@ class Options(OptionFields):
     @classmethod
     def call_names(cls) -> tuple[str, ...]:
         """The names of the options that a call may give, under every name that they have."""
-        return tuple(name for name in (*cls.option_names(), *ALIASES) if name not in ONCE)
+        return tuple(name for name in (*cls.option_names(), *ALIASES) if name not in AT_CREATION)
 
     @classmethod
     def by_name(cls, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -241,7 +241,7 @@ class Options(OptionFields):
 
         if self.loaded_engine is not None:
             return cast(Engine, self.loaded_engine)
-        return Engine.shared(self.model, **{name: getattr(self, name) for name in PLACED})
+        return Engine.shared(self.model, **{name: getattr(self, name) for name in PLACEMENT})
 
     def submit(
         self,

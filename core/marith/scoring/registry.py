@@ -65,7 +65,7 @@ class Registry:
         device_of(base)  # before anything else: it may be no checkpoint
         self._recent = Recent(loaded_bytes)
         self.device = composing_device(base.device)
-        self.base = PromptedScorer(base, cache_bytes, self._recent, self._brought_from(base))
+        self.base = PromptedScorer(base, cache_bytes, self._recent, self._device_of_answers(base))
         self.cache_limit = CacheLimit(cache_bytes)
         self.base.runner.join(self.cache_limit)
         self.vocabulary = base.vocabulary
@@ -82,7 +82,7 @@ class Registry:
             Position: PositionScorer(self.device),
         }
 
-    def here(self, term: Term) -> tuple[object, ...]:
+    def held_for(self, term: Term) -> tuple[object, ...]:
         """The checkpoint and the adapter that the term names: what is held is not forgotten.
 
         Raises KeyError where one of them is not loaded.
@@ -90,7 +90,7 @@ class Registry:
         if type(term) in self._others:
             return ()
         scorer = self._models[_key_of(term)]
-        return scorer, scorer.here(term) if isinstance(scorer, PromptedScorer) else None
+        return scorer, scorer.loaded_adapter(term) if isinstance(scorer, PromptedScorer) else None
 
     def scorer_of(self, term: Term) -> Scorer:
         """The scorer of a term; loads its checkpoint if need be.
@@ -187,8 +187,8 @@ class Registry:
         for scorer in self._models.values():  # the same weights under another name
             if isinstance(scorer, PromptedScorer) and scorer.checkpoint.model is checkpoint.model:
                 return scorer
-        most, brought = self.cache_limit.most_bytes, self._brought_from(checkpoint)
-        return PromptedScorer(checkpoint, most, self._recent, brought)
+        most, answers = self.cache_limit.most_bytes, self._device_of_answers(checkpoint)
+        return PromptedScorer(checkpoint, most, self._recent, answers)
 
     def _require_equal(self, term: Term, name: str, vocabulary: Vocabulary) -> None:
         """Raises FormulaError for another vocabulary than the base model's."""
@@ -205,10 +205,10 @@ class Registry:
         for scorer in self._models.values():
             if isinstance(scorer, ClassifierScorer) and scorer.checkpoint is checkpoint:
                 return scorer
-        most, brought = self.cache_limit.most_bytes, self._brought_from(checkpoint)
-        return ClassifierScorer(checkpoint, self.vocabulary, most, brought)
+        most, answers = self.cache_limit.most_bytes, self._device_of_answers(checkpoint)
+        return ClassifierScorer(checkpoint, self.vocabulary, most, answers)
 
-    def _brought_from(self, checkpoint: Checkpoint) -> torch.device | None:
+    def _device_of_answers(self, checkpoint: Checkpoint) -> torch.device | None:
         """Where a checkpoint's answers are brought to; None where they are there already."""
         return None if checkpoint.device == self.device else self.device
 

@@ -68,7 +68,7 @@ class Scored:
         return gather(self.rows)
 
 
-def brought(answers: list[Scored | None], device: torch.device) -> list[Scored | None]:
+def moved_to(answers: list[Scored | None], device: torch.device) -> list[Scored | None]:
     """Copy the rows of answers to a device: each tensor once."""
     copies: dict[int, Tensor] = {}
     for answer in answers:

@@ -16,7 +16,7 @@ from transformers.utils import logging
 
 from marith.errors import ModelError, RequestError
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.weights.kinds import refusing
+from marith.scoring.weights.kinds import raising_model_error
 from marith.scoring.weights.loader import as_stored, positions_of
 from marith.scoring.weights.locate import EMBEDDED, GGUF, WEIGHTS, locate
 from marith.scoring.weights.placing import Placement
@@ -148,7 +148,7 @@ def _from_gguf(settings: Settings, labels: Sequence[str], device: torch.device) 
     config = language_model.config
     head = choose(config, labels)
     configure(config, head)
-    with refusing(f"cannot train {settings.base!r}"):
+    with raising_model_error(f"cannot train {settings.base!r}"):
         model = AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
         model.base_model.load_state_dict(language_model.base_model.state_dict())
     renew(model)

@@ -10,7 +10,7 @@ import pytest
 
 from marith import Engine, Options, Request, Sampling, Stop
 from marith.engine.call import CallOptions, ScoringOptions
-from marith.options.option_checks import CHECKS, PLACED
+from marith.options.option_checks import CHECKS, PLACEMENT
 from marith.request.checks import fields_by_option
 from marith.request.limits import Limits
 from marith.request.request import RequestOptions
@@ -43,7 +43,7 @@ def test_an_option_has_the_default_and_the_check_of_its_field(name: str) -> None
 @pytest.mark.parametrize("load", [Engine.load, Engine.shared])
 def test_an_engine_is_loaded_with_the_options_of_placement(load: Any) -> None:
     given = {*inspect.signature(load).parameters} - {"model", "tokenizer"}
-    assert given == {*PLACED}
+    assert given == {*PLACEMENT}
     limits = {field.name: field.default for field in fields(Limits)}
     defaults = {name: p.default for name, p in inspect.signature(load).parameters.items()}
     assert limits.items() <= defaults.items()

@@ -21,7 +21,7 @@ from marith import ContextOverflow, Options, Request, RequestError, Sampling, St
 from marith.engine.call import NOT_HERE
 from marith.errors import from_validation, require_known
 from marith.evals.harness.contexts import Contexts, chat_text, shorter
-from marith.options.option_checks import PLACED
+from marith.options.option_checks import PLACEMENT
 
 NAME = "marith"
 AUTO = 64  # requests in flight
@@ -29,7 +29,7 @@ _logger = logging.getLogger(__name__)
 
 _ARGUMENTS = (
     "model", "pretrained", "formula", "terms", "file", "persona", "batch_size", "max_gen_toks",
-    "seed", *PLACED,
+    "seed", *PLACEMENT,
 )  # fmt: skip
 # What the harness's own models call an argument, and what to write here.
 _INSTEAD = {

@@ -12,7 +12,13 @@ from torch import Tensor
 from marith.errors import ModelError
 from marith.scoring.memory import CacheLimit
 from marith.scoring.notices import warn
-from marith.scoring.passes.chunked_prefill import PIECE, PrefillBudget, Unread, alike, choose
+from marith.scoring.passes.chunked_prefill import (
+    FREE_TOKENS,
+    PrefillBudget,
+    Unread,
+    choose,
+    group_by_width,
+)
 from marith.scoring.passes.cuda_graphs import Captured
 from marith.scoring.passes.lanes import Lane, Lanes
 from marith.scoring.passes.passes import Answer, Asked, ModelPasses
@@ -21,7 +27,7 @@ from marith.scoring.passes.stores import (
     RectangleStore,
     Store,
     adapters_of,
-    beside,
+    in_one_row,
     kept,
     rectangle,
 )
@@ -133,7 +139,7 @@ class CachedRunner:
         """For each pass groups of one width; of about one width where a pass takes one group."""
         packs = self._store.packs
         widths = (lambda item: item.give), (lambda item: item.lane.row)
-        groups = alike(items, *widths, padded=0 if packs else PIECE)
+        groups = group_by_width(items, *widths, padded=0 if packs else FREE_TOKENS)
         return [groups] if packs and groups else [[group] for group in groups]
 
     @torch.inference_mode()  # lanes that make room move what passes have written
@@ -215,8 +221,8 @@ class CachedRunner:
             kept(rectangles),
             layers,
             attention_mask=self._store.aim(rectangles),
-            input_ids=beside([each.ids for each in rectangles]).to(device),
-            position_ids=beside([each.places for each in rectangles]).to(device),
+            input_ids=in_one_row([each.ids for each in rectangles]).to(device),
+            position_ids=in_one_row([each.places for each in rectangles]).to(device),
             past_key_values=self._store.cache,
             use_cache=True,
         )

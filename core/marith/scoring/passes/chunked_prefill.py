@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from marith.scoring.passes.lanes import TAIL, Lane, Lanes, common
+from marith.scoring.passes.lanes import SHORT_PREFIX, Lane, Lanes, common
 
 CHUNK = 256  # tokens of long texts in one call, so that short ones need not wait for longer
-NEAR = 16  # up to so many missing tokens are read at once, beside the chunk of long texts
-PIECE = 32  # reading so many tokens costs about what a pass without any costs
+FEW_TOKENS = 16  # up to so many missing tokens are read at once, beside the chunk of long texts
+FREE_TOKENS = 32  # reading so many tokens costs about what a pass without any costs
 
 Anything = TypeVar("Anything")
 SHARE = 0.25  # how much longer a call in which texts go on may take, as a share
@@ -43,7 +43,7 @@ class Unread:
     @property
     def goes_on(self) -> bool:
         """Whether the prompt is read, and few tokens follow it: its caller waits for each."""
-        return self.missing <= NEAR and len(self.lane.tokens) >= len(self.prompt)
+        return self.missing <= FEW_TOKENS and len(self.lane.tokens) >= len(self.prompt)
 
     @property
     def tokens(self) -> list[int]:
@@ -78,7 +78,7 @@ def choose(
     near, far = [], []
     for item in work:
         missing = item.missing
-        if missing <= NEAR:
+        if missing <= FEW_TOKENS:
             item.give, item.lane.waited = missing, 0
             near.append(item)
         else:
@@ -103,7 +103,7 @@ def _pieces(far: Sequence[Item], lanes: Lanes, left: int) -> list[Item]:
         item.give = item.missing
         if item.missing > max(left, 0 if chosen else item.asked):
             item.give = min(left, item.missing - item.asked)
-            if chosen and item.give < PIECE:
+            if chosen and item.give < FREE_TOKENS:
                 item.give = 0
                 break
         left -= item.give
@@ -115,16 +115,16 @@ def _pieces(far: Sequence[Item], lanes: Lanes, left: int) -> list[Item]:
 
 def _will_hold_more(other: Unread, item: Unread) -> bool:
     """Whether another lane, once it has read its tokens, holds more of this text than its own."""
-    ahead = len(item.lane.tokens) + TAIL
+    ahead = len(item.lane.tokens) + SHORT_PREFIX
     return other.lane.key == item.lane.key and common(other.reach, item.tokens) >= ahead
 
 
-def alike(
+def group_by_width(
     items: Iterable[Anything],
     width: Callable[[Anything], int],
     row: Callable[[Anything], int],
     most: int | None = None,
-    padded: int = PIECE,
+    padded: int = FREE_TOKENS,
 ) -> list[list[Anything]]:
     """Groups of about one width, in order of their rows; padding costs less than another pass.
 

@@ -11,7 +11,7 @@ from marith.errors import ModelError
 from marith.scoring.memory import Keeper
 
 IDLE_LANES = 64
-TAIL = 16  # so many tokens are computed again sooner than copied
+SHORT_PREFIX = 16  # so many tokens are computed again sooner than copied
 
 
 @dataclass(slots=True, eq=False)
@@ -120,7 +120,7 @@ class Lanes(Keeper):
         """
         held = len(lane.tokens)
         best, length = self._nearest(lane.key, tokens, self._all)
-        if best is None or length < held + TAIL:
+        if best is None or length < held + SHORT_PREFIX:
             return 0
         best.used = self._clock
         self._give(best, lane, length)
@@ -169,7 +169,7 @@ class Lanes(Keeper):
         """A lane that these tokens go on from, a new one while few lie idle, or the oldest."""
         idle = [lane for lane in self._all if lane.owner is None]
         best, length = self._nearest(key, tokens, idle)
-        if best is not None and length and len(best.tokens) - length < TAIL:
+        if best is not None and length and len(best.tokens) - length < SHORT_PREFIX:
             return best
         full = len(idle) >= self.most_idle
         lane = None if full else self._new_lane(len(tokens), needed=not idle)
@@ -183,9 +183,9 @@ class Lanes(Keeper):
     ) -> tuple[Lane | None, int]:
         """The lane with the longest prefix to share, and its length; of several the last used."""
         best, length = None, 0
-        alike = [lane for lane in lanes if lane.key == key]
-        alike.sort(key=lambda lane: lane.used, reverse=True)
-        for lane in alike:
+        candidates = [lane for lane in lanes if lane.key == key]
+        candidates.sort(key=lambda lane: lane.used, reverse=True)
+        for lane in candidates:
             # One token says of most lanes that they have no more in common than the best so far.
             if lane.tokens[length : length + 1] == tokens[length : length + 1] != []:
                 usable = self._usable(lane, common(lane.tokens, tokens))

@@ -46,7 +46,7 @@ class Asked:
         """What texts have the same that share prefixes: what computes them, and the salt."""
         return self.adapter and self.adapter.key, self.salt
 
-    def beside(self, other: Asked) -> Asked:
+    def merged_with(self, other: Asked) -> Asked:
         """This question and another about the same text, as one."""
         exits = tuple(sorted({*self.exits, *other.exits}))
         return replace(self, count=max(self.count, other.count), exits=exits)

@@ -12,8 +12,8 @@ from torch import Tensor
 from marith.errors import ModelError
 from marith.request.limits import CACHE_BYTES
 from marith.scoring.memory import CacheLimit, StateSize
-from marith.scoring.passes.chunked_prefill import CHUNK, NEAR
-from marith.scoring.passes.lanes import TAIL
+from marith.scoring.passes.chunked_prefill import CHUNK, FEW_TOKENS
+from marith.scoring.passes.lanes import SHORT_PREFIX
 from marith.scoring.passes.passes import Answer, Asked, ModelPasses
 from marith.scoring.passes.states import Joined, KeptStates, State, groups, new_cache
 from marith.scoring.weights.shared_weights import nbytes, weights
@@ -32,7 +32,7 @@ class _Budget:
 
     def grants(self, size: int, missing: int) -> bool:
         """Whether so many are read now, of a text that lacks `missing` tokens."""
-        if missing <= NEAR:
+        if missing <= FEW_TOKENS:
             return True
         if size > self.left < CHUNK:
             return False
@@ -155,7 +155,7 @@ class StateRunner:
                 break
             self._read(state, text[at:end], replace(asked, count=1, exits=()), answer)
             at, redrawn = end, False
-        if at == known and known - answer.cached >= TAIL:
+        if at == known and known - answer.cached >= SHORT_PREFIX:
             self.states.keep(state.copied(snapshot=True))
         elif asked.count > 1 and at and not redrawn:
             self.states.before[asked.lane] = state.copied(snapshot=True)
@@ -182,7 +182,9 @@ class StateRunner:
         them: the snapshot before those will do.
         """
         drafts = length - known > 1
-        if known - begun >= TAIL or (drafts and (length - at > NEAR or not self._pieces)):
+        if known - begun >= SHORT_PREFIX or (
+            drafts and (length - at > FEW_TOKENS or not self._pieces)
+        ):
             while at < known:
                 whole = not (self._pieces or at)
                 at = known if whole else min(known, (at // CHUNK + 1) * CHUNK)

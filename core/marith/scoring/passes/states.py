@@ -17,7 +17,7 @@ from torch.nn.functional import pad
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
 from marith.scoring.memory import Keeper
-from marith.scoring.passes.lanes import IDLE_LANES, TAIL
+from marith.scoring.passes.lanes import IDLE_LANES, SHORT_PREFIX
 from marith.scoring.passes.layer_masks import layer_count
 
 # Updates that write nothing in place: what they had before stays as it was.
@@ -128,7 +128,7 @@ class KeptStates(Keeper):
 
         states = [self.held.get(lane), self.before.get(lane)]
         own = states[0]
-        if own is None or not fits(own) or most - len(own.tokens) >= TAIL:
+        if own is None or not fits(own) or most - len(own.tokens) >= SHORT_PREFIX:
             states += self.idle
         fitting = [state for state in states if state and fits(state)]
         return max(fitting, key=lambda state: len(state.tokens), default=State(key, []))

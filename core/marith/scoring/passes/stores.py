@@ -56,7 +56,7 @@ def rectangle(
     )
 
 
-def beside(parts: Sequence[Tensor]) -> Tensor:
+def in_one_row(parts: Sequence[Tensor]) -> Tensor:
     """One rectangle as it is, [texts, width]; the tokens of several in one row, [1, tokens]."""
     return parts[0] if len(parts) == 1 else torch.cat([part.flatten() for part in parts])[None]
 
@@ -129,9 +129,9 @@ class SegmentStore:
     def aim(self, rectangles: Sequence[Rectangle]) -> Mask:
         """Point the next pass at the lanes, and return what stands for its attention mask."""
         asking = [_asking(each, self.reader.dtype) for each in rectangles]
-        places = beside([each.places for each in rectangles])
+        places = in_one_row([each.places for each in rectangles])
         end = max(max(each.end) for each in asking)
-        self.cache.aim(beside([_rows(each) for each in rectangles]), places, end)
+        self.cache.aim(in_one_row([_rows(each) for each in rectangles]), places, end)
         masks = {
             kind: _standing_for([_part(one, kind, size) for one in asking])
             for kind, size in self.masks.widths.items()

@@ -17,7 +17,7 @@ from marith.scoring.memory import Planned
 from marith.scoring.notices import warn
 from marith.scoring.prompting.templates import to_plain_text
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.scorer import Demand, Scored, Span, WithoutContext, brought
+from marith.scoring.scorer import Demand, Scored, Span, WithoutContext, moved_to
 from marith.scoring.terms.prefix_tree import Encoder, TreeRunner
 from marith.scoring.terms.whole_texts import (
     Case,
@@ -28,7 +28,7 @@ from marith.scoring.terms.whole_texts import (
 )
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.cpu_threads import threads_of
-from marith.scoring.weights.kinds import refusing
+from marith.scoring.weights.kinds import raising_model_error
 from marith.scoring.weights.shared_weights import nbytes, weights
 
 Texts: TypeAlias = "tuple[str, ...]"
@@ -64,7 +64,7 @@ class ClassifierScorer(WithoutContext):
         self._warned_of_cut = False
         self.nbytes = nbytes(weights(self.model))
         with threads_of(self.model):
-            with refusing(f"the classifier {self.name!r} cannot classify a text"):
+            with raising_model_error(f"the classifier {self.name!r} cannot classify a text"):
                 self._whole.classify([Case(None, self._tokens(("a",)))])
             self._whole.passes = 0
             self.runner = _start_runner(self._whole, self.name, self._context_length, cache_bytes)
@@ -121,7 +121,7 @@ class ClassifierScorer(WithoutContext):
                 continue
             ratios = self._ratios(span, column)
             scored.append(Scored.of(ratios, answer.passes, judged=len(asked) - span.count))
-        return scored if self._answers is None else brought(scored, self._answers)
+        return scored if self._answers is None else moved_to(scored, self._answers)
 
     def release(self, lane: Hashable) -> None:
         """What the lane has read stays until another needs the room."""

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from marith.errors import ModelError
 from marith.scoring.memory import CacheLimit, Planned
-from marith.scoring.passes.chunked_prefill import Unread, alike, choose
+from marith.scoring.passes.chunked_prefill import Unread, choose, group_by_width
 from marith.scoring.passes.lanes import common
 from marith.scoring.passes.layer_masks import LayerMasks, unread_kinds
 from marith.scoring.passes.probe import SHORT, distance, tolerance, why_inexact
@@ -248,7 +248,7 @@ class TreeRunner:
         for turn in range(rounds):
             rows = [row for item in chosen for row in _rows(item, turn)]
             widths = (lambda row: row.width), (lambda row: row.work.lane.row)
-            for group in alike(rows, *widths, BATCH_TOKENS):
+            for group in group_by_width(rows, *widths, BATCH_TOKENS):
                 self._forward(group)
         return [self._end(item) for item in work]
 

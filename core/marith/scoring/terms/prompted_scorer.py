@@ -19,7 +19,7 @@ from marith.scoring.passes.llama_cpp_runner import LlamaCppRunner
 from marith.scoring.passes.lora import Adapter
 from marith.scoring.passes.passes import Answer, Asked
 from marith.scoring.prompting.templates import require_text, to_tokens
-from marith.scoring.scorer import Demand, Reading, Scored, Span, brought
+from marith.scoring.scorer import Demand, Reading, Scored, Span, moved_to
 from marith.scoring.terms.runner import Runner, start_runner
 from marith.scoring.terms.text_likelihood import Histories, at_once
 from marith.scoring.weights.checkpoint import Checkpoint
@@ -103,7 +103,7 @@ class PromptedScorer:
         """How many bytes of keys, values and states these texts take together at most."""
         return self.runner.memory(texts)
 
-    def here(self, term: Term) -> Adapter | None:
+    def loaded_adapter(self, term: Term) -> Adapter | None:
         """The term's adapter, if it names one.
 
         Raises KeyError where that is not loaded, and for the first term that exits early: the model
@@ -145,10 +145,10 @@ class PromptedScorer:
         for span in spans:
             if (question := self._question(span, most)) is not None:
                 before = asked.get(span.lane)
-                asked[span.lane] = question if before is None else before.beside(question)
+                asked[span.lane] = question if before is None else before.merged_with(question)
         answers = dict(zip(asked, self.runner.ask([*asked.values()]), strict=True))
         scored = [self._scored(span, answers.get(span.lane), span.lane in asked) for span in spans]
-        return scored if self._answers is None else brought(scored, self._answers)
+        return scored if self._answers is None else moved_to(scored, self._answers)
 
     def _question(self, span: Span, most: int) -> Asked | None:
         """What a span asks of the runner; None for a likelihood of which all is known.

@@ -12,7 +12,7 @@ from transformers.integrations.gguf.gguf_config_mapping import GGUF_CONFIG_ARCHS
 from marith.errors import ModelError
 from marith.scoring.notices import warn
 from marith.scoring.weights.gguf_header import GGUFHeader
-from marith.scoring.weights.kinds import refusing
+from marith.scoring.weights.kinds import raising_model_error
 
 FREQUENCIES = "rope_freqs.weight"
 SHORT, LONG = "rope_factors_short.weight", "rope_factors_long.weight"
@@ -52,7 +52,7 @@ def gguf_config(name: str, header: GGUFHeader) -> Any:
             f"{name!r} is one of {header.parts} files; `llama-gguf-split --merge` makes one of "
             "them, and backend='llama.cpp' reads them as they are"
         )
-    with refusing(f"cannot read the configuration of {name!r}"):
+    with raising_model_error(f"cannot read the configuration of {name!r}"):
         stated = _stated(header)
         config = CONFIG_MAPPING[stated["model_type"]].from_dict(stated)
     _state(header, config.get_text_config())

@@ -16,7 +16,7 @@ from transformers.integrations.gguf.gguf_tokenizer_mapping import (
 
 from marith.errors import ModelError
 from marith.scoring.weights.gguf_header import GGUFHeader
-from marith.scoring.weights.kinds import refusing
+from marith.scoring.weights.kinds import raising_model_error
 
 _BYTE_LEVEL = "gpt2"
 _AS_GPT2 = {"gpt-2", "mpt", "olmo", "jais", "phi-2", "trillion", "roberta-bpe"}
@@ -43,7 +43,7 @@ def gguf_tokenizer(name: str, header: GGUFHeader) -> Any:
     known = {*GGUF_PRE_TOKENIZER_SPLITS, *_AS_GPT2, *_DIGITS}
     if kind == _BYTE_LEVEL and splits not in known:
         raise _refused(name, f"it splits texts into words as {splits!r} does")
-    with refusing(f"cannot read the tokenizer of {name!r}"):
+    with raising_model_error(f"cannot read the tokenizer of {name!r}"):
         described, named = _described(header)
         if header.architecture in _MERGED_IN_ORDER and kind == "llama":
             described.setdefault("merges", _merges([*map(_spelt, described["tokens"])]))

@@ -31,7 +31,7 @@ _ENDINGS = {
 
 
 @contextmanager
-def refusing(what: str) -> Iterator[None]:
+def raising_model_error(what: str) -> Iterator[None]:
     """Whatever is raised in the block is a ModelError that begins with `what`.
 
     Panics of Rust too, which are no `Exception`. For calls into other libraries alone.
@@ -104,7 +104,7 @@ def try_out(name: str, model: Any) -> None:
     """One pass over two tokens. Raises ModelError for a model that fails, or has no logits."""
     text = torch.zeros(1, 2, dtype=torch.long, device=main_device(model))
     kind = type(model).__name__
-    with refusing(f"{name!r} ({kind}) cannot read tokens as {LANGUAGE_MODEL} does"):
+    with raising_model_error(f"{name!r} ({kind}) cannot read tokens as {LANGUAGE_MODEL} does"):
         out = model.eval()(input_ids=text, use_cache=False)
     if not isinstance(getattr(out, "logits", None), torch.Tensor):
         raise ModelError(

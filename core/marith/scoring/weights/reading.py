@@ -24,7 +24,7 @@ from marith.scoring.weights.gguf_config import gguf_config
 from marith.scoring.weights.gguf_header import GGUFHeader, read_header
 from marith.scoring.weights.gguf_tokenizer import ends_of, gguf_tokenizer
 from marith.scoring.weights.gguf_weights import gguf_model, require_library
-from marith.scoring.weights.kinds import CLASSES, LANGUAGE_MODEL, refusing
+from marith.scoring.weights.kinds import CLASSES, LANGUAGE_MODEL, raising_model_error
 from marith.scoring.weights.locate import (
     EMBEDDED,
     GGUF,
@@ -91,7 +91,7 @@ def read_tokenizer(name: str | PathLike[str], revision: str | None = None) -> An
         return gguf_tokenizer(named, header_of(named, locate(named), revision))
     where = locate(named) if named in EMBEDDED else named
     require_on_hub(where, revision)
-    with refusing(f"cannot load the tokenizer {named!r}"):
+    with raising_model_error(f"cannot load the tokenizer {named!r}"):
         return AutoTokenizer.from_pretrained(where, trust_remote_code=False, revision=revision)
 
 
@@ -119,7 +119,7 @@ def _any(_: Vocabulary) -> None:
 
 def vocabulary_of(name: str, tokenizer: Any, width: int, ends: Sequence[int] = ()) -> Vocabulary:
     """The tokens of a model that gives `width` logits. Raises ModelError."""
-    with refusing(f"cannot use the tokenizer of {name!r}"):
+    with raising_model_error(f"cannot use the tokenizer of {name!r}"):
         return Vocabulary(tokenizer, width, ends)
 
 
@@ -134,7 +134,7 @@ def _read_stored(
 ) -> StoredCheckpoint:
     given = {"revision": placement.revision, "trust_remote_code": False}
     require_found(name, where, placement.revision)
-    with refusing(f"cannot load the model {name!r}"):
+    with raising_model_error(f"cannot load the model {name!r}"):
         stored, _ = PreTrainedConfig.get_config_dict(where, revision=placement.revision)
         kinds.check_code(name, stored)
         found = quantised(name, stored, place[0])
@@ -175,7 +175,7 @@ def _read_gguf(
     placement.context(name, stated_positions(config))
     tokenizer = tokenizer_of(name, header, tokenizer)
     suits(vocabulary_of(name, tokenizer, config.get_text_config().vocab_size))
-    with refusing(f"cannot load the model {name!r}"):
+    with raising_model_error(f"cannot load the model {name!r}"):
         stored = len(header.tensors), header.nbytes
         footprint = Footprint.of(check_held(name, *stored, CLASSES[kind], config), config.to_dict())
         require_memory(name, footprint, *place, placement)

@@ -10,7 +10,7 @@ from support.architectures import build
 from support.asking import CLOSE, CONTEXT, VOCAB, ask, runner_of, text, uncached
 
 from marith.scoring.passes.cached_runner import CachedRunner
-from marith.scoring.passes.chunked_prefill import CHUNK, NEAR
+from marith.scoring.passes.chunked_prefill import CHUNK, FEW_TOKENS
 from marith.scoring.passes.passes import Asked
 from marith.scoring.passes.stores import RectangleStore
 from marith.scoring.terms.runner import start_runner
@@ -41,7 +41,7 @@ def test_a_system_prompt_that_many_share_is_read_once() -> None:
     )
     shared = text(400)
     ask(runner, [Asked(i, [*shared, i, i + 1, i + 2]) for i in range(8)])
-    assert sum(read) < 400 + 8 * (3 + NEAR)
+    assert sum(read) < 400 + 8 * (3 + FEW_TOKENS)
 
 
 def test_who_waits_for_one_token_waits_for_no_more_than_a_chunk() -> None:

@@ -63,9 +63,11 @@ def test_texts_longer_than_a_chunk_are_answered_as_without_a_cache(
     model = cached_model(family)
     runner = runner_of(model)
     with pytest.MonkeyPatch.context() as patch:
-        for name, size in zip(("CHUNK", "NEAR", "PIECE", "TAIL"), sizes, strict=True):
+        for name, size in zip(
+            ("CHUNK", "FEW_TOKENS", "FREE_TOKENS", "SHORT_PREFIX"), sizes, strict=True
+        ):
             patch.setattr(chunked_prefill, name, size)
-        patch.setattr(lanes_module, "TAIL", sizes[3])
+        patch.setattr(lanes_module, "SHORT_PREFIX", sizes[3])
         play(model, runner, script)
 
 
@@ -75,7 +77,7 @@ def test_several_positions_are_answered_when_the_last_chunk_is_short(
 ) -> None:
     runner = runner_of(cached_model("llama"))
     monkeypatch.setattr(chunked_prefill, "CHUNK", 4)
-    monkeypatch.setattr(chunked_prefill, "NEAR", 0)
+    monkeypatch.setattr(chunked_prefill, "FEW_TOKENS", 0)
     model, text = cached_model("llama"), [i % VOCAB for i in range(missing)]
     count = min(3, missing)
     got = ask(runner, [Asked("a", text, count)])[0].logprobs

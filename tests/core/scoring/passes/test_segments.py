@@ -62,7 +62,7 @@ def test_texts_that_begin_alike_are_answered_as_without_a_cache(
         patch.setattr(segment_cache, "SHORT", 2)
         patch.setattr(segment_cache, "KEPT_BEHIND", 1)
         patch.setattr(segment_cache, "STEP", 1)
-        patch.setattr(lanes_module, "TAIL", 2)
+        patch.setattr(lanes_module, "SHORT_PREFIX", 2)
         for module in (segment_cache, segment_cache):
             patch.setattr(module, "lazy", lambda device: lazy and device.type == "cpu")
         runner = runner_by_segments(model, cache_bytes=most)

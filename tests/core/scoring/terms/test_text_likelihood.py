@@ -107,7 +107,7 @@ def test_any_sequence_of_questions_is_told_the_sum_of_log_probabilities(
 def test_texts_that_are_read_piece_by_piece_are_told_the_same(script: list[Turn]) -> None:
     scorer = scorer_of("llama")
     with pytest.MonkeyPatch.context() as patch:
-        for name, size in (("CHUNK", 3), ("NEAR", 1), ("PIECE", 1)):
+        for name, size in (("CHUNK", 3), ("FEW_TOKENS", 1), ("FREE_TOKENS", 1)):
             patch.setattr(chunked_prefill, name, size)
         play(scorer, "llama", script)
 

@@ -128,7 +128,7 @@ def test_small_rooms_and_small_chunks_answer_as_large_ones(
 ) -> None:
     monkeypatch.setattr(prefix_tree, "ROOM", 3)
     monkeypatch.setattr(prefix_tree, "BATCH_TOKENS", 12)
-    for name, value in (("CHUNK", 5), ("NEAR", 1), ("PIECE", 2)):
+    for name, value in (("CHUNK", 5), ("FEW_TOKENS", 1), ("FREE_TOKENS", 2)):
         monkeypatch.setattr(chunked_prefill, name, value)
     runner = judge_of("llama")
     for asked, released in calls:

@@ -15,7 +15,7 @@ from support.checkpoints import FILES, attempt, load, saved
 
 import marith
 from marith.errors import ModelError
-from marith.scoring.weights.kinds import refusing
+from marith.scoring.weights.kinds import raising_model_error
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 
 SAMPLE = 60
@@ -109,11 +109,14 @@ def test_a_context_is_a_whole_number(length: Any) -> None:
 def test_whatever_a_library_raises_is_a_model_error() -> None:
     panic = type("PanicException", (BaseException,), {})  # as pyo3 has it
     for error in (KeyError("k"), MemoryError(), panic("on\ntwo lines"), RecursionError()):
-        with pytest.raises(ModelError, match=r"^loading: \S") as caught, refusing("loading"):
+        with (
+            pytest.raises(ModelError, match=r"^loading: \S") as caught,
+            raising_model_error("loading"),
+        ):
             raise error
         assert "\n" not in str(caught.value)
     for error in (KeyboardInterrupt(), SystemExit(1)):
-        with pytest.raises(type(error)), refusing("loading"):
+        with pytest.raises(type(error)), raising_model_error("loading"):
             raise error
 
 
