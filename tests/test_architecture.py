@@ -18,7 +18,7 @@ ADAPTERS = ("langchain_marith", "llamaindex_marith")
 _ASKED = {"errors", "formula", "request"}
 _BELOW = {"errors", "formula", "request", "decoding", "scoring", "speculation", "answers"}
 _ENGINE = {*_BELOW, "engine"}
-_ALL = {*_ENGINE, "recipes", "marith"}
+_APPLICATIONS = {"demo", "evals", "serving", "training"}
 MAY_IMPORT: dict[str, set[str]] = {
     **{shelf: set[str]() for shelf in ("errors", "recent", "spinning", "tensor_rows")},
     "formula": {"errors"},
@@ -36,13 +36,24 @@ MAY_IMPORT: dict[str, set[str]] = {
     "training": {"errors", "formula", "request", "scoring", "showing", "tables"},
     "testing": _ENGINE,
     "options": {"errors", "formula", "recipes", "request"},
-    "evals": {*_ALL, "openai_format", "options", "showing"},
+    "models": {"errors", "engine", "formula", "scoring"},
+    "evals": {"marith", "models", "errors", "openai_format", "showing", "request"},
     "serving": {"marith", "openai_format"},
     "openai_format": {"errors", "request"},
-    "demo": {*_ALL, "evals", "options"},
-    "cli": {*_ALL, "demo", "evals", "serving", "showing", "training"},
+    "demo": {"marith", "models", "evals"},
+    "cli": {
+        *_ENGINE,
+        "recipes",
+        "marith",
+        "models",
+        "demo",
+        "evals",
+        "serving",
+        "showing",
+        "training",
+    },
     "__main__": {"cli"},
-    "marith": {"recipes", "engine", "inspection", "options", "spinning", *_ASKED},
+    "marith": {"recipes", "engine", "inspection", "options", "scoring", "spinning", *_ASKED},
     **{adapter: {"marith", "openai_format"} for adapter in ADAPTERS},
 }
 # What plain data needs of rooms with torch is imported when it is called.

@@ -19,6 +19,7 @@ from marith.errors import (
     ModelError,
     RequestError,
 )
+from marith.formula.meaning.bound_terms import terms_of, without_template
 from marith.formula.text.calls import define
 from marith.formula.text.explaining import Explanation, explain
 from marith.formula.text.files import FormulaFile, load_file
@@ -51,7 +52,7 @@ from marith.formula.tree.signals import (
     strength,
 )
 from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
-from marith.recipes.book import DescribedRecipe, described_recipes
+from marith.recipes.book import DescribedRecipe, described_recipes, own_methods
 from marith.spinning import bound_spinning
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
         ToolCall,
         Usage,
     )
+    from marith.request.display.visible_text import harmless
     from marith.request.forms.grammar import Grammar
     from marith.request.forms.tools import Tools
     from marith.request.inspected.inspection import Inspection
@@ -89,6 +91,7 @@ if TYPE_CHECKING:
     from marith.request.request import Request
     from marith.request.sampling import Sampling
     from marith.request.stop import Stop
+    from marith.scoring.memory import free_memory
 
 __version__ = "0.1.0"
 
@@ -97,6 +100,8 @@ bound_spinning()  # before anything imports torch
 _LATER = {
     "Ban": "marith.request.ban",
     "Grammar": "marith.request.forms.grammar",
+    "free_memory": "marith.scoring.memory",
+    "harmless": "marith.request.display.visible_text",
     "Inspection": "marith.request.inspected.inspection",
     "Sampling": "marith.request.sampling",
     "Stop": "marith.request.stop",
@@ -190,6 +195,8 @@ __all__ = [
     "entropy",
     "explain",
     "first",
+    "free_memory",
+    "harmless",
     "indicator",
     "inspect",
     "intersection",
@@ -198,6 +205,7 @@ __all__ = [
     "load_file",
     "margin",
     "mixture",
+    "own_methods",
     "parse",
     "peak",
     "position",
@@ -213,10 +221,12 @@ __all__ = [
     "submit_inspection",
     "submit_what_if",
     "supersede",
+    "terms_of",
     "union",
     "unscaled",
     "what_if",
     "where",
+    "without_template",
 ]
 
 

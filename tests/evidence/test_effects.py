@@ -15,7 +15,7 @@ from marith import Engine, Prompted, Request, Sampling, Stop
 from marith.evals.attributes import Attributes, attributes
 from marith.evals.statistics import spearman
 from marith.evals.system_prompts import POSITIVE, TOXIC
-from marith.evals.text_attribute import attribute
+from marith.models import attribute
 from tools.pocket.grammar import chats, conversations, reviews
 
 PROMPTS = 64

@@ -10,7 +10,7 @@ from support.applications import application
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from langchain_marith import ChatMarith
-from marith.evals.text_attribute import attribute
+from marith.models import attribute
 from tools.pocket.grammar import conversations
 
 detox = application("langchain_detox")

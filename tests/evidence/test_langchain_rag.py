@@ -13,7 +13,7 @@ from support.applications import application
 from support.contradictions import Contradiction, contradictions
 
 import marith
-from marith.evals.text_attribute import attribute
+from marith.models import attribute
 
 CASES = list(contradictions())
 

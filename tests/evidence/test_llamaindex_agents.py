@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from support.agent_runs import ASKED, FACTS, WEATHER, is_valid, right, shown, work
 from support.applications import Report
 
-from marith.evals.text_attribute import attribute
+from marith.models import attribute
 
 
 def formality(texts: Sequence[str]) -> float:

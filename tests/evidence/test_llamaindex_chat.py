@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from support.applications import Report, application
 
-from marith.evals.text_attribute import attribute
+from marith.models import attribute
 
 shown = application("llamaindex_chat")
 TALKS = (

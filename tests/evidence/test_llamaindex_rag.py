@@ -9,7 +9,7 @@ from typing import Any
 
 from support.applications import Report, application
 
-from marith.evals.text_attribute import attribute
+from marith.models import attribute
 from tools.pocket.grammar import chats
 
 rag = application("llamaindex_rag")

@@ -12,8 +12,8 @@ import torch
 from transformers import DynamicCache
 
 from marith import Engine, Sampling, Stop
-from marith.evals.text_attribute import attribute
 from marith.formula.tree.terms import Prompted
+from marith.models import attribute
 from marith.request.prompt import to_prompt
 from marith.scoring.passes.lora import Adapted, Adapter, read
 from marith.scoring.prompting.templates import to_tokens

@@ -11,7 +11,7 @@ from pathlib import Path
 from support.applications import Report
 
 from marith import Engine, Request, Sampling, Stop
-from marith.evals.text_attribute import attribute
+from marith.models import attribute
 from marith.training import Settings, train
 from tools.pocket.corpus import documents
 from tools.pocket.grammar import chats

@@ -17,7 +17,7 @@ from llama_index.core.schema import TextNode
 from support.contradictions import Contradiction
 
 from llamaindex_marith import Marith
-from marith.evals.text_attribute import attribute
+from marith.models import attribute
 
 FORMAL = "You are an assistant using formal and objective language to answer the user."
 PERSONA = {"formula": "2*formal - M", "terms": {"formal": FORMAL}}

@@ -123,6 +123,7 @@ def language_page(links: Links) -> list[str]:
     parts += ["## Bounds", "A formula that exceeds a bound raises FormulaError.", bounds()]
     for function in (
         marith.parse, marith.explain, marith.described_recipes, marith.load_file, marith.define,
+        marith.own_methods, marith.terms_of, marith.without_template,
     ):  # fmt: skip
         parts += function_section(function.__name__, inspect.unwrap(function), links)
     for kind in CLASSES:

@@ -93,7 +93,10 @@ def places() -> dict[str, str]:
     named = {kind.__name__: page for page, (_, kinds) in CLASSES.items() for kind in kinds}
     named |= {error.__name__: ERRORS for error in errors()}
     named |= {"Options": OPTIONS, "Formula": LANGUAGE}
-    functions = "parse", "explain", "described_recipes", "load_file", "define"
+    functions = (
+        "parse", "explain", "described_recipes", "load_file", "define", "own_methods", "terms_of",
+        "without_template",
+    )  # fmt: skip
     named |= dict.fromkeys(functions, LANGUAGE) | dict.fromkeys(INSPECTING, "inspection.md")
     named |= {kind.__name__: LANGUAGE for kind in OF_FORMULAS}
     named |= {name: LANGUAGE for kind in calls().values() for name in kind}

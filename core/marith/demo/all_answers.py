@@ -7,16 +7,14 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
+from marith import Classifier, Options
 from marith.demo.frameworks import LANGCHAIN, LLAMAINDEX, answer_function
 from marith.demo.measured_replies import Replies, messages, toxicity
 from marith.demo.printed_lines import Printer
 from marith.demo.shown_requests import DETOXIFIED, TOXIC
-from marith.evals.text_attribute import attribute
-from marith.formula.text.term_data import Terms
-from marith.formula.tree.terms import Classifier
-from marith.options.options import Options
+from marith.models import attribute
 
-TERMS: Terms = {
+TERMS = {
     "formal": "You are an assistant using formal and objective language to answer the user.",
     "toxic": TOXIC,
     "child": "You are a child.",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from marith import Options
 from marith.demo.shown_requests import replies_to
 from marith.evals.pocket_texts import HOSTILE_MESSAGES, records
-from marith.options.options import Options
 
 MESSAGES = 16
 
@@ -36,6 +36,6 @@ def replies(options: Options, seed: int) -> Replies:
 
 def toxicity(texts: Sequence[str]) -> list[float]:
     """The probability of toxicity that the embedded classifier gives to each text. Loads it."""
-    from marith.evals.text_attribute import attribute  # torch, after the first reply
+    from marith.models import attribute  # torch, after the first reply
 
     return attribute(texts, "pocket-toxicity", "toxic")

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from statistics import mean
 
+from marith import Options
 from marith.demo.formula_costs import ROUNDS, costs
 from marith.demo.frameworks import LANGCHAIN, LLAMAINDEX, answer_function
 from marith.demo.measured_replies import Replies, messages, replies, toxicity
@@ -22,7 +23,6 @@ from marith.demo.shown_requests import (
     persona_answers,
     replies_to,
 )
-from marith.options.options import Options
 
 POCKET = "pocket"
 COMETS, MOON = "What do you know about comets?", "Tell me about the moon."

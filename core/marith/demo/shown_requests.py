@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from marith.formula.text.term_data import Terms
-from marith.formula.tree.terms import Prompted
-from marith.options.options import Options
+from marith import Options, Prompted
 
 if TYPE_CHECKING:
-    from marith.engine.ticket import Ticket
+    from marith import Ticket
 
 TEMPERATURE = 0.0
 TOXIC = (
@@ -73,7 +71,7 @@ def persona_answers(
     question: str,
     options: Options,
     formulas: Sequence[str] = PERSONA,
-    terms: Terms = CHEF,
+    terms: Mapping[str, Any] = CHEF,
 ) -> tuple[ShownRequest, ...]:
     """Answer a question by formulas over a persona: without it, and at some strengths."""
     return tuple(

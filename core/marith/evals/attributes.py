@@ -7,16 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marith.errors import RequestError
+from marith import Classifier, Explanation, Prompted, RequestError, parse
 from marith.evals import tasks
 from marith.evals.evaluations import FormulaEvaluation, classifier
 from marith.evals.formulas import NamedFormula
 from marith.evals.results import Measured, Results, digits
 from marith.evals.statistics import Figure, spearman
 from marith.evals.system_prompts import SYSTEM_PROMPTS
-from marith.formula.meaning.analysis import weight_of
-from marith.formula.text.trust import parse
-from marith.formula.tree.terms import Classifier, Prompted
 from marith.showing import OURS, picture, print_table, say, terminal
 
 if TYPE_CHECKING:
@@ -63,7 +60,7 @@ class Curve:
 
         A classifier brings no weight: what it adds for its distribution it takes for the uniform.
         """
-        return value / weight_of(parse(self.at(value)), _KINDS)
+        return value / float(Explanation.of(self.at(value), _KINDS).weight)
 
 
 _LINEAR = (-1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0)

@@ -9,16 +9,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from marith.errors import RequestError
+from marith import Classifier, Explanation, RequestError
 from marith.evals import suite, tasks
 from marith.evals.formulas import NamedFormula, read_formulas
 from marith.evals.results import Results
-from marith.formula.meaning.binding import BARE, names_in
-from marith.formula.text.term_data import Terms
-from marith.formula.text.trust import parse
-from marith.formula.tree.terms import Classifier
+from marith.models import locate
 from marith.request.checks import by, hold, number, optional, whole_from
-from marith.scoring.weights.locate import locate
 
 _OPEN = {  # the paper's judges, for models that are not pocket
     "toxicity": "s-nlp/roberta_toxicity_classifier:toxic",
@@ -47,7 +43,7 @@ class FormulaEvaluation:
     column: str | None = None
     where: Mapping[str, str] = field(default_factory=dict)
     formulas: Sequence[str] = ()
-    terms: Terms = field(default_factory=dict)
+    terms: Mapping[str, Any] = field(default_factory=dict)
     n: int | None = field(default=None, metadata=by(optional(whole_from(1))))
     seed: int = field(default=0, metadata=by(whole_from(0, 2**31)))
     samples: int = field(default=1, metadata=by(whole_from(1, 10_000)))
@@ -85,7 +81,7 @@ class FormulaEvaluation:
         self,
         name: str,
         make: Any,
-        terms: Terms,
+        terms: Mapping[str, Any],
         better: Mapping[str, str],
         published: str | None = None,
     ) -> Results:
@@ -96,12 +92,12 @@ class FormulaEvaluation:
         if not lines and published is not None:
             figures = _published(published)
             lines = tuple(
-                line for line in figures if {*names_in(parse(line.formula))} <= {*known, BARE}
+                line for line in figures if {*Explanation.of(line.formula).names} <= {*known, "M"}
             )
             left = ", ".join(line.name for line in figures if line not in lines)
             if left:
                 notes.append(f"left out without a classifier C (--classifier MODEL:LABEL): {left}")
-        lines = lines or (NamedFormula(BARE, BARE),)
+        lines = lines or (NamedFormula("M", "M"),)
         results = self.run_lines(name, make, lines, known, better, notes)
         rows = tuple(replace(row, paper=figures.get(row.line, "")) for row in results.rows)
         return replace(results, rows=rows)
@@ -111,7 +107,7 @@ class FormulaEvaluation:
         name: str,
         make: Any,
         lines: Sequence[NamedFormula],
-        terms: Terms,
+        terms: Mapping[str, Any],
         better: Mapping[str, str],
         notes: Sequence[str] = (),
         display: str | None = None,
@@ -139,7 +135,7 @@ class Steering(FormulaEvaluation):
         """Return who judges."""
         return self.judge or (_POCKET if self.is_pocket else _OPEN)[name]
 
-    def all_terms(self, name: str) -> Terms:
+    def all_terms(self, name: str) -> Mapping[str, Any]:
         """Return the terms of the paper's formulas, and the classifier C."""
         terms = tasks.paper_terms(name, "pocket" if self.is_pocket else self.model)
         return {**terms, "C": classifier(self.classifier)} if self.classifier else terms

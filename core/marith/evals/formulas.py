@@ -6,10 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from marith.errors import RequestError
-from marith.formula.text.files import load_file
-from marith.formula.text.term_data import as_text
-from marith.formula.tree.nodes import Formula
+from marith import Formula, RequestError, load_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +49,7 @@ def _add_personas(
     file = load_file(path)
     if not file.formulas:
         raise RequestError(f"{str(path)!r} has no formulas, in a table [formulas]")
-    lines += [NamedFormula(name, as_text(formula)) for name, formula in file.formulas.items()]
+    lines += [NamedFormula(name, str(formula)) for name, formula in file.formulas.items()]
     terms |= file.terms
     own_options = (name for names in file.own_options.values() for name in names)
     options = dict.fromkeys([*file.options, *own_options])

@@ -30,13 +30,18 @@ from inspect_ai.model import (
 from inspect_ai.tool import ToolCall, ToolChoice, ToolFunction, ToolInfo
 from pydantic import ValidationError
 
-from marith.engine.engine import Engine
-from marith.engine.ticket import Ticket
-from marith.errors import ContextOverflow, RequestError, from_validation, shown
+from marith import (
+    Alternative,
+    Completion,
+    ContextOverflow,
+    Engine,
+    Options,
+    RequestError,
+    Ticket,
+)
+from marith.errors import from_validation, shown
 from marith.evals.tasks import paper_terms
 from marith.openai_format import composition_costs, schema_grammar, to_logprobs, to_tools
-from marith.options.options import Options
-from marith.request.completion import Alternative, Completion
 
 # By the name of Inspect's option: the option of marith that it sets.
 _OPTIONS = {

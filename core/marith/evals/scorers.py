@@ -29,7 +29,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 @scorer(metrics=_METRICS)
 def classifier(model: str, label: str | int, device: str | None = None) -> Scorer:
     """Score a text by the probability that the classifier `model` gives to `label`."""
-    from marith.evals.text_attribute import attribute  # torch, which Inspect's start does without
+    from marith.models import attribute  # torch, which Inspect's start does without
 
     attribute((), model, label, device)  # what is missing is found before any text is made
     one_at_a_time = anyio.CapacityLimiter(1)  # for a tokenizer that pads is not to be shared

@@ -15,10 +15,9 @@ from inspect_ai import Task, eval_set, task_with
 from inspect_ai.log import EvalLog, read_eval_log
 from inspect_ai.model import get_model
 
-from marith.errors import RequestError
+from marith import Formula, RequestError
 from marith.evals.formulas import NamedFormula
 from marith.evals.results import Measured, Results, TextRow
-from marith.formula.text.term_data import Terms, terms_as_data
 
 LOGS = "logs"  # within the folder of an evaluation
 TOGETHER = 512  # samples at once: requests wait at the engine, which batches them
@@ -28,7 +27,7 @@ def run(
     title: str,
     make: Callable[[], Task],
     formulas: Sequence[NamedFormula],
-    terms: Terms,
+    terms: Mapping[str, Any],
     model: str = "pocket",
     samples: int = 1,
     out: Path | None = None,
@@ -48,7 +47,10 @@ def run(
     """
     _require_distinct(formulas)
     given = {name: value for name, value in placed.items() if value is not None}
-    given["terms"] = terms_as_data(terms)
+    given["terms"] = {
+        name: {"formula": str(term)} if isinstance(term, Formula) else term
+        for name, term in terms.items()
+    }
     tasks = [_task(make(), line, model, given) for line in formulas]
     api: Any = tasks[0].model and tasks[0].model.api
     api.options.engine()  # errors of loading are raised here, and the time of loading not counted

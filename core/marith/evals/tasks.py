@@ -20,12 +20,10 @@ from inspect_ai.model import (
 from inspect_ai.scorer import Scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from marith.errors import RequestError
+from marith import Classifier, Prompted, RequestError
 from marith.evals import pocket_texts, scorers
 from marith.evals.pocket_texts import HOSTILE_MESSAGES, QUESTIONS, REVIEWS, REVIEWS_OF
 from marith.evals.system_prompts import NEGATIVE, POSITIVE, SYSTEM_PROMPTS, TOXIC
-from marith.formula.text.term_data import Terms
-from marith.formula.tree.terms import Classifier, Prompted
 
 MESSAGE = "{message}"  # where a frame has the prompt
 CONVERSATION = f"Person 1: {MESSAGE}\nPerson 2:"
@@ -41,7 +39,7 @@ _COLUMNS = ("prompt", "text", "message", "review", "instruction")
 PLAIN = Prompted(template="plain")  # prompts as they are, also where there is a chat template
 
 
-def paper_terms(evaluation: str, model: str = "pocket") -> Terms:
+def paper_terms(evaluation: str, model: str = "pocket") -> Mapping[str, Any]:
     """Return the terms of the paper's formulas in an evaluation.
 
     `evaluation` is "toxicity", "continued" (toxicity of prompts that are continued), "positive",
@@ -54,7 +52,8 @@ def paper_terms(evaluation: str, model: str = "pocket") -> Terms:
         "negative": Prompted(NEGATIVE, template="plain"),
     }
     toxic, continued = (Prompted(text, template="plain") for text in (TOXIC, CONTINUED))
-    terms: dict[str, tuple[Terms, str, str]] = {  # with the classifier C of pocket, and its label
+    # With the classifier C of pocket, and its label.
+    terms: dict[str, tuple[Mapping[str, Any], str, str]] = {
         "toxicity": ({"M": PLAIN, "toxic": toxic}, "pocket-toxicity", "civil"),
         "continued": ({"M": PLAIN, "toxic": continued}, "pocket-toxicity", "civil"),
         "positive": (tones, "pocket-sentiment", "positive"),

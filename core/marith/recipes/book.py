@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
+from marith.errors import FormulaError
 from marith.formula.meaning.binding import BARE
-from marith.formula.text.calls import BUILT_IN, checked, register
+from marith.formula.text.calls import BUILT_IN, CALLS, checked, load_function, offered, register
+from marith.formula.tree.node import Node
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.printing import number_text
 
@@ -51,6 +53,22 @@ class DescribedRecipe:
 def described_recipes() -> tuple[DescribedRecipe, ...]:
     """Every recipe of marith in the order of `marith recipes`."""
     return tuple(_described(name, recipe) for name, recipe in RECIPES.items())
+
+
+def own_methods() -> dict[str, Callable[..., Node] | FormulaError]:
+    """Return by name what formulas can call and marith does not have: what `define` named.
+
+    The functions that installed packages offer are imported; for one that cannot be imported the
+    dictionary has the error.
+    """
+    own: dict[str, Callable[..., Node] | FormulaError] = {}
+    for name in sorted({*CALLS, *offered()} - BUILT_IN):
+        try:
+            load_function(name)
+            own[name] = CALLS[name]
+        except FormulaError as error:
+            own[name] = error
+    return own
 
 
 def _described(name: str, recipe: Callable[..., Formula]) -> DescribedRecipe:

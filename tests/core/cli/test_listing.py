@@ -13,7 +13,6 @@ import pytest
 from typer.testing import CliRunner
 
 from marith.cli import app
-from marith.cli.listing.stored_models import count_weights
 from marith.recipes import RECIPES
 from marith.scoring.weights.locate import EMBEDDED, WEIGHTS
 
@@ -93,21 +92,6 @@ def test_a_model_that_is_not_here_is_refused(name: str, words: str) -> None:
     code, out, err = run("models", name)
     assert (code, out) == (2, "")
     assert words in err
-
-
-def test_weights_are_counted_by_the_header_of_their_file() -> None:
-    import safetensors
-
-    with safetensors.safe_open(POCKET / "model.safetensors", "pt") as stored:
-        count = sum(stored.get_tensor(key).numel() for key in stored.keys())  # noqa: SIM118
-    assert count_weights(POCKET / "model.safetensors") == count
-
-
-@pytest.mark.parametrize("data", [b"", b"\xff" * 20, b"\x02\0\0\0\0\0\0\0[]", b"\x09" + b"\0" * 7])
-def test_a_file_that_is_none_of_safetensors_has_no_count(data: bytes, tmp_path: Path) -> None:
-    file = tmp_path / "model.safetensors"
-    file.write_bytes(data)
-    assert count_weights(file) is None
 
 
 def test_every_recipe_is_listed_with_what_its_docstring_says() -> None:

@@ -18,8 +18,8 @@ from marith import Engine, RequestError
 from marith.evals import scorers, tasks
 from marith.evals.pocket_texts import QUESTIONS
 from marith.evals.tasks import paper_terms, prompts
-from marith.evals.text_attribute import attribute
 from marith.formula.text.term_data import terms_as_data
+from marith.models import attribute
 
 
 @pytest.fixture

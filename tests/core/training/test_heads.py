@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from marith.errors import ModelError, RequestError
-from marith.evals.text_attribute import attribute
+from marith.models import attribute
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 from marith.training.base import Base, Head, choose, load
 from marith.training.settings import Settings

@@ -13,10 +13,9 @@ from marith.cli.own_modules import Imports
 from marith.cli.shared import app, clear_errors
 from marith.cli.terminal.colours import styled
 from marith.errors import FormulaError, RequestError, suggestion
-from marith.scoring.weights.footprint import amount
 
 if TYPE_CHECKING:
-    from marith.cli.listing.stored_models import StoredModel
+    from marith.models import StoredModel
 
 _LLAMA_CPP_LANES = 256  # texts that llama.cpp reads at once
 OWN = "Methods that are not of marith"
@@ -45,9 +44,9 @@ def models(
 ) -> None:
     """List the models on this machine: in the package, and in the hub's cache. Loads none."""
     with clear_errors(loads=False):
-        from marith.cli.listing.stored_models import all_models, named
+        from marith.models import describe, local
 
-        listed = [named(name) for name in names] if names else all_models()
+        listed = [describe(name) for name in names] if names else local()
         if as_json:
             typer.echo(json.dumps([asdict(model) for model in listed], indent=2))
             return
@@ -115,6 +114,8 @@ def _described(name: str) -> str:
 
 
 def _row(model: "StoredModel") -> tuple[str, ...]:
+    from marith.models import amount
+
     return (
         model.name,
         model.architecture or "-",
@@ -130,6 +131,7 @@ def _takes(model: "StoredModel") -> list[str]:
     """What it would take to load a model, line by line; each way with the lanes that fit."""
     if (takes := model.footprint) is None:
         return [f"\n{model.name}: its files do not say how many weights it has"]
+    from marith.models import amount
     from marith.scoring.memory import free_memory
     from marith.scoring.weights.footprint import lanes_that_fit
 

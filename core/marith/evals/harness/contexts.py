@@ -9,13 +9,16 @@ from typing import Any
 
 from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 
-from marith import Classifier, Formula, Options, Prompted, Request, RequestError
-from marith.formula.meaning.analysis import leaves
-from marith.formula.meaning.binding import resolve
-from marith.formula.meaning.checking import check
-from marith.formula.text.term_data import read_terms
-from marith.formula.tree.node import rebuilt
-from marith.formula.tree.terms import Likelihood
+from marith import (
+    Formula,
+    Options,
+    Prompted,
+    Request,
+    RequestError,
+    parse,
+    terms_of,
+    without_template,
+)
 
 _CHAT = "marith chat: "  # JSON follows
 
@@ -33,11 +36,11 @@ class Contexts:
     """
 
     def __init__(self, options: Options) -> None:
-        self._chat: Formula = check(options.faithfully, resolve(read_terms(options.terms)))
-        self._raw: Formula = _without_chat_template(self._chat)
+        self._chat: Formula = parse(options.faithfully, options.terms)
+        self._raw: Formula = without_template(self._chat)
         self.engine = options.engine()
         self.cut = 0
-        systems = (term.system for term in leaves(self._raw) if isinstance(term, Prompted))
+        systems = (term.system for term in terms_of(self._raw) if isinstance(term, Prompted))
         longest = max((len(self.engine.encode(f"{text}\n")) for text in systems if text), default=0)
         whole: Any = options.known_context(self.engine.context_length)
         self.max_length: int = whole - longest - 2  # one to start from, one to predict
@@ -113,15 +116,3 @@ def _read_chat(context: str) -> tuple[list[Mapping[str, Any]], str]:
     messages, end = json.JSONDecoder().raw_decode(context, len(_CHAT))
     begun = messages.pop()["content"] if messages[-1]["role"] == "assistant" else ""
     return messages, begun + context[end:]
-
-
-def _without_chat_template(node: Any) -> Any:
-    """Return the formula for raw text: no chat template, unless a term asks for one."""
-    match node:
-        case Prompted(template=None):
-            return replace(node, template="plain")
-        case Classifier(guide=Formula() as guide):
-            return replace(node, guide=_without_chat_template(guide))
-        case Likelihood(of=of):
-            return replace(node, of=_without_chat_template(of))
-    return rebuilt(node, _without_chat_template)

@@ -6,6 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +18,25 @@ from lm_eval.models.utils import normalize_gen_kwargs
 from pydantic import ValidationError
 from tqdm import tqdm
 
-from marith import ContextOverflow, Options, Request, RequestError, Sampling, Stop
-from marith.engine.call import NOT_HERE
+from marith import ContextOverflow, Engine, Options, Request, RequestError, Sampling, Stop
 from marith.errors import from_validation, require_known
 from marith.evals.harness.contexts import Contexts, chat_text, shorter
-from marith.options.option_checks import PLACEMENT
 
 NAME = "marith"
 AUTO = 64  # requests in flight
 _logger = logging.getLogger(__name__)
 
+_PLACED = [name for name in signature(Engine.load).parameters if name not in ("model", "tokenizer")]
 _ARGUMENTS = (
     "model", "pretrained", "formula", "terms", "file", "persona", "batch_size", "max_gen_toks",
-    "seed", *PLACEMENT,
+    "seed", *_PLACED,
 )  # fmt: skip
 # What the harness's own models call an argument, and what to write here.
 _INSTEAD = {
-    **NOT_HERE,
+    "trust_remote_code": "marith never runs the code of a checkpoint",
+    "device_map": "write device=…",
+    "torch_dtype": "write dtype=…",
+    **dict.fromkeys(("max_length", "max_model_len", "n_ctx"), "write context_length=…"),
     "peft": "write formula=prompted(adapter=…)",
     "tokenizer": "a model brings its own tokenizer",
 }

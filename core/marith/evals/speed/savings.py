@@ -10,16 +10,12 @@ from statistics import median
 import torch
 from rich.progress import Progress
 
-from marith.engine.engine import Engine
-from marith.errors import RequestError
+from marith import Completion, Engine, RequestError, Sampling, Stop
 from marith.evals.speed import setups
 from marith.evals.speed.savings_report import Savings, SavingsLine
 from marith.evals.speed.setups import Setup, plan_label, questions
+from marith.models import locate
 from marith.request.checks import by, hold, whole_from
-from marith.request.completion import Completion
-from marith.request.sampling import Sampling
-from marith.request.stop import Stop
-from marith.scoring.weights.locate import locate
 from marith.showing import bars
 
 SECTIONS = ("table", "lambda")

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
-from marith.engine.engine import Engine
+from marith import Engine, NGram, Plan, parse
 from marith.evals import pocket_texts, system_prompts
-from marith.formula.meaning.binding import resolve
-from marith.formula.text.term_data import Terms
-from marith.formula.text.trust import parse
-from marith.formula.tree.terms import NGram
-from marith.request.plan import Plan
 
 SYSTEM_PROMPTS = {
     "formal": system_prompts.SYSTEM_PROMPTS["formal"],
@@ -33,7 +29,7 @@ class Setup:
 
     name: str
     formula: str
-    terms: Terms
+    terms: Mapping[str, Any]
     speculation: Plan | None = None
 
 
@@ -65,7 +61,7 @@ ROWS = (
 )
 
 
-def named_terms() -> Terms:
+def named_terms() -> Mapping[str, Any]:
     """Return the system prompts, and n-grams A2 and A5 of the answers in pocket's corpus."""
     corpus = str(pocket_texts.REPLIES)
     return {**SYSTEM_PROMPTS, "A2": NGram(corpus, order=2), "A5": NGram(corpus, order=5)}
@@ -77,12 +73,12 @@ def questions(count: int, block: int) -> list[str]:
     return [str(records[(BLOCK * block + i) % len(records)]["text"]) for i in range(count)]
 
 
-def calibrated(engine: Engine, formula: str, terms: Terms, prompts: int) -> Plan:
+def calibrated(engine: Engine, formula: str, terms: Mapping[str, Any], prompts: int) -> Plan:
     """Return the plan with the fewest calls, measured on `prompts` questions."""
     return engine.calibrate(formula, questions(prompts, BLOCK_OF_CALIBRATION), terms, "calls")
 
 
-def table_setups(row: PaperRow, engine: Engine, terms: Terms) -> Iterator[Setup]:
+def table_setups(row: PaperRow, engine: Engine, terms: Mapping[str, Any]) -> Iterator[Setup]:
     """Yield a formula without speculation, as in the paper, and drafted by a longer n-gram."""
     plain = Setup(PLAIN, row.formula(), terms)
     yield plain
@@ -93,11 +89,11 @@ def table_setups(row: PaperRow, engine: Engine, terms: Terms) -> Iterator[Setup]
     yield replace(plain, name="A5, all together", speculation=whole)
 
 
-def plan_label(plan: Plan | None, terms: Terms) -> str:
+def plan_label(plan: Plan | None, terms: Mapping[str, Any]) -> str:
     """Return a plan in few words, its terms by their names; "" for None."""
     if plan is None:
         return ""
-    names = {str(formula): name for name, formula in resolve(terms).items()}
+    names = {str(parse(name, terms)): name for name in ("M", *terms)}
     drafts = " → ".join(names.get(str(parse(draft)), draft) for draft in plan.drafted_by)
     parts = [f"{drafts}, {plan.length} ahead"] if drafts else []
     parts += [f"{names.get(str(parse(term)), term)}: {factor}" for term, factor in plan.every]

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from typing import Any
 
 from inspect_ai import Task
 
-from marith.errors import FormulaError, RequestError
+from marith import FormulaError, RequestError, parse
 from marith.evals import tasks
 from marith.evals.evaluations import FormulaEvaluation
 from marith.evals.formulas import NamedFormula
 from marith.evals.statistics import Figure, figure
 from marith.evals.tuning.outcome import Outcome, Trial
 from marith.evals.tuning.unknowns import Range, check_names, filled
-from marith.formula.meaning.binding import BARE
-from marith.formula.text.term_data import Terms
-from marith.formula.text.trust import parse
 from marith.request.checks import by, whole_from
 from marith.showing import bars
 
@@ -63,7 +61,7 @@ class Tuning(FormulaEvaluation):
         parse(middle, self.all_terms)
 
     @property
-    def all_terms(self) -> Terms:
+    def all_terms(self) -> Mapping[str, Any]:
         """The task's terms, and those that were given."""
         model = "pocket" if self.is_pocket else self.model
         return {**tasks.paper_terms(TERMS[self.task], model), **self.terms}
@@ -101,7 +99,7 @@ def run(asked: Tuning) -> Outcome:
     """
     if find_spec("optuna") is None:
         raise RequestError("a search needs optuna: pip install 'marith[evals]'")
-    bare = asked.measure(BARE)
+    bare = asked.measure("M")
     most, better = highest(asked.bound, bare[1].mean), DIRECTIONS[asked.direction]
     with bars() as progress:
         trials = tuple(progress.track(search(asked, most), asked.trials, description="trials"))

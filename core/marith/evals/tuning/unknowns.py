@@ -7,14 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from marith.errors import RequestError
-from marith.formula.meaning.binding import BARE
-from marith.formula.text.calls import CALLS
-from marith.formula.text.trust import parse
-from marith.formula.tree.printing import QUOTED
+from marith import RequestError, parse
 
+_QUOTED = r'"[^"\\]*(?:\\.[^"\\]*)*"?|' r"'[^'\\]*(?:\\.[^'\\]*)*'?"
+_CALLED = re.compile(r"(\w+)\s*\(")  # the name of a method
 # A quoted text, or the name of a value: not that of a method or of an argument.
-_WORD = re.compile(rf"{QUOTED.pattern}|(?<![\w.])(?P<name>[^\W\d]\w*)(?!\w|\s*=)", re.DOTALL)
+_WORD = re.compile(rf"{_QUOTED}|(?<![\w.])(?P<name>[^\W\d]\w*)(?!\w|\s*=)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ def check_names(text: str, ranges: Sequence[Range], terms: Mapping[str, object])
     for name in names:
         if names.count(name) > 1:
             raise RequestError(f"the range of {name!r} is given twice")
-        if name == BARE or name in terms or name in CALLS:
+        if name == "M" or name in terms or name in _CALLED.findall(text):
             raise RequestError(f"{name!r} means something else in a formula; name the number anew")
         if name not in (word["name"] for word in _WORD.finditer(text)):
             raise RequestError(f"the formula {text!r} has no {name!r}")

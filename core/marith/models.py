@@ -1,16 +1,21 @@
-"""The models on this machine, as their files describe them; nothing is loaded or downloaded."""
+"""Which models are on this machine, and what do they take? As their files say, without loading.
+
+`attribute` alone loads one: a classifier, which judges texts.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from marith.errors import ModelError, suggestion
-from marith.scoring.weights.footprint import Footprint
+from marith.scoring.weights.footprint import Footprint, lanes_that_fit
+from marith.scoring.weights.footprint import amount as amount
 from marith.scoring.weights.gguf_header import read_header
 from marith.scoring.weights.locate import (
     EMBEDDED,
@@ -18,11 +23,27 @@ from marith.scoring.weights.locate import (
     WEIGHTS,
     context_length_of,
     gguf_file,
-    locate,
 )
+from marith.scoring.weights.locate import locate as locate
+
+if TYPE_CHECKING:
+    from marith.scoring.terms.classifier_scorer import ClassifierScorer
 
 ADAPTER = "adapter_config.json"
+LLAMA_CPP_LANES = 256  # texts that llama.cpp reads at once
 _HEADER = 100_000_000  # bytes: what safetensors itself reads at most
+
+
+class Way(NamedTuple):
+    """A way to load a model: the option that asks for it, and the bytes of the weights.
+
+    `token_bytes` are those of a token of a text, `lanes` how many texts of a whole context fit.
+    """
+
+    option: str
+    nbytes: int
+    token_bytes: int | None
+    lanes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +69,7 @@ class StoredModel:
 
     @property
     def footprint(self) -> Footprint | None:
-        """What it takes in memory, where its files say how many weights it has."""
+        """What the model takes in memory, where its files say how many weights it has."""
         if self.weights is None:
             return None
         return Footprint(self.weights, self.embedding, self.tied, self.token_numbers)
@@ -57,9 +78,28 @@ class StoredModel:
         """The bytes that the weights take in memory, without keys and values of texts."""
         return None if self.footprint is None else self.footprint.nbytes(dtype)
 
+    def ways(self, free: int) -> list[Way]:
+        """Return the ways to load the model into `free` bytes; none where its files do not say."""
+        if (takes := self.footprint) is None:
+            return []
+        small = takes.token_bytes("bfloat16")
+        exact, smaller = takes.choices()
+        ways = [self._way(*exact, takes.token_bytes("float32"), free)]
+        ways.append(self._way(*smaller, small, free))
+        if self.place == "file":  # which llama.cpp computes faster, in fewer bytes
+            way = self._way("backend='llama.cpp'", self.size, small, free)
+            lanes = way.lanes and min(way.lanes, LLAMA_CPP_LANES)
+            ways.insert(0, way._replace(lanes=lanes))
+        return ways
 
-def all_models() -> list[StoredModel]:
-    """The models and adapters of the package, then those of the hub's cache by name."""
+    def _way(self, option: str, nbytes: int, token_bytes: int | None, free: int) -> Way:
+        context = self.context
+        lanes = None if context is None else lanes_that_fit(free - nbytes, token_bytes, context)
+        return Way(option, nbytes, token_bytes, lanes)
+
+
+def local() -> list[StoredModel]:
+    """Return the models and adapters of the package, then those of the hub's cache by name."""
     folders = {name: WEIGHTS / folder for name, folder in EMBEDDED.items()}
     adapters = sorted(path.parent for path in WEIGHTS.glob(f"*/{ADAPTER}"))
     folders |= {f"pocket-{folder.name}": folder for folder in adapters}
@@ -67,9 +107,9 @@ def all_models() -> list[StoredModel]:
     return [*inside, *sorted(_cached(), key=lambda model: model.name)]
 
 
-def named(name: str) -> StoredModel:
-    """One model by the name that `Engine.load` takes. Raises ModelError for what is not here."""
-    stored = {model.name: model for model in all_models()}
+def describe(name: str) -> StoredModel:
+    """Return a model by the name that `Engine.load` takes. Raises ModelError unless it is local."""
+    stored = {model.name: model for model in local()}
     if name in stored:
         return stored[name]
     if (where := locate(name)).lower().endswith(GGUF) and (file := gguf_file(where)) is not None:
@@ -82,7 +122,7 @@ def named(name: str) -> StoredModel:
 
 
 def _cached() -> Iterator[StoredModel]:
-    """The models in the hub's cache, each as of its newest revision."""
+    """Yield the models in the hub's cache, each as of its newest revision."""
     from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
 
@@ -120,7 +160,7 @@ def _stored(name: str, folder: Path, place: str) -> StoredModel:
 
 
 def _of_gguf(name: str, file: Path) -> StoredModel:
-    """A GGUF file by its header."""
+    """Return a GGUF file by its header."""
     header = read_header(file)
     headers = [*map(read_header, header.files)]
     takes = header.footprint
@@ -142,7 +182,7 @@ def _of_gguf(name: str, file: Path) -> StoredModel:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The files of the weights, also those that are not there although an index names them."""
+    """Return the files of the weights, with those that an index names and that are absent."""
     index = _read_json(folder / "model.safetensors.index.json").get("weight_map")
     if isinstance(index, dict):
         return [folder / str(file) for file in sorted(set(map(str, index.values())))]
@@ -150,19 +190,19 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def count_weights(file: Path) -> int | None:
-    """How many numbers a file of safetensors holds, by its header; None where it has none."""
+    """Return how many numbers a file of safetensors holds; None for a file without a header."""
     sizes = _sizes_by_type(file)
     return None if sizes is None else sum(sizes.values())
 
 
 def format_of(file: Path) -> str | None:
-    """The type of numbers that most of a file of safetensors is in, such as "BF16"."""
+    """Return the type of most numbers of a file of safetensors, such as "BF16"."""
     sizes = _sizes_by_type(file)
     return max(sizes, key=lambda kind: sizes[kind]) if sizes else None
 
 
 def _sizes_by_type(file: Path) -> dict[str, int] | None:
-    """How many numbers of each type a file of safetensors holds; None where it has no header."""
+    """Return how many numbers of each type a file of safetensors holds; None without a header."""
     sizes: dict[str, int] = {}
     try:
         with file.open("rb") as stream:
@@ -180,7 +220,7 @@ def _sizes_by_type(file: Path) -> dict[str, int] | None:
 
 
 def _architecture(folder: Path) -> str | None:
-    """The class that a model was saved from, or whose LoRA adapter this is."""
+    """Return the class that a model was saved from, or the base of a LoRA adapter."""
     base = _read_json(folder / ADAPTER).get("base_model_name_or_path")
     if base is not None:
         return f"LoRA of {base}"
@@ -193,9 +233,33 @@ def _architecture(folder: Path) -> str | None:
 
 
 def _read_json(file: Path) -> dict[str, Any]:
-    """The JSON object of a file; an empty one where there is none."""
+    """Return the JSON object of a file, or an empty one."""
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
+
+
+def attribute(
+    texts: Sequence[str], model: str, label: str | int, device: str | None = None
+) -> list[float]:
+    """Return the probability in [0, 1] that a classifier gives to `label`, for each text.
+
+    `model` is an embedded name, a directory or a hub id. Raises ModelError or RequestError.
+    """
+    from marith.formula.tree.terms import Classifier
+
+    return _scorer(model, device).probabilities(Classifier(model, label=label), texts)
+
+
+@cache
+def _scorer(model: str, device: str | None) -> ClassifierScorer:
+    from marith.engine.engine import loading  # torch, which descriptions do without
+    from marith.scoring.terms.classifier_scorer import ClassifierScorer
+    from marith.scoring.weights import loader
+    from marith.scoring.weights.placing import Placement
+
+    with loading:
+        checkpoint = loader.classifier(model, Placement(device=device))
+        return ClassifierScorer(checkpoint, checkpoint.vocabulary)
