@@ -82,7 +82,6 @@ if TYPE_CHECKING:
         ToolCall,
         Usage,
     )
-    from marith.request.display.visible_text import harmless
     from marith.request.forms.grammar import Grammar
     from marith.request.forms.tools import Tools
     from marith.request.inspected.inspection import Inspection
@@ -91,6 +90,7 @@ if TYPE_CHECKING:
     from marith.request.request import Request
     from marith.request.sampling import Sampling
     from marith.request.stop import Stop
+    from marith.request.visible_text import harmless
     from marith.scoring.memory import free_memory
 
 __version__ = "0.1.0"
@@ -101,7 +101,7 @@ _LATER = {
     "Ban": "marith.request.ban",
     "Grammar": "marith.request.forms.grammar",
     "free_memory": "marith.scoring.memory",
-    "harmless": "marith.request.display.visible_text",
+    "harmless": "marith.request.visible_text",
     "Inspection": "marith.request.inspected.inspection",
     "Sampling": "marith.request.sampling",
     "Stop": "marith.request.stop",

@@ -15,6 +15,8 @@ def main(name: str | None = None) -> None:
     The modules of torch and transformers are not taken down one by one, which takes a second.
     """
     _open_closed_streams()
+    if not sys.stderr.isatty():  # no bars of the hub and of transformers
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     codes: list[int] = []
     atexit.register(_leave, codes)  # the first that is registered is the last that is called
     try:

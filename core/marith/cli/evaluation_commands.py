@@ -1,35 +1,38 @@
-"""Commands that evaluate: `eval texts`, `toxicity`, `sentiment` and `perplexity`."""
+"""Commands that measure: `marith eval` and what follows it, and `marith tune`."""
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from marith.cli.own_modules import Imports
-from marith.cli.shared import (
+from marith import RequestError
+from marith.cli.options import (
     Backend,
     Definitions,
     Device,
     Dtype,
+    Imports,
     Model,
     Plot,
     Revision,
     Stops,
     Terms,
+)
+from marith.cli.shared import (
+    app,
     clear_errors,
     evals,
     named_terms,
     pairs,
     require_folder,
+    require_writable,
 )
-from marith.showing import check_plot
 
 _FORMULAS = "NAME=FORMULA, or a TOML file of personas. Repeatable."
-Data = Annotated[
-    str | None,
-    typer.Option(help="A .json, .jsonl or .csv file, or hub:owner/name:split."),
-]
+_DATA = "A .json, .jsonl or .csv file, or hub:owner/name:split."
+Data = Annotated[str | None, typer.Option(help=_DATA)]
 Column = Annotated[str | None, typer.Option(help="The column of --data with the texts.")]
 Where = Annotated[
     list[str] | None,
@@ -64,6 +67,32 @@ Judge = Annotated[
 Classifier = Annotated[
     str | None, typer.Option(help="MODEL:LABEL of the classifier C of the formulas.")
 ]
+_JUDGE = "ATTRIBUTE=MODEL:LABEL; or happy=vader:positive, simple=length. Repeatable."
+_THEIRS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+Judges = Annotated[
+    list[str] | None,
+    typer.Option("--judge", metavar="ATTRIBUTE=JUDGE", help=_JUDGE),
+]
+Unknown = Annotated[
+    str, typer.Argument(metavar="FORMULA", help="With unknowns: 'M - a*union(toxic, M) + b*C'.")
+]
+Ranges = Annotated[
+    list[str],
+    typer.Option("--range", metavar="NAME=LOW:HIGH", help="Of an unknown. Repeatable."),
+]
+Attribute = Annotated[
+    str, typer.Option(help="MODEL:LABEL of a classifier, or vader:positive, vader:negative.")
+]
+Direction = Annotated[str, typer.Option(help="Where the attribute is to go: down or up.")]
+Bound = Annotated[
+    str, typer.Option("--perplexity-bound", help="At most so much, or 1.2x: times that of M.")
+]
+Trials = Annotated[int, typer.Option(help="So many assignments; more go on in the same --out.")]
+Task = Annotated[
+    str, typer.Option(help="How prompts are framed, and its terms: chat, toxicity or sentiment.")
+]
+Prompts = Annotated[str | None, typer.Option("--prompts", "--data", help=_DATA)]
 
 
 @evals.command()
@@ -105,7 +134,7 @@ def toxicity(
 
 @evals.command()
 def texts(
-    measure: Measures,
+    measures: Measures,
     model: Model = "pocket",
     data: Data = None,
     column: Column = None,
@@ -130,7 +159,6 @@ def texts(
 ) -> None:
     """Any measures of the texts of formulas: classifiers, perplexity, functions of your own."""
     options = locals()  # all options by name
-    options["measures"] = options.pop("measure")
     options["stop"] = stop or ()
     with clear_errors():
         from marith.evals.evaluations import Texts, texts  # torch
@@ -197,8 +225,122 @@ def perplexity(
         perplexity(FormulaEvaluation(**settings(options))).show(out)
 
 
+@evals.command()
+def attributes(
+    model: Model = "pocket",
+    data: Data = None,
+    column: Column = None,
+    where: Where = None,
+    term: Terms = None,
+    define: Definitions = None,
+    _imports: Imports = None,
+    n: Count = None,
+    out: Out = None,
+    plot: Plot = None,
+    seed: Seed = 0,
+    samples: Samples = 1,
+    max_tokens: Tokens = None,
+    temperature: Temperature = 1.0,
+    only: Annotated[
+        list[int] | None,
+        typer.Option("--curve", metavar="NUMBER", help="1 to 6: only this curve. Repeatable."),
+    ] = None,
+    judges: Judges = None,
+    classifier: Classifier = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    revision: Revision = None,
+    backend: Backend = None,
+) -> None:
+    """How attributes follow their factors: the paper's six curves."""
+    options = {**locals(), "formulas": None, "only": tuple(only or ())}  # all options by name
+    with clear_errors():
+        from marith.evals.attributes import Attributes, attributes  # torch
+
+        named = pairs("--judge", "ATTRIBUTE=MODEL:LABEL", judges)
+        options["judges"] = {attribute: judge.strip() for attribute, judge in named.items()}
+        attributes(Attributes(**settings(options))).show(out, plot)
+
+
+@evals.command(context_settings=_THEIRS)
+def harness(context: typer.Context, _imports: Imports = None) -> None:
+    """Run lm-evaluation-harness on a formula, by that program's own options."""
+    with clear_errors():
+        if find_spec("lm_eval") is None:
+            raise RequestError("the harness is not installed: pip install 'marith[harness]'")
+        from marith.evals.harness import command_line  # torch
+
+        command_line.run(context.args)
+
+
+@evals.command()
+def speed(
+    model: Model = "pocket",
+    only: Annotated[str, typer.Option(help="Sections, with commas between them.")] = "table,lambda",
+    prompts: Annotated[int, typer.Option(help="Texts in a round.")] = 12,
+    tokens: Annotated[int, typer.Option(help="Maximum number of tokens of a text.")] = 64,
+    rounds: Annotated[int, typer.Option(help="Rounds of the table of medians.")] = 2,
+    csv: Annotated[Path | None, typer.Option(help="Write every number there is.")] = None,
+    plot: Plot = None,
+) -> None:
+    """Measure what speculation saves: the paper's table, and its figure of calls a token by λ."""
+    with clear_errors():
+        from marith.evals.speed.savings import SavingsSettings, run  # torch
+        from marith.showing import check_file, check_plot
+
+        asked = SavingsSettings(model, only.split(","), prompts, tokens, rounds)
+        check_file(csv)
+        check_plot(plot)
+        if plot is not None and "lambda" not in asked.sections:
+            raise RequestError(f"a plot shows lambda, and --only is {only!r}")
+        for path in (plot, csv):
+            require_writable(path)
+        run(asked).show(csv, plot)
+
+
+@app.command()
+def tune(
+    formula: Unknown,
+    ranges: Ranges,
+    attribute: Attribute,
+    direction: Direction,
+    bound: Bound = "1.2x",
+    trials: Trials = 30,
+    task: Task = "chat",
+    model: Model = "pocket",
+    data: Prompts = None,
+    column: Column = None,
+    where: Where = None,
+    term: Terms = None,
+    define: Definitions = None,
+    _imports: Imports = None,
+    frame: Frame = None,
+    stop: Stops = None,
+    n: Count = None,
+    out: Out = None,
+    seed: Seed = 0,
+    samples: Samples = 1,
+    max_tokens: Tokens = None,
+    temperature: Temperature = 1.0,
+    device: Device = None,
+    dtype: Dtype = None,
+    revision: Revision = None,
+    backend: Backend = None,
+) -> None:
+    """Find the numbers of FORMULA that move an attribute farthest while texts stay fluent."""
+    options = {**locals(), "formulas": None, "stop": tuple(stop or ())}  # all options by name
+    with clear_errors():
+        from marith.evals.tuning.tune import Tuning, run  # torch
+        from marith.evals.tuning.unknowns import Range
+
+        options["ranges"] = tuple(map(Range.read, ranges))
+        run(Tuning(**settings(options))).show(out)
+
+
 def settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of the command line as an evaluation's settings take them. Raises RequestError."""
+    from marith.showing import check_plot
+
     check_plot(options.get("plot"))
     require_folder(options["out"])
     elsewhere = ("term", "define", "_imports", "plot")

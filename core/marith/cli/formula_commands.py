@@ -1,20 +1,16 @@
 """Commands about one formula: `marith calibrate`, `show` and `demo`."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from marith.cli.own_modules import Imports
+from marith import Explanation, Formula, FormulaFile, RequestError, load_file, parse
+from marith.cli.generate_command import load, read_options
+from marith.cli.options import Backend, Definitions, Device, Dtype, Imports, Model, Revision, Terms
 from marith.cli.shared import (
-    Backend,
-    Definitions,
-    Device,
-    Dtype,
-    Model,
-    Revision,
-    Terms,
+    BARE,
     app,
     clear_errors,
     lines,
@@ -23,17 +19,12 @@ from marith.cli.shared import (
     require_writable,
     write_or_print,
 )
-from marith.cli.terminal.colours import formula_colours
-from marith.cli.terminal.loading_bar import loading
-from marith.errors import RequestError, suggestion
-from marith.formula.meaning.binding import BARE, names_in, resolve
-from marith.formula.meaning.checking import check
-from marith.formula.text.explaining import CLASSIFIER, explain
-from marith.formula.text.files import FormulaFile, load_file
-from marith.formula.text.term_data import read_terms
-from marith.formula.text.trust import parse
-from marith.formula.tree.nodes import Formula, Name
+from marith.errors import suggestion
 
+if TYPE_CHECKING:
+    from marith import Options, Plan
+
+CLASSIFIER = "C"  # what the paper's formulas call a classifier
 Prompts = Annotated[
     list[str] | None, typer.Option(metavar="TEXT", help="What may be asked. Repeatable.")
 ]
@@ -66,31 +57,41 @@ def calibrate(
 ) -> None:
     """Measure how far each term of FORMULA may lag, and print the plan as JSON."""
     with clear_errors():
-        terms = named_terms(term, define)
-        all_prompts = _given(prompt, prompts)
+        all_prompts = _prompts(prompt, prompts)
         if costs not in ("time", "calls"):
             raise RequestError(f"--costs is time or calls, not {costs!r}")
-        check(parse(formula), resolve(terms))
+        placed = {"device": device, "dtype": dtype, "revision": revision, "backend": backend}
+        values: dict[str, Any] = {k: value for k, value in placed.items() if value is not None}
+        values |= {"model": model, "formula": formula, "terms": named_terms(term, define)}
+        options = read_options(None, None, values)
         require_writable(output)
-        from marith import Engine  # torch, which `show` does without
-        from marith.cli.terminal.calibration import measured, table
-
-        with loading(model):
-            engine = Engine.load(
-                model, device=device, dtype=dtype, revision=revision, backend=backend
-            )
-        with engine:
-            plan = measured(
-                engine, formula, all_prompts, terms, "calls" if costs == "calls" else "time"
-            )
-        table(plan, parse(formula), terms)
+        plan = _measured(options, all_prompts, costs)
         write_or_print(plan.to_json(), output)
 
 
-def _given(prompt: list[str] | None, prompts: Path | None) -> list[str]:
+def _measured(options: "Options", prompts: Sequence[str], costs: Any) -> "Plan":
+    """Return the plan of a formula; standard error shows the time taken and the time left."""
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    from marith.showing import bars, counted
+
+    engine = load(options)
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with bars(*columns, TimeRemainingColumn(), everywhere=True) as progress:
+        bar = progress.add_task(f"calibrating on {counted(len(prompts), 'prompt')}", total=1.0)
+        return engine.calibrate(
+            options.formula,
+            prompts,
+            options.terms,
+            costs,
+            lambda share: progress.update(bar, completed=share),
+        )
+
+
+def _prompts(prompt: list[str] | None, prompts: Path | None) -> list[str]:
     """Return the prompts of both options. Raise RequestError where there is none."""
-    if given := [*(prompt or ()), *lines(prompts)]:
-        return given
+    if every := [*(prompt or ()), *lines(prompts)]:
+        return every
     raise RequestError("a plan is measured on prompts: --prompt TEXT or --prompts FILE")
 
 
@@ -107,36 +108,35 @@ def show(
     ] = None,
 ) -> None:
     """Draw FORMULA as a tree, with its normalised form and warnings. Loads no model."""
-    with clear_errors(loads=False):
-        given = named_terms(term, define)
-        terms = read_terms(given)
+    with clear_errors():
+        own = named_terms(term, define)
+        terms: dict[str, Any] = own
         shown: str | Formula = formula
         if file is not None:
             personas = load_file(file)
-            terms = {**personas.terms, **terms}
+            terms = {**personas.terms, **own}
             shown = personas.formulas.get(formula) or _of_file(formula, file, personas, terms)
-        typer.echo(formula_colours(explain(shown, terms or None)))
-        note_unused(shown, terms, given)
+        explanation = Explanation.of(shown, terms or None)
+        typer.echo(str(explanation))
+        note_unused(shown, terms, own)
         if not terms:
-            _note_undefined(parse(shown))
+            _note_undefined({*explanation.names} - {BARE})
 
 
-def _of_file(text: str, file: Path, personas: FormulaFile, terms: Mapping[str, object]) -> Formula:
-    """A formula over the terms of a file. Raises RequestError for a name that is in no table."""
-    formula = parse(text)
-    if isinstance(formula, Name) and formula.name not in {BARE, *terms}:
+def _of_file(text: str, file: Path, personas: FormulaFile, terms: Collection[str]) -> Formula:
+    """Return a formula over the terms of a file. Raises RequestError for an unknown name."""
+    if text.strip().isidentifier() and text.strip() not in {BARE, *terms}:
         named = ", ".join(personas.formulas) or "none"
         hint = suggestion(text, [*personas.formulas, *terms], f"; its formulas are {named}")
         raise RequestError(f"{str(file)!r} has no formula and no term {text!r}{hint}")
-    return formula
+    return parse(text)
 
 
-def _note_undefined(formula: Formula) -> None:
+def _note_undefined(names: Collection[str]) -> None:
     """Say on standard error which names of a formula without terms have no meaning yet."""
-    names = {*names_in(formula)} - {BARE}
-    prompts, classifiers = sorted(names - {CLASSIFIER}), sorted(names & {CLASSIFIER})
+    prompts = sorted({*names} - {CLASSIFIER})
     shown = [f"{', '.join(prompts)} (shown as system prompts)"] if prompts else []
-    shown += [f"{name} (shown as a classifier)" for name in classifiers]
+    shown += [f"{CLASSIFIER} (shown as a classifier)"] if CLASSIFIER in names else []
     if shown:
         typer.echo(f"not defined: {', '.join(shown)}; --term NAME=PROMPT defines one", err=True)
 

@@ -3,76 +3,59 @@
 import json
 import os
 import re
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from marith.cli.own_modules import Imports
-from marith.cli.shared import (
+from marith import MarithError, Prompted, RequestError
+from marith.cli.options import (
+    Adapters,
     Backend,
+    Context,
     Definitions,
     Device,
     Dtype,
+    File,
+    Formula,
+    Imports,
+    MaxTokens,
+    OptionalModel,
+    Persona,
+    Prompt,
     Revision,
+    Seed,
     Stops,
+    System,
+    Temperature,
     Terms,
+    Timeout,
+    TopK,
+    TopP,
+)
+from marith.cli.shared import (
+    BARE,
     app,
     clear_errors,
-    completed_models,
+    for_terminal,
     named_terms,
     note_unused,
     pairs,
     read_text,
 )
-from marith.cli.terminal.answer_output import print_answers
-from marith.cli.terminal.loading_bar import loading
-from marith.errors import RequestError, from_validation
-from marith.formula.meaning.binding import BARE
-from marith.formula.text.term_data import TermData, as_data
-from marith.formula.tree.terms import Prompted
+from marith.errors import from_validation
 
 if TYPE_CHECKING:
-    from marith import Options
-    from marith.request.forms.grammar import Grammar
+    from marith import Completion, Engine, Grammar, Options, Ticket
 
-Prompt = Annotated[str, typer.Argument(metavar="PROMPT", help="What to answer; - reads it.")]
-Model = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        "-m",
-        autocompletion=completed_models,
-        help="pocket, a directory, a GGUF file or a hub id.  [default: pocket]",
-    ),
-]
-File = Annotated[
-    Path | None, typer.Option(help="A persona file (TOML); options given here override its own.")
-]
-Persona = Annotated[str | None, typer.Option(help="A formula of --file, by name.")]
-Formula = Annotated[
-    str | None,
-    typer.Option("--formula", "-f", help="What to sample from, e.g. '2*formal - M'.  [default: M]"),
-]
-Adapters = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="[NAME=]LORA",
-        help="A LoRA adapter of the model: the term NAME, or M without a name. Repeatable.",
-    ),
-]
-System = Annotated[str | None, typer.Option(help="The application's system message.")]
 Samples = Annotated[
     int, typer.Option("-n", "--samples", help="So many answers, with seeds SEED, SEED + 1, …")
 ]
-MaxTokens = Annotated[int | None, typer.Option(help="At most so many tokens.  [default: 256]")]
-Temperature = Annotated[
-    float | None, typer.Option(help="0 takes the likeliest token.  [default: 1.0]")
-]
-TopP = Annotated[float | None, typer.Option(help="Sample from this nucleus.  [default: 1.0]")]
-TopK = Annotated[int | None, typer.Option(help="Sample from the k likeliest.")]
 MinP = Annotated[
     float | None,
     typer.Option(help="Sample from tokens at least so many times as likely as the likeliest."),
@@ -81,7 +64,6 @@ Penalty = Annotated[
     float | None,
     typer.Option(help="Above 1: the answer repeats its tokens less.  [default: 1.0]"),
 ]
-Seed = Annotated[int | None, typer.Option(help="Equal seeds give equal texts.")]
 Bans = Annotated[
     list[str] | None,
     typer.Option(metavar="TEXT", help="A text that must not appear. Repeatable."),
@@ -90,18 +72,13 @@ Schema = Annotated[
     Path | None, typer.Option(help="A file with a JSON schema: the answer is such JSON.")
 ]
 Regex = Annotated[str | None, typer.Option(help="The whole answer matches this expression.")]
-Timeout = Annotated[
-    float | None, typer.Option(help="Give up after so many seconds of answering: exit code 124.")
-]
 Speculation = Annotated[
     str | None,
     typer.Option(help="auto, none or a plan that `marith calibrate` wrote.  [default: auto]"),
 ]
-Context = Annotated[
-    int | None, typer.Option(help="The most tokens that the model reads; else its own number.")
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print all there is as JSON.")]
-
+BETWEEN = "---"  # a line between two answers
+CUT_OFF = " [cut off]"  # after the text of an answer that was not finished
 _NAMED = re.compile(r"\w+=")
 _NOT_OPTIONS = (
     "prompt", "file", "persona", "term", "define", "_imports", "adapter", "system", "n", "schema",
@@ -112,7 +89,7 @@ _NOT_OPTIONS = (
 @app.command()
 def generate(
     prompt: Prompt,
-    model: Model = None,
+    model: OptionalModel = None,
     formula: Formula = None,
     term: Terms = None,
     define: Definitions = None,
@@ -163,21 +140,68 @@ def answer(
     if count > 1:
         first = options.seed
         samples = [options.over({} if first is None else {"seed": first + i}) for i in range(count)]
-    with loading(options.model):
-        options.engine()
-        begun = time.monotonic()
-        tickets = [each.submit(messages, begun=begun, grammar=grammar) for each in samples]
+    load(options)
+    begun = time.monotonic()
+    tickets = [each.submit(messages, begun=begun, grammar=grammar) for each in samples]
     print_answers(tickets, as_json, options.timeout is not None)
 
 
+def load(options: "Options") -> "Engine":
+    """Return the engine of the options; a terminal shows what is loaded."""
+    if sys.stderr.isatty():
+        typer.echo(f"loading {options.model!r} …", err=True)
+    return options.engine()
+
+
+def print_answers(tickets: "Sequence[Ticket]", as_json: bool, has_timeout: bool) -> None:
+    """Print the answers in their order.
+
+    With `has_timeout`, an answer is printed when it is finished, except on a terminal, so that a
+    file or a program never receives a part of one.
+    """
+    if as_json:
+        completions = [as_data(ticket.result()) for ticket in tickets]
+        data = completions[0] if len(completions) == 1 else completions
+        typer.echo(json.dumps(data, ensure_ascii=False, indent=2))
+        return
+    for i, ticket in enumerate(tickets):
+        if i:
+            typer.echo(BETWEEN)
+        if has_timeout and not sys.stdout.isatty():
+            typer.echo(for_terminal(ticket.result().text))
+        else:
+            _stream(ticket)
+
+
+def as_data(completion: "Completion") -> dict[str, Any]:
+    """Return all that a completion contains, with the figures that follow from its counts."""
+    stats = completion.stats
+    data = asdict(completion)
+    data["usage"]["total_tokens"] = completion.usage.total_tokens
+    data["stats"]["passes_per_token"] = stats.passes_per_token
+    data["stats"]["calls_per_token"] = stats.calls_per_token
+    data["stats"]["acceptance"] = stats.acceptance
+    return data
+
+
+def _stream(ticket: "Ticket") -> None:
+    """Print an answer as it comes; a text that was not finished says so."""
+    try:
+        for chunk in ticket:
+            typer.echo(for_terminal(chunk.text), nl=False)
+            sys.stdout.flush()
+    except MarithError:
+        typer.echo(CUT_OFF)
+        raise
+    typer.echo()
+
+
 def options_of(given: Mapping[str, Any]) -> "Options":
-    """The options of the command line, and of a persona file where none are given here.
+    """Return the options of a command, and those of a persona file where a command gives none.
 
     Raises MarithError.
     """
-    from pydantic import ValidationError  # slow to import, and not needed for help
-
-    from marith import Options, Plan
+    from marith import Plan
 
     values = {
         name: value
@@ -189,36 +213,52 @@ def options_of(given: Mapping[str, Any]) -> "Options":
     plan = given.get("speculation")
     if plan not in (None, "auto", "none"):
         values["speculation"] = Plan.from_json(read_text(Path(plan)))
-    file, persona = given["file"] or os.environ.get("MARITH_FILE"), given["persona"]
-    if persona is not None and not file:
-        raise RequestError(f"--persona {persona!r} is a formula of a file; give its --file too")
-    try:
-        options = Options.from_file(file, persona, **values) if file else Options(**values)
-    except ValidationError as error:
-        raise from_validation(error) from None
+    options = read_options(given["file"], given["persona"], values)
     if not isinstance(options.speculation, Plan):  # which may name terms that draft
         note_unused(options.formula, options.terms, terms)
     return options
+
+
+def read_options(file: Path | None, persona: str | None, values: Mapping[str, Any]) -> "Options":
+    """Return options, of a formula of a file if there is one. Raises MarithError."""
+    from marith import Options
+
+    path = file or os.environ.get("MARITH_FILE")
+    if persona is not None and not path:
+        raise RequestError(f"--persona {persona!r} is a formula of a file; give its --file too")
+    with valid_options():
+        return Options.from_file(path, persona, **values) if path else Options(**values)
+
+
+@contextmanager
+def valid_options() -> Iterator[None]:
+    """Raise RequestError for an option that is not valid."""
+    from pydantic import ValidationError  # slow to import, and not needed for help
+
+    try:
+        yield
+    except ValidationError as error:
+        raise from_validation(error) from None
 
 
 def _terms(
     prompts: Sequence[str] | None,
     definitions: Sequence[str] | None,
     adapters: Sequence[str] | None,
-) -> dict[str, TermData]:
-    """The terms by name, those of adapters included. Raises RequestError for a name given twice."""
+) -> dict[str, Any]:
+    """Return the terms by name, with those of adapters. Raises RequestError for equal names."""
     terms = named_terms(prompts, definitions)
     named = [text if _NAMED.match(text) else f"{BARE}={text}" for text in adapters or ()]
     for name, adapter in pairs("--adapter", "NAME=LORA", named).items():
         if name in terms:
             option = "--term" if isinstance(terms[name], str) else "--define"
             raise RequestError(f"{name!r} is given by {option} and by --adapter")
-        terms[name] = as_data(Prompted(adapter=adapter))
+        terms[name] = Prompted(adapter=adapter)
     return terms
 
 
 def messages_of(prompt: str, system: str | None) -> list[dict[str, str]]:
-    """The messages of a prompt, which `-` reads from standard input."""
+    """Return the messages of a prompt, which `-` reads from standard input."""
     if prompt == "-":
         prompt = read_text(Path(prompt)).rstrip("\n")
         if not prompt:
@@ -228,8 +268,8 @@ def messages_of(prompt: str, system: str | None) -> list[dict[str, str]]:
 
 
 def _grammar(schema: Path | None, regex: str | None) -> "Grammar | None":
-    """What the answer has to be. Raises RequestError for what is no schema or expression."""
-    from marith.request.forms.grammar import Grammar  # slow to import, and not needed for help
+    """Return what the answer has to be. Raises RequestError for an invalid schema or expression."""
+    from marith import Grammar  # slow to import, and not needed for help
 
     if schema is not None and regex is not None:
         raise RequestError("an answer follows --schema or --regex, not both")
@@ -239,7 +279,5 @@ def _grammar(schema: Path | None, regex: str | None) -> "Grammar | None":
         return None
     try:
         return Grammar.json_schema(json.loads(read_text(schema)))
-    except ValueError as error:
-        if isinstance(error, RequestError):
-            raise
+    except json.JSONDecodeError as error:
         raise RequestError(f"{str(schema)!r} is no JSON: {error}") from None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 EXAMPLES: Mapping[str, str] = {
     "generate": (
@@ -49,23 +49,6 @@ EXAMPLES: Mapping[str, str] = {
 }
 
 
-class PlainCommand(TyperCommand):
-    """A command whose arguments stand by their names, without braces, as of a choice, or types."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        for parameter in self.params:
-            if parameter.param_type_name == "argument":
-                parameter.display_type_rich = lambda **_: ""  # type: ignore[attr-defined]
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The arguments of the command's line of usage."""
-        return [
-            piece[1:-1] if piece.startswith("{") else piece
-            for piece in super().collect_usage_pieces(ctx)
-        ]
-
-
 class CommandGroup(TyperGroup):
     """Commands of which the list has a whole sentence each, where typer would cut it."""
 
@@ -76,7 +59,7 @@ class CommandGroup(TyperGroup):
 
 
 def sentence_of(command: Any) -> str:
-    """The first paragraph of a command's help, on one line."""
+    """Return the first paragraph of a command's help, on one line."""
     return " ".join((command.help or "").partition("\n\n")[0].split())
 
 
@@ -84,7 +67,6 @@ def complete_help(commands: typer.Typer, prefix: str = "") -> None:
     """Give commands the order and the examples of `EXAMPLES`; `prefix` is a group's name."""
     order = {name: place for place, name in enumerate(EXAMPLES)}
     for command in commands.registered_commands:
-        command.cls = PlainCommand
         if example := EXAMPLES.get(_full_name(command, prefix)):
             command.epilog = f"\b\nExample:\n  {example}"  # \b: no line of it is wrapped
     commands.registered_commands.sort(key=lambda c: order.get(_full_name(c, prefix), len(order)))

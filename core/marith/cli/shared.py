@@ -1,25 +1,27 @@
-"""What all commands share: the application, the options of several, and clear errors."""
+"""What commands share: the application, clear errors, terms, texts and files."""
 
-from __future__ import annotations
-
+import logging
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from marith import __version__
+from marith import (
+    DeadlineExceeded,
+    Formula,
+    FormulaError,
+    MarithError,
+    RequestError,
+    __version__,
+    harmless,
+    parse,
+)
 from marith.cli.help_pages import CommandGroup
-from marith.cli.terminal.colours import styled
-from marith.cli.terminal.loading_bar import hide_bars_of_transformers
-from marith.cli.terminal.log_lines import log_to_stderr
-from marith.errors import DeadlineExceeded, MarithError, RequestError, unreadable
-from marith.formula.meaning.binding import resolve
-from marith.formula.text.term_data import TermData, read_formula
-from marith.formula.text.term_data import Terms as TermsByName
-from marith.formula.tree.nodes import Formula
+from marith.errors import unreadable
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -30,58 +32,45 @@ app = typer.Typer(
 )
 evals = typer.Typer(cls=CommandGroup, help="Measure: how much does it help?", no_args_is_help=True)
 app.add_typer(evals, name="eval")
+BARE = "M"  # the model itself, in a formula
 BAD_INPUT = 2
 TIMED_OUT = 124  # as coreutils' `timeout` has it
 
 
-def completed_models(incomplete: str) -> list[str]:
-    """The models of the package whose names begin so, for completion by the shell."""
-    from marith.scoring.weights.locate import EMBEDDED
+def import_modules(context: typer.Context, names: list[str] | None) -> None:
+    """Import what `--import` names; the shell's completion of words imports nothing."""
+    if names and not context.resilient_parsing:
+        with clear_errors():
+            for name in names:
+                _import(name)
 
-    return [name for name in EMBEDDED if name.startswith(incomplete)]
 
+def _import(name: str) -> None:
+    """Import a module by its name, or a file by its path, as Python does for a script.
 
-Terms = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--term",
-        "-t",
-        metavar="NAME=PROMPT",
-        help="Define NAME as a system prompt. Repeatable.",
-    ),
-]
-Definitions = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--define",
-        metavar="NAME=FORMULA",
-        help="Define NAME as a formula. Repeatable.",
-    ),
-]
-Model = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        "-m",
-        autocompletion=completed_models,
-        help="pocket, a directory, a GGUF file or a hub id.",
-    ),
-]
-Device = Annotated[str | None, typer.Option(help="cpu or cuda; else what the machine has.")]
-Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16; else what suits the device.")]
-Backend = Annotated[
-    str | None, typer.Option(help="llama.cpp computes a GGUF file; else transformers.")
-]
-Revision = Annotated[str | None, typer.Option(help="A branch, tag or commit of a hub model.")]
-Stops = Annotated[
-    list[str] | None, typer.Option(metavar="TEXT", help="End before this. Repeatable.")
-]
-Plot = Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf.")]
+    Raises RequestError for a file that is absent, or whose name is that of another module, and for
+    any error in the module.
+    """
+    file = Path(name).resolve() if name.endswith(".py") else None
+    if file is not None and not file.is_file():
+        raise RequestError(f"--import {name!r}: there is no such file")
+    sys.path.insert(0, str(file.parent if file else Path.cwd()))  # stays, as that of a script does
+    try:
+        module = import_module(file.stem if file else name)
+    except SystemExit:
+        advice = "put what it runs under if __name__ == '__main__'"
+        raise RequestError(f"--import {name!r} ends the program; {advice}") from None
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise RequestError(f"--import {name!r} cannot be imported: {problem}") from None
+    if file is not None and Path(module.__file__ or "").resolve() != file:
+        raise RequestError(f"--import {name!r}: {file.stem!r} is another module; rename the file")
 
 
 def _log_to_stderr(wanted: bool) -> None:
     if wanted:
-        log_to_stderr()
+        logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+        logging.getLogger("marith").setLevel(logging.DEBUG)
 
 
 def _print_version(wanted: bool) -> None:
@@ -112,26 +101,19 @@ def _marith(
 
 
 @contextmanager
-def clear_errors(loads: bool = True) -> Iterator[None]:
-    """Bad input ends with one clear sentence and exit code 2, a time-out with 124.
-
-    Commands that load no model say `loads=False`, and start sooner.
-    """
-    if loads:
-        hide_bars_of_transformers()
+def clear_errors() -> Iterator[None]:
+    """End bad input with one clear sentence and exit code 2, and a time-out with 124."""
     try:
         yield
     except MarithError as error:
-        typer.echo(f"{styled('marith:', sys.stderr, fg='red', bold=True)} {error}", err=True)
+        typer.echo(f"marith: {error}", err=True)
         code = TIMED_OUT if isinstance(error, DeadlineExceeded) else BAD_INPUT
         raise typer.Exit(code) from None
 
 
-def named_terms(
-    prompts: Sequence[str] | None, definitions: Sequence[str] | None
-) -> dict[str, TermData]:
-    """The terms of `--term` and `--define`, by name. Raises RequestError for an invalid term."""
-    terms: dict[str, TermData] = {**pairs("--term", "NAME=PROMPT", prompts)}
+def named_terms(prompts: Sequence[str] | None, definitions: Sequence[str] | None) -> dict[str, Any]:
+    """Return the terms of `--term` and `--define`, by name. Raises RequestError."""
+    terms: dict[str, Any] = {**pairs("--term", "NAME=PROMPT", prompts)}
     for name, formula in pairs("--define", "NAME=FORMULA", definitions).items():
         if name in terms:
             raise RequestError(f"{name!r} is given by --term and by --define")
@@ -139,15 +121,22 @@ def named_terms(
     return terms
 
 
-def note_unused(formula: str | Formula, terms: TermsByName, given: Iterable[str]) -> None:
+def note_unused(formula: str | Formula, terms: Mapping[str, Any], given: Iterable[str]) -> None:
     """Say on standard error which of the terms `given` to a command its formula does not use."""
-    used = resolve(terms, read_formula(formula)) if given else {}
-    for name in sorted({*given} - {*used}):
-        typer.echo(f"the formula does not use the term {name!r}", err=True)
+    for name in sorted({*given} - {BARE}):
+        others = {other: term for other, term in terms.items() if other != name}
+        with suppress(FormulaError):  # without a term that it uses, a formula has no meaning
+            parse(formula, others)
+            typer.echo(f"the formula does not use the term {name!r}", err=True)
+
+
+def for_terminal(text: str) -> str:
+    """Return a text as a terminal may show it; a file or a program gets it as it is."""
+    return harmless(text) if sys.stdout.isatty() else text
 
 
 def pairs(option: str, form: str, given: Sequence[str] | None) -> dict[str, str]:
-    """The values of a repeatable option, by name; `form` is how one is written.
+    """Return the values of a repeatable option, by name; `form` is how one is written.
 
     Raises RequestError for what has no name, and for a name that is given twice.
     """
@@ -164,13 +153,13 @@ def pairs(option: str, form: str, given: Sequence[str] | None) -> dict[str, str]
 
 
 def lines(path: Path | None) -> list[str]:
-    """The lines of a file, or of standard input (-), that are not empty."""
+    """Return the lines of a file, or of standard input (-), that are not empty."""
     text = "" if path is None else read_text(path)
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; - is standard input. Raises RequestError for what cannot be read."""
+    """Return the text of a file; - is standard input. Raises RequestError."""
     try:
         if str(path) == "-":
             return sys.stdin.read().removeprefix("\ufeff")  # the mark that some editors write first
@@ -217,8 +206,3 @@ def write_or_print(text: str, path: Path | None) -> None:
 
 def _unwritable(path: Path, error: OSError) -> RequestError:
     return RequestError(f"cannot write {str(path)!r}: {error.strerror or error}")
-
-
-@evals.callback()
-def _evals() -> None:
-    """Measure: how much does it help?"""

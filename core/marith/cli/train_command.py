@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from marith.cli.shared import Device, Plot, app, clear_errors
+from marith.cli.options import Device, Plot
+from marith.cli.shared import app, clear_errors
 
 Base = Annotated[
     str,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,12 +16,9 @@ from support.hostile import OBEYED
 from support.serving import KEYS, PERSONAS, client, served
 from typer.testing import CliRunner
 
-from marith import Options
-from marith.cli import app
-from marith.cli.chatting import conversation
-from marith.cli.chatting.conversation import Conversation
-from marith.cli.terminal import shown_text
-from marith.cli.terminal.shown_text import harmless
+from marith import Options, harmless
+from marith.cli import app, shared
+from marith.cli.chat_command import Conversation
 from marith.errors import ModelError
 
 
@@ -69,7 +67,7 @@ class Scripted:
         return str(given.get("formula", "M"))
 
 
-def talk(monkeypatch: pytest.MonkeyPatch, answers: Scripted, *lines: str) -> None:
+def talk(monkeypatch: pytest.MonkeyPatch, answers: Any, *lines: str) -> None:
     left = iter(lines)
 
     def typed(_: str) -> str:
@@ -116,8 +114,8 @@ def test_commands_change_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_hostile_answers_reach_a_terminal_as_pictures(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(shown_text.sys.stdout, "isatty", lambda: True)
-    assert conversation.for_terminal("\x1b[2J") == "␛[2J"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert shared.for_terminal("\x1b[2J") == "␛[2J"
     talk(monkeypatch, Scripted("".join(OBEYED)), "hi")
     assert "\x1b" not in capsys.readouterr().out
 

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from support.hostile import OBEYED
 from support.serving import served, urllib_asks
 from typer.testing import CliRunner
 
 from marith import Engine, Inspection, Options, Request, Sampling, Stop, submit_inspected
 from marith.cli import app
-from marith.cli.chatting.conversation import Conversation
-from marith.cli.chatting.talking import (
+from marith.cli.chat_command import Conversation
+from marith.cli.talking import (
     LIKELIEST,
     Answers,
     EngineAnswers,
@@ -25,9 +26,7 @@ from marith.cli.chatting.talking import (
     ServerAnswers,
     Why,
 )
-from marith.cli.why import why_page
-from marith.cli.why.given_text import inspection_of
-from marith.cli.why.why_page import print_inspection
+from marith.cli.why_command import inspection_of, print_inspection
 from marith.errors import ModelError
 from marith.request.inspected.inspected_position import LikelyToken
 
@@ -117,8 +116,8 @@ def test_what_a_terminal_obeys_is_shown(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(why_page, "has_colours", lambda _: coloured)
-    monkeypatch.setenv("COLUMNS", "500")
+    colours: Any = {"force_terminal": True, "color_system": "256"} if coloured else {}
+    monkeypatch.setattr("marith.showing.terminal", lambda: Console(width=500, **colours))
     print_inspection(hostile(inspection, text), every=True)
     out = re.sub("\x1b\\[[\\d;]*m" if coloured else "(?!)", "", capsys.readouterr().out)
     assert not any(

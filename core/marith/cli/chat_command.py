@@ -1,20 +1,30 @@
-"""A conversation on the terminal: what is typed, what is answered, what is kept."""
+"""The command that talks: `marith chat`, with an engine of its own or with a server."""
 
-from __future__ import annotations
-
+import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from marith.cli.chatting.talking import Answers, Why
-from marith.cli.terminal.colours import styled
-from marith.cli.terminal.shown_text import for_terminal, harmless
-from marith.cli.why.why_page import print_inspection
-from marith.errors import MarithError, RequestError
-from marith.formula.text.term_data import TermData
+from marith import MarithError, RequestError, harmless
+from marith.cli.generate_command import load
+from marith.cli.options import (
+    Definitions,
+    File,
+    Formula,
+    Imports,
+    MaxTokens,
+    OptionalModel,
+    Persona,
+    System,
+    Temperature,
+    Terms,
+)
+from marith.cli.shared import app, clear_errors, for_terminal, named_terms
+from marith.cli.talking import KEY, Answers, EngineAnswers, ServerAnswers, Why
+from marith.cli.why_command import print_inspection
 
 HELP = """\
 /persona [NAME]        let this persona answer; without a name list them
@@ -28,6 +38,49 @@ HELP = """\
 /clear                 forget all messages
 /help, /quit
 A line that ends with \\ goes on in the next one."""
+Url = Annotated[
+    str | None,
+    typer.Option(help=f"A server, such as http://127.0.0.1:8000/v1; its key is in {KEY}."),
+]
+Seed = Annotated[int | None, typer.Option(help="The same seed gives the same answers.")]
+
+
+@app.command()
+def chat(
+    model: OptionalModel = None,
+    formula: Formula = None,
+    term: Terms = None,
+    define: Definitions = None,
+    _imports: Imports = None,
+    file: File = None,
+    persona: Persona = None,
+    system: System = None,
+    max_tokens: MaxTokens = None,
+    temperature: Temperature = None,
+    seed: Seed = None,
+    url: Url = None,
+) -> None:
+    """Talk with a formula; /help lists what else can be typed. Ctrl-D ends it.
+
+    With --url a server answers, of which --model or --persona is a model.
+    """
+    with clear_errors():
+        drawn = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed}
+        meant = {"formula": formula, "terms": named_terms(term, define) or None}
+        given: dict[str, Any] = {k: v for k, v in {**drawn, **meant}.items() if v is not None}
+        if url is not None:
+            answers = ServerAnswers(url, persona or model or "", os.environ.get(KEY, ""))
+            answers.reach()
+            talk = Conversation(answers, given, system)
+            talk.introduce()
+            talk.run()
+            return
+        typed = {"seed": given.pop("seed")} if "seed" in given else {}  # what /seed changes
+        own = EngineAnswers.of(file, persona, model, given)
+        talk = Conversation(own, typed, system)
+        talk.introduce()
+        load(own.options)
+        talk.run()
 
 
 class Conversation:
@@ -65,7 +118,7 @@ class Conversation:
         with suppress(ImportError):
             import readline  # noqa: F401 (lines are edited, and earlier ones come back)
         if sys.stdin.isatty():
-            typer.echo(styled("/help lists what can be typed; Ctrl-D ends it.", dim=True))
+            typer.echo("/help lists what can be typed; Ctrl-D ends it.")
         while (line := self._read()) is not None:
             if not line:
                 continue
@@ -78,13 +131,12 @@ class Conversation:
                     self._messages.append({"role": "user", "content": line})
                     self._answer()
             except MarithError as error:
-                name = styled("marith:", sys.stderr, fg="red", bold=True)
-                typer.echo(f"{name} {for_terminal(str(error))}", err=True)
+                typer.echo(f"marith: {for_terminal(str(error))}", err=True)
             except KeyboardInterrupt:  # ends an answer, and not the conversation
                 typer.echo()
 
     def _read(self) -> str | None:
-        """What is typed, a line or several; None at the end."""
+        """Return what is typed, a line or several; None at the end."""
         prompt = "> " if sys.stdin.isatty() else ""
         lines: list[str] = []
         try:
@@ -144,7 +196,7 @@ class Conversation:
         parts = [formula] * bool(formula) + ([] if seed is None else [f"seed {seed}"])
         typer.echo(harmless(": ".join([self._answers.name, ", ".join(parts)])), err=True)
 
-    def _name(self, form: str, text: str, to_term: Callable[[str], TermData]) -> None:
+    def _name(self, form: str, text: str, to_term: Callable[[str], Any]) -> None:
         name, equals, meaning = text.partition("=")
         if not equals:
             raise RequestError(f"a term is written {form}, not {text!r}")
@@ -182,5 +234,5 @@ class Conversation:
         typer.echo(f"{len(self._messages)} messages are left", err=True)
 
 
-def _as_formula(text: str) -> TermData:
+def _as_formula(text: str) -> dict[str, str]:
     return {"formula": text}

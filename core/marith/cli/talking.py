@@ -9,49 +9,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from marith.cli.why.given_text import inspection_of
-from marith.errors import ModelError, RequestError, from_validation, suggestion
+from marith import ModelError, RequestError
+from marith.cli.generate_command import read_options, valid_options
+from marith.cli.why_command import inspection_of
+from marith.errors import suggestion
 
 if TYPE_CHECKING:
     from marith import Inspection, Options
 
+Result = TypeVar("Result")
 Messages = Sequence[Mapping[str, str]]
 KEY = "MARITH_API_KEY"
 Why: TypeAlias = "Callable[[], Inspection]"  # raises MarithError
 _SECONDS = 600
 _NOT_THERE = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 LIKELIEST = 3  # tokens of each position that /why shows
-
-
-class Answers(Protocol):
-    """Answers a conversation in pieces of text."""
-
-    def stream(self, messages: Messages, given: Mapping[str, Any]) -> Iterator[str]:
-        """The answer, by options that override its own. Raises MarithError."""
-        ...
-
-    def answered(self) -> Why:
-        """What tells why each token of the answer that was streamed last is there, also later."""
-        ...
-
-    def personas(self) -> list[str]:
-        """The names that /persona takes."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """Who answers: a persona, or the model where none was chosen."""
-        ...
-
-    def formula(self, given: Mapping[str, Any]) -> str:
-        """What is sampled from with these options, "" if unknown. Raises MarithError for faults."""
-        ...
-
-    def choose(self, persona: str) -> None:
-        """Let this persona answer from now on. Raises MarithError."""
-        ...
 
 
 class EngineAnswers:
@@ -69,22 +43,12 @@ class EngineAnswers:
     def of(
         cls, path: Path | None, persona: str | None, model: str | None, given: Mapping[str, Any]
     ) -> EngineAnswers:
-        """That of the command line. Raises MarithError."""
-        from pydantic import ValidationError
-
-        from marith import Options
-
-        if persona is not None and path is None:
-            raise RequestError(f"--persona {persona!r} is a formula of a file; give its --file too")
+        """Return what the command line asks for. Raises MarithError."""
         values = {**given, **({} if model is None else {"model": model})}
-        try:
-            made = Options(**values) if path is None else Options.from_file(path, persona, **values)
-        except ValidationError as error:
-            raise from_validation(error) from None
-        return cls(made, path, values)
+        return cls(read_options(path, persona, values), path, values)
 
     def stream(self, messages: Messages, given: Mapping[str, Any]) -> Iterator[str]:
-        """The answer, by options that override its own. Raises MarithError."""
+        """Stream the answer, by options that override its own. Raises MarithError."""
         options = self._over(given)
         self._asked, self._tokens = (options, messages), []
         for chunk in options.submit(messages):
@@ -92,13 +56,13 @@ class EngineAnswers:
             yield chunk.text
 
     def answered(self) -> Why:
-        """What inspects the answer that was streamed last, by the options that it was made by."""
+        """Return what inspects the answer that was streamed last, by its own options."""
         assert self._asked is not None, "an answer was streamed"
         options, messages = self._asked
         return partial(inspection_of, options, messages, self._tokens, LIKELIEST)
 
     def personas(self) -> list[str]:
-        """The formulas of the file."""
+        """Return the formulas of the file."""
         return [*self.options.file.formulas] if self.options.file is not None else []
 
     def choose(self, persona: str) -> None:
@@ -109,21 +73,17 @@ class EngineAnswers:
 
     @property
     def name(self) -> str:
-        """The formula of the file, or the model."""
+        """Return who answers: the formula of the file, or the model."""
         file = self.options.file
         return (file and file.formula_name) or str(self.options.model)
 
     def formula(self, given: Mapping[str, Any]) -> str:
-        """That of the options. Raises FormulaError; nothing is loaded."""
+        """Return the formula of the options. Raises FormulaError; nothing is loaded."""
         return str(self._over(given).formula)
 
     def _over(self, given: Mapping[str, Any]) -> Options:
-        from pydantic import ValidationError
-
-        try:
+        with valid_options():
             return self.options.over(given)
-        except ValidationError as error:
-            raise from_validation(error) from None
 
 
 class ServerAnswers:
@@ -137,7 +97,7 @@ class ServerAnswers:
         self._pieces: list[str] = []
 
     def stream(self, messages: Messages, given: Mapping[str, Any]) -> Iterator[str]:
-        """The answer, by options that override its own. Raises ModelError."""
+        """Stream the answer, by options that override its own. Raises ModelError."""
         own = {name: given[name] for name in ("formula", "terms") if name in given}
         drawn = {name: value for name, value in given.items() if name not in own}
         asked: dict[str, Any] = {"messages": [*messages]}
@@ -160,35 +120,34 @@ class ServerAnswers:
                     yield self._pieces[-1]
 
     def answered(self) -> Why:
-        """What asks the server to inspect the text of the answer that was streamed last."""
+        """Return what asks the server to inspect the text of the answer that was streamed last."""
         return partial(self._inspected, {**self._asked, "continuation": "".join(self._pieces)})
 
     def _inspected(self, body: Mapping[str, Any]) -> Inspection:
-        """The server's inspection of a text. Raises ModelError where it has none."""
+        """Return the server's inspection of a text. Raises ModelError where it has none."""
         from marith import Inspection
 
-        none = f"/why needs `marith serve` with this model, and {self._url} has no /inspect for it"
         data = json.dumps({**body, "top": LIKELIEST}).encode()
-        answer = self._open("/inspect", data, optional=True)
+        none = f"/why needs `marith serve` with this model, and {self._url} has no /inspect for it"
+        return self._read("/inspect", data, lambda d: Inspection.from_dict(d["inspection"]), none)
+
+    def personas(self) -> list[str]:
+        """Return the models of the server. Raises ModelError where it has no list of them."""
+        none = f"{self._url}/models is no list of models; --url ends with /v1 as a rule"
+        return self._read("/models", None, lambda d: [model["id"] for model in d["data"]], none)
+
+    def _read(
+        self, path: str, body: bytes | None, take: Callable[[Any], Result], none: str
+    ) -> Result:
+        """Return what `take` finds in an answer of the server. Raises ModelError with `none`."""
+        answer = self._open(path, body, optional=True)
         try:
             if answer is not None:
                 with answer:
-                    return Inspection.from_json(json.dumps(json.load(answer)["inspection"]))
+                    return take(json.load(answer))
         except (ValueError, KeyError, TypeError):
             pass
         raise ModelError(none)
-
-    def personas(self) -> list[str]:
-        """The models of the server. Raises ModelError where it has no list of them."""
-        answer = self._open("/models", optional=True)
-        try:
-            if answer is not None:
-                with answer:
-                    return [model["id"] for model in json.load(answer)["data"]]
-        except (ValueError, KeyError, TypeError):
-            pass
-        problem = f"{self._url}/models is no list of models; --url ends with /v1 as a rule"
-        raise ModelError(problem)
 
     def choose(self, persona: str) -> None:
         """Let this model answer from now on. Raises RequestError."""
@@ -207,11 +166,11 @@ class ServerAnswers:
 
     @property
     def name(self) -> str:
-        """The model of the server."""
+        """Return the model of the server."""
         return self.model
 
     def formula(self, given: Mapping[str, Any]) -> str:
-        """As the server explains it; one that explains none says what is wrong at a message."""
+        """Return the formula as the server explains it, or as it is for another server."""
         own = {name: given[name] for name in ("formula", "terms") if name in given}
         body = json.dumps({"model": self.model, **own}).encode()
         answer = self._open("/explain", body, optional=True)
@@ -221,7 +180,7 @@ class ServerAnswers:
             return str(json.load(answer)["formula"])
 
     def _open(self, path: str, body: bytes | None = None, *, optional: bool = False) -> Any:
-        """An answer of the server, None for an `optional` path that it does not have.
+        """Return an answer of the server, None for an `optional` path that it does not have.
 
         Raises ModelError with what it says of an error.
         """
@@ -246,3 +205,6 @@ def _message(error: urllib.error.HTTPError) -> str:
         return f"the server's error: {json.load(error)['error']['message']}"
     except (ValueError, KeyError, TypeError):
         return f"the server answers with status {error.code}"
+
+
+Answers: TypeAlias = EngineAnswers | ServerAnswers

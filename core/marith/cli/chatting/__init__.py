@@ -1,1 +1,0 @@
-"""A conversation on the terminal: `marith chat`."""

@@ -1,1 +1,0 @@
-"""What is there to use? Models on this machine and methods of the literature, without torch."""

@@ -1,0 +1,132 @@
+"""Commands that list: `marith models` and `marith recipes`."""
+
+import inspect
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from textwrap import indent
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from marith import FormulaError, RequestError, own_methods
+from marith.cli.options import Imports
+from marith.cli.shared import app, clear_errors
+from marith.errors import suggestion
+from marith.recipes import RECIPES
+
+if TYPE_CHECKING:
+    from marith.models import StoredModel
+
+OWN = "Methods that are not of marith"
+HEADINGS = ("model", "architecture", "files", "on disk", "float32", "bfloat16", "context")
+NOTE = """
+float32 and bfloat16: the memory of the weights on a CPU, where a head that is tied to the words is
+a copy; keys and values of texts come to it, and up to 0.3 GB for the words themselves. A GPU
+computes in bfloat16, and so does a CPU that multiplies it where the model is stored in it; other
+CPUs in float32, unless --dtype says otherwise. A GGUF file takes less. Context: in tokens."""
+
+
+@app.command()
+def models(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="A directory, GGUF file or hub id; else all here."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all there is as JSON.")] = False,
+) -> None:
+    """List the models on this machine: in the package, and in the hub's cache. Loads none."""
+    from marith.models import describe, local
+
+    with clear_errors():
+        listed = [describe(name) for name in names] if names else local()
+        if as_json:
+            typer.echo(json.dumps([asdict(model) for model in listed], indent=2))
+            return
+        _print_table([HEADINGS, *map(_row, listed)])
+        typer.echo(NOTE)
+        for model in listed if names else ():
+            typer.echo("\n".join(_takes(model)))
+
+
+@app.command()
+def recipes(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="A recipe; else all."),
+    ] = None,
+    _imports: Imports = None,
+) -> None:
+    """List the methods that a formula can call by name, each with its equation and its paper.
+
+    Those of installed packages, and of --import, stand last.
+    """
+    with clear_errors():
+        own = own_methods()
+        methods = {**RECIPES, **own}
+        for name in names or ():
+            if name not in methods:
+                hint = suggestion(name, methods, "; `marith recipes` lists all")
+                raise RequestError(f"there is no recipe {name!r}{hint}")
+        listed = [_described(name, methods[name], name in own) for name in names or RECIPES]
+        typer.echo("\n\n".join(listed))
+        if own and not names:
+            typer.echo(f"\n{OWN}\n")
+            typer.echo("\n\n".join(_described(name, own[name], True) for name in own))
+
+
+def _described(name: str, method: Callable[..., Any] | FormulaError, is_own: bool) -> str:
+    """Return a method as formulas call it, its docstring, and the module of one of others."""
+    if isinstance(method, FormulaError):
+        return f"{name}\n    {method.problem}"
+    parameters = inspect.signature(method).parameters.values()
+    plain = ", ".join(str(each.replace(annotation=inspect.Parameter.empty)) for each in parameters)
+    lines = [f"{name}({plain})", indent(inspect.getdoc(method) or "", "    ")]
+    if is_own:
+        lines.append(f"    From the module {inspect.unwrap(method).__module__}.")
+    return "\n".join(filter(None, lines))
+
+
+def _row(model: "StoredModel") -> tuple[str, ...]:
+    from marith.models import amount
+
+    return (
+        model.name,
+        model.architecture or "-",
+        model.place if model.complete else f"{model.place}, incomplete",
+        amount(model.size),
+        amount(model.memory("float32")),
+        amount(model.memory("bfloat16")),
+        "-" if model.context is None else str(model.context),
+    )
+
+
+def _takes(model: "StoredModel") -> list[str]:
+    """Return what it would take to load a model: a line for each way, with the lanes that fit."""
+    from marith import free_memory
+    from marith.models import amount
+
+    free = free_memory("cpu")
+    if not (ways := model.ways(free)):
+        return [f"\n{model.name}: its files do not say how many weights it has"]
+    lines = [f"\n{model.name}: {model.weights:,} weights, stored as {model.format}"]
+    for option, nbytes, token_bytes, lanes in ways:
+        if nbytes > free:
+            room = f": more than the {amount(free)} that are free"
+        else:
+            lane = None if token_bytes is None else amount(1000 * token_bytes)
+            room = f"; 1,000 tokens of a lane take {lane}" if lane else ""
+            room += "" if lanes is None else f", {lanes:,} lanes of {model.context:,} tokens fit"
+        lines.append(f"  {option} takes {amount(nbytes)}{room}")
+    return lines
+
+
+def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
+    """Print columns as wide as their longest cell; numbers stand to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [
+            cell.ljust(width) if i < 3 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        typer.echo("  ".join(cells))

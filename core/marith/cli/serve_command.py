@@ -1,0 +1,262 @@
+"""The commands that serve over HTTP: `marith serve`, and `marith play` with the page."""
+
+import errno
+import logging
+import socket
+import sys
+import webbrowser
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from marith import Explanation, RequestError
+from marith.cli.options import Imports
+from marith.cli.shared import app, clear_errors, pairs
+
+if TYPE_CHECKING:
+    from marith.serving.server import Server
+
+LOOPBACK = "127.0.0.1"
+
+File = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="FILE", help="A persona file: each formula is a model, run as [model] says."
+    ),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model", "-m", help="What the formulas are over.  [default: pocket, or the file's]"
+    ),
+]
+OwnName = Annotated[
+    str | None,
+    typer.Option("--name", help="What clients call the model itself.  [default: its own name]"),
+]
+Host = Annotated[str, typer.Option(help="Where it listens.")]
+Port = Annotated[int, typer.Option(min=1, max=65535, help="Where it listens.")]
+Socket = Annotated[
+    Path | None, typer.Option(help="A socket of this machine, in place of host and port.")
+]
+Aliases = Annotated[
+    list[str] | None,
+    typer.Option("--alias", metavar="NAME=MODEL", help="A further name of a model. Repeatable."),
+]
+Keys = Annotated[
+    Path | None,
+    typer.Option(help="API keys, one a line, in a file of mode 0600; else MARITH_API_KEYS."),
+]
+Brings = Annotated[bool, typer.Option("--allow-formulas", help="Requests may bring formulas.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse fields that are not known.")]
+Most = Annotated[int | None, typer.Option(min=1, help="The most tokens of an answer.")]
+Seconds = Annotated[float, typer.Option(min=1, help="The most seconds that an answer takes.")]
+Hosts = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="A name that clients ask it under. Repeatable."),
+]
+Origins = Annotated[
+    list[str] | None,
+    typer.Option(metavar="URL", help="Pages that may ask, e.g. https://chat.example. Repeatable."),
+]
+Certificate = Annotated[Path | None, typer.Option(help="A certificate of TLS.")]
+CertificateKey = Annotated[Path | None, typer.Option(help="The key of the certificate.")]
+Proxies = Annotated[
+    list[str] | None,
+    typer.Option(metavar="ADDRESS", help="An address whose forwarded headers count. Repeatable."),
+]
+Drain = Annotated[float, typer.Option(min=0, help="Seconds for what runs, after SIGTERM.")]
+NoPage = Annotated[bool, typer.Option("--no-page", help="Serve no page to browsers.")]
+Texts = Annotated[bool, typer.Option("--log-texts", help="Log answers too; else no text.")]
+NoBrowser = Annotated[
+    bool, typer.Option("--no-browser", help="Print the page's address, and open no browser.")
+]
+
+
+@app.command("serve")
+def serve(
+    file: File = None,
+    model: Model = None,
+    name: OwnName = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    unix_socket: Socket = None,
+    alias: Aliases = None,
+    api_key_file: Keys = None,
+    allow_formulas: Brings = False,
+    strict: Strict = False,
+    max_tokens: Most = None,
+    max_seconds: Seconds = 600.0,
+    host_name: Hosts = None,
+    origin: Origins = None,
+    tls_certificate: Certificate = None,
+    tls_key: CertificateKey = None,
+    proxy: Proxies = None,
+    drain_seconds: Drain = 30.0,
+    log_texts: Texts = False,
+    no_page: NoPage = False,
+    _imports: Imports = None,
+) -> None:
+    """Serve formulas over HTTP, as OpenAI's clients ask; without a file, pocket.
+
+    Logs are lines of JSON on standard error.
+    """
+    where = host, port, unix_socket, tls_certificate, tls_key, tuple(proxy or ()), drain_seconds
+    bounds = {"tokens": max_tokens, "seconds": max_seconds}
+    given = {
+        "file": file, "model": model, "name": name, "strict": strict,
+        "hosts": tuple(host_name or ()), "origins": tuple(origin or ()),
+        "allow_formulas": allow_formulas, "log_texts": log_texts, "page": not no_page,
+    }  # fmt: skip
+    with clear_errors():
+        aliases = pairs("--alias", "NAME=MODEL", alias)
+        run_server({**given, "aliases": aliases}, api_key_file, bounds, where, say_ready)
+
+
+@app.command("play")
+def play(
+    file: File = None,
+    model: Model = None,
+    port: Port = 8000,
+    api_key_file: Keys = None,
+    max_tokens: Most = None,
+    no_browser: NoBrowser = False,
+    _imports: Imports = None,
+) -> None:
+    """Open a page in the browser: write formulas, compare texts, and see why each token is there.
+
+    Serves this machine alone, and takes formulas from the page; all else is as by `marith serve`.
+    """
+    from marith.serving.http import page_token
+
+    def ready(server: "Server", address: str) -> None:
+        say_ready(server, address)
+        page = page_address(server, address)
+        typer.echo(page)
+        if server.settings.page_key is not None:
+            typer.echo(f"(good once, for {page_token.SECONDS:.0f} seconds)", err=True)
+        if not no_browser and not webbrowser.open(leading_to(page, Path(folder))):
+            typer.echo("no browser was found here: open this address in one", err=True)
+
+    settings = {"file": file, "model": model, "allow_formulas": True}
+    with clear_errors(), TemporaryDirectory(prefix="marith-play-") as folder:
+        bounds = {"tokens": max_tokens}
+        run_server(settings, api_key_file, bounds, (LOOPBACK, port), ready, has_own_key=True)
+
+
+def leading_to(page: str, folder: Path) -> str:
+    """Return the address of a file in a private folder that leads to the page.
+
+    Without a token, that is the page's own address. Others may read the command line of a browser,
+    and so the address, but not the file.
+    """
+    if "#" not in page:
+        return page
+    address = escape(page)
+    file = folder / "play.html"
+    file.touch(mode=0o600)
+    file.write_text(
+        '<!doctype html><meta charset="utf-8">'
+        f'<meta http-equiv="refresh" content="0; url={address}">'
+        f'<title>marith</title><a href="{address}">The page of marith</a>\n',
+        encoding="utf-8",
+    )
+    return file.as_uri()
+
+
+def page_address(server: "Server", address: str) -> str:
+    """Return where the page is; the fragment, which no browser sends, has a token for a key."""
+    token = server.page_token.offer()
+    return f"{address}/" if token is None else f"{address}/#token={token}"
+
+
+def run_server(
+    given: Mapping[str, Any],
+    keys: Path | None,
+    bounds: Mapping[str, Any],
+    where: Sequence[Any],
+    ready: "Callable[[Server, str], None]",
+    has_own_key: bool = False,
+) -> None:
+    """Serve until a signal ends it; `ready` gets the server and its address. Raises MarithError.
+
+    `given` are settings of the server, `where` the fields of `Listening`. With `has_own_key` the
+    page of a server that asks for keys gets one of its own.
+    """
+    from marith.serving.server_settings import (
+        Bounds,
+        ServerSettings,
+        read_keys,
+        require_key,
+        with_page_key,
+    )
+
+    host, port, unix_socket = (*where, None)[:3]
+    settings = ServerSettings(**given, keys=read_keys(keys), bounds=Bounds(**bounds))
+    if unix_socket is None:
+        require_key(host, settings.keys)
+        require_free(host, port)
+    model = given["file"] or given["model"] or "pocket"
+    typer.echo(f"loading {str(model)!r} …", err=True)
+    try:
+        from marith.serving.process import Listening, serve
+    except ModuleNotFoundError as error:
+        needed = f"`pip install 'marith[serve]'`; there is no {error.name}"
+        raise RequestError(f"a server needs {needed}") from None
+    listening = Listening(*where)
+    if (listening.certificate is None) != (listening.certificate_key is None):
+        raise RequestError("--tls-certificate and --tls-key come together")
+    if has_own_key:
+        settings = with_page_key(settings)
+    _log_lines()
+    serve(settings, listening, lambda server: ready(server, listening.address))
+
+
+def require_free(host: str, port: int) -> None:
+    """Raise RequestError for a port that cannot be had, before seconds go into loading."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            problem = f"port {port} of {host} is taken; write another as --port"
+        else:
+            problem = f"port {port} of {host} cannot be had: {error.strerror or error}"
+        raise RequestError(problem) from None
+
+
+class _Line(logging.Handler):
+    """Prints a record of the server's log as it is, on what is standard error by then."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record, and the traceback of an error."""
+        print(self.format(record), file=sys.stderr, flush=True)
+
+
+def _log_lines() -> None:
+    """Print the lines of the server and the warnings of what it stands on."""
+    for name, level in (("marith.serving", logging.INFO), ("uvicorn", logging.WARNING)):
+        logger = logging.getLogger(name)
+        logger.handlers = [_Line()]
+        logger.setLevel(level)
+        logger.propagate = False
+
+
+def say_ready(server: "Server", address: str) -> None:
+    """Say what is served, and where."""
+    models = server.models
+    for one in models.by_name.values():
+        alias = one.name in server.settings.aliases
+        of = f", the same as {one.parent}" if alias else ""
+        typer.echo(f"{one.name}: {one.options.formula}{of}", err=True)
+        for warning in Explanation.of(one.options.formula, one.options.terms).warnings:
+            typer.echo(f"warning: {one.name}: {warning}", err=True)
+    for engine in models.engines():
+        typer.echo(repr(engine), err=True)
+    keys = len(server.settings.keys) - (server.settings.page_key is not None)
+    asked = f"{keys} API keys" if keys else "no API key"
+    typer.echo(f"marith serves {address}/v1 ({asked})", err=True)

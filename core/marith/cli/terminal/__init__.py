@@ -1,1 +1,0 @@
-"""How do commands write to a terminal, and to what is none?"""
