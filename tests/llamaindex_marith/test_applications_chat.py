@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.applications import Report, application
 
-from marith.scoring.passes.lanes import TAIL
+from marith.scoring.passes.lanes import SHORT_PREFIX
 
 shown = application("llamaindex_chat")
 TALKS = (
@@ -45,7 +45,7 @@ def plain() -> tuple[list[str], list[dict[str, int]]]:
 def counted(used: list[dict[str, int]]) -> list[dict[str, int]]:
     """The usage but for what was cached: of these prompts, which were asked before, nearly all."""
     for one in used:
-        assert one["prompt_tokens"] - TAIL < one["cached_tokens"] < one["prompt_tokens"]
+        assert one["prompt_tokens"] - SHORT_PREFIX < one["cached_tokens"] < one["prompt_tokens"]
     return [{**one, "cached_tokens": 0} for one in used]
 
 

@@ -16,7 +16,7 @@ from support.house import FORMULAS, House, request, wait_until_idle
 
 import marith
 from marith import Engine, Request, Sampling, Stop
-from marith.scoring.passes.chunked_prefill import CHUNK, NEAR
+from marith.scoring.passes.chunked_prefill import CHUNK, FEW_TOKENS
 from marith.testing import tiny_model, tiny_tokenizer
 
 WORDS = tuple("abcdefghijklmnopqrst")
@@ -100,7 +100,7 @@ def test_a_long_prompt_holds_up_the_others_by_no_more_than_a_chunk() -> None:
         engine.generate(long, stop=Stop(1))
         took = engine.status().steps - before
     assert took >= 1000 // CHUNK
-    assert max(read.values()) <= CHUNK + NEAR + 1
+    assert max(read.values()) <= CHUNK + FEW_TOKENS + 1
 
 
 def test_more_than_the_queue_holds_is_refused_and_the_rest_is_served() -> None:
