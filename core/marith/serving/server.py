@@ -79,7 +79,7 @@ class Server:
     async def fields(self, kind: type[Fields], web: WebRequest) -> tuple[Fields, ServedModel]:
         """What the body of a request asks, and of which model. Raises Refusal."""
         off_loop = self.runner.off_loop
-        body = await read_json(web, self.settings.bounds, off_loop)
+        body = await read_json(web, self.settings.bounds.body, off_loop)
         fields = await off_loop(lambda: read_fields(kind, body))
         return fields, self.models.find(fields.model)
 

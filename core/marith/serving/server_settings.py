@@ -26,7 +26,7 @@ _ORIGIN = re.compile(r"https?://[^/\s]+/?")
 class Bounds:
     """How large a request may be; docs/how-to/serve.md has the table.
 
-    `body` is in bytes, of `levels` and `parts` of JSON; `seconds` are from the request to the end
+    `body` is in bytes; `seconds` are from the request to the end
     of the answer; `tokens` of an answer are at most so many, None for as many as the context holds.
     `inspected` are positions × likeliest tokens of one request, of which `inspected_top` for each
     position. `kept_bytes` are of log-probabilities that are kept for other `values` of a number:
@@ -34,8 +34,6 @@ class Bounds:
     """
 
     body: int = 8_000_000
-    levels: int = 64
-    parts: int = 100_000
     messages: int = 1_000
     letters: int = 2_000_000
     tools: int = 128

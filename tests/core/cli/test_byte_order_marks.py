@@ -14,7 +14,7 @@ from marith.cli.shared import lines
 from marith.formula.text.files import load_file
 from marith.formula.tree.terms import NGram
 from marith.scoring.terms.ngram import _texts
-from marith.serving.server_settings import Bounds, read_keys
+from marith.serving.server_settings import read_keys
 from marith.serving.wire.json_body import parsed
 
 MARK = "\ufeff"
@@ -55,4 +55,4 @@ def test_keys(file: Path) -> None:
 
 
 def test_a_body_of_a_request() -> None:
-    assert parsed(f'{MARK}{{"model": ""}}'.encode(), Bounds()) == {"model": ""}
+    assert parsed(f'{MARK}{{"model": ""}}'.encode()) == {"model": ""}

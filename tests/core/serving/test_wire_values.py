@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from typing import Any
 
 import httpx
@@ -25,19 +23,18 @@ def post(web: httpx.Client, body: bytes | str, **headers: str) -> httpx.Response
     [
         (b"", "is not JSON"),
         (b"[]", "is a JSON object"),
-        (b'{"a": 1, "a": 2}', "a name comes twice"),
-        (b'{"a": NaN}', "NaN is no number"),
-        (b'{"a": -Infinity}', "-Infinity is no number"),
-        (b'{"a": 1e999}', "too large"),
-        (b'{"seed": ' + b"9" * 5000 + b"}", "more than 32 digits"),
-        (b'{"a": "\\ud800"}', "half a surrogate pair"),
-        (b'{"\\udfff": 1}', "half a surrogate pair"),
-        (b'{"a": "\xff"}', "is not UTF-8"),
-        (b'{"a": ' + b"[" * 100 + b"]" * 100 + b"}", "more than 64 levels"),
-        (b"[" * 9000, "levels"),
+        (b'{"a": NaN}', "is not JSON"),
+        (b'{"a": -Infinity}', "is not JSON"),
+        (b'{"temperature": 1e999}', "temperature"),
+        (b'{"seed": ' + b"9" * 5000 + b"}", "is not JSON"),
+        (b'{"a": "\\ud800"}', "is not JSON"),
+        (b'{"\\udfff": 1}', "is not JSON"),
+        (b'{"a": "\xff"}', "is not JSON"),
+        (b'{"a": ' + b"[" * 300 + b"]" * 300 + b"}", "is not JSON"),
+        (b"[" * 9000, "is not JSON"),
         (b'{"a": "' + b"x" * 300_000 + b'"}', "more than 220,000 bytes"),
     ],
-    ids=range(13),
+    ids=range(12),
 )
 def test_bodies_that_others_read_otherwise_are_refused(
     web: httpx.Client, body: bytes, problem: str
@@ -49,31 +46,34 @@ def test_bodies_that_others_read_otherwise_are_refused(
 
 def test_only_json_as_it_is_is_read(web: httpx.Client) -> None:
     assert post(web, b"{}", **{"content-type": "text/plain"}).status_code == 415
-    assert post(web, b"{}", **{"content-encoding": "br"}).status_code == 415
-
-
-@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-def test_compressed_bodies_are_read_within_the_same_bounds(
-    web: httpx.Client, encoding: str
-) -> None:
-    compress = {"gzip": gzip.compress, "deflate": zlib.compress}[encoding]
-
-    def refused(body: bytes) -> tuple[int, str]:
-        answer = post(web, body, **{"content-encoding": encoding})
-        return answer.status_code, "" if answer.is_success else answer.json()["error"]["message"]
-
-    whole = json.dumps({"messages": CHAT, "max_tokens": 2}).encode()
-    assert refused(compress(whole)) == (200, "")
-    assert refused(compress(whole)[:-1]) == (400, "the body is not one whole compressed text")
-    assert refused(compress(whole) + b"a")[0] == 400
-    assert refused(whole) == (400, "the body is not what its content-encoding says")
-    assert refused(compress(b"[" * 9000)) == (400, "the body has more than 64 levels")
-    bomb = compress(b" " * 2**24)
-    assert len(bomb) < 20_000
-    assert refused(bomb) == (413, "the body has more than 220,000 bytes")
+    for encoding in ("br", "gzip"):
+        assert post(web, b"{}", **{"content-encoding": encoding}).status_code == 415
 
 
 BASE: dict[str, Any] = {"messages": CHAT, "max_tokens": 2}
+NESTED = '{"type": "array", "items": ' * 180 + "{}" + "}" * 180
+LONG, INFINITE = "9" * 4000, "1e999"
+ODD_PARTS = [
+    *(f'"{name}": {LONG}' for name in ("max_tokens", "top_k", "min_tokens", "n", "top_logprobs")),
+    *(f'"{name}": {INFINITE}' for name in ("temperature", "top_p", "presence_penalty")),
+    f'"logit_bias": {{"5": {INFINITE}}}', f'"stop_token_ids": [{LONG}]',
+    f'"marith": {{"prefix": [{LONG}]}}', f'"marith": {{"inspect": {LONG}}}',
+    *(
+        f'"response_format": {{"type": "json_schema", "json_schema": {{"schema": {one}}}}}'
+        for one in (NESTED, f'{{"type": "number", "minimum": {INFINITE}}}', f'{{"const": {LONG}}}')
+    ),
+    *(f'"chat_template_kwargs": {{"a": {one}}}' for one in (LONG, INFINITE)),
+    *(f'"metadata": {{"a": {one}}}' for one in (LONG, INFINITE)),
+    f'"tools": [{{"type": "function", "function": {{"name": "x", "parameters": {NESTED}}}}}]',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("part", ODD_PARTS, ids=lambda part: part[:40])
+def test_numbers_without_end_and_deep_schemas_are_no_fault_of_the_server(
+    web: httpx.Client, part: str
+) -> None:
+    body = f"{json.dumps(BASE)[:-1]}, {part}}}"
+    assert_no_fault(web, "/v1/chat/completions", body.encode())
 
 
 @pytest.mark.parametrize("origin", ["http://[", "http://[::1", "//", "a" * 9000])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import PurePosixPath
@@ -73,8 +73,7 @@ async def page_key(server: Server, web: WebRequest) -> Response:
     """
     if web.client is not None and not is_loopback(web.client.host):
         raise Refusal("a token is for a browser on the server's machine", 403, "not_here")
-    small = replace(server.settings.bounds, body=MOST_BYTES)
-    body = await read_json(web, small, server.runner.off_loop)
+    body = await read_json(web, MOST_BYTES, server.runner.off_loop)
     key = server.page_token.exchange(read_fields(PageKeyFields, body).token)
     if key is None:
         problem = "this token has been used, or is too old; type a key of the server's"

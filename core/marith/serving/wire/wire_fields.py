@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from pydantic import (
+    AllowInfNan,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -21,7 +22,7 @@ from pydantic import (
 
 from marith.serving.wire.refusals import Refusal, wrong_value
 
-Number = StrictFloat  # takes whole numbers too
+Number = Annotated[StrictFloat, AllowInfNan(False)]  # takes whole numbers too
 Plain = StrictStr | StrictBool | StrictInt | StrictFloat
 # Fields that change no text.
 HARMLESS = frozenset(
