@@ -9,11 +9,12 @@ from contextlib import asynccontextmanager
 from functools import cache
 
 from starlette.applications import Starlette
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request as WebRequest
 from starlette.responses import Response
 from starlette.routing import Route
 
-from marith.serving.http.guard import Guard
+from marith.serving.http.guard import Guard, origins_of
 from marith.serving.routes import (
     about_routes,
     formula_routes,
@@ -140,6 +141,13 @@ def application(server: Server, loads: bool = True, alone: bool = False) -> Star
     )
     app.add_middleware(
         Guard, settings=server.settings, failed=lambda status: _failed(server, status)
+    )
+    app.add_middleware(  # outermost, so that pages can read refusals too
+        CORSMiddleware,
+        allow_origins=origins_of(server.settings),
+        allow_methods=("GET", "POST"),
+        allow_headers=("*",),
+        expose_headers=("x-request-id",),
     )
     app.state.server = server
     return app

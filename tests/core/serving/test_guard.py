@@ -69,8 +69,21 @@ def test_only_known_pages_may_ask(web: httpx.Client, origin: str, status: int) -
     assert answer.status_code == status
     allowed = answer.headers.get("access-control-allow-origin")
     assert allowed == (PAGE if origin == PAGE else None)
-    preflight = web.options("/v1/models", headers={"origin": origin, "authorization": ""})
-    assert preflight.status_code == (204 if status == 200 else 403)
+    asked = {"access-control-request-method": "POST", "access-control-request-headers": "x-own"}
+    headers = {**asked, "origin": origin, "authorization": ""}
+    preflight = web.options("/v1/chat/completions", headers=headers)
+    assert preflight.status_code == (200 if origin == PAGE else 400)
+    allowed = preflight.headers.get("access-control-allow-origin")
+    assert allowed == (PAGE if origin == PAGE else None)
+    assert web.options("/v1/models", headers={"origin": origin}).status_code in (403, 405)
+
+
+def test_pages_that_may_ask_read_refusals_too(web: httpx.Client) -> None:
+    for headers, status in (({"authorization": ""}, 401), ({"host": "evil.example"}, 421)):
+        answer = web.get("/v1/models", headers={"origin": PAGE, **headers})
+        assert answer.status_code == status
+        assert answer.headers["access-control-allow-origin"] == PAGE
+        assert "x-request-id" in answer.headers["access-control-expose-headers"]
 
 
 def post(web: httpx.Client, body: str) -> httpx.Response:

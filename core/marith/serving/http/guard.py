@@ -9,8 +9,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -25,9 +24,6 @@ PAGE = "/page/"
 KEY, ID = "marith.key", "marith.id"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _log = logging.getLogger("marith.serving")
-_HEADER = re.compile(r"[a-z0-9-]{1,64}")
-_METHODS = "GET, POST, OPTIONS"
-_ALLOWED = "authorization, content-type, x-request-id"
 
 
 class Guard:
@@ -40,7 +36,7 @@ class Guard:
         self._keys = [key.encode() for key in settings.keys]
         self._has_page = settings.page
         self._hosts = {*LOOPBACK, *(host.lower() for host in settings.hosts)}
-        self._origins = {origin.rstrip("/").lower() for origin in settings.origins}
+        self._origins = origins_of(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it."""
@@ -56,15 +52,15 @@ class Guard:
             nonlocal status, started
             if message["type"] == "http.response.start":
                 status, started = message["status"], True
-                self._mark(MutableHeaders(scope=message), headers, scope[ID])
+                answered = MutableHeaders(scope=message)
+                answered["x-request-id"] = scope[ID]
+                answered["x-content-type-options"] = "nosniff"
+                answered["referrer-policy"] = "no-referrer"
             await send(message)
 
         try:
-            preflight = self._admit(scope, headers)
-            if preflight is not None:
-                await preflight(sending)
-            else:
-                await self._app(scope, receive, sending)
+            self._admit(scope, headers)
+            await self._app(scope, receive, sending)
         except Exception as error:
             refused = refusal(error)
             if refused.status == 500:
@@ -77,8 +73,8 @@ class Guard:
                 self._failed(status)
             self._write_line(scope, status, began)
 
-    def _admit(self, scope: Scope, headers: Headers) -> Callable[[Send], Awaitable[None]] | None:
-        """Raises Refusal for whoever may not ask. What answers a preflight; None otherwise."""
+    def _admit(self, scope: Scope, headers: Headers) -> None:
+        """Raise Refusal for whoever may not ask."""
         _require_bounded(scope)
         if "content-length" in headers and "transfer-encoding" in headers:
             raise Refusal("content-length and transfer-encoding are both given; send one of them")
@@ -87,11 +83,8 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None:
             self._require_origin(origin, headers.get("host", ""))
-            if scope["method"] == "OPTIONS":
-                return partial(_preflight, headers.get("access-control-request-headers", ""))
         if needs_key(scope["path"], self._has_page):
             scope[KEY] = self._key(headers.get("authorization", ""))
-        return None
 
     def _require_host(self, headers: Headers) -> None:
         """Raises Refusal for a name that is none of the server's: DNS may lead it here."""
@@ -107,7 +100,7 @@ class Guard:
             own = urlsplit(origin).netloc.lower() == host.lower()
         except ValueError:  # brackets that are no address
             own = False
-        if not own and origin.rstrip("/").lower() not in self._origins:
+        if not own and origin not in self._origins:
             adding = "--origin or MARITH_ORIGINS adds an origin"
             problem = f"pages of {origin!r:.80} may not ask; {adding}"
             raise Refusal(problem, 403, "wrong_origin")
@@ -125,16 +118,6 @@ class Guard:
             problem = "no API key was given" if not authorization else "this API key is not known"
             raise Refusal(f"{problem}; write `Authorization: Bearer …`", 401, "invalid_api_key")
         return hashlib.sha256(found).hexdigest()[:16]
-
-    def _mark(self, answer: MutableHeaders, asked: Headers, id_: str) -> None:
-        """The headers of every answer."""
-        answer["x-request-id"] = id_
-        answer["x-content-type-options"] = "nosniff"
-        answer["referrer-policy"] = "no-referrer"
-        if (origin := asked.get("origin")) and origin.rstrip("/").lower() in self._origins:
-            answer["access-control-allow-origin"] = origin
-            answer["access-control-expose-headers"] = "x-request-id"
-            answer["vary"] = "origin"
 
     def _write_line(self, scope: Scope, status: int, began: float) -> None:
         """One line of JSON about a request, without its texts; JSON escapes what it quotes.
@@ -168,17 +151,9 @@ def needs_key(path: str, has_page: bool) -> bool:
     return path not in OPEN and not (has_page and (path == "/" or path.startswith(PAGE)))
 
 
-async def _preflight(asked: str, send: Send) -> None:
-    """What a browser asks before it asks: whether it may send these headers."""
-    names = (name.strip().lower() for name in asked.split(","))
-    allowed = ", ".join(name for name in names if _HEADER.fullmatch(name)) or _ALLOWED
-    headers: Sequence[tuple[bytes, bytes]] = [
-        (b"access-control-allow-methods", _METHODS.encode()),
-        (b"access-control-allow-headers", allowed.encode()),
-        (b"access-control-max-age", b"600"),
-    ]
-    await send({"type": "http.response.start", "status": 204, "headers": [*headers]})
-    await send({"type": "http.response.body", "body": b""})
+def origins_of(settings: ServerSettings) -> list[str]:
+    """Return the origins of pages that may ask, as browsers write them."""
+    return [origin.rstrip("/").lower() for origin in settings.origins]
 
 
 def _name(host: str) -> str:
