@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
-from pathlib import PurePosixPath
+from pathlib import Path
 
 from starlette.requests import Request as WebRequest
-from starlette.responses import JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 
 from marith.serving.server import Server
 from marith.serving.server_settings import is_loopback
@@ -25,45 +20,17 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_KINDS = {
-    ".css": "text/css; charset=utf-8",
-    ".html": "text/html; charset=utf-8",
-    ".ico": "image/x-icon",
-    ".js": "text/javascript; charset=utf-8",
-    ".png": "image/png",
-    ".svg": "image/svg+xml",
-}
+_FOLDER = Path(__file__).parents[1] / "page"
 
 
-@dataclass(frozen=True, slots=True)
-class PageFile:
-    """A file of the page as it goes out; `tag` changes with its bytes."""
-
-    data: bytes
-    kind: str
-    tag: str
-
-
-@cache
-def page_files() -> Mapping[str, PageFile]:
-    """The files of the page by name, all in memory: what a client names is looked up here alone."""
-    by_name = {}
-    for file in (files("marith.serving") / "page").iterdir():
-        kind = _KINDS.get(PurePosixPath(file.name).suffix)
-        if kind is not None and file.is_file():
-            data = file.read_bytes()
-            by_name[file.name] = PageFile(data, kind, f'"{hashlib.sha256(data).hexdigest()[:32]}"')
-    return by_name
-
-
-async def page(server: Server, web: WebRequest) -> Response:
+async def page(server: Server, _: WebRequest) -> Response:
     """The page: what a browser shows of this server."""
-    return _file(server, web, INDEX)
+    return _file(server, INDEX)
 
 
 async def page_file(server: Server, web: WebRequest) -> Response:
     """A style, a script or a picture of the page."""
-    return _file(server, web, web.path_params["file"])
+    return _file(server, web.path_params["file"])
 
 
 async def page_key(server: Server, web: WebRequest) -> Response:
@@ -81,20 +48,14 @@ async def page_key(server: Server, web: WebRequest) -> Response:
     return JSONResponse({"key": key}, headers={"cache-control": "no-store"})
 
 
-def _file(server: Server, web: WebRequest, name: str) -> Response:
-    """A file, or 304 where the browser has it. Raises Refusal."""
-    file = page_files().get(name) if server.settings.page else None
+def _file(server: Server, name: str) -> Response:
+    """Return a file of the page. Raises Refusal."""
+    if not server.settings.page:
+        raise Refusal("the server was started without its page", 404, "not_found")
+    # What a client names is looked up among these, and leads nowhere else.
+    file = next((one for one in _FOLDER.iterdir() if one.name == name), None)
     if file is None:
-        problem = "the server was started without its page"
-        if server.settings.page:
-            problem = f"the page has no file {name!r:.80}"
-        raise Refusal(problem, 404, "not_found")
-    headers = {
-        "content-security-policy": POLICY,
-        "cache-control": "no-cache",
-        "etag": file.tag,
-    }
-    known = web.headers.get("if-none-match", "")
-    if file.tag in [tag.strip().removeprefix("W/") for tag in known.split(",")]:
-        return Response(status_code=304, headers=headers)
-    return Response(file.data, headers={**headers, "content-type": file.kind})
+        raise Refusal(f"the page has no file {name!r:.80}", 404, "not_found")
+    kind = "text/javascript" if file.suffix == ".js" else None  # of others every system knows it
+    headers = {"content-security-policy": POLICY, "cache-control": "no-cache"}
+    return FileResponse(file, headers=headers, media_type=kind)
