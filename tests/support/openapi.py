@@ -44,10 +44,6 @@ def hold(document: Any, answer: httpx.Response) -> None:
     """Assert that an answer is as the document says, and that it would not be with a slip."""
     path, method = answer.request.url.path, answer.request.method.lower()
     described = response_for(document, method, path, answer.status_code)
-    for name, header in described["headers"].items():
-        if name in answer.headers:
-            schema = resolved(document, header)["schema"]
-            Draft202012Validator(schema).validate(answer.headers[name])
     assert "x-request-id" in answer.headers
     kind = answer.headers["content-type"].partition(";")[0]
     content = described["content"]

@@ -70,10 +70,8 @@ ROUTES: dict[str, Operation] = {
     "/v1/completions": Operation(
         "POST", text, TextFields, {200: "TextAnswer"}, ("TextEvent", "Error")
     ),
-    "/v1/models": Operation("GET", about_routes.models, None, {200: "ModelList"}, errors=(503,)),
-    "/v1/models/{name:path}": Operation(
-        "GET", about_routes.model, None, {200: "ModelCard"}, errors=(404, 503)
-    ),
+    "/v1/models": Operation("GET", about_routes.models, None, {200: "ModelList"}),
+    "/v1/models/{name:path}": Operation("GET", about_routes.model, None, {200: "ModelCard"}),
     "/v1/score": Operation("POST", token_routes.score, ScoreFields, {200: "Scores"}),
     "/v1/recipes": Operation("GET", formula_routes.recipes, None, {200: "RecipeList"}),
     "/v1/explain": Operation("POST", formula_routes.explain, ExplainFields, {200: "Explanation"}),
@@ -81,25 +79,21 @@ ROUTES: dict[str, Operation] = {
         "POST", inspection_routes.inspect, InspectFields, {200: "InspectedText"}
     ),
     "/v1/what_if": Operation("POST", inspection_routes.what_if, WhatIfFields, {200: "WhatIf"}),
-    "/v1/embeddings": Operation("POST", about_routes.embeddings, None, {}, errors=(404,)),
     "/tokenize": Operation("POST", token_routes.tokenize, TokenizeFields, {200: "TokenizeAnswer"}),
     "/detokenize": Operation(
         "POST", token_routes.detokenize, DetokenizeFields, {200: "DetokenizeAnswer"}
     ),
     "/tokenizer_info": Operation(
-        "GET", token_routes.tokenizer_info, None, {200: "TokenizerInfo"},
-        errors=(404, 503), query=("model",),
+        "GET", token_routes.tokenizer_info, None, {200: "TokenizerInfo"}, query=("model",)
     ),
     "/health": Operation("GET", about_routes.health, None, {200: "Status", 503: "Status"}),
     "/ready": Operation("GET", about_routes.ready, None, {200: "Status", 503: "Status"}),
     "/metrics": Operation("GET", about_routes.metrics, None, {200: PLAIN}),
     "/openapi.json": Operation("GET", openapi, None, {200: ANY_OBJECT}),
-    "/": Operation("GET", page_routes.page, None, {200: HTML}, errors=(404,)),
-    "/page/{file}": Operation("GET", page_routes.page_file, None, {200: ANY_FILE}, errors=(404,)),
-    "/page/key": Operation(
-        "POST", page_routes.page_key, PageKeyFields, {200: "PageKey"}, errors=(401,)
-    ),
-}  # fmt: skip
+    "/": Operation("GET", page_routes.page, None, {200: HTML}),
+    "/page/{file}": Operation("GET", page_routes.page_file, None, {200: ANY_FILE}),
+    "/page/key": Operation("POST", page_routes.page_key, PageKeyFields, {200: "PageKey"}),
+}
 _log = logging.getLogger(__name__)
 
 

@@ -21,7 +21,7 @@ ROUTES = [
 ]  # fmt: skip
 POSTS = [
     "/v1/chat/completions", "/v1/completions", "/v1/score", "/tokenize",
-    "/detokenize", "/v1/embeddings", "/v1/explain", "/v1/inspect", "/v1/what_if",
+    "/detokenize", "/v1/explain", "/v1/inspect", "/v1/what_if",
 ]  # fmt: skip
 
 

@@ -72,13 +72,3 @@ async def metrics(server: Server, _: WebRequest) -> Response:
     """The counts, for Prometheus."""
     text = await server.runner.off_loop(server.metrics.text)
     return Response(text, headers={"content-type": CONTENT_TYPE})
-
-
-async def embeddings(_: Server, __: WebRequest) -> Response:
-    """There are none. Raises Refusal."""
-    raise Refusal(
-        "marith serves no embeddings; a server such as text-embeddings-inference, or the package "
-        "sentence-transformers, does",
-        404,
-        "not_found",
-    )

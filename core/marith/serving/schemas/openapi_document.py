@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from marith import __version__
 from marith.openai_format import without_titles
-from marith.serving.http.guard import OPEN, needs_key
+from marith.serving.http.guard import needs_key
 from marith.serving.schemas.answer_schemas import SCHEMAS, Schema, ref
 from marith.serving.schemas.page_schemas import PAGE_SCHEMAS, inspection_schemas
 
@@ -25,36 +25,12 @@ if TYPE_CHECKING:
 Endpoint: TypeAlias = "Callable[[Server, WebRequest], Awaitable[Response]]"
 # In place of a schema's name: the kind of a text, any file, any JSON.
 PLAIN, HTML, ANY_FILE, ANY_OBJECT = "text/plain", "text/html", "*/*", "object"
-
-_WHY = {
-    400: "What was sent cannot be served; `param` is the field",
-    401: "No key was given, or one that is not known",
-    403: "A web page of this origin may not ask",
-    404: "There is no such model or file, or what was kept is gone",
-    408: "The body took too long to come",
-    413: "The body is too large",
-    415: "The body is not JSON as it is",
-    421: "The server is not called so",
-    429: "The engine or the key has too much to do",
-    500: "The server failed",
-    503: "The models are being loaded, or the server ends",
-    504: "The answer took too long",
-}
-_OF_BODIES = (400, 404, 408, 413, 415, 429, 503, 504)
 _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 _RAISES = re.compile(r"Raises \w+\.")  # what a reader of code alone needs
-_ID: Mapping[str, Any] = {
-    "description": "The id of the request: that of the request's own header, if it is harmless",
-    "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
-}
-_RETRY: Mapping[str, Any] = {
-    "description": "After how many seconds the same request may succeed; absent where it cannot",
-    "schema": {"type": "string", "pattern": "^[0-9]+$"},
-}
-_SHOULD_RETRY: Mapping[str, Any] = {
-    "description": "Whether the same request may succeed later",
-    "schema": {"type": "string", "enum": ["true", "false"]},
-}
+_ERROR = (
+    "An error: `param` is the field that cannot be served; the header x-should-retry says whether "
+    "the same request may succeed later, and retry-after after how many seconds"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +38,7 @@ class Operation:
     """A route: its method, what answers it, and what it takes and gives.
 
     `gives` has the name of a schema for each status; `streams` are those of the events, where an
-    answer may come in events. `errors` are statuses beside those of every route and every body.
+    answer may come in events. `query` are names of parameters.
     """
 
     method: str
@@ -70,7 +46,6 @@ class Operation:
     takes: type[BaseModel] | None
     gives: Mapping[int, str]
     streams: tuple[str, ...] = ()
-    errors: tuple[int, ...] = ()
     query: tuple[str, ...] = ()
 
 
@@ -107,12 +82,12 @@ def openapi_document(
         },
         "components": {
             "schemas": {**SCHEMAS, **PAGE_SCHEMAS, **inspection_schemas(), **sent},
-            "headers": {
-                "x-request-id": _ID, "retry-after": _RETRY, "x-should-retry": _SHOULD_RETRY,
-            },
             "responses": {
-                str(status): _error(why) for status, why in _WHY.items()
-            } | {"error": _error("Any other error")},
+                "error": {
+                    "description": _ERROR,
+                    "content": {"application/json": {"schema": ref("Error")}},
+                }
+            },
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
     }  # fmt: skip
@@ -126,7 +101,7 @@ def _item(path: str, operation: Operation, closed: bool) -> dict[str, Any]:
         "operationId": operation.endpoint.__name__,
         "summary": summary.strip(),
         "parameters": [*_parameters(path, operation)],
-        "responses": _responses(path, operation, closed),
+        "responses": _responses(operation),
     }
     if rest.strip():
         described["description"] = " ".join(rest.split())
@@ -145,47 +120,25 @@ def _parameters(path: str, operation: Operation) -> list[Schema]:
     return [{**parameter, **text} for parameter in (*in_path, *in_query)]
 
 
-def _responses(path: str, operation: Operation, closed: bool) -> dict[str, Any]:
-    """What an operation answers by status; every other error is OpenAI's object too."""
-    statuses = {403, 500, *operation.errors}
-    statuses |= {421} if path not in OPEN else set()
-    statuses |= {401} if closed else set()
-    if operation.takes is not None:
-        statuses |= {*_OF_BODIES}
-    errors = {str(status): {"$ref": f"#/components/responses/{status}"} for status in statuses}
-    given = {
-        str(status): _answer(name, operation.streams) for status, name in operation.gives.items()
-    }
-    known = dict(sorted({**errors, **given}.items()))
-    return {**known, "default": {"$ref": "#/components/responses/error"}}
+def _responses(operation: Operation) -> dict[str, Any]:
+    """What an operation answers by status; every error is OpenAI's object.
 
-
-def _answer(name: str, streams: Sequence[str]) -> dict[str, Any]:
-    """An answer: whole, and where it streams the data of each event.
-
-    A media type has no word for events in OpenAPI 3.1; their data's schema stands in its place, as
-    in OpenAI's own document.
+    A media type has no word for events in OpenAPI 3.1; the schema of their data stands in its
+    place, as in OpenAI's own document.
     """
-    content: dict[str, Any] = {"application/json": {"schema": ref(name)}}
-    if "/" in name:
-        content = {name: {"schema": {"type": "string"}}}
-    elif name == ANY_OBJECT:
-        content = {"application/json": {"schema": {"type": "object"}}}
-    if streams:
-        content["text/event-stream"] = {"schema": {"anyOf": [*map(ref, streams)]}}
-    headers = {"x-request-id": {"$ref": "#/components/headers/x-request-id"}}
-    described = "The answer; with `stream` in events, each of which has the data of this schema"
-    return {
-        "description": described if streams else "The answer",
-        "headers": headers,
-        "content": content,
-    }
-
-
-def _error(why: str) -> dict[str, Any]:
-    names = ("x-request-id", "retry-after", "x-should-retry")
-    return {
-        "description": why,
-        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in names},
-        "content": {"application/json": {"schema": ref("Error")}},
-    }
+    known = {}
+    for status, name in operation.gives.items():
+        kind, schema = "application/json", ref(name)
+        if "/" in name:
+            kind, schema = name, {"type": "string"}
+        elif name == ANY_OBJECT:
+            schema = {"type": "object"}
+        content = {kind: {"schema": schema}}
+        if operation.streams:
+            content["text/event-stream"] = {"schema": {"anyOf": [*map(ref, operation.streams)]}}
+        described = "The answer; with `stream` in events, each of which has data of this schema"
+        known[str(status)] = {
+            "description": described if operation.streams else "The answer",
+            "content": content,
+        }
+    return {**known, "default": {"$ref": "#/components/responses/error"}}
