@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,6 @@ from marith import Engine, Options, RequestError
 from marith.serving.server_settings import Bounds, ServerSettings
 from marith.serving.wire.refusals import Refusal
 
-_log = logging.getLogger(__name__)
 # Options that every request over HTTP has anyway, and those that no text depends on.
 NOT_SHAPING = frozenset((
     "model", "formula", "terms", "temperature", "top_p", "max_tokens", "seed", "device",
@@ -82,7 +79,7 @@ class ServedModel:
             raise Refusal(f"{problem} ({code})", code=code, param=name)
 
     def warnings_of_text(self, text: str) -> list[str]:
-        """The warning that a text spells a special token, which is logged once for each model.
+        """Return the warning that a text spells a special token, if it does.
 
         A client that renders a chat itself means a token by it, and here a text is data.
         """
@@ -90,9 +87,7 @@ class ServedModel:
         if not spelt:
             return []
         warning = f"the prompt spells {spelt[0]}, which is read as letters like the rest of a text"
-        warning = f"{warning}; send messages to /v1/chat/completions, or the prompt as tokens"
-        _say_once(self.name, warning)
-        return [warning]
+        return [f"{warning}; send messages to /v1/chat/completions, or the prompt as tokens"]
 
     def hold_tokens(self, tokens: Iterable[int], name: str) -> None:
         """Raises Refusal for a token that the model does not have."""
@@ -124,12 +119,6 @@ class ServedModels:
     def engines(self) -> list[Engine]:
         """Every engine, once."""
         return list({id(one.engine): one.engine for one in self.by_name.values()}.values())
-
-
-@lru_cache(maxsize=1_000)
-def _say_once(name: str, warning: str) -> None:
-    """Log a warning about a model; an equal one is not logged again."""
-    _log.warning("%s: %s", name, warning)
 
 
 def load_models(settings: ServerSettings) -> ServedModels:

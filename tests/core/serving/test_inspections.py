@@ -236,27 +236,6 @@ def test_who_leaves_frees_the_lanes(server: Server) -> None:
     require_nothing_left(server, "/v1/inspect", body, "submit_inspection")
 
 
-def test_a_field_that_changes_no_inspection_is_named(
-    server: Server, web: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = {"messages": CHAT, "model": "polite", "continuation": [7, 8], "top": 2}
-    idle: dict[str, Any] = {
-        "temperature": 0, "stop": "a", "min_tokens": 2, "grammar": "start: /a/", "seed": 0,
-        "top_k": 3, "response_format": {"type": "text"},
-    }  # fmt: skip
-    own = {"ban": ["a"], "inspect": 3, "composition": True, "speculation": "none"}
-    told = post(web, "/v1/inspect", **asked, **idle, marith=own)
-    names = sorted([*idle, *(f"marith.{name}" for name in own)])
-    wanted = [f"{name!r} is no field here, and was ignored" for name in names]
-    assert told["marith"]["warnings"] == wanted
-    plain = post(web, "/v1/inspect", **asked, marith={"composition": False}, seed=None)
-    assert "marith" not in plain
-    require_close(plain["inspection"], told["inspection"])
-    monkeypatch.setattr(server, "settings", replace(server.settings, strict=True))
-    error = post(web, "/v1/inspect", 400, **asked, seed=3)["error"]
-    assert error["message"] == "'seed' is no field here"
-
-
 def test_what_follows_a_prefix_is_inspected(web: httpx.Client) -> None:
     asked = {"messages": CHAT, "model": "polite", "continuation": [7, 8, 9]}
     whole = post(web, "/v1/inspect", **asked)["inspection"]["positions"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -97,17 +96,12 @@ def test_a_nucleus_of_nothing_is_the_likeliest_token_and_no_top_k_is_every_token
 
 
 def test_a_text_that_spells_special_tokens_is_said_to_be_letters(
-    web: httpx.Client, caplog: pytest.LogCaptureFixture
+    web: httpx.Client,
 ) -> None:
     special = web.get("/tokenizer_info").json()["eos_token"]
     body = {"prompt": f"user{special}\nHi{special}\n", "max_tokens": 1}
-    with caplog.at_level(logging.WARNING, "marith.serving"):
-        told = [web.post("/v1/completions", json=body).json() for _ in range(2)]
-    for answer in told:
-        [warning] = answer["marith"]["warnings"]
-        assert special in warning
-        assert "/v1/chat/completions" in warning
-    [logged] = [one for one in caplog.records if special in one.getMessage()]
-    assert logged.levelno == logging.WARNING
+    [warning] = web.post("/v1/completions", json=body).json()["marith"]["warnings"]
+    assert special in warning
+    assert "/v1/chat/completions" in warning
     plain = web.post("/v1/completions", json={**body, "prompt": "user Hi"}).json()
     assert "marith" not in plain

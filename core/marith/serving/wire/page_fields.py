@@ -15,18 +15,11 @@ from marith.serving.wire.wire_fields import (
     KnownFields,
     Number,
     Plain,
-    SaltedFields,
     TextFields,
     WireTerms,
     read_fields,
     require_one_prompt,
 )
-
-
-def _own(name: str) -> str:
-    """A field of marith's own as errors and warnings name it."""
-    return ".".join(("marith", name))
-
 
 _BESIDE_KEPT = {"kept", "number", "values", "model"}
 
@@ -53,8 +46,6 @@ class MadeTextFields(DrawnFields):
         "max_tokens", "max_completion_tokens", "logprobs", "top_logprobs",
     }  # fmt: skip
 
-    idle: ClassVar[frozenset[str]] = frozenset(map(_own, ("inspect", "composition")))
-
     messages: list[dict[str, Any]] | None = None
     prompt: StrictStr | list[StrictInt] | None = None
     tools: list[dict[str, Any]] | None = None
@@ -62,20 +53,6 @@ class MadeTextFields(DrawnFields):
     parallel_tool_calls: StrictBool | None = None
     response_format: dict[str, Any] | None = None
     chat_template_kwargs: dict[StrictStr, Plain] | None = Field(default=None, max_length=16)
-
-    @property
-    def given(self) -> list[str]:
-        """The fields that have a value in the body; those of `marith` as `marith.ban`."""
-        fields = (name for name in self.model_fields_set if name != "marith")
-        own = (name for name in self.marith.model_fields_set)
-        return [
-            *(name for name in fields if getattr(self, name) is not None),
-            *(_own(name) for name in own if getattr(self.marith, name) not in (None, False)),
-        ]
-
-    def unknown(self) -> list[str]:
-        """Fields that nobody here knows, and those that change nothing of this answer."""
-        return [*super().unknown(), *sorted(self.idle.intersection(self.given))]
 
     @property
     def asked(self) -> AskedFields:
@@ -91,11 +68,6 @@ class MadeTextFields(DrawnFields):
 
 class InspectFields(MadeTextFields):
     """A continuation to be inspected: `POST /v1/inspect`. No token of it is drawn."""
-
-    idle: ClassVar[frozenset[str]] = MadeTextFields.idle | {
-        *(DrawnFields.model_fields.keys() - SaltedFields.model_fields.keys() - {"stream"}),
-        "response_format", *map(_own, ("ban", "speculation")),
-    }  # fmt: skip
 
     continuation: StrictStr | list[StrictInt]
     top: StrictInt = Field(default=10, ge=1)
@@ -119,7 +91,8 @@ class WhatIfFields(MadeTextFields):
         """Raises Refusal for fields beside `kept`, where it is given: they are what was kept."""
         if self.kept is None:
             return
-        given = (name for name in self.given if name not in _BESIDE_KEPT | self.harmless)
+        others = self.model_fields_set - _BESIDE_KEPT - self.harmless
+        given = (name for name in others if getattr(self, name) is not None)
         if name := min(given, default=None):
             problem = f"beside kept there are number and values alone, and no {name}"
             raise Refusal(f"{problem}; without kept the text is read anew", param=name)

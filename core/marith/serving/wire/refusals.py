@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from starlette.responses import JSONResponse
 
-import marith
 from marith import (
     Busy,
     ContextOverflow,
@@ -102,14 +101,6 @@ def naming(param: str, kind: type[MarithError] = RequestError) -> Iterator[None]
         raise refused from None
 
 
-def _fields_of(kind: type[BaseModel] | None, where: Iterable[str]) -> Iterable[str]:
-    """The names of the fields of an object inside a body."""
-    for name in where:
-        inner = kind.model_fields[name].annotation if kind and name in kind.model_fields else None
-        kind = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else None
-    return kind.model_fields if kind else ()
-
-
 def _place(error: FormulaError) -> dict[str, Any] | None:
     """Where the fault is in which text, for a caret; None where it is nowhere in a text."""
     if not error.text:
@@ -119,8 +110,8 @@ def _place(error: FormulaError) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def wrong_value(error: ValidationError, kind: type[BaseModel] | None = None) -> Refusal:
-    """What is said of the first field that is wrong; `kind` has the fields that there are."""
+def wrong_value(error: ValidationError) -> Refusal:
+    """What is said of the first field that is wrong."""
     first = error.errors(include_url=False, include_context=False)[0]
     where = [str(part) for part in first["loc"]]
     problem = first["msg"].removeprefix("Value error, ")
@@ -128,8 +119,7 @@ def wrong_value(error: ValidationError, kind: type[BaseModel] | None = None) -> 
         problem = f"'{'.'.join(where[:4])}' is missing"
     elif first["type"] == "extra_forbidden":
         *of, name = where
-        hint = marith.errors.suggestion(name[:80], _fields_of(kind, of))
-        problem = f"{name!r:.80} is no field of {'.'.join(of) or 'the body'}{hint}"
+        problem = f"{name!r:.80} is no field of {'.'.join(of) or 'the body'}"
     elif first["type"] != "value_error":  # pydantic's own sentence, which names neither
         at, given = ".".join(where[:4]) or "the body", repr(first.get("input"))[:80]
         problem = f"{at}: {problem[:1].lower()}{problem[1:]}, not {given}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from pydantic import (
@@ -31,7 +31,6 @@ HARMLESS = frozenset(
         "prompt_cache_retention", "verbosity", "priority", "request_id",
     )
 )  # fmt: skip
-OF_SCHEMAS = ("name", "description", "schema", "strict", "show_schema")
 _DRAWN = (
     "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty",
     "frequency_penalty", "logit_bias", "seed", "stop", "min_tokens", "stop_token_ids",
@@ -96,7 +95,7 @@ class MarithFields(FormulaFields):
 
     ban: list[StrictStr] | None = None
     faithful: Number | None = Field(default=None, ge=0, le=100)
-    speculation: StrictStr | None = None
+    speculation: Literal["auto", "none"] | None = None
     composition: StrictBool = False
     inspect: StrictBool | StrictInt | None = None
     prefix: list[StrictInt] | None = None
@@ -105,16 +104,7 @@ class MarithFields(FormulaFields):
 class StreamOptions(BaseModel):
     """What a stream has beside its text."""
 
-    model_config = ConfigDict(extra="allow")
-
     include_usage: StrictBool | None = None
-    include_obfuscation: StrictBool | None = None
-    continuous_usage_stats: StrictBool | None = None
-
-
-def others(given: Iterable[str], known: Collection[str], of: str) -> list[str]:
-    """What an object has beside the names that are known, each as a part of the object `of`."""
-    return [f"{of}.{name:.40}" for name in given if name not in known]
 
 
 class KnownFields(BaseModel):
@@ -192,15 +182,6 @@ class DrawnFields(SaltedFields):
         """Whether the answer comes in events."""
         return bool(self.stream)
 
-    def unknown(self) -> list[str]:
-        """Fields that nobody here knows. Raises Refusal for one that would change the text."""
-        options = self.stream_options
-        if options is None:
-            return super().unknown()
-        often = ["continuous_usage_stats"] * bool(options.continuous_usage_stats)
-        named = others([*often, *(options.model_extra or ())], (), "stream_options")
-        return [*super().unknown(), *named]
-
 
 class AskedFields(DrawnFields):
     """What chats and texts have in common."""
@@ -232,15 +213,6 @@ class ChatFields(AskedFields):
     response_format: dict[str, Any] | None = None
     chat_template_kwargs: dict[StrictStr, Plain] | None = Field(default=None, max_length=16)
     continue_final_message: StrictBool | None = None
-
-    def unknown(self) -> list[str]:
-        """Fields that nobody here knows. Raises Refusal for one that would change the text."""
-        given = self.response_format or {}
-        schema = given.get("json_schema") if given.get("type") == "json_schema" else None
-        named = others(given, ("type", *(("json_schema",) if schema else ())), "response_format")
-        if isinstance(schema, Mapping):
-            named += others(schema, OF_SCHEMAS, "response_format.json_schema")
-        return [*super().unknown(), *named]
 
 
 class TextFields(AskedFields):
@@ -303,4 +275,4 @@ def read_fields(kind: type[Body], body: Mapping[str, Any]) -> Body:
     try:
         return kind.model_validate(body)
     except ValidationError as error:
-        raise wrong_value(error, kind) from None
+        raise wrong_value(error) from None

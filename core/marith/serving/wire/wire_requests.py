@@ -142,11 +142,8 @@ def _options(
     options = options_of(fields, persona, settings).over(call)
     warnings += options.warnings_of(own.terms or ())
     if own.speculation is not None:
-        if own.speculation not in ("auto", "none"):
-            raise Refusal("marith.speculation is 'auto' or 'none'", param="marith")
-        options = options.model_copy(
-            update={"speculation": None if own.speculation == "none" else "auto"}
-        )
+        drafts = None if own.speculation == "none" else own.speculation
+        options = options.model_copy(update={"speculation": drafts})
     return options, warnings
 
 
