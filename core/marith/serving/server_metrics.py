@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from marith import Chunk, Completion, Engine
 
@@ -21,7 +19,6 @@ class Metrics:
 
     def __init__(self, engines: Callable[[], Sequence[Engine]]) -> None:
         self._registry = registry = CollectorRegistry()
-        registry.register(_EngineGauges(engines))
 
         def counter(name: str, says: str, labels: Sequence[str] = ("model_name",)) -> Counter:
             return Counter(f"marith_{name}", says, labels, registry=registry)
@@ -29,6 +26,19 @@ class Metrics:
         def histogram(name: str, says: str) -> Histogram:
             return Histogram(f"marith_{name}", says, _MODEL, registry=registry, buckets=_SECONDS)
 
+        def gauge(name: str, says: str, value: Callable[[], float]) -> None:
+            Gauge(f"marith_{name}", says, registry=registry).set_function(value)
+
+        def total(name: str) -> int:
+            return sum(getattr(engine.status(), name) for engine in engines())
+
+        def usage() -> float:
+            return total("lanes") / max(1, sum(engine.limits.max_lanes for engine in engines()))
+
+        gauge("num_requests_running", "Requests that run.", lambda: total("running"))
+        gauge("num_requests_waiting", "Requests that wait.", lambda: total("waiting"))
+        gauge("lanes_in_flight", "Lanes in use.", lambda: total("lanes"))
+        gauge("lane_usage_perc", "The share of all lanes that is in use.", usage)
         self.prompt_tokens = counter("prompt_tokens", "Tokens of prompts.")
         self.cached_tokens = counter("prefix_cache_hits", "Tokens of prompts that were cached.")
         self.made_tokens = counter("generation_tokens", "Tokens of answers.")
@@ -92,31 +102,3 @@ class Pace:
                     self._between.observe((now - self._last) / count)
             self._begun, self._last = True, now
             self.tokens += count
-
-
-class _EngineGauges(Collector):
-    """How many requests run and wait, and how many lanes are in use, when it is asked."""
-
-    def __init__(self, engines: Callable[[], Sequence[Engine]]) -> None:
-        self._engines = engines
-
-    def describe(self) -> Iterable[Metric]:
-        """Nothing before there is an engine."""
-        return []
-
-    def collect(self) -> Iterable[Metric]:
-        """The sums over all engines."""
-        status = [(engine.status(), engine.limits.max_lanes) for engine in self._engines()]
-        used = "The share of all lanes that is in use."
-        lanes, most = sum(one.lanes for one, _ in status), sum(lanes for _, lanes in status)
-        for name, says, value in (
-            ("num_requests_running", "Requests that run.", sum(one.running for one, _ in status)),
-            ("num_requests_waiting", "Requests that wait.", sum(one.waiting for one, _ in status)),
-            ("lanes_in_flight", "Lanes in use.", lanes),
-            (
-                "lane_usage_perc",
-                used,
-                lanes / most if most else 0,
-            ),
-        ):
-            yield GaugeMetricFamily(f"marith_{name}", says, value)

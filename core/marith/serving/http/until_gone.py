@@ -17,7 +17,6 @@ from marith.serving.wire.refusals import Refusal
 
 T = TypeVar("T")
 THREADS = 4  # that read bodies, templates and tokens: what takes long is bounded by `Bounds`
-LONG_THREADS = 2  # that compute for seconds
 LEFT = 499  # the status, in logs alone, of a request whose client has left
 
 
@@ -26,15 +25,10 @@ class Runner:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS, "marith-serve")
-        self._long = ThreadPoolExecutor(LONG_THREADS, "marith-serve-long")
 
     async def off_loop(self, work: Callable[[], T]) -> T:
         """The result of some work, done by a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-
-    async def at_length(self, work: Callable[[], T]) -> T:
-        """The result of some work that may take seconds: it keeps none of the others waiting."""
-        return await asyncio.get_running_loop().run_in_executor(self._long, work)
 
     async def aside(self, work: Callable[[], T]) -> T:
         """The result of some work that may take minutes; a process that ends waits for none."""
@@ -94,8 +88,7 @@ class Runner:
 
     def close(self) -> None:
         """Take on no more work."""
-        for threads in (self._threads, self._long):
-            threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 def cancel(tickets: Sequence[Ticket]) -> None:
@@ -146,32 +139,29 @@ async def chunks(tickets: Sequence[Ticket]) -> AsyncGenerator[tuple[int, Chunk]]
             async for chunk in only:
                 yield 0, chunk
         return
-    arrived: asyncio.Queue[tuple[int, Chunk | None]] = asyncio.Queue()
+    arrived: asyncio.Queue[tuple[int, Chunk | BaseException | None]] = asyncio.Queue()
 
     async def read(index: int, ticket: Ticket) -> None:
-        async for chunk in ticket:
-            arrived.put_nowait((index, chunk))
-        arrived.put_nowait((index, None))
+        ended: BaseException | None = None
+        try:
+            async for chunk in ticket:
+                arrived.put_nowait((index, chunk))
+        except Exception as error:
+            ended = error
+        arrived.put_nowait((index, ended))
 
-    getting: asyncio.Future[tuple[int, Chunk | None]] | None = None
     readers = [asyncio.ensure_future(read(i, ticket)) for i, ticket in enumerate(tickets)]
+    left = len(readers)
     try:
-        left = len(readers)
         while left:
-            getting = asyncio.ensure_future(arrived.get())
-            await asyncio.wait((getting, *readers), return_when=asyncio.FIRST_COMPLETED)
-            for reader in readers:
-                if reader.done() and reader.exception() is not None:
-                    getting.cancel()
-                    reader.result()
-            index, arrival = await getting
+            index, arrival = await arrived.get()
+            if isinstance(arrival, BaseException):
+                raise arrival
             if arrival is None:
                 left -= 1
             else:
                 yield index, arrival
     finally:
-        if getting is not None:
-            getting.cancel()
         for reader in readers:
             reader.cancel()
         await asyncio.gather(*readers, return_exceptions=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Callable, Sequence
@@ -118,10 +119,8 @@ async def what_if(server: Server, web: WebRequest) -> Response:
         try:
             answer = await until_gone(
                 web,
-                server.runner.at_length(
-                    lambda: _redrawn(
-                        {**head, **warnings_note(warnings)}, kept, fields, hides, left.is_set
-                    )
+                asyncio.to_thread(
+                    _redrawn, {**head, **warnings_note(warnings)}, kept, fields, hides, left.is_set
                 ),
             )
         finally:
