@@ -21,8 +21,8 @@ import uvicorn
 from support.holding import held
 
 from marith.serving.app import application
-from marith.serving.http.guard import HEADER_BYTES
-from marith.serving.http.timed_protocol import TimedProtocol
+from marith.serving.guard import HEADER_BYTES
+from marith.serving.process import TimedProtocol
 from marith.serving.routes import inspection_routes
 from marith.serving.server import Server
 from marith.serving.server_settings import Bounds, ServerSettings

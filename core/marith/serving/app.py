@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, partial
 
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
@@ -14,40 +14,22 @@ from starlette.requests import Request as WebRequest
 from starlette.responses import Response
 from starlette.routing import Route
 
-from marith.serving.http.guard import Guard, origins_of
-from marith.serving.routes import (
-    about_routes,
-    formula_routes,
-    inspection_routes,
-    page_routes,
-    token_routes,
-)
-from marith.serving.routes.chat_route import chat
-from marith.serving.routes.text_route import text
-from marith.serving.schemas.openapi_document import (
-    ANY_FILE,
-    ANY_OBJECT,
-    HTML,
-    PLAIN,
-    Endpoint,
-    Operation,
-    openapi_document,
-)
+from marith.serving.guard import Guard, origins_of
+from marith.serving.openapi import Operation, openapi_document
+from marith.serving.routes import about_routes, inspection_routes, text_routes, token_routes
 from marith.serving.server import Server, keep_out_of_collections
 from marith.serving.server_settings import ServerSettings, settings_of_environment
-from marith.serving.wire.page_fields import (
-    ExplainFields,
-    InspectFields,
-    PageKeyFields,
-    WhatIfFields,
-)
 from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.wire_fields import (
     ChatFields,
     DetokenizeFields,
+    ExplainFields,
+    InspectFields,
+    PageKeyFields,
     ScoreFields,
     TextFields,
     TokenizeFields,
+    WhatIfFields,
 )
 
 
@@ -65,34 +47,30 @@ def _document(has_keys: bool, has_page: bool) -> str:
 
 ROUTES: dict[str, Operation] = {
     "/v1/chat/completions": Operation(
-        "POST", chat, ChatFields, {200: "ChatAnswer"}, ("ChatEvent", "Error")
+        "POST", text_routes.chat, ChatFields, "ChatAnswer", ("ChatEvent", "Error")
     ),
     "/v1/completions": Operation(
-        "POST", text, TextFields, {200: "TextAnswer"}, ("TextEvent", "Error")
+        "POST", text_routes.text, TextFields, "TextAnswer", ("TextEvent", "Error")
     ),
-    "/v1/models": Operation("GET", about_routes.models, None, {200: "ModelList"}),
-    "/v1/models/{name:path}": Operation("GET", about_routes.model, None, {200: "ModelCard"}),
-    "/v1/score": Operation("POST", token_routes.score, ScoreFields, {200: "Scores"}),
-    "/v1/recipes": Operation("GET", formula_routes.recipes, None, {200: "RecipeList"}),
-    "/v1/explain": Operation("POST", formula_routes.explain, ExplainFields, {200: "Explanation"}),
-    "/v1/inspect": Operation(
-        "POST", inspection_routes.inspect, InspectFields, {200: "InspectedText"}
-    ),
-    "/v1/what_if": Operation("POST", inspection_routes.what_if, WhatIfFields, {200: "WhatIf"}),
-    "/tokenize": Operation("POST", token_routes.tokenize, TokenizeFields, {200: "TokenizeAnswer"}),
-    "/detokenize": Operation(
-        "POST", token_routes.detokenize, DetokenizeFields, {200: "DetokenizeAnswer"}
-    ),
+    "/v1/models": Operation("GET", about_routes.models, None, "ModelList"),
+    "/v1/models/{name:path}": Operation("GET", about_routes.model, None, "ModelCard"),
+    "/v1/score": Operation("POST", token_routes.score, ScoreFields, "Scores"),
+    "/v1/recipes": Operation("GET", about_routes.recipes, None, "RecipeList"),
+    "/v1/explain": Operation("POST", about_routes.explain, ExplainFields, "Explanation"),
+    "/v1/inspect": Operation("POST", inspection_routes.inspect, InspectFields, "InspectedText"),
+    "/v1/what_if": Operation("POST", inspection_routes.what_if, WhatIfFields, "WhatIf"),
+    "/tokenize": Operation("POST", token_routes.tokenize, TokenizeFields, "TokenizeAnswer"),
+    "/detokenize": Operation("POST", token_routes.detokenize, DetokenizeFields, "DetokenizeAnswer"),
     "/tokenizer_info": Operation(
-        "GET", token_routes.tokenizer_info, None, {200: "TokenizerInfo"}, query=("model",)
+        "GET", token_routes.tokenizer_info, None, "TokenizerInfo", query=("model",)
     ),
-    "/health": Operation("GET", about_routes.health, None, {200: "Status", 503: "Status"}),
-    "/ready": Operation("GET", about_routes.ready, None, {200: "Status", 503: "Status"}),
-    "/metrics": Operation("GET", about_routes.metrics, None, {200: PLAIN}),
-    "/openapi.json": Operation("GET", openapi, None, {200: ANY_OBJECT}),
-    "/": Operation("GET", page_routes.page, None, {200: HTML}),
-    "/page/{file}": Operation("GET", page_routes.page_file, None, {200: ANY_FILE}),
-    "/page/key": Operation("POST", page_routes.page_key, PageKeyFields, {200: "PageKey"}),
+    "/health": Operation("GET", about_routes.health, None, "Status", statuses=(200, 503)),
+    "/ready": Operation("GET", about_routes.ready, None, "Status", statuses=(200, 503)),
+    "/metrics": Operation("GET", about_routes.metrics, None, "text/plain"),
+    "/openapi.json": Operation("GET", openapi, None, "application/json"),
+    "/": Operation("GET", about_routes.page, None, "text/html"),
+    "/page/{file}": Operation("GET", about_routes.page_file, None, "*/*"),
+    "/page/key": Operation("POST", about_routes.page_key, PageKeyFields, "PageKey"),
 }
 _log = logging.getLogger(__name__)
 
@@ -127,15 +105,13 @@ def application(server: Server, loads: bool = True, alone: bool = False) -> Star
 
     app = Starlette(
         routes=[
-            Route(path, _endpoint(server, operation.endpoint), methods=[operation.method])
+            Route(path, partial(operation.endpoint, server), methods=[operation.method])
             for path, operation in ROUTES.items()
         ],
         lifespan=lifespan,
         exception_handlers={404: _not_found, 405: _wrong_method},
     )
-    app.add_middleware(
-        Guard, settings=server.settings, failed=lambda status: _failed(server, status)
-    )
+    app.add_middleware(Guard, settings=server.settings, failed=server.metrics.failed)
     app.add_middleware(  # outermost, so that pages can read refusals too
         CORSMiddleware,
         allow_origins=origins_of(server.settings),
@@ -145,17 +121,6 @@ def application(server: Server, loads: bool = True, alone: bool = False) -> Star
     )
     app.state.server = server
     return app
-
-
-def _endpoint(server: Server, endpoint: Endpoint) -> Callable[[WebRequest], Awaitable[Response]]:
-    async def answer(web: WebRequest) -> Response:
-        return await endpoint(server, web)
-
-    return answer
-
-
-def _failed(server: Server, status: int) -> None:
-    server.metrics.failed.labels(str(status)).inc()
 
 
 async def _not_found(web: WebRequest, _: Exception) -> Response:

@@ -1,30 +1,80 @@
-"""What all routes of a server share: its models, its threads, its counts."""
+"""What all routes of a server share: its models, its threads, its counts, what is kept of texts."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import secrets
 import threading
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request as WebRequest
 
-from marith import Engine, Inspection
-from marith.serving.http.guard import KEY
-from marith.serving.http.page_token import PageToken
-from marith.serving.http.until_gone import Runner
-from marith.serving.kept_texts import KeptTexts
+from marith import Engine, Inspection, WhatIf
+from marith.serving.guard import KEY, PageToken
 from marith.serving.served_models import ServedModel, ServedModels, load_models
 from marith.serving.server_metrics import Metrics
-from marith.serving.server_settings import ServerSettings
-from marith.serving.wire.json_body import read_json
+from marith.serving.server_settings import Bounds, ServerSettings
+from marith.serving.until_gone import Runner
 from marith.serving.wire.refusals import Refusal
-from marith.serving.wire.wire_fields import Fields, read_fields
+from marith.serving.wire.wire_fields import Fields, parsed, read_body, read_fields
 
+MOST_TEXTS = 64  # of one key: each holds its prompt too
 KEEPING = 2  # texts of which log-probabilities are computed to be kept: each may take much memory
+
+
+@dataclass(frozen=True, slots=True)
+class KeptText:
+    """The log-probabilities of every term for a text after a `prefix` that was not drawn."""
+
+    what_if: WhatIf
+    persona: ServedModel
+    prefix: Sequence[int]
+
+
+class KeptTexts:
+    """What is kept for each key; what was used least recently goes first. For the event loop."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._kept: OrderedDict[tuple[str | None, str], KeptText] = OrderedDict()
+
+    def keep(self, key: str | None, kept: KeptText) -> str:
+        """Keep a text for a key; returns the id by which that key finds it."""
+        made = secrets.token_urlsafe(16)
+        self._kept[key, made] = kept
+        names = [name for name in self._kept if name[0] == key]
+        for former in names[:-MOST_TEXTS]:
+            del self._kept[former]
+        self._shrink(names[-MOST_TEXTS:], self._bounds.kept_bytes_of_key)
+        self._shrink([*self._kept], self._bounds.kept_bytes)
+        return made
+
+    def find(self, key: str | None, name: str) -> KeptText:
+        """What a key has kept. Raises Refusal for what is another's, or is gone."""
+        kept = self._kept.get((key, name))
+        if kept is None:
+            problem = "what was kept of this text is gone; send the text again"
+            raise Refusal(problem, 404, "kept_gone", "kept")
+        self._kept.move_to_end((key, name))
+        return kept
+
+    @property
+    def byte_count(self) -> int:
+        """How many bytes of log-probabilities are kept."""
+        return sum(kept.what_if.byte_count for kept in self._kept.values())
+
+    def _shrink(self, names: Sequence[tuple[str | None, str]], most: int) -> None:
+        """Give up the first of these until the others take at most so many bytes."""
+        taken = sum(self._kept[name].what_if.byte_count for name in names)
+        for name in names:
+            if taken <= most:
+                return
+            taken -= self._kept.pop(name).what_if.byte_count
 
 
 class Server:
@@ -78,9 +128,8 @@ class Server:
 
     async def fields(self, kind: type[Fields], web: WebRequest) -> tuple[Fields, ServedModel]:
         """What the body of a request asks, and of which model. Raises Refusal."""
-        off_loop = self.runner.off_loop
-        body = await read_json(web, self.settings.bounds.body, off_loop)
-        fields = await off_loop(lambda: read_fields(kind, body))
+        body = await read_body(web, self.settings.bounds.body)
+        fields = await self.runner.off_loop(lambda: read_fields(kind, parsed(body)))
         return fields, self.models.find(fields.model)
 
     @contextmanager

@@ -15,7 +15,7 @@ from marith.formula.text.files import load_file
 from marith.formula.tree.terms import NGram
 from marith.scoring.terms.ngram import _texts
 from marith.serving.server_settings import read_keys
-from marith.serving.wire.json_body import parsed
+from marith.serving.wire.wire_fields import parsed
 
 MARK = "\ufeff"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from marith.serving.http.event_stream import EventStream
+from marith.serving.event_stream import EventStream
 
 Send = Callable[[Any], Awaitable[None]]
 

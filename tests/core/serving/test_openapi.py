@@ -16,8 +16,7 @@ from support.serving import BEARER, CHAT, KEYS, WEATHER, client, events, served
 
 from marith import DeadlineExceeded
 from marith.serving.app import application
-from marith.serving.schemas.answer_schemas import SCHEMAS
-from marith.serving.schemas.openapi_document import openapi_path
+from marith.serving.openapi import SCHEMAS, openapi_path
 from marith.serving.server import Server
 from marith.serving.server_settings import Bounds
 

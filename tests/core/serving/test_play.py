@@ -17,7 +17,7 @@ import httpx
 import pytest
 from support.serving import KEYS, PERSONAS, client, served, until
 
-from marith.serving.http import page_token
+from marith.serving import guard
 from marith.serving.server import Server
 
 PAGE_KEY = "the-key-of-the-page"
@@ -75,7 +75,7 @@ def test_a_token_is_good_once_and_in_time(server: Server, monkeypatch: pytest.Mo
         again = exchange(web, token)
         assert again.status_code == 401
         assert again.json()["error"]["code"] == "invalid_token"
-        monkeypatch.setattr(page_token, "SECONDS", 0.0)
+        monkeypatch.setattr(guard, "TOKEN_SECONDS", 0.0)
         late = server.page_token.offer()
         assert exchange(web, late).status_code == 401
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support.serving import BEARER, JSON, lanes
 
-from marith.serving.http.guard import HEADER_BYTES
+from marith.serving.guard import HEADER_BYTES
 from marith.serving.server import Server
 
 ASKED = b"GET /health HTTP/1.1\r\nhost: localhost\r\n"

@@ -12,7 +12,7 @@ from support.openapi import hold
 from support.serving import CHAT, KEYS, client, require_nothing_left, served
 
 from marith import Options
-from marith.serving import kept_texts
+from marith.serving import server as serving
 from marith.serving.server import Server
 from marith.serving.server_settings import Bounds
 
@@ -185,7 +185,7 @@ def test_what_is_kept_is_bounded_and_each_keys_own(server: Server, web: httpx.Cl
 def test_the_texts_of_a_key_are_counted(
     server: Server, web: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_texts, "MOST_TEXTS", 2)
+    monkeypatch.setattr(serving, "MOST_TEXTS", 2)
     asked = {**TALK, "continuation": [7], "number": 0, "values": [0.5]}
     names = [post(web, "/v1/what_if", **asked)["kept"] for _ in range(3)]
     statuses = [

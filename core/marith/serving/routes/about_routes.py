@@ -1,17 +1,45 @@
-"""What a server says of itself: models, health, metrics."""
+"""What a server says of itself: models, health, metrics, recipes, formulas explained; its page."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request as WebRequest
-from starlette.responses import JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 
-from marith import NumberedFormula, __version__
+from marith import (
+    Explanation,
+    FormulaError,
+    FormulaNumber,
+    NumberedFormula,
+    __version__,
+    described_recipes,
+)
 from marith.serving.served_models import ServedModel, shown_name
 from marith.serving.server import Server
 from marith.serving.server_metrics import CONTENT_TYPE
-from marith.serving.wire.refusals import Refusal
+from marith.serving.server_settings import is_loopback
+from marith.serving.wire.refusals import Refusal, naming
+from marith.serving.wire.wire_answers import warnings_note
+from marith.serving.wire.wire_fields import (
+    ExplainFields,
+    PageKeyFields,
+    parsed,
+    read_body,
+    read_fields,
+)
+from marith.serving.wire.wire_requests import warnings_of, with_formula
+
+MOST_WITH_VALUES = 20  # numbers of a formula for which values are looked for: each takes a while
+MOST_BYTES = 1_000  # of a body that is read without a key
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_FOLDER = Path(__file__).parents[1] / "page"
 
 
 async def models(server: Server, _: WebRequest) -> Response:
@@ -72,3 +100,103 @@ async def metrics(server: Server, _: WebRequest) -> Response:
     """The counts, for Prometheus."""
     text = await server.runner.off_loop(server.metrics.text)
     return Response(text, headers={"content-type": CONTENT_TYPE})
+
+
+async def recipes(_: Server, __: WebRequest) -> Response:
+    """The published methods that a formula can call by name."""
+    return JSONResponse({"object": "list", "data": [*map(asdict, described_recipes())]})
+
+
+async def explain(server: Server, web: WebRequest) -> Response:
+    """A formula as a tree, normalised, with warnings, and the places of its numbers.
+
+    Without a formula that of the model. Texts of terms are in the answer where the server takes
+    formulas.
+    """
+    with server.place_for(web):
+        fields, persona = await server.fields(ExplainFields, web)
+        settings = server.settings
+        warnings = warnings_of(fields, settings)
+
+        def explained() -> dict[str, Any]:
+            brought = fields.model_dump(include={"formula", "terms"}, exclude_none=True)
+            options = with_formula(brought, persona, settings)
+            explanation = Explanation.of(options.formula, options.terms)
+            formula = NumberedFormula.of(explanation.formula)
+            count = min(len(formula.numbers), MOST_WITH_VALUES)
+            accepted = [formula.accepted(number, options.terms) for number in range(count)]
+            if not settings.allow_formulas:
+                explanation, formula = explanation.without_texts(), formula.without_texts()
+            terms = options.terms if settings.allow_formulas else {}
+            named = [(name, terms[name]) for name in explanation.names if name in terms]
+            return {
+                "object": "marith.explanation",
+                "formula": explanation.formula,
+                "normalised": explanation.normalised,
+                "weight": explanation.weight,
+                "tree": [{"depth": depth, "text": text} for depth, text in explanation.tree],
+                "warnings": [
+                    *explanation.warnings,
+                    *options.warnings_of(fields.terms or ()),
+                ],
+                "numbers": number_entries(formula.numbers, accepted),
+                "terms": [
+                    {"name": name} | ({"text": term} if isinstance(term, str) else term)
+                    for name, term in named
+                ],
+                **warnings_note(warnings),
+            }
+
+        with naming("formula", FormulaError):
+            return JSONResponse(await server.runner.off_loop(explained))
+
+
+def number_entries(
+    numbers: Sequence[FormulaNumber], values: Sequence[Sequence[float]] = ()
+) -> list[dict[str, Any]]:
+    """Return each number of a formula with its index and its place in the formula's text.
+
+    The first numbers have the `values` that a slider may give them.
+    """
+    entries = [{"index": index, **asdict(number)} for index, number in enumerate(numbers)]
+    for entry, each in zip(entries, values, strict=False):
+        entry["values"] = each
+    return entries
+
+
+async def page(server: Server, _: WebRequest) -> Response:
+    """The page: what a browser shows of this server."""
+    return _file(server, "index.html")
+
+
+async def page_file(server: Server, web: WebRequest) -> Response:
+    """A style, a script or a picture of the page."""
+    return _file(server, web.path_params["file"])
+
+
+async def page_key(server: Server, web: WebRequest) -> Response:
+    """A key for the token that `marith play` put into the page's address: once, on this machine.
+
+    Raises Refusal.
+    """
+    if web.client is not None and not is_loopback(web.client.host):
+        raise Refusal("a token is for a browser on the server's machine", 403, "not_here")
+    body = parsed(await read_body(web, MOST_BYTES))
+    key = server.page_token.exchange(read_fields(PageKeyFields, body).token)
+    if key is None:
+        problem = "this token has been used, or is too old; type a key of the server's"
+        raise Refusal(problem, 401, "invalid_token", "token")
+    return JSONResponse({"key": key}, headers={"cache-control": "no-store"})
+
+
+def _file(server: Server, name: str) -> Response:
+    """Return a file of the page. Raises Refusal."""
+    if not server.settings.page:
+        raise Refusal("the server was started without its page", 404, "not_found")
+    # What a client names is looked up among these, and leads nowhere else.
+    file = next((one for one in _FOLDER.iterdir() if one.name == name), None)
+    if file is None:
+        raise Refusal(f"the page has no file {name!r:.80}", 404, "not_found")
+    kind = "text/javascript" if file.suffix == ".js" else None  # of others every system knows it
+    headers = {"content-security-policy": POLICY, "cache-control": "no-cache"}
+    return FileResponse(file, headers=headers, media_type=kind)

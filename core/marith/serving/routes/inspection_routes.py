@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import cache
 from typing import Any
 
 from starlette.requests import Request as WebRequest
@@ -14,7 +15,6 @@ from starlette.responses import Response
 
 from marith import (
     Completion,
-    Engine,
     Inspection,
     NumberedFormula,
     Request,
@@ -24,19 +24,22 @@ from marith import (
     submit_inspection,
     submit_what_if,
 )
-from marith.serving.http.guard import KEY
-from marith.serving.http.until_gone import LEFT, until_gone
-from marith.serving.kept_texts import KeptText
-from marith.serving.routes.formula_routes import number_entries
+from marith.serving.guard import KEY
+from marith.serving.routes.about_routes import number_entries
 from marith.serving.served_models import ServedModel
-from marith.serving.server import Server, note
+from marith.serving.server import KeptText, Server, note
 from marith.serving.server_settings import Bounds
-from marith.serving.wire.inspected_answers import OBJECT, hold_top, inspection_json
-from marith.serving.wire.page_fields import InspectFields, MadeTextFields, WhatIfFields
+from marith.serving.until_gone import LEFT, until_gone
 from marith.serving.wire.refusals import Refusal, naming
-from marith.serving.wire.wire_answers import warnings_note
-from marith.serving.wire.wire_fields import ChatFields, TextFields
-from marith.serving.wire.wire_requests import chat_requests, text_requests, warnings_of
+from marith.serving.wire.wire_answers import INSPECTION, ascii_json, warnings_note
+from marith.serving.wire.wire_fields import (
+    ChatFields,
+    InspectFields,
+    MadeTextFields,
+    TextFields,
+    WhatIfFields,
+)
+from marith.serving.wire.wire_requests import chat_requests, hold_top, text_requests, warnings_of
 
 
 async def inspect(server: Server, web: WebRequest) -> Response:
@@ -65,12 +68,11 @@ async def inspect(server: Server, web: WebRequest) -> Response:
             inspection = inspection.without_texts()
         server.metrics.read(persona.name, len(inspection.positions))
         note(web, model=persona.name, inspected=len(inspection.positions))
-        head = {"object": OBJECT, "model": persona.name, **warnings_note(warnings)}
-
-        def written() -> str:
-            return f'{json.dumps(head)[:-1]},"inspection":{inspection_json(inspection)}}}'
-
-        return Response(await server.runner.off_loop(written), media_type="application/json")
+        head = {"object": INSPECTION, "model": persona.name, **warnings_note(warnings)}
+        data = await server.runner.off_loop(
+            lambda: ascii_json({**head, "inspection": inspection.as_dict()})
+        )
+    return Response(data, media_type="application/json")
 
 
 def _tokens(fields: InspectFields, persona: ServedModel, bounds: Bounds) -> list[int]:
@@ -164,10 +166,10 @@ def _redrawn(
     what_if, engine = kept.what_if, kept.persona.engine
     formula = NumberedFormula(what_if.text, what_if.numbers)
     formula = formula.without_texts() if hides else formula
+    spell = cache(lambda token: None if token is None else engine.spell([token]))
     answer: dict[str, list[Any]] = {
         name: [] for name in ("tokens", "texts", "first_flip", "flipped_to", "refused")
     }
-    texts: dict[int | None, str | None] = {None: None}
     for value in fields.values:
         if left():
             raise Refusal("the client has left", LEFT)
@@ -176,7 +178,7 @@ def _redrawn(
         drawn = [token if token >= 0 else None for token in redrawn.tokens[0]]
         tokens = [*kept.prefix, *drawn] if drawn else []
         answer["tokens"].append(tokens)
-        answer["texts"].append([_text(token, texts, engine) for token in tokens])
+        answer["texts"].append([*map(spell, tokens)])
         answer["first_flip"] += [
             None if flip is None else len(kept.prefix) + flip for flip in redrawn.first_flip
         ]
@@ -191,12 +193,6 @@ def _redrawn(
         **answer,
     }
     return json.dumps(whole).encode()
-
-
-def _text(token: int | None, known: dict[int | None, str | None], engine: Engine) -> str | None:
-    if token not in known:
-        known[token] = engine.spell([token]) if token is not None else None
-    return known[token]
 
 
 def _request(

@@ -11,9 +11,9 @@ from starlette.responses import JSONResponse, Response
 
 from marith import Engine
 from marith.openai_format import finite_logprob
-from marith.serving.http.guard import KEY
-from marith.serving.http.until_gone import until_gone
+from marith.serving.guard import KEY
 from marith.serving.server import Server
+from marith.serving.until_gone import until_gone
 from marith.serving.wire.wire_answers import warnings_note
 from marith.serving.wire.wire_fields import (
     DetokenizeFields,

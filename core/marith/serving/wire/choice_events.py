@@ -6,10 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from marith import Chunk, Completion
-from marith.serving.http.event_stream import event, json_line
-from marith.serving.wire.inspected_answers import with_inspections
+from marith.serving.event_stream import event, json_line
 from marith.serving.wire.refusals import refusal
-from marith.serving.wire.wire_answers import AnswerHead, ChatDeltas, TextDeltas, own, usage
+from marith.serving.wire.wire_answers import (
+    AnswerHead,
+    ChatDeltas,
+    TextDeltas,
+    ascii_json,
+    own,
+    usage,
+    with_inspections,
+)
 from marith.serving.wire.wire_requests import WireRequest
 
 DONE = b"data: [DONE]\n\n"
@@ -67,7 +74,7 @@ class ChoiceWriter:
         for choice in self._ends[:-1]:
             yield self._event([choice], beside)
         for choice in self._ends[-1:]:
-            data = with_inspections({"choices": [choice], **beside}, completions)
+            data = ascii_json(with_inspections({"choices": [choice], **beside}, completions))
             yield self._begin + b"," + data.removeprefix(b"{") + b"\n\n"
         if self._with_usage:
             taken = usage(

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import codecs
+import json
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic_core import to_json
+
 from marith import CallChunk, Chunk, Completion, TokenLogprob, ToolCall, Usage
 from marith.openai_format import composition_costs, finite_logprob, from_logprobs, to_tool_call
 from marith.serving.wire.wire_requests import WireRequest
 
+INSPECTION = ".".join(("marith", "inspection"))  # of OpenAI's field `object`, and no module
+_ESCAPED = "marith-json"  # the name of an error handler of `encode`
 _IDS = {"chat.completion": "chatcmpl-", "text_completion": "cmpl-"}
 
 
@@ -88,6 +94,30 @@ def _call(call: ToolCall) -> dict[str, Any]:
 def _finish(completion: Completion) -> dict[str, Any]:
     ended: dict[str, Any] = {"finish_reason": completion.finish_reason}
     return ended | ({"stop_reason": completion.stop_string} if completion.stop_string else {})
+
+
+def with_inspections(
+    answer: Mapping[str, Any], completions: Sequence[Completion]
+) -> Mapping[str, Any]:
+    """Return an answer whose `marith` has the inspection of each completion, if any has one."""
+    inspections = [each.inspection and each.inspection.as_dict() for each in completions]
+    if not any(inspections):
+        return answer
+    return {**answer, "marith": {**answer.get("marith", {}), "inspection": inspections}}
+
+
+def ascii_json(value: Any) -> bytes:
+    """Return a value as JSON in ASCII, which no terminal obeys."""
+    return to_json(value).decode().encode("ascii", _ESCAPED)
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """Return letters that are not ASCII as JSON escapes them, and where they end."""
+    assert isinstance(error, UnicodeEncodeError), "only `encode` meets such letters"
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+codecs.register_error(_ESCAPED, _escaped)
 
 
 def own(asked: WireRequest, completions: Sequence[Completion]) -> dict[str, Any]:

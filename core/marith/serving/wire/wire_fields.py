@@ -1,7 +1,8 @@
-"""What clients send: OpenAI's fields, those that other servers added, and marith's own."""
+"""What clients send: bodies of OpenAI's fields, of those of other servers, and of marith's own."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
@@ -19,8 +20,14 @@ from pydantic import (
     ValidationError,
     field_validator,
 )
+from pydantic_core import from_json
+from starlette.requests import ClientDisconnect, Request
 
 from marith.serving.wire.refusals import Refusal, wrong_value
+
+_SECONDS = 30  # that a body may take to come
+_MARK = b"\xef\xbb\xbf"  # which some editors begin a file with
+
 
 Number = Annotated[StrictFloat, AllowInfNan(False)]  # takes whole numbers too
 Plain = StrictStr | StrictBool | StrictInt | StrictFloat
@@ -43,6 +50,7 @@ _NEUTRAL_OF: Mapping[str, tuple[Any, ...]] = {
     "modalities": (*_NEUTRAL, ["text"]),
     "function_call": (*_NEUTRAL, "none", "auto"),
 }
+_BESIDE_KEPT = {"kept", "number", "values", "model"}
 _LEAST_MASS = 1e-9  # one token has more, so the fewest tokens that reach it are one
 # Fields that would change the text, and what to write instead.
 REFUSED: Mapping[str, str] = {
@@ -266,8 +274,125 @@ def require_one_prompt(prompt: object, messages: object) -> None:
         raise Refusal(f"{sentence}; this body has {given}", param="prompt")
 
 
+class PageKeyFields(BaseModel):
+    """A token of one use, for which the page gets its key: `POST /page/key`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    token: StrictStr = Field(max_length=100)
+
+
+class ExplainFields(KnownFields):
+    """A formula to be explained, or a model's own: `POST /v1/explain`."""
+
+    formula: StrictStr | None = None
+    terms: WireTerms | None = None
+
+
+class MadeTextFields(DrawnFields):
+    """A text that was made, by the fields of the chat or the text that it is the answer to."""
+
+    harmless: ClassVar[frozenset[str]] = HARMLESS | {
+        "max_tokens", "max_completion_tokens", "logprobs", "top_logprobs",
+    }  # fmt: skip
+
+    messages: list[dict[str, Any]] | None = None
+    prompt: StrictStr | list[StrictInt] | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: StrictStr | dict[str, Any] | None = None
+    parallel_tool_calls: StrictBool | None = None
+    response_format: dict[str, Any] | None = None
+    chat_template_kwargs: dict[StrictStr, Plain] | None = Field(default=None, max_length=16)
+
+    @property
+    def asked(self) -> AskedFields:
+        """The chat or the text. Raises Refusal where it is neither, or both."""
+        require_one_prompt(self.prompt, self.messages)
+        if self.streams:
+            raise Refusal("this answer does not stream", param="stream")
+        kind = ChatFields if self.messages is not None else TextFields
+        names = kind.model_fields.keys() & type(self).model_fields.keys()
+        fields = {name: getattr(self, name) for name in names}
+        return read_fields(kind, {**fields, "marith": self.marith.model_dump()})
+
+
+class InspectFields(MadeTextFields):
+    """A continuation to be inspected: `POST /v1/inspect`. No token of it is drawn."""
+
+    continuation: StrictStr | list[StrictInt]
+    top: StrictInt = Field(default=10, ge=1)
+    leave_one_out: StrictBool = True
+
+
+class WhatIfFields(MadeTextFields):
+    """A number of a formula and other values of it: `POST /v1/what_if`.
+
+    First with the text's tokens and all with which they were drawn, then with what is `kept` of
+    them. `ended` says that an end of the text was drawn after its tokens.
+    """
+
+    continuation: list[StrictInt] | None = None
+    ended: StrictBool = False
+    kept: StrictStr | None = Field(default=None, max_length=100)
+    number: StrictInt = Field(ge=0)
+    values: list[Number] = Field(min_length=1)
+
+    def require_kept(self, model: str) -> None:
+        """Raises Refusal for fields beside `kept`, where it is given: they are what was kept."""
+        if self.kept is None:
+            return
+        others = self.model_fields_set - _BESIDE_KEPT - self.harmless
+        given = (name for name in others if getattr(self, name) is not None)
+        if name := min(given, default=None):
+            problem = f"beside kept there are number and values alone, and no {name}"
+            raise Refusal(f"{problem}; without kept the text is read anew", param=name)
+        if self.model and self.model != model:
+            raise Refusal(f"this text was kept of {model!r}, not of {self.model!r}", param="model")
+
+
 Fields = TypeVar("Fields", bound=KnownFields)
 Body = TypeVar("Body", bound=BaseModel)
+
+
+async def read_body(request: Request, most: int) -> bytes:
+    """Return a request's body of at most `most` bytes: what is longer is not waited for.
+
+    Raises Refusal for a body that is too large, comes too slowly, or is no JSON by its headers.
+    """
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Refusal(f"the content-type is application/json, not {kind!r:.80}", 415)
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding != "identity":
+        raise Refusal(f"a body comes without content-encoding, not as {encoding!r:.80}", 415)
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(_SECONDS):
+            async for part in request.stream():
+                size += len(part)
+                if size > most:
+                    raise Refusal(f"the body has more than {most:,} bytes", 413, "body_too_large")
+                parts.append(part)
+    except TimeoutError:
+        raise Refusal(f"the body took more than {_SECONDS} seconds", 408, "timeout") from None
+    except ClientDisconnect:
+        raise Refusal("the client has left", 499) from None
+    return b"".join(parts)
+
+
+def parsed(body: bytes) -> dict[str, Any]:
+    """Return the object that some bytes are. Raises Refusal for anything else.
+
+    Refused too are NaN, half a surrogate pair, and more levels than pydantic's reader takes (200).
+    """
+    try:
+        value = from_json(body.removeprefix(_MARK), allow_inf_nan=False)
+    except ValueError as error:
+        raise Refusal(f"the body is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise Refusal('the body is a JSON object, such as {"model": …}')
+    return value
 
 
 def read_fields(kind: type[Body], body: Mapping[str, Any]) -> Body:

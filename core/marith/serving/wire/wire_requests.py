@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from marith import Grammar, NumberedFormula, Options, Request, RequestError, Tools
-from marith.openai_format import text_of, to_choice, to_grammar, to_logprobs, to_tools
+from marith.openai_format import text_of, to_grammar, to_logprobs, to_tools
 from marith.serving.served_models import ServedModel
 from marith.serving.server_settings import Bounds, ServerSettings
-from marith.serving.wire.inspected_answers import inspected_top, most_inspected
 from marith.serving.wire.refusals import Refusal, naming
 from marith.serving.wire.wire_fields import AskedFields, ChatFields, KnownFields, TextFields
 
 _FORMATS = ("text", "json_object", "json_schema")
 _LARGEST_BIAS = 100
 _DIGITS = 10
+TOP = 10  # likeliest tokens of an inspection, for `inspect: true`
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,32 @@ def text_requests(
         cache_salt=fields.salt(key),
     )
     return _answers(request, fields, options, warnings, settings)
+
+
+def inspected_top(fields: AskedFields, persona: ServedModel, bounds: Bounds) -> int:
+    """How many likeliest tokens are inspected at each position; 0 for no inspection.
+
+    Raises Refusal for more than the bound.
+    """
+    asked = fields.marith.inspect
+    value = persona.options.inspect if asked is None else asked
+    top = TOP if value is True else int(value)
+    hold_top(top, bounds, "marith.inspect")
+    return top
+
+
+def hold_top(top: int, bounds: Bounds, name: str) -> None:
+    """Raises Refusal for a number of likeliest tokens that is none, or too large."""
+    if not 0 <= top <= bounds.inspected_top:
+        problem = f"{name} is a number of likeliest tokens, at most {bounds.inspected_top}"
+        raise Refusal(f"{problem}, not {top}", param=name.partition(".")[0])
+
+
+def most_inspected(fields: AskedFields, persona: ServedModel, bounds: Bounds) -> int | None:
+    """The most tokens of each answer that is inspected; None where none is."""
+    top = inspected_top(fields, persona, bounds)
+    answers = (fields.n or 1) * (len(fields.prompts) if isinstance(fields, TextFields) else 1)
+    return max(1, bounds.inspected // (top * answers)) if top else None
 
 
 def options_of(fields: Any, persona: ServedModel, settings: ServerSettings) -> Options:
@@ -220,19 +246,11 @@ def _tools(fields: ChatFields, bounds: Bounds) -> Tools | None:
     if fields.tools and len(json.dumps(fields.tools)) > bounds.grammar_letters:
         problem = f"tools have at most {bounds.grammar_letters:,} letters together"
         raise Refusal(problem, param="tools")
-    given, parallel = fields.tools, fields.parallel_tool_calls
+    parallel = fields.parallel_tool_calls
     with naming("tools"):
-        listed = to_tools(given, _as_given, "none", parallel)
+        to_tools(fields.tools, list, "auto", parallel)
     with naming("tool_choice"):
-        choice = to_choice(fields.tool_choice)
-    is_known = listed is not None and choice in ("auto", "none", "required", *listed.names)
-    with naming("tools" if is_known else "tool_choice"):
-        return to_tools(given, _as_given, fields.tool_choice, parallel)
-
-
-def _as_given(tools: Any) -> Sequence[Mapping[str, Any]]:
-    """Tools of the wire are defined as the engine reads them."""
-    return list(tools)
+        return to_tools(fields.tools, list, fields.tool_choice, parallel)
 
 
 def _grammar(

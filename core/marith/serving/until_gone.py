@@ -12,7 +12,7 @@ from typing import TypeVar
 from starlette.requests import Request as WebRequest
 
 from marith import Chunk, Completion, Engine, Request, Ticket, submit_inspected
-from marith.serving.http.event_stream import gone
+from marith.serving.event_stream import gone
 from marith.serving.wire.refusals import Refusal
 
 T = TypeVar("T")

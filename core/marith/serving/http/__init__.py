@@ -1,1 +1,0 @@
-"""Under the routes: who may ask, how events go out, who has left."""

@@ -1,0 +1,293 @@
+"""`POST /v1/chat/completions` and `/v1/completions`: answers, whole or in events, and counts."""
+
+from __future__ import annotations
+
+import logging
+import time
+from asyncio import CancelledError
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import ExitStack, aclosing
+from functools import partial
+from typing import Any
+
+from starlette.requests import Request as WebRequest
+from starlette.responses import JSONResponse, Response
+
+from marith import Chunk, Completion, ContextOverflow, Engine, MarithError, Ticket
+from marith.openai_format import finite_logprob
+from marith.serving.event_stream import EventStream
+from marith.serving.guard import ID, KEY
+from marith.serving.served_models import ServedModel
+from marith.serving.server import Server, note
+from marith.serving.server_metrics import Pace
+from marith.serving.until_gone import LEFT, cancel, chunks, completions, until_gone
+from marith.serving.wire.choice_events import ChoiceWriter
+from marith.serving.wire.refusals import Refusal, naming, refusal
+from marith.serving.wire.wire_answers import (
+    AnswerHead,
+    ChatDeltas,
+    TextDeltas,
+    ascii_json,
+    chat_answer,
+    legacy_logprobs,
+    likeliest,
+    own,
+    text_choice,
+    token_name,
+    usage,
+    with_inspections,
+)
+from marith.serving.wire.wire_fields import ChatFields, TextFields
+from marith.serving.wire.wire_requests import WireRequest, chat_requests, text_requests
+
+_log = logging.getLogger(__name__)
+TIMED_OUT = 504
+MOST_PROMPTS = 64
+
+
+class Answering:
+    """One answer of some choices, whole or in events, and what is counted of it.
+
+    There are as many tickets as choices of all prompts, and `each` choices of each prompt.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        web: WebRequest,
+        persona: ServedModel,
+        each: int,
+        tickets: Sequence[Ticket],
+        began: float,
+    ) -> None:
+        self._server, self._web, self._persona = server, web, persona
+        self._each, self._tickets, self._began = each, tickets, began
+        self._paces = [Pace(server.metrics, persona.name, began) for _ in tickets]
+
+    async def whole(self) -> list[Completion]:
+        """All completions. Raises Refusal where the client leaves."""
+        try:
+            found = await completions(self._web, self._tickets, self._arrived)
+        except BaseException:
+            self._abandon()
+            raise
+        self._count(found)
+        return self._shown(found)
+
+    def stream(self, writer: ChoiceWriter, place: ExitStack) -> EventStream:
+        """The answer in events; the place among those of its key is given up at its end."""
+        seconds = self._server.settings.bounds.write_seconds
+        source = self._events(writer)
+        return EventStream(source, seconds, self._failed, writer.closing, place.close)
+
+    async def json(self, answer: Mapping[str, Any], found: Sequence[Completion]) -> Response:
+        """An answer that does not stream, with the inspections of its completions."""
+        if not any(completion.inspection for completion in found):
+            return JSONResponse(answer)
+        data = await self._server.runner.off_loop(
+            lambda: ascii_json(with_inspections(answer, found))
+        )
+        return Response(data, media_type="application/json")
+
+    async def _events(self, writer: ChoiceWriter) -> AsyncGenerator[bytes]:
+        """Each event as it comes."""
+        for data in writer.first():
+            yield data
+        async with aclosing(chunks(self._tickets)) as arriving:
+            async for index, chunk in arriving:
+                self._arrived(index, chunk)
+                for data in writer.of(index, chunk):
+                    yield data
+        found = [ticket.result(0) for ticket in self._tickets]
+        self._count(found)
+        found = self._shown(found)
+        last = writer.last(found)
+        if any(completion.inspection for completion in found):
+            last = iter(await self._server.runner.off_loop(lambda: [*writer.last(found)]))
+        for data in last:
+            yield data
+
+    def _shown(self, found: Sequence[Completion]) -> list[Completion]:
+        """The completions without the texts of terms, unless clients may bring terms."""
+        if self._server.settings.allow_formulas:
+            return [*found]
+        names = self._persona.options.names_of_terms
+        return [completion.without_texts(names) for completion in found]
+
+    def _arrived(self, index: int, chunk: Chunk) -> None:
+        self._paces[index].chunk(chunk)
+
+    def _count(self, found: Sequence[Completion]) -> None:
+        name, metrics = self._persona.name, self._server.metrics
+        for completion in found:
+            metrics.completed(name, completion, self._began)
+        for completion in found[:: self._each]:
+            metrics.read(name, completion.usage.prompt_tokens, completion.usage.cached_tokens)
+        counts = sum(one.usage.completion_tokens for one in found)
+        note(self._web, model=name, completion_tokens=counts, answers=len(found))
+        if self._server.settings.log_texts:
+            note(self._web, texts=[one.text for one in found])
+
+    def _abandon(self) -> None:
+        cancel(self._tickets)
+        for pace in self._paces:
+            pace.abandoned()
+
+    def _failed(self, error: BaseException) -> None:
+        """A stream has ended with an error, or its client has left."""
+        self._abandon()
+        left = not isinstance(error, MarithError) and isinstance(error, OSError | CancelledError)
+        status = LEFT if left else refusal(error).status
+        if status >= 500 and status != TIMED_OUT:
+            _log.error("the stream of %s failed", self._web.scope[ID], exc_info=error)
+        note(self._web, ended=f"{type(error).__name__}", model=self._persona.name)
+        self._server.metrics.failed.labels(str(status)).inc()
+
+
+async def chat(server: Server, web: WebRequest) -> Response:
+    """One chat, whole or in events."""
+    began = time.monotonic()
+    with ExitStack() as place:
+        place.enter_context(server.place_for(web))
+        fields, persona = await server.fields(ChatFields, web)
+        place.enter_context(server.more_places(web, fields.n))
+        key = web.scope.get(KEY)
+        asked = await server.runner.off_loop(
+            lambda: chat_requests(fields, persona, server.settings, key)
+        )
+        tickets = await server.runner.begin(persona.engine, asked.requests)
+        head = AnswerHead.of("chat.completion", persona.name, persona.fingerprint)
+        answer = Answering(server, web, persona, len(asked.requests), tickets, began)
+        if fields.streams:
+            deltas = [ChatDeltas(i, bool(fields.logprobs)) for i in range(len(tickets))]
+            return answer.stream(ChoiceWriter(head, asked, deltas), place.pop_all())
+        found = await answer.whole()
+        return await answer.json(chat_answer(head, asked, found), found)
+
+
+async def text(server: Server, web: WebRequest) -> Response:
+    """One prompt or several; with `echo` and `logprobs` the prompt's own tokens are scored."""
+    began = time.monotonic()
+    with ExitStack() as place:
+        place.enter_context(server.place_for(web))
+        fields, persona = await server.fields(TextFields, web)
+        if len(fields.prompts) > MOST_PROMPTS or not fields.prompts:
+            raise Refusal(f"there are from 1 to {MOST_PROMPTS} prompts", param="prompt")
+        place.enter_context(server.more_places(web, fields.n, len(fields.prompts)))
+        asked = await server.runner.off_loop(lambda: _asked(fields, persona, server, web))
+        nothing = fields.max_tokens == 0  # the prompt alone is echoed
+        requests = [] if nothing else [request for each in asked for request in each.requests]
+        with naming("prompt", ContextOverflow):
+            tickets = await server.runner.begin(persona.engine, requests)
+        head = AnswerHead.of("text_completion", persona.name, persona.fingerprint)
+        each = len(asked[0].requests)
+        answer = Answering(server, web, persona, each, tickets, began)
+        if fields.streams:
+            scored = fields.logprobs is not None
+            deltas = [TextDeltas(i, scored) for i in range(len(tickets))]
+            return answer.stream(ChoiceWriter(head, asked[0], deltas), place.pop_all())
+        found = [] if nothing else await answer.whole()
+        choices = await _choices(fields, persona, server, web, asked, found)
+        taken = usage([one.usage for one in found], each)
+        if nothing:
+            taken["prompt_tokens"] = sum(len(one.requests[0].prompt) for one in asked)
+            taken["total_tokens"] = taken["prompt_tokens"]
+        whole = {**head.fields(), "choices": choices, "usage": taken, **own(asked[0], found)}
+        return await answer.json(whole, found)
+
+
+def _asked(
+    fields: TextFields, persona: ServedModel, server: Server, web: WebRequest
+) -> list[WireRequest]:
+    """The requests of each prompt. Raises Refusal."""
+    if fields.echo and fields.streams:
+        raise Refusal("echo is for answers that do not stream", param="echo")
+    key = web.scope.get(KEY)
+    return [text_requests(fields, one, persona, server.settings, key) for one in fields.prompts]
+
+
+async def _choices(
+    fields: TextFields,
+    persona: ServedModel,
+    server: Server,
+    web: WebRequest,
+    asked: Sequence[WireRequest],
+    found: Sequence[Completion],
+) -> list[dict[str, Any]]:
+    """The choices of all prompts, in their order."""
+    choices: list[dict[str, Any]] = []
+    for at, one in enumerate(asked):
+        tokens, each = [*one.requests[0].prompt], len(one.requests)
+        before, echoed = "", None
+        if fields.echo:
+            decode = partial(persona.engine.decode, tokens)
+            before = await server.runner.off_loop(decode)
+        completions = found[at * each : (at + 1) * each]
+        if fields.echo and fields.logprobs is not None:
+            end = persona.engine.end_tokens[:1] if any(map(_ended_at_once, completions)) else []
+            columns = _echoed(persona, server, one, [*tokens, *end], fields.logprobs)
+            echoed = await until_gone(web, columns)
+        if not found:
+            choices.append(
+                {"index": at, "text": before, "logprobs": echoed, "finish_reason": "length"}
+            )
+        for completion in completions:
+            logprobs = None
+            if fields.logprobs is not None:
+                letters = len(completion.text)
+                logprobs = legacy_logprobs(completion.logprobs or (), letters, len(before))
+            if logprobs is not None and echoed is not None:
+                count = None if _ended_at_once(completion) else len(tokens)
+                logprobs = {name: [*echoed[name][:count], *logprobs[name]] for name in logprobs}
+            choices.append(text_choice(len(choices), completion, logprobs, before))
+    return choices
+
+
+def _ended_at_once(completion: Completion) -> bool:
+    """Whether the end was the first token: clients that read an echo count one token after it."""
+    stopped = completion.finish_reason == "stop" and completion.stop_string is None
+    return stopped and not completion.logprobs
+
+
+async def _echoed(
+    persona: ServedModel,
+    server: Server,
+    asked: WireRequest,
+    tokens: Sequence[Any],
+    top: int,
+) -> dict[str, list[Any]]:
+    """The log-probabilities of a prompt's tokens, and the `top` likeliest; the first has none."""
+    engine, request = persona.engine, asked.requests[0]
+    scores: Any = None
+    if len(tokens) > 1:
+        scores = await server.runner.result_of(
+            lambda: engine.submit_scoring(
+                [*tokens[:1]],
+                [*tokens[1:]],
+                request.formula,
+                request.terms,
+                timeout=request.timeout,
+                cache_salt=request.cache_salt,
+                top=top,
+            )
+        )
+    return await server.runner.off_loop(lambda: _columns(engine, tokens, scores))
+
+
+def _columns(engine: Engine, tokens: Sequence[int], scores: Any) -> dict[str, Any]:
+    """Columns of equal length, of which the first entry has no number."""
+    pieces = engine.pieces(tokens)
+    scored: list[Any] = [None]
+    tops: list[Any] = [None]
+    if scores is not None:
+        scored += map(finite_logprob, scores.logprobs)
+        for top, number, token in zip(scores.top, scores.logprobs, tokens[1:], strict=True):
+            found = [*top, (token, number)]
+            data = [data for data, _ in engine.pieces([each for each, _ in found])]
+            tops.append(likeliest([(t, d, n) for (t, n), d in zip(found, data, strict=True)]))
+    return {
+        "tokens": [token_name(data) for data, _ in pieces],
+        "token_logprobs": scored,
+        "top_logprobs": tops,
+        "text_offset": [offset for _, offset in pieces],
+    }

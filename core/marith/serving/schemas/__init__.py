@@ -1,1 +1,0 @@
-"""The shapes of what clients send and get, as an OpenAPI document."""
