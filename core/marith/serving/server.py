@@ -23,7 +23,7 @@ from marith.serving.until_gone import Runner
 from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.wire_fields import Fields, parsed, read_body, read_fields
 
-MOST_TEXTS = 64  # of one key: each holds its prompt too
+MOST_TEXTS = 256  # that are kept: each holds its prompt too
 KEEPING = 2  # texts of which log-probabilities are computed to be kept: each may take much memory
 
 
@@ -37,7 +37,7 @@ class KeptText:
 
 
 class KeptTexts:
-    """What is kept for each key; what was used least recently goes first. For the event loop."""
+    """Texts that keys have kept; what was used least recently goes first. For the event loop."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
@@ -47,11 +47,8 @@ class KeptTexts:
         """Keep a text for a key; returns the id by which that key finds it."""
         made = secrets.token_urlsafe(16)
         self._kept[key, made] = kept
-        names = [name for name in self._kept if name[0] == key]
-        for former in names[:-MOST_TEXTS]:
-            del self._kept[former]
-        self._shrink(names[-MOST_TEXTS:], self._bounds.kept_bytes_of_key)
-        self._shrink([*self._kept], self._bounds.kept_bytes)
+        while len(self._kept) > MOST_TEXTS or self.byte_count > self._bounds.kept_bytes:
+            self._kept.popitem(last=False)
         return made
 
     def find(self, key: str | None, name: str) -> KeptText:
@@ -67,14 +64,6 @@ class KeptTexts:
     def byte_count(self) -> int:
         """How many bytes of log-probabilities are kept."""
         return sum(kept.what_if.byte_count for kept in self._kept.values())
-
-    def _shrink(self, names: Sequence[tuple[str | None, str]], most: int) -> None:
-        """Give up the first of these until the others take at most so many bytes."""
-        taken = sum(self._kept[name].what_if.byte_count for name in names)
-        for name in names:
-            if taken <= most:
-                return
-            taken -= self._kept.pop(name).what_if.byte_count
 
 
 class Server:

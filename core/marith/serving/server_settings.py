@@ -30,7 +30,7 @@ class Bounds:
     of the answer; `tokens` of an answer are at most so many, None for as many as the context holds.
     `inspected` are positions × likeliest tokens of one request, of which `inspected_top` for each
     position. `kept_bytes` are of log-probabilities that are kept for other `values` of a number:
-    by the server, for one key, and of one text.
+    by the server, and of one text.
     """
 
     body: int = 8_000_000
@@ -51,7 +51,6 @@ class Bounds:
     inspected_top: int = 20
     values: int = 21
     kept_bytes: int = 2**30
-    kept_bytes_of_key: int = 2**29
     kept_bytes_of_text: int = 2**28
 
 

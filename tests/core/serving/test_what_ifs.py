@@ -22,8 +22,7 @@ POSITION = WIDTH * TERMS * 4  # bytes
 LENGTH = 8
 BOUNDS = replace(
     Bounds(),
-    kept_bytes=5 * LENGTH * POSITION,
-    kept_bytes_of_key=3 * LENGTH * POSITION,
+    kept_bytes=3 * LENGTH * POSITION,
     kept_bytes_of_text=2 * LENGTH * POSITION,
 )
 FORMULA = "M - 0.5*rude + 0.3*kind"
@@ -166,23 +165,20 @@ def test_what_is_kept_is_bounded_and_each_keys_own(server: Server, web: httpx.Cl
 
     with client(server, headers=SECOND) as second:
         names = [keep(web) for _ in range(3)]
-        assert server.kept.byte_count == BOUNDS.kept_bytes_of_key
+        assert server.kept.byte_count == BOUNDS.kept_bytes
         assert has(web, names[0]), "which makes it the one that was used last"
         assert not has(second, names[0])
-        fourth = keep(web)
-        assert server.kept.byte_count == BOUNDS.kept_bytes_of_key
-        assert [has(web, name) for name in (*names, fourth)] == [True, False, True, True]
-        theirs = [keep(second) for _ in range(3)]
+        fourth, theirs = keep(web), keep(second)
         assert server.kept.byte_count == BOUNDS.kept_bytes
-        assert [has(second, name) for name in theirs] == [True] * 3
-        assert [has(web, name) for name in (*names, fourth)] == [False, False, True, True]
-        assert not has(web, theirs[0])
+        assert [has(web, name) for name in (*names, fourth)] == [True, False, False, True]
+        assert has(second, theirs)
+        assert not has(web, theirs)
         assert not has(web, "nothing")
     with client(server) as stranger:
         assert stranger.post("/v1/what_if", json={**other, "kept": fourth}).status_code == 401
 
 
-def test_the_texts_of_a_key_are_counted(
+def test_texts_are_counted_too(
     server: Server, web: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(serving, "MOST_TEXTS", 2)

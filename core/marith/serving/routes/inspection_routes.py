@@ -135,7 +135,7 @@ async def _made(
 ) -> WhatIf:
     """The log-probabilities of every term for the text."""
     bounds = server.settings.bounds
-    most = min(bounds.kept_bytes_of_text, bounds.kept_bytes_of_key, bounds.kept_bytes)
+    most = min(bounds.kept_bytes_of_text, bounds.kept_bytes)
     if fields.continuation is None:
         raise Refusal("the tokens of a text are needed, or kept", param="continuation")
 
