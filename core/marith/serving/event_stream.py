@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import json
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from typing import Any
 
+from pydantic_core import to_json
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -19,7 +21,7 @@ ABORT = "marith.abort"  # in the scope: what ends the connection at once
 SEND = "marith.send"
 PING_SECONDS = 15.0
 PING = b": ping\n\n"
-_written = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_ESCAPED = "marith-json"  # the name of an error handler of `encode`
 _HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-cache, no-transform",
@@ -34,11 +36,25 @@ def event(data: Mapping[str, Any]) -> bytes:
 
 def json_line(data: Any) -> bytes:
     """Data as JSON in one line, also for clients that end a line where Unicode does."""
-    text = _written(data)
-    if not text.isascii():
+    line = to_json(data)
+    if not line.isascii():
         for odd in "\x85\u2028\u2029":
-            text = text.replace(odd, f"\\u{ord(odd):04x}")
-    return text.encode()
+            line = line.replace(odd.encode(), b"\\u%04x" % ord(odd))
+    return line
+
+
+def ascii_json(data: Any) -> bytes:
+    """Data as JSON in ASCII, which no terminal obeys. That of inspections is for a thread."""
+    return to_json(data).decode().encode("ascii", _ESCAPED)
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """Return letters that are not ASCII as JSON escapes them, and where they end."""
+    assert isinstance(error, UnicodeEncodeError), "only `encode` meets such letters"
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+codecs.register_error(_ESCAPED, _escaped)
 
 
 class EventStream(Response):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from marith import Chunk
 from marith.serving.wire.choice_events import ChoiceWriter
-from marith.serving.wire.wire_answers import AnswerHead, ChatDeltas, TextDeltas
+from marith.serving.wire.wire_answers import ChatDeltas, TextDeltas, answer_head
 
 ODD = st.sampled_from(["\0", '"\\u0000"', "\u2028\u2029\x85", "\U0001f600", '"\\', "\n", "</p>"])
 TEXTS = st.one_of(ODD, st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
@@ -21,7 +21,7 @@ TEXTS = st.one_of(ODD, st.text(st.characters(exclude_categories=["Cs"]), min_siz
 def writer(kind: str, with_usage: bool, logprobs: bool, model: str) -> ChoiceWriter:
     fields = SimpleNamespace(usage_in_stream=with_usage, marith=SimpleNamespace(composition=False))
     asked: Any = SimpleNamespace(fields=fields, warnings=[], requests=[SimpleNamespace(inspect=0)])
-    head = AnswerHead.of(kind, model, "fp_1")
+    head = answer_head(kind, model, "fp_1")
     deltas = ChatDeltas if kind == "chat.completion" else TextDeltas
     return ChoiceWriter(head, asked, [deltas(i, logprobs) for i in range(2)])
 

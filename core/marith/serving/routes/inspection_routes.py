@@ -24,6 +24,7 @@ from marith import (
     submit_inspection,
     submit_what_if,
 )
+from marith.serving.event_stream import ascii_json
 from marith.serving.guard import KEY
 from marith.serving.routes.about_routes import number_entries
 from marith.serving.served_models import ServedModel
@@ -31,7 +32,7 @@ from marith.serving.server import KeptText, Server, note
 from marith.serving.server_settings import Bounds
 from marith.serving.until_gone import LEFT, until_gone
 from marith.serving.wire.refusals import Refusal, naming
-from marith.serving.wire.wire_answers import INSPECTION, ascii_json, warnings_note
+from marith.serving.wire.wire_answers import INSPECTION, warnings_note
 from marith.serving.wire.wire_fields import (
     ChatFields,
     InspectFields,

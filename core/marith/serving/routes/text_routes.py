@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from asyncio import CancelledError
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from functools import partial
 from typing import Any
 
 from starlette.requests import Request as WebRequest
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from marith import Chunk, Completion, ContextOverflow, Engine, MarithError, Ticket
 from marith.openai_format import finite_logprob
-from marith.serving.event_stream import EventStream
+from marith.serving.event_stream import EventStream, ascii_json
 from marith.serving.guard import ID, KEY
 from marith.serving.served_models import ServedModel
 from marith.serving.server import Server, note
@@ -24,10 +25,9 @@ from marith.serving.until_gone import LEFT, cancel, chunks, completions, until_g
 from marith.serving.wire.choice_events import ChoiceWriter
 from marith.serving.wire.refusals import Refusal, naming, refusal
 from marith.serving.wire.wire_answers import (
-    AnswerHead,
     ChatDeltas,
     TextDeltas,
-    ascii_json,
+    answer_head,
     chat_answer,
     legacy_logprobs,
     likeliest,
@@ -35,7 +35,6 @@ from marith.serving.wire.wire_answers import (
     text_choice,
     token_name,
     usage,
-    with_inspections,
 )
 from marith.serving.wire.wire_fields import ChatFields, TextFields
 from marith.serving.wire.wire_requests import WireRequest, chat_requests, text_requests
@@ -80,13 +79,9 @@ class Answering:
         source = self._events(writer)
         return EventStream(source, seconds, self._failed, writer.closing, place.close)
 
-    async def json(self, answer: Mapping[str, Any], found: Sequence[Completion]) -> Response:
-        """An answer that does not stream, with the inspections of its completions."""
-        if not any(completion.inspection for completion in found):
-            return JSONResponse(answer)
-        data = await self._server.runner.off_loop(
-            lambda: ascii_json(with_inspections(answer, found))
-        )
+    async def json(self, build: Callable[[], Mapping[str, Any]]) -> Response:
+        """An answer that does not stream, which a thread builds and writes."""
+        data = await asyncio.to_thread(lambda: ascii_json(build()))
         return Response(data, media_type="application/json")
 
     async def _events(self, writer: ChoiceWriter) -> AsyncGenerator[bytes]:
@@ -101,10 +96,7 @@ class Answering:
         found = [ticket.result(0) for ticket in self._tickets]
         self._count(found)
         found = self._shown(found)
-        last = writer.last(found)
-        if any(completion.inspection for completion in found):
-            last = iter(await self._server.runner.off_loop(lambda: [*writer.last(found)]))
-        for data in last:
+        for data in await asyncio.to_thread(lambda: [*writer.last(found)]):
             yield data
 
     def _shown(self, found: Sequence[Completion]) -> list[Completion]:
@@ -156,13 +148,13 @@ async def chat(server: Server, web: WebRequest) -> Response:
             lambda: chat_requests(fields, persona, server.settings, key)
         )
         tickets = await server.runner.begin(persona.engine, asked.requests)
-        head = AnswerHead.of("chat.completion", persona.name, persona.fingerprint)
+        head = answer_head("chat.completion", persona.name, persona.fingerprint)
         answer = Answering(server, web, persona, len(asked.requests), tickets, began)
         if fields.streams:
             deltas = [ChatDeltas(i, bool(fields.logprobs)) for i in range(len(tickets))]
             return answer.stream(ChoiceWriter(head, asked, deltas), place.pop_all())
         found = await answer.whole()
-        return await answer.json(chat_answer(head, asked, found), found)
+        return await answer.json(lambda: chat_answer(head, asked, found))
 
 
 async def text(server: Server, web: WebRequest) -> Response:
@@ -179,7 +171,7 @@ async def text(server: Server, web: WebRequest) -> Response:
         requests = [] if nothing else [request for each in asked for request in each.requests]
         with naming("prompt", ContextOverflow):
             tickets = await server.runner.begin(persona.engine, requests)
-        head = AnswerHead.of("text_completion", persona.name, persona.fingerprint)
+        head = answer_head("text_completion", persona.name, persona.fingerprint)
         each = len(asked[0].requests)
         answer = Answering(server, web, persona, each, tickets, began)
         if fields.streams:
@@ -192,8 +184,8 @@ async def text(server: Server, web: WebRequest) -> Response:
         if nothing:
             taken["prompt_tokens"] = sum(len(one.requests[0].prompt) for one in asked)
             taken["total_tokens"] = taken["prompt_tokens"]
-        whole = {**head.fields(), "choices": choices, "usage": taken, **own(asked[0], found)}
-        return await answer.json(whole, found)
+        whole = {**head, "choices": choices, "usage": taken}
+        return await answer.json(lambda: {**whole, **own(asked[0], found)})
 
 
 def _asked(

@@ -9,13 +9,10 @@ from marith import Chunk, Completion
 from marith.serving.event_stream import event, json_line
 from marith.serving.wire.refusals import refusal
 from marith.serving.wire.wire_answers import (
-    AnswerHead,
     ChatDeltas,
     TextDeltas,
-    ascii_json,
     own,
     usage,
-    with_inspections,
 )
 from marith.serving.wire.wire_requests import WireRequest
 
@@ -32,21 +29,20 @@ def is_text_alone(chunk: Chunk) -> bool:
 class ChoiceWriter:
     """Writes an answer in choices, each by its own `deltas`.
 
-    All events begin alike: that is written once. What marith says goes with the last ones, and the
-    inspections of all choices with the last choice.
+    All events begin alike: that is written once. What marith says goes with the last one.
     """
 
     def __init__(
-        self, head: AnswerHead, asked: WireRequest, deltas: Sequence[ChatDeltas | TextDeltas]
+        self, head: Mapping[str, Any], asked: WireRequest, deltas: Sequence[ChatDeltas | TextDeltas]
     ) -> None:
         self._asked, self._deltas = asked, deltas
         self._with_usage = asked.fields.usage_in_stream
-        says = asked.warnings or asked.fields.marith.composition
         inspects = any(request.inspect for request in asked.requests)
-        self._ends_apart = inspects or (bool(says) and not self._with_usage)
+        says = bool(asked.warnings) or asked.fields.marith.composition or inspects
+        self._ends_apart = says and not self._with_usage
         self._ends: list[Mapping[str, Any]] = []
-        suffix = ".chunk" if head.kind == "chat.completion" else ""
-        self._begin = event(head.fields(suffix)).removesuffix(b"}\n\n")
+        kind = {"object": "chat.completion.chunk"} if "chat" in head["object"] else {}
+        self._begin = event({**head, **kind}).removesuffix(b"}\n\n")
         self._usage: Mapping[str, Any] = {"usage": None} if self._with_usage else {}
         self._around = [self._around_text(each) for each in deltas]
 
@@ -70,12 +66,8 @@ class ChoiceWriter:
     def last(self, completions: Sequence[Completion]) -> Iterator[bytes]:
         """Those once all choices have ended."""
         note = own(self._asked, completions)
-        beside = dict(self._usage) if self._with_usage else note
-        for choice in self._ends[:-1]:
-            yield self._event([choice], beside)
-        for choice in self._ends[-1:]:
-            data = ascii_json(with_inspections({"choices": [choice], **beside}, completions))
-            yield self._begin + b"," + data.removeprefix(b"{") + b"\n\n"
+        for choice in self._ends:
+            yield self._event([choice], note if choice is self._ends[-1] else {})
         if self._with_usage:
             taken = usage(
                 [completion.usage for completion in completions], len(self._asked.requests)

@@ -2,49 +2,28 @@
 
 from __future__ import annotations
 
-import codecs
-import json
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
-
-from pydantic_core import to_json
 
 from marith import CallChunk, Chunk, Completion, TokenLogprob, ToolCall, Usage
 from marith.openai_format import composition_costs, finite_logprob, from_logprobs, to_tool_call
 from marith.serving.wire.wire_requests import WireRequest
 
 INSPECTION = ".".join(("marith", "inspection"))  # of OpenAI's field `object`, and no module
-_ESCAPED = "marith-json"  # the name of an error handler of `encode`
 _IDS = {"chat.completion": "chatcmpl-", "text_completion": "cmpl-"}
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerHead:
-    """What all parts of one answer have in common."""
-
-    kind: str  # of those in `_IDS`
-    model: str
-    fingerprint: str
-    id: str = ""
-    created: int = field(default_factory=lambda: int(time.time()))
-
-    @classmethod
-    def of(cls, kind: str, model: str, fingerprint: str) -> AnswerHead:
-        """A new one, with an id of its own."""
-        return cls(kind, model, fingerprint, f"{_IDS[kind]}{secrets.token_hex(12)}")
-
-    def fields(self, suffix: str = "") -> dict[str, Any]:
-        """As JSON; a chunk's kind has a suffix."""
-        return {
-            "id": self.id,
-            "object": self.kind + suffix,
-            "created": self.created,
-            "model": self.model,
-            "system_fingerprint": self.fingerprint,
-        }
+def answer_head(kind: str, model: str, fingerprint: str) -> dict[str, Any]:
+    """Return what all events of one answer have in common, with an id of its own."""
+    return {
+        "id": f"{_IDS[kind]}{secrets.token_hex(12)}",
+        "object": kind,
+        "created": int(time.time()),
+        "model": model,
+        "system_fingerprint": fingerprint,
+    }
 
 
 def usage(usages: Sequence[Usage], each: int = 1) -> dict[str, Any]:
@@ -62,12 +41,12 @@ def usage(usages: Sequence[Usage], each: int = 1) -> dict[str, Any]:
 
 
 def chat_answer(
-    head: AnswerHead, asked: WireRequest, completions: Sequence[Completion]
+    head: Mapping[str, Any], asked: WireRequest, completions: Sequence[Completion]
 ) -> dict[str, Any]:
     """The answer to a chat that does not stream."""
     choices = [_chat_choice(i, one) for i, one in enumerate(completions)]
     taken = usage([one.usage for one in completions], len(completions))
-    return {**head.fields(), "choices": choices, "usage": taken, **own(asked, completions)}
+    return {**head, "choices": choices, "usage": taken, **own(asked, completions)}
 
 
 def _chat_choice(index: int, completion: Completion) -> dict[str, Any]:
@@ -96,35 +75,13 @@ def _finish(completion: Completion) -> dict[str, Any]:
     return ended | ({"stop_reason": completion.stop_string} if completion.stop_string else {})
 
 
-def with_inspections(
-    answer: Mapping[str, Any], completions: Sequence[Completion]
-) -> Mapping[str, Any]:
-    """Return an answer whose `marith` has the inspection of each completion, if any has one."""
-    inspections = [each.inspection and each.inspection.as_dict() for each in completions]
-    if not any(inspections):
-        return answer
-    return {**answer, "marith": {**answer.get("marith", {}), "inspection": inspections}}
-
-
-def ascii_json(value: Any) -> bytes:
-    """Return a value as JSON in ASCII, which no terminal obeys."""
-    return to_json(value).decode().encode("ascii", _ESCAPED)
-
-
-def _escaped(error: UnicodeError) -> tuple[str, int]:
-    """Return letters that are not ASCII as JSON escapes them, and where they end."""
-    assert isinstance(error, UnicodeEncodeError), "only `encode` meets such letters"
-    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
-
-
-codecs.register_error(_ESCAPED, _escaped)
-
-
 def own(asked: WireRequest, completions: Sequence[Completion]) -> dict[str, Any]:
-    """What marith says beside it: warnings, and costs where they were asked for."""
+    """What marith says beside it: warnings; costs and inspections where they were asked for."""
     found: dict[str, Any] = warnings_note(asked.warnings).get("marith", {})
     if asked.fields.marith.composition:
         found["composition"] = [composition_costs(asked.formula, one) for one in completions]
+    if any(one.inspection for one in completions):
+        found["inspection"] = [one.inspection and one.inspection.as_dict() for one in completions]
     return {"marith": found} if found else {}
 
 
