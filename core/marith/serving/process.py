@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -85,22 +84,13 @@ def _with_hosts(settings: ServerSettings, listening: Listening) -> ServerSetting
 
 
 def _require_files(listening: Listening) -> None:
-    """Raises ModelError for files of TLS that are none, and for a socket's path that is taken."""
+    """Raise ModelError for files of TLS that are none, and for a file in place of the socket."""
     for file in (listening.certificate, listening.certificate_key):
         if file is not None and not file.is_file():
             raise ModelError(f"there is no file {str(file)!r} of TLS")
-    path = listening.unix_socket
-    if path is None or not path.exists():
-        return
-    if not path.is_socket():
+    path = listening.unix_socket  # asyncio removes that of a server that has ended
+    if path is not None and path.exists() and not path.is_socket():
         raise ModelError(f"{str(path)!r} is a file, and no socket; it stays as it is")
-    with socket.socket(socket.AF_UNIX) as asking:
-        try:
-            asking.connect(str(path))
-        except OSError:  # of a server that has ended
-            path.unlink()
-            return
-    raise ModelError(f"another server listens on {str(path)!r}")
 
 
 class TimedProtocol(H11Protocol):

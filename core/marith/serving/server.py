@@ -85,9 +85,7 @@ class Server:
     def models(self) -> ServedModels:
         """All models. Raises Refusal before they are loaded."""
         if self._models is None:
-            raise Refusal(
-                "the models are being loaded", 503, "loading", kind="server_error", retry=True
-            )
+            raise Refusal("the models are being loaded", 503, "loading")
         return self._models
 
     @property
@@ -125,13 +123,11 @@ class Server:
     def place_for(self, web: WebRequest, count: int = 1) -> Iterator[None]:
         """Places among the requests of one key. Raises Refusal where it has too many."""
         if self.draining:
-            raise Refusal("the server ends", 503, "draining", kind="server_error", retry=True)
+            raise Refusal("the server ends", 503, "draining")
         key, most = web.scope.get(KEY), self.settings.bounds.requests_of_key
         if self._of_key[key] + count > most:
-            raise Refusal(
-                f"this key has {most} requests that run, which is the most", 429,
-                "too_many_requests", kind="rate_limit_error", retry=True,
-            )  # fmt: skip
+            problem = f"this key has {most} requests that run, which is the most"
+            raise Refusal(problem, 429, "too_many_requests")
         self._of_key[key] += count
         try:
             yield

@@ -15,8 +15,6 @@ from marith import ModelError, RequestError
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 KEYS_VARIABLE = "MARITH_API_KEYS"
-FILE_VARIABLE, HOSTS_VARIABLE = "MARITH_FILE", "MARITH_HOSTS"
-ORIGINS_VARIABLE = "MARITH_ORIGINS"
 _SHORTEST_KEY = 8
 _HOST = re.compile(r"[A-Za-z0-9._-]+")
 _ORIGIN = re.compile(r"https?://[^/\s]+/?")
@@ -88,17 +86,15 @@ def settings_of_environment() -> ServerSettings:
     Raises RequestError for a key, a host or an origin that is none, ModelError for a host that
     others reach where no key is asked for.
     """
-    file, keys = os.environ.get(FILE_VARIABLE), read_keys(None)
-    hosts, origins = _listed(HOSTS_VARIABLE), _listed(ORIGINS_VARIABLE)
+    file, keys = os.environ.get("MARITH_FILE"), read_keys(None)
+    hosts, origins = _listed("MARITH_HOSTS"), _listed("MARITH_ORIGINS")
     for host in hosts:
         if not _HOST.fullmatch(host) and not _is_address(host):
-            raise RequestError(
-                f"{HOSTS_VARIABLE} has {host!r}; write a name without scheme and port"
-            )
+            raise RequestError(f"MARITH_HOSTS has {host!r}; write a name without scheme and port")
         require_key(host, keys)
     for origin in origins:
         if not _ORIGIN.fullmatch(origin):
-            raise RequestError(f"{ORIGINS_VARIABLE} has {origin!r}; write https://chat.example")
+            raise RequestError(f"MARITH_ORIGINS has {origin!r}; write https://chat.example")
     return ServerSettings(Path(file) if file else None, keys=keys, hosts=hosts, origins=origins)
 
 

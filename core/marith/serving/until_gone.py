@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from starlette.requests import Request as WebRequest
 
-from marith import Chunk, Completion, Engine, Request, Ticket, submit_inspected
+from marith import Chunk, Engine, Request, Ticket, submit_inspected
 from marith.serving.event_stream import gone
 from marith.serving.wire.refusals import Refusal
 
@@ -96,26 +96,6 @@ def cancel(tickets: Sequence[Ticket]) -> None:
     for ticket in tickets:
         if not ticket.ended:
             ticket.cancel()
-
-
-async def completions(
-    web: WebRequest, tickets: Sequence[Ticket], arrived: Callable[[int, Chunk], None]
-) -> list[Completion]:
-    """All completions; each chunk has `arrived` with the number of its ticket.
-
-    Where the client leaves, the tickets are cancelled, and Refusal raised.
-    """
-
-    async def all_of_them() -> list[Completion]:
-        async with aclosing(chunks(tickets)) as arriving:
-            async for index, chunk in arriving:
-                arrived(index, chunk)
-        return [ticket.result(0) for ticket in tickets]
-
-    try:
-        return await until_gone(web, all_of_them())
-    finally:
-        cancel(tickets)
 
 
 async def until_gone(web: WebRequest, work: Awaitable[T]) -> T:

@@ -8,20 +8,21 @@ import time
 from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import ExitStack, aclosing
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from starlette.requests import Request as WebRequest
 from starlette.responses import Response
 
-from marith import Chunk, Completion, ContextOverflow, Engine, MarithError, Ticket
+from marith import Completion, ContextOverflow, Engine, MarithError, Ticket
 from marith.openai_format import finite_logprob
 from marith.serving.event_stream import EventStream, ascii_json
 from marith.serving.guard import ID, KEY
 from marith.serving.served_models import ServedModel
 from marith.serving.server import Server, note
 from marith.serving.server_metrics import Pace
-from marith.serving.until_gone import LEFT, cancel, chunks, completions, until_gone
+from marith.serving.until_gone import LEFT, cancel, chunks, until_gone
 from marith.serving.wire.choice_events import ChoiceWriter
 from marith.serving.wire.refusals import Refusal, naming, refusal
 from marith.serving.wire.wire_answers import (
@@ -44,29 +45,35 @@ TIMED_OUT = 504
 MOST_PROMPTS = 64
 
 
+@dataclass
 class Answering:
     """One answer of some choices, whole or in events, and what is counted of it.
 
     There are as many tickets as choices of all prompts, and `each` choices of each prompt.
     """
 
-    def __init__(
-        self,
-        server: Server,
-        web: WebRequest,
-        persona: ServedModel,
-        each: int,
-        tickets: Sequence[Ticket],
-        began: float,
-    ) -> None:
-        self._server, self._web, self._persona = server, web, persona
-        self._each, self._tickets, self._began = each, tickets, began
-        self._paces = [Pace(server.metrics, persona.name, began) for _ in tickets]
+    server: Server
+    web: WebRequest
+    persona: ServedModel
+    each: int
+    tickets: Sequence[Ticket]
+    began: float
+
+    def __post_init__(self) -> None:
+        name = self.persona.name
+        self._paces = [Pace(self.server.metrics, name, self.began) for _ in self.tickets]
 
     async def whole(self) -> list[Completion]:
         """All completions. Raises Refusal where the client leaves."""
+
+        async def ended() -> list[Completion]:
+            async with aclosing(chunks(self.tickets)) as arriving:
+                async for index, chunk in arriving:
+                    self._paces[index].chunk(chunk)
+            return [ticket.result(0) for ticket in self.tickets]
+
         try:
-            found = await completions(self._web, self._tickets, self._arrived)
+            found = await until_gone(self.web, ended())
         except BaseException:
             self._abandon()
             raise
@@ -75,7 +82,7 @@ class Answering:
 
     def stream(self, writer: ChoiceWriter, place: ExitStack) -> EventStream:
         """The answer in events; the place among those of its key is given up at its end."""
-        seconds = self._server.settings.bounds.write_seconds
+        seconds = self.server.settings.bounds.write_seconds
         source = self._events(writer)
         return EventStream(source, seconds, self._failed, writer.closing, place.close)
 
@@ -88,12 +95,12 @@ class Answering:
         """Each event as it comes."""
         for data in writer.first():
             yield data
-        async with aclosing(chunks(self._tickets)) as arriving:
+        async with aclosing(chunks(self.tickets)) as arriving:
             async for index, chunk in arriving:
-                self._arrived(index, chunk)
+                self._paces[index].chunk(chunk)
                 for data in writer.of(index, chunk):
                     yield data
-        found = [ticket.result(0) for ticket in self._tickets]
+        found = [ticket.result(0) for ticket in self.tickets]
         self._count(found)
         found = self._shown(found)
         for data in await asyncio.to_thread(lambda: [*writer.last(found)]):
@@ -101,27 +108,24 @@ class Answering:
 
     def _shown(self, found: Sequence[Completion]) -> list[Completion]:
         """The completions without the texts of terms, unless clients may bring terms."""
-        if self._server.settings.allow_formulas:
+        if self.server.settings.allow_formulas:
             return [*found]
-        names = self._persona.options.names_of_terms
+        names = self.persona.options.names_of_terms
         return [completion.without_texts(names) for completion in found]
 
-    def _arrived(self, index: int, chunk: Chunk) -> None:
-        self._paces[index].chunk(chunk)
-
     def _count(self, found: Sequence[Completion]) -> None:
-        name, metrics = self._persona.name, self._server.metrics
+        name, metrics = self.persona.name, self.server.metrics
         for completion in found:
-            metrics.completed(name, completion, self._began)
-        for completion in found[:: self._each]:
+            metrics.completed(name, completion, self.began)
+        for completion in found[:: self.each]:
             metrics.read(name, completion.usage.prompt_tokens, completion.usage.cached_tokens)
         counts = sum(one.usage.completion_tokens for one in found)
-        note(self._web, model=name, completion_tokens=counts, answers=len(found))
-        if self._server.settings.log_texts:
-            note(self._web, texts=[one.text for one in found])
+        note(self.web, model=name, completion_tokens=counts, answers=len(found))
+        if self.server.settings.log_texts:
+            note(self.web, texts=[one.text for one in found])
 
     def _abandon(self) -> None:
-        cancel(self._tickets)
+        cancel(self.tickets)
         for pace in self._paces:
             pace.abandoned()
 
@@ -131,9 +135,9 @@ class Answering:
         left = not isinstance(error, MarithError) and isinstance(error, OSError | CancelledError)
         status = LEFT if left else refusal(error).status
         if status >= 500 and status != TIMED_OUT:
-            _log.error("the stream of %s failed", self._web.scope[ID], exc_info=error)
-        note(self._web, ended=f"{type(error).__name__}", model=self._persona.name)
-        self._server.metrics.failed.labels(str(status)).inc()
+            _log.error("the stream of %s failed", self.web.scope[ID], exc_info=error)
+        note(self.web, ended=f"{type(error).__name__}", model=self.persona.name)
+        self.server.metrics.failed.labels(str(status)).inc()
 
 
 async def chat(server: Server, web: WebRequest) -> Response:
@@ -150,7 +154,7 @@ async def chat(server: Server, web: WebRequest) -> Response:
         tickets = await server.runner.begin(persona.engine, asked.requests)
         head = answer_head("chat.completion", persona.name, persona.fingerprint)
         answer = Answering(server, web, persona, len(asked.requests), tickets, began)
-        if fields.streams:
+        if fields.stream:
             deltas = [ChatDeltas(i, bool(fields.logprobs)) for i in range(len(tickets))]
             return answer.stream(ChoiceWriter(head, asked, deltas), place.pop_all())
         found = await answer.whole()
@@ -174,7 +178,7 @@ async def text(server: Server, web: WebRequest) -> Response:
         head = answer_head("text_completion", persona.name, persona.fingerprint)
         each = len(asked[0].requests)
         answer = Answering(server, web, persona, each, tickets, began)
-        if fields.streams:
+        if fields.stream:
             scored = fields.logprobs is not None
             deltas = [TextDeltas(i, scored) for i in range(len(tickets))]
             return answer.stream(ChoiceWriter(head, asked[0], deltas), place.pop_all())
@@ -192,7 +196,7 @@ def _asked(
     fields: TextFields, persona: ServedModel, server: Server, web: WebRequest
 ) -> list[WireRequest]:
     """The requests of each prompt. Raises Refusal."""
-    if fields.echo and fields.streams:
+    if fields.echo and fields.stream:
         raise Refusal("echo is for answers that do not stream", param="echo")
     key = web.scope.get(KEY)
     return [text_requests(fields, one, persona, server.settings, key) for one in fields.prompts]

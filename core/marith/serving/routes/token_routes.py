@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 from starlette.requests import Request as WebRequest
@@ -31,21 +30,19 @@ async def tokenize(server: Server, web: WebRequest) -> Response:
         engine, warnings = persona.engine, warnings_of(fields, server.settings)
         require_one_prompt(fields.prompt, fields.messages)
 
-        def tokens() -> bytes:
-            found: dict[str, Any] = {}
+        def counted() -> dict[str, Any]:
             if fields.messages is not None:
                 hold_messages(fields.messages, server.settings.bounds)
-                found["count"] = engine.count_tokens(fields.messages)
-            else:
-                text, start = str(fields.prompt), fields.add_special_tokens
-                persona.hold_text(text, "prompt", server.settings.bounds)
-                named = _named_tokens(engine).get(text)
-                found["tokens"] = engine.encode(text, start=start) if named is None else [named]
-                found["count"] = len(found["tokens"])
-            found["max_model_len"] = engine.context_length
-            return json.dumps({**found, **warnings_note(warnings)}).encode()
+                return {"count": engine.count_tokens(fields.messages)}
+            text, start = str(fields.prompt), fields.add_special_tokens
+            persona.hold_text(text, "prompt", server.settings.bounds)
+            named = _named_tokens(engine).get(text)
+            tokens = engine.encode(text, start=start) if named is None else [named]
+            return {"tokens": tokens, "count": len(tokens)}
 
-        return Response(await server.runner.off_loop(tokens), media_type="application/json")
+        found = await server.runner.off_loop(counted)
+    known = {"max_model_len": engine.context_length, **warnings_note(warnings)}
+    return JSONResponse({**found, **known})
 
 
 async def detokenize(server: Server, web: WebRequest) -> Response:

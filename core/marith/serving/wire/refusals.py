@@ -21,14 +21,15 @@ from marith import (
 
 RETRY_SECONDS = 1
 _FAILED = "the server failed; its log says why"
-_INVALID, _SERVER = "invalid_request_error", "server_error"
+_INVALID = "invalid_request_error"
+_KINDS = {429: "rate_limit_error", 504: "timeout"}
 
 
 class Refusal(Exception):
     """An answer that is an error: what OpenAI's clients read of it.
 
-    `status` is HTTP's. `retry` says whether the same request may succeed later; `marith` is what a
-    client of marith's reads beside OpenAI's fields.
+    `status` is HTTP's, `marith` what a client of marith's reads beside OpenAI's fields. After a 429
+    or a 503 the same request may succeed later.
     """
 
     def __init__(
@@ -37,24 +38,23 @@ class Refusal(Exception):
         status: int = 400,
         code: str | None = None,
         param: str | None = None,
-        kind: str = _INVALID,
-        retry: bool = False,
         marith: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message)
         self.message, self.status, self.code, self.param = message, status, code, param
-        self.kind, self.retry, self.marith = kind, retry, marith
+        self.marith = marith
 
     @property
     def body(self) -> dict[str, Any]:
         """The error object."""
-        error = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
+        kind = _KINDS.get(self.status, "server_error" if self.status >= 500 else _INVALID)
+        error = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
         return {"error": error | ({"marith": self.marith} if self.marith else {})}
 
     @property
     def headers(self) -> dict[str, str]:
         """Whether, and when, a client asks again."""
-        if self.retry:
+        if self.status in (429, 503):
             return {"retry-after": str(RETRY_SECONDS), "x-should-retry": "true"}
         return {"x-should-retry": "false"}
 
@@ -80,14 +80,14 @@ def refusal(error: BaseException) -> Refusal:
         case RequestError():
             return Refusal(text)
         case Busy():
-            return Refusal(text, 429, "engine_busy", kind="rate_limit_error", retry=True)
+            return Refusal(text, 429, "engine_busy")
         case DeadlineExceeded():
-            return Refusal(text, 504, "timeout", kind="timeout")
+            return Refusal(text, 504, "timeout")
         case EngineClosed():
-            return Refusal(text, 503, "engine_closed", kind=_SERVER, retry=True)
+            return Refusal(text, 503, "engine_closed")
         case MarithError():  # its text may name files of the server
-            return Refusal(_FAILED, 500, "model_error", kind=_SERVER)
-    return Refusal(_FAILED, 500, "internal_error", kind=_SERVER)
+            return Refusal(_FAILED, 500, "model_error")
+    return Refusal(_FAILED, 500, "internal_error")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from marith import CallChunk, Chunk, Completion, TokenLogprob, ToolCall, Usage
+from marith import CallChunk, Chunk, Completion, TokenLogprob, Usage
 from marith.openai_format import composition_costs, finite_logprob, from_logprobs, to_tool_call
 from marith.serving.wire.wire_requests import WireRequest
 
@@ -50,7 +50,7 @@ def chat_answer(
 
 
 def _chat_choice(index: int, completion: Completion) -> dict[str, Any]:
-    calls = [_call(call) for call in completion.calls]
+    calls = [to_tool_call(call.id, call.name, call.arguments) for call in completion.calls]
     message: dict[str, Any] = {
         "role": "assistant",
         "content": None if calls and not completion.text else completion.text,
@@ -64,10 +64,6 @@ def _chat_choice(index: int, completion: Completion) -> dict[str, Any]:
     if completion.logprobs is not None:
         logprobs = {"content": [], **(logprobs or {}), "refusal": None}
     return {"index": index, "message": message, "logprobs": logprobs, **_finish(completion)}
-
-
-def _call(call: ToolCall) -> dict[str, Any]:
-    return to_tool_call(call.id, call.name, call.arguments)
 
 
 def _finish(completion: Completion) -> dict[str, Any]:

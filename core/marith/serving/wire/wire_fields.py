@@ -23,6 +23,7 @@ from pydantic import (
 from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, Request
 
+from marith import Options
 from marith.serving.wire.refusals import Refusal, wrong_value
 
 _SECONDS = 30  # that a body may take to come
@@ -37,11 +38,6 @@ HARMLESS = frozenset(
         "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
         "prompt_cache_retention", "verbosity", "priority", "request_id",
     )
-)  # fmt: skip
-_DRAWN = (
-    "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty",
-    "frequency_penalty", "logit_bias", "seed", "stop", "min_tokens", "stop_token_ids",
-    "ignore_eos",
 )  # fmt: skip
 # Values that change nothing, where they are others than these.
 _NEUTRAL: tuple[Any, ...] = (None, False, [], {}, "")
@@ -109,17 +105,10 @@ class MarithFields(FormulaFields):
     prefix: list[StrictInt] | None = None
 
 
-class StreamOptions(BaseModel):
-    """What a stream has beside its text."""
-
-    include_usage: StrictBool | None = None
-
-
 class KnownFields(BaseModel):
     """Fields of a body, and those apart that nobody here knows."""
 
     model_config = ConfigDict(extra="allow")
-    refused: ClassVar[Mapping[str, str]] = REFUSED
     harmless: ClassVar[frozenset[str]] = HARMLESS
 
     model: StrictStr = Field(default="", max_length=256)
@@ -133,10 +122,10 @@ class KnownFields(BaseModel):
         """Fields that nobody here knows. Raises Refusal for one that would change the text."""
         unknown = []
         for name, value in (self.model_extra or {}).items():
-            if name in self.refused and value not in _NEUTRAL_OF.get(name, _NEUTRAL):
-                problem = f"{name!r} is not served here; {self.refused[name]}"
+            if name in REFUSED and value not in _NEUTRAL_OF.get(name, _NEUTRAL):
+                problem = f"{name!r} is not served here; {REFUSED[name]}"
                 raise Refusal(problem, code="unsupported_parameter", param=name)
-            if name not in self.harmless and name not in self.refused:
+            if name not in self.harmless and name not in REFUSED:
                 unknown.append(name)
         return unknown
 
@@ -170,7 +159,7 @@ class DrawnFields(SaltedFields):
     ignore_eos: StrictBool | None = None
     grammar: StrictStr | None = None
     stream: StrictBool | None = None
-    stream_options: StreamOptions | None = None
+    stream_options: dict[str, Any] | None = None
     marith: MarithFields = MarithFields()
 
     def drawn(self) -> dict[str, Any]:
@@ -178,17 +167,14 @@ class DrawnFields(SaltedFields):
 
         Other servers mean every token by a `top_k` of 0 or -1, and the likeliest by a `top_p` of 0.
         """
-        given = self.model_dump(include={*_DRAWN}, exclude_none=True)
+        names = DrawnFields.model_fields.keys() & Options.model_fields.keys()
+        names -= SaltedFields.model_fields.keys()
+        given = self.model_dump(include=names, exclude_none=True)
         if given.get("top_k") in (0, -1):
             given["top_k"] = None
         if given.get("top_p") == 0:
             given["top_p"] = _LEAST_MASS
         return given
-
-    @property
-    def streams(self) -> bool:
-        """Whether the answer comes in events."""
-        return bool(self.stream)
 
 
 class AskedFields(DrawnFields):
@@ -205,7 +191,7 @@ class AskedFields(DrawnFields):
     @property
     def usage_in_stream(self) -> bool:
         """Whether a stream ends with what the answer took."""
-        return bool(self.stream_options and self.stream_options.include_usage)
+        return bool(self.stream_options and self.stream_options.get("include_usage"))
 
 
 class ChatFields(AskedFields):
@@ -308,7 +294,7 @@ class MadeTextFields(DrawnFields):
     def asked(self) -> AskedFields:
         """The chat or the text. Raises Refusal where it is neither, or both."""
         require_one_prompt(self.prompt, self.messages)
-        if self.streams:
+        if self.stream:
             raise Refusal("this answer does not stream", param="stream")
         kind = ChatFields if self.messages is not None else TextFields
         names = kind.model_fields.keys() & type(self).model_fields.keys()

@@ -266,7 +266,7 @@ def _grammar(
     with naming("grammar"):
         grammar = None if text is None else Grammar.lark(text)
     with naming("response_format"):
-        return to_grammar(grammar, response_format)
+        return to_grammar(grammar, response_format or None)
 
 
 def _logprobs(fields: ChatFields, bounds: Bounds) -> int | None:
@@ -293,22 +293,14 @@ def _answers(
     warnings: Sequence[str],
     settings: ServerSettings,
 ) -> WireRequest:
-    """A request for each of `n` choices, by the seeds seed, seed + 1 and so on."""
-    count = fields.n or 1
-    requests = [request]
+    """A request for each of `n` choices, by the seeds seed, seed + 1 and so on in 64 bits."""
+    seed, count = request.sampling.seed, fields.n or 1
+    seeds = [seed]
     if count > 1:
-        seed = request.sampling.seed
         first = secrets.randbits(62) if seed is None else seed
-        requests = [
-            replace(request, sampling=replace(request.sampling, seed=_wrapped(first + i)))
-            for i in range(count)
-        ]
+        seeds = [(first + i + 2**63) % 2**64 - 2**63 for i in range(count)]
+    requests = [replace(request, sampling=replace(request.sampling, seed=one)) for one in seeds]
     formula = options.formula
     if not settings.allow_formulas:
         formula = NumberedFormula.of(formula).without_texts().text
     return WireRequest(requests, warnings, fields, formula)
-
-
-def _wrapped(seed: int) -> int:
-    """In 64 bits, the smallest after the largest."""
-    return (seed + 2**63) % 2**64 - 2**63
