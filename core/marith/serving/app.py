@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cache, partial
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request as WebRequest
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from marith.serving.guard import Guard, origins_of
@@ -36,13 +35,8 @@ from marith.serving.wire.wire_fields import (
 async def openapi(server: Server, _: WebRequest) -> Response:
     """This document: every route, what it takes and what it gives."""
     has_keys, has_page = bool(server.settings.keys), server.settings.page
-    text = await server.runner.off_loop(lambda: _document(has_keys, has_page))
-    return Response(text, media_type="application/json")
-
-
-@cache
-def _document(has_keys: bool, has_page: bool) -> str:
-    return json.dumps(openapi_document(ROUTES, has_keys, has_page))
+    write = partial(openapi_document, ROUTES, has_keys, has_page)
+    return JSONResponse(await server.runner.off_loop(write))
 
 
 ROUTES: dict[str, Operation] = {

@@ -116,7 +116,7 @@ class EventStream(Response):
                     await self._put(data)
             except (Exception, asyncio.CancelledError) as error:
                 self._failed(error)
-                if _is_of_the_client(error):
+                if is_of_the_client(error):
                     raise
                 failure = error
         await self._put(self._closing(failure), more=False)
@@ -141,7 +141,7 @@ class EventStream(Response):
                 await self._put(PING)
 
 
-def _is_of_the_client(error: BaseException) -> bool:
+def is_of_the_client(error: BaseException) -> bool:
     """Whether the client has left, or takes nothing; marith's own time-outs are errors to tell."""
     left = isinstance(error, OSError | asyncio.CancelledError)  # a TimeoutError is an OSError
     return left and not isinstance(error, MarithError)

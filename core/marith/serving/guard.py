@@ -9,7 +9,6 @@ import logging
 import re
 import secrets
 import time
-from urllib.parse import urlsplit
 
 from prometheus_client import Counter
 from starlette.datastructures import Headers, MutableHeaders
@@ -20,7 +19,6 @@ from marith.serving.wire.refusals import Refusal, refusal
 
 HEADER_BYTES = 32_768
 OPEN = ("/health", "/ready")  # for probes, which have no key and know no name
-PAGE = "/page/"
 TOKEN_SECONDS = 60.0  # for which the page's token is good, from the offer on
 KEY, ID = "marith.key", "marith.id"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -95,11 +93,8 @@ class Guard:
 
     def _require_origin(self, origin: str, host: str) -> None:
         """Raises Refusal for a page that is neither the server's own nor one that may ask."""
-        try:
-            own = urlsplit(origin).netloc.lower() == host.lower()
-        except ValueError:  # brackets that are no address
-            own = False
-        if not own and origin not in self._origins:
+        own = [f"{scheme}://{host.lower()}" for scheme in ("http", "https")]
+        if origin.lower() not in (*own, *self._origins):
             adding = "--origin or MARITH_ORIGINS adds an origin"
             problem = f"pages of {origin!r:.80} may not ask; {adding}"
             raise Refusal(problem, 403, "wrong_origin")
@@ -109,14 +104,11 @@ class Guard:
         if not self._keys:
             return None
         scheme, _, given = authorization.partition(" ")
-        found = None
-        for key in self._keys:
-            same = hmac.compare_digest(key, given.strip().encode())
-            found = key if same else found
-        if found is None or scheme.lower() != "bearer":
+        found = [key for key in self._keys if hmac.compare_digest(key, given.strip().encode())]
+        if not found or scheme.lower() != "bearer":
             problem = "no API key was given" if not authorization else "this API key is not known"
             raise Refusal(f"{problem}; write `Authorization: Bearer …`", 401, "invalid_api_key")
-        return hashlib.sha256(found).hexdigest()[:16]
+        return hashlib.sha256(found[0]).hexdigest()[:16]
 
     def _write_line(self, scope: Scope, status: int, began: float) -> None:
         """One line of JSON about a request, without its texts; JSON escapes what it quotes.
@@ -147,7 +139,7 @@ def _require_bounded(scope: Scope) -> None:
 
 def needs_key(path: str, has_page: bool) -> bool:
     """Whether a path asks for a key: that of a probe and those of the page's files do not."""
-    return path not in OPEN and not (has_page and (path == "/" or path.startswith(PAGE)))
+    return path not in OPEN and not (has_page and (path == "/" or path.startswith("/page/")))
 
 
 def origins_of(settings: ServerSettings) -> list[str]:

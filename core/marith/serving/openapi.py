@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 Schema: TypeAlias = "dict[str, Any]"
 Endpoint: TypeAlias = "Callable[[Server, WebRequest], Awaitable[Response]]"
 _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
-_RAISES = re.compile(r"Raises \w+\.")  # what a reader of code alone needs
 _ERROR = (
     "An error: `param` is the field that cannot be served; the header x-should-retry says whether "
     "the same request may succeed later, and retry-after after how many seconds"
@@ -369,11 +368,10 @@ def openapi_document(
 
 def _item(path: str, operation: Operation, closed: bool) -> dict[str, Any]:
     """A path with its one method; one that is `closed` needs a key where the server has any."""
-    text = _RAISES.sub("", inspect.getdoc(operation.endpoint) or "")
-    summary, _, rest = text.partition("\n")
+    summary, _, rest = (inspect.getdoc(operation.endpoint) or "").partition("\n")
     described: dict[str, Any] = {
         "operationId": operation.endpoint.__name__,
-        "summary": summary.strip(),
+        "summary": summary,
         "parameters": [*_parameters(path, operation)],
         "responses": _responses(operation),
     }

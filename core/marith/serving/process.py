@@ -64,7 +64,9 @@ def serve(settings: ServerSettings, listening: Listening, ready: Callable[[Serve
         require_key(listening.host, settings.keys)
     named_options(settings)  # what is wrong with a file is said before anything listens
     _require_files(listening)
-    process = _Process(Server(_with_hosts(settings, listening)), listening, ready)
+    if listening.host not in ("0.0.0.0", "::"):  # noqa: S104 (compared)
+        settings = replace(settings, hosts=(*settings.hosts, listening.host))
+    process = _Process(Server(settings), listening, ready)
     try:
         process.run()
     except SystemExit:  # uvicorn's, once it has said why it cannot listen
@@ -74,13 +76,6 @@ def serve(settings: ServerSettings, listening: Listening, ready: Callable[[Serve
             listening.unix_socket.unlink(missing_ok=True)
     if process.failure is not None:
         raise process.failure
-
-
-def _with_hosts(settings: ServerSettings, listening: Listening) -> ServerSettings:
-    """The settings; the address that it listens on is a name of the server's."""
-    if listening.host in ("0.0.0.0", "::"):  # noqa: S104 (compared)
-        return settings
-    return replace(settings, hosts=(*settings.hosts, listening.host))
 
 
 def _require_files(listening: Listening) -> None:

@@ -103,12 +103,11 @@ class ServedModels:
     """All models of a server. They never change: a file that is read again makes new ones."""
 
     by_name: Mapping[str, ServedModel]
-    default: str
     created: int = field(default_factory=lambda: int(time.time()))
 
     def find(self, name: str) -> ServedModel:
         """A persona by name; without one the first. Raises Refusal."""
-        persona = self.by_name.get(name or self.default)
+        persona = self.by_name.get(name or next(iter(self.by_name)))
         if persona is None:
             served = f", but {', '.join(self.by_name)}"
             hint = marith.errors.suggestion(name[:80], self.by_name, served)
@@ -128,7 +127,7 @@ def load_models(settings: ServerSettings) -> ServedModels:
         name: ServedModel(name, options, options.engine(), _fingerprint(options), parent)
         for name, (options, parent) in found.items()
     }
-    return ServedModels(models, next(iter(models)))
+    return ServedModels(models)
 
 
 def shown_name(model: str) -> str:

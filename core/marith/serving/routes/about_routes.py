@@ -51,7 +51,7 @@ async def models(server: Server, _: WebRequest) -> Response:
 
 
 async def model(server: Server, web: WebRequest) -> Response:
-    """One model. Raises Refusal."""
+    """One model."""
     models, name = server.models, web.path_params["name"]
     if not name:
         raise Refusal("a model has a name: /v1/models/NAME", 404, "model_not_found")
@@ -175,10 +175,7 @@ async def page_file(server: Server, web: WebRequest) -> Response:
 
 
 async def page_key(server: Server, web: WebRequest) -> Response:
-    """A key for the token that `marith play` put into the page's address: once, on this machine.
-
-    Raises Refusal.
-    """
+    """A key for the token that `marith play` put into the page's address: once, on this machine."""
     if web.client is not None and not is_loopback(web.client.host):
         raise Refusal("a token is for a browser on the server's machine", 403, "not_here")
     body = parsed(await read_body(web, MOST_BYTES))

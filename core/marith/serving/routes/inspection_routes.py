@@ -135,8 +135,7 @@ async def _made(
     fields: WhatIfFields, persona: ServedModel, server: Server, web: WebRequest
 ) -> WhatIf:
     """The log-probabilities of every term for the text."""
-    bounds = server.settings.bounds
-    most = min(bounds.kept_bytes_of_text, bounds.kept_bytes)
+    most = server.settings.bounds.kept_bytes_of_text
     if fields.continuation is None:
         raise Refusal("the tokens of a text are needed, or kept", param="continuation")
 
@@ -205,4 +204,4 @@ def _request(
         return chat_requests(asked, persona, settings, key).requests[0]
     assert isinstance(asked, TextFields), "a text is a chat's or continues a prompt"
     prompt = asked.prompts[0] if asked.prompts else []
-    return text_requests(asked, prompt, persona, settings, key).requests[0]
+    return text_requests(asked, persona, settings, key, prompt).requests[0]

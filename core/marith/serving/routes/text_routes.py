@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass
@@ -15,9 +14,9 @@ from typing import Any
 from starlette.requests import Request as WebRequest
 from starlette.responses import Response
 
-from marith import Completion, ContextOverflow, Engine, MarithError, Ticket
+from marith import Completion, ContextOverflow, Engine, Ticket
 from marith.openai_format import finite_logprob
-from marith.serving.event_stream import EventStream, ascii_json
+from marith.serving.event_stream import EventStream, ascii_json, is_of_the_client
 from marith.serving.guard import ID, KEY
 from marith.serving.served_models import ServedModel
 from marith.serving.server import Server, note
@@ -30,10 +29,10 @@ from marith.serving.wire.wire_answers import (
     TextDeltas,
     answer_head,
     chat_answer,
+    ending,
     legacy_logprobs,
     likeliest,
     own,
-    text_choice,
     token_name,
     usage,
 )
@@ -132,8 +131,7 @@ class Answering:
     def _failed(self, error: BaseException) -> None:
         """A stream has ended with an error, or its client has left."""
         self._abandon()
-        left = not isinstance(error, MarithError) and isinstance(error, OSError | CancelledError)
-        status = LEFT if left else refusal(error).status
+        status = LEFT if is_of_the_client(error) else refusal(error).status
         if status >= 500 and status != TIMED_OUT:
             _log.error("the stream of %s failed", self.web.scope[ID], exc_info=error)
         note(self.web, ended=f"{type(error).__name__}", model=self.persona.name)
@@ -170,7 +168,10 @@ async def text(server: Server, web: WebRequest) -> Response:
         if len(fields.prompts) > MOST_PROMPTS or not fields.prompts:
             raise Refusal(f"there are from 1 to {MOST_PROMPTS} prompts", param="prompt")
         place.enter_context(server.more_places(web, fields.n, len(fields.prompts)))
-        asked = await server.runner.off_loop(lambda: _asked(fields, persona, server, web))
+        if fields.echo and fields.stream:
+            raise Refusal("echo is for answers that do not stream", param="echo")
+        read = partial(text_requests, fields, persona, server.settings, web.scope.get(KEY))
+        asked = await server.runner.off_loop(lambda: [*map(read, fields.prompts)])
         nothing = fields.max_tokens == 0  # the prompt alone is echoed
         requests = [] if nothing else [request for each in asked for request in each.requests]
         with naming("prompt", ContextOverflow):
@@ -192,16 +193,6 @@ async def text(server: Server, web: WebRequest) -> Response:
         return await answer.json(lambda: {**whole, **own(asked[0], found)})
 
 
-def _asked(
-    fields: TextFields, persona: ServedModel, server: Server, web: WebRequest
-) -> list[WireRequest]:
-    """The requests of each prompt. Raises Refusal."""
-    if fields.echo and fields.stream:
-        raise Refusal("echo is for answers that do not stream", param="echo")
-    key = web.scope.get(KEY)
-    return [text_requests(fields, one, persona, server.settings, key) for one in fields.prompts]
-
-
 async def _choices(
     fields: TextFields,
     persona: ServedModel,
@@ -216,8 +207,7 @@ async def _choices(
         tokens, each = [*one.requests[0].prompt], len(one.requests)
         before, echoed = "", None
         if fields.echo:
-            decode = partial(persona.engine.decode, tokens)
-            before = await server.runner.off_loop(decode)
+            before = await server.runner.off_loop(partial(persona.engine.decode, tokens))
         completions = found[at * each : (at + 1) * each]
         if fields.echo and fields.logprobs is not None:
             end = persona.engine.end_tokens[:1] if any(map(_ended_at_once, completions)) else []
@@ -235,7 +225,9 @@ async def _choices(
             if logprobs is not None and echoed is not None:
                 count = None if _ended_at_once(completion) else len(tokens)
                 logprobs = {name: [*echoed[name][:count], *logprobs[name]] for name in logprobs}
-            choices.append(text_choice(len(choices), completion, logprobs, before))
+            text = before + completion.text
+            choice = {"index": len(choices), "text": text, "logprobs": logprobs}
+            choices.append({**choice, **ending(completion)})
     return choices
 
 

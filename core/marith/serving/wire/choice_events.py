@@ -20,12 +20,6 @@ DONE = b"data: [DONE]\n\n"
 _MARK = "\0"  # in the event of a text, where the text is
 
 
-def is_text_alone(chunk: Chunk) -> bool:
-    """Whether a chunk has a text, and no call, reasoning or end."""
-    more = chunk.reasoning or chunk.calls or chunk.finish_reason is not None
-    return bool(chunk.text) and not more
-
-
 class ChoiceWriter:
     """Writes an answer in choices, each by its own `deltas`.
 
@@ -54,7 +48,8 @@ class ChoiceWriter:
     def of(self, index: int, chunk: Chunk) -> Iterator[bytes]:
         """Those of a chunk of the choice with this number."""
         around = self._around[index]
-        if around is not None and is_text_alone(chunk):
+        more = chunk.reasoning or chunk.calls or chunk.finish_reason is not None
+        if around is not None and chunk.text and not more:
             yield json_line(chunk.text).join(around)
             return
         for choice in self._deltas[index].of(chunk):

@@ -76,7 +76,9 @@ def refusal(error: BaseException) -> Refusal:
             code = "context_length_exceeded"
             return Refusal(f"{text} ({code})", code=code, param="messages")
         case FormulaError():
-            return Refusal(text, code="invalid_formula", param="marith", marith=_place(error))
+            names = ("problem", "text", "start", "end") if error.text else ()  # for a caret
+            place = {name: getattr(error, name) for name in names}
+            return Refusal(text, code="invalid_formula", param="marith", marith=place)
         case RequestError():
             return Refusal(text)
         case Busy():
@@ -99,15 +101,6 @@ def naming(param: str, kind: type[MarithError] = RequestError) -> Iterator[None]
         refused = refusal(error)
         refused.param = param
         raise refused from None
-
-
-def _place(error: FormulaError) -> dict[str, Any] | None:
-    """Where the fault is in which text, for a caret; None where it is nowhere in a text."""
-    if not error.text:
-        return None
-    return {
-        "problem": error.problem, "text": error.text, "start": error.start, "end": error.end,
-    }  # fmt: skip
 
 
 def wrong_value(error: ValidationError) -> Refusal:

@@ -63,10 +63,11 @@ def _chat_choice(index: int, completion: Completion) -> dict[str, Any]:
     logprobs = from_logprobs(completion.logprobs).get("logprobs")
     if completion.logprobs is not None:
         logprobs = {"content": [], **(logprobs or {}), "refusal": None}
-    return {"index": index, "message": message, "logprobs": logprobs, **_finish(completion)}
+    return {"index": index, "message": message, "logprobs": logprobs, **ending(completion)}
 
 
-def _finish(completion: Completion) -> dict[str, Any]:
+def ending(completion: Completion) -> dict[str, Any]:
+    """Why a completion has ended, as fields of its choice."""
     ended: dict[str, Any] = {"finish_reason": completion.finish_reason}
     return ended | ({"stop_reason": completion.stop_string} if completion.stop_string else {})
 
@@ -146,14 +147,6 @@ class TextDeltas:
             "logprobs": logprobs,
             "finish_reason": chunk.finish_reason,
         }
-
-
-def text_choice(
-    index: int, completion: Completion, logprobs: Mapping[str, Any] | None, before: str = ""
-) -> dict[str, Any]:
-    """A choice of a text; `before` is the prompt, where it is echoed."""
-    text = before + completion.text
-    return {"index": index, "text": text, "logprobs": logprobs, **_finish(completion)}
 
 
 def legacy_logprobs(

@@ -57,10 +57,10 @@ def chat_requests(
 
 def text_requests(
     fields: TextFields,
-    prompt: str | Sequence[int],
     persona: ServedModel,
     settings: ServerSettings,
     key: str | None,
+    prompt: str | Sequence[int],
 ) -> WireRequest:
     """The requests of one prompt that is continued as it is."""
     if fields.marith.prefix:
