@@ -131,14 +131,14 @@ def play(
 
     Serves this machine alone, and takes formulas from the page; all else is as by `marith serve`.
     """
-    from marith.serving.http import page_token
+    from marith.serving.guard import TOKEN_SECONDS
 
     def ready(server: "Server", address: str) -> None:
         say_ready(server, address)
         page = page_address(server, address)
         typer.echo(page)
         if server.settings.page_key is not None:
-            typer.echo(f"(good once, for {page_token.SECONDS:.0f} seconds)", err=True)
+            typer.echo(f"(good once, for {TOKEN_SECONDS:.0f} seconds)", err=True)
         if not no_browser and not webbrowser.open(leading_to(page, Path(folder))):
             typer.echo("no browser was found here: open this address in one", err=True)
 
