@@ -2,6 +2,18 @@
 
 Their modules have no `from __future__ import annotations`: typer would evaluate each annotation of
 each command twice whenever the program starts.
+
+- `chat_command`: `marith chat`; `talking`: an engine or a server answers.
+- `evaluation_commands`: `marith eval` and what follows it.
+- `formula_commands`: `marith calibrate`, `show` and `demo`.
+- `generate_command`: `marith generate`.
+- `help_pages`: the help of the commands.
+- `listing_commands`: `marith models` and `marith recipes`.
+- `options`: options that several commands have.
+- `serve_command`: `marith serve` and `marith play`.
+- `shared`: the application, clear errors, terms, texts and files.
+- `train_command`: `marith train-classifier`.
+- `why_command`: `marith why`.
 """
 
 from marith.cli import (  # noqa: F401 (commands, which register themselves)

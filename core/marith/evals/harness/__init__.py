@@ -1,4 +1,9 @@
-"""How does a formula do in lm-evaluation-harness? `marith` as one of its models."""
+"""How does a formula do in lm-evaluation-harness? `marith` as one of its models.
+
+- `command_line`: the harness's own command line, with `marith` among its models.
+- `contexts`: turn the harness's contexts into requests that fit: text, windows of a text.
+- `model`: `marith`, a model of lm-evaluation-harness: likelihoods and texts of a formula.
+"""
 
 from marith.errors import missing_extra
 
