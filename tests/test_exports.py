@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -11,8 +10,7 @@ from typing import Any
 import pytest
 
 import marith
-from marith.engine.call import CallOptions, request_of
-from marith.request.request import RequestOptions
+from marith.engine.call import request_of
 
 NOWHERE = inspect.Parameter.empty
 
@@ -83,21 +81,6 @@ def test_the_public_door_takes_what_the_design_promises(path: str) -> None:
     assert list(found)[: len(promised)] == list(promised)
     assert {name: found[name] for name in promised} == promised
     assert all(found[name] is not NOWHERE for name in set(found) - set(promised))
-
-
-def test_what_else_a_request_holds_is_said_once() -> None:
-    options = RequestOptions.__annotations__
-    named = [field.name for field in dataclasses.fields(marith.Request)]
-    assert named == [*SAMPLED, *options]
-    for ask in (getattr(marith.Engine, name) for name in ("generate", "stream")):
-        assert ask.__annotations__["options"] == "Unpack[CallOptions]"
-
-
-def test_the_options_of_a_call_are_those_of_a_request_of_sampling_and_of_stopping() -> None:
-    sampling = [field.name for field in dataclasses.fields(marith.Sampling)]
-    stopping = "max_tokens", "min_tokens", "stop_token_ids", "ignore_eos"
-    names = {*RequestOptions.__annotations__, *sampling, *stopping}
-    assert set(CallOptions.__annotations__) | set(RequestOptions.__annotations__) == names
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,7 @@ ADAPTERS = {
 }
 # What annotations say of requests and their answers.
 ALIASES = {
+    "AnyPrompt": prompt.AnyPrompt,
     "Message": prompt.Message,
     "Terms": binding.Terms,
     "Speculation": request.Speculation,

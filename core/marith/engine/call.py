@@ -169,7 +169,7 @@ def _check_names(options: Mapping[str, Any]) -> None:
         else:
             others = ("formula", "terms", "sampling", "stop")
             advice = suggestion(name, [*names, *others], f", but {', '.join(names)}")
-        raise UnknownOption(f"a request takes no {name!r}{advice}")
+        raise UnknownOption(f"a call takes no {name!r}{advice}")
 
 
 _THREADS = "set OMP_NUM_THREADS in the environment before Python starts"

@@ -202,7 +202,8 @@ class Engine(Entrypoints, TokenCalls):
     ) -> Tensor:
         """Return the composed log-distribution of the next token, [vocab] in float32.
 
-        The arguments are those of a `Request`.
+        `prompt`, `formula` and `terms` are those of a `Request`, and so are the `options`:
+        `timeout`, `trusted`, `allowed`, `cache_salt`, `tools` and `template_options`.
         """
         request = scoring_request("next_logprobs", prompt, formula, terms, options)
         return self.run(NextLogprobs(*self.open_at(request, continuation))).wait()
@@ -217,7 +218,8 @@ class Engine(Entrypoints, TokenCalls):
     ) -> list[float]:
         """Return the composed log-probability of each token of the continuation.
 
-        The other arguments are those of a `Request`.
+        `prompt`, `formula` and `terms` are those of a `Request`, and so are the `options`:
+        `timeout`, `trusted`, `allowed`, `cache_salt`, `tools` and `template_options`.
         """
         request = scoring_request("score", prompt, formula, terms, options)
         return self._scoring(request, continuation).wait().logprobs

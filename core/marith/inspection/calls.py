@@ -117,7 +117,9 @@ class Follower:
         require_enough_lanes(prepared, engine.limits)
         self._prepared, self._engine = prepared, engine
         self._texts = TokenTexts(engine.answers.lexicon)
-        self._formula = InspectedFormula.of(request, prepared, top_of(request.inspect), True)
+        self._formula = InspectedFormula.of(
+            request, prepared, top_of(request.inspect or True), True
+        )
         self._formula.require_bounded(prepared.more - len(prepared.prefix))
 
     def begin(self, ticket: InspectedTicket, completion: Completion) -> None:
@@ -185,8 +187,8 @@ def submit_inspected(engine: Engine, request: Request, begun: float | None = Non
     """Start a request, as `Engine.submit` does, and inspect its text when it has ended.
 
     The last chunk and the completion of the ticket have the inspection. `Request.inspect` says how
-    many likeliest tokens it has at each position. Raises RequestError for a text that may have too
-    many positions to be inspected.
+    many likeliest tokens it has at each position: 10, unless it is a number. Raises RequestError
+    for a text that may have too many positions to be inspected.
     """
     deadline = Deadline.of(request.timeout, begun)
     with faults_named():
@@ -230,7 +232,8 @@ def what_if(
 ) -> WhatIf:
     """Return the log-probabilities of every term for a completion, to try other numbers.
 
-    One pass over the text; `WhatIf.at` then needs no model. Raises RequestError for more than
+    One pass over the text; `WhatIf.at` then needs no model. The completion has to be of this
+    request: of the same prompt, formula, seed and options. Raises RequestError for more than
     `most_bytes` of log-probabilities, and where the draws cannot be repeated: at a temperature
     above 0 without a seed or by a `Plan`, with a ban, and with tools that are not steered.
     """

@@ -19,7 +19,7 @@ from marith.decoding.row_constraints import Constraint, CustomConstraint, LeastL
 from marith.decoding.sampling import drawn, warp
 from marith.engine.jobs.queries import TextQuery
 from marith.engine.prepare import Prepared, plan_of
-from marith.errors import FormulaError, MarithError, RequestError
+from marith.errors import FormulaError, MarithError, RequestError, shown
 from marith.formula.text.trust import parse
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.printing import unquoted
@@ -246,6 +246,8 @@ class WhatIf:
         The engine's own composition, constraints and draws, by the request's random numbers.
         Raises RequestError for an index that no number has, and for more than 1,000 values.
         """
+        if not isinstance(values, Sequence):
+            raise RequestError(f"values is a list of numbers, such as [0.5], not {shown(values)}")
         if len(values) > MOST_VALUES:
             raise RequestError(f"at most {MOST_VALUES:,} values at once, not {len(values):,}")
         self._numbered.require(number)

@@ -29,7 +29,7 @@ from marith.options.option_checks import (
 from marith.options.option_fields import OptionFields, opened_file
 from marith.request.plan import Plan
 from marith.request.prompt import AnyPrompt, hides, to_prompt
-from marith.request.request import Request, RequestOptions
+from marith.request.request import InspectedOptions, Request
 from marith.request.sampling import Sampling, sample_seed
 from marith.request.stop import read_stop
 
@@ -51,10 +51,9 @@ _DRAWN = tuple(field.name for field in fields(Sampling))[:-1]  # without logit_b
 class Options(OptionFields):
     """The options of a model. Adapters inherit them; a call may give each but `file` and `engine`.
 
-    All are checked when they are made, before any model loads; an unknown option raises. Only that
-    `faithful` has a `faithful_to` is checked at a call, which may give it. If they are not
-    `trusted`, a call may set how an answer is drawn, and the text of its `formula` and `terms` may
-    combine what the options define; if they are `frozen`, a call gives neither.
+    All are checked when they are made, before any model loads; an unknown option raises. If they
+    are not `trusted`, a call may set how an answer is drawn, and the text of its `formula` and
+    `terms` may combine what the options define; if they are `frozen`, a call gives neither.
     """
 
     @classmethod
@@ -248,7 +247,7 @@ class Options(OptionFields):
         prompt: AnyPrompt,
         *,
         begun: float | None = None,
-        **asked: Unpack[RequestOptions],
+        **asked: Unpack[InspectedOptions],
     ) -> Ticket:
         """Start a request on the engine. Blocks while weights load, or while the engine is busy.
 
@@ -285,7 +284,7 @@ class Options(OptionFields):
 
         return Deadline.of(self.timeout, begun)
 
-    def request(self, prompt: AnyPrompt, **asked: Unpack[RequestOptions]) -> Request:
+    def request(self, prompt: AnyPrompt, **asked: Unpack[InspectedOptions]) -> Request:
         """The request for a prompt; the fields in `asked` override these options.
 
         Raises RequestError for `trusted` and `allowed`, which are options: what they restrict is
@@ -297,7 +296,7 @@ class Options(OptionFields):
         tools = asked.get("tools")
         if tools is not None and not self.steer_tools:
             asked["tools"] = replace(tools, steer=False)
-        from_options: RequestOptions = {
+        from_options: InspectedOptions = {
             "timeout": self.timeout,
             "template_options": self.chat_template_kwargs or None,
             "ban": meaning.ban(tuple(self.ban)),

@@ -48,6 +48,11 @@ class RequestOptions(TypedDict, total=False):
     constraints: Sequence[RowFunction]
     cache_salt: str | None
     prefix: str | Sequence[int]
+
+
+class InspectedOptions(RequestOptions, total=False):
+    """The same for requests that may be inspected: calls of an engine take no `inspect`."""
+
     inspect: bool | int
 
 

@@ -52,7 +52,7 @@ OPTIONS = [
     ("engine.generate('Hi', sampling=0.7)", SAMPLING),
     (
         "engine.generate('Hi', temprature=1)",
-        "a request takes no 'temprature'; did you mean 'temperature'?",
+        "a call takes no 'temprature'; did you mean 'temperature'?",
     ),
     (
         "engine.generate('Hi', temperature=1, sampling=Sampling(0.5))",

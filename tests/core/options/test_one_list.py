@@ -13,7 +13,7 @@ from marith.engine.call import CallOptions, ScoringOptions
 from marith.options.option_checks import CHECKS, PLACEMENT
 from marith.request.checks import fields_by_option
 from marith.request.limits import Limits
-from marith.request.request import RequestOptions
+from marith.request.request import InspectedOptions
 
 ARGUMENTS = {"prompt", "formula", "terms", "sampling", "stop", "speculation"}
 DRAWN = fields_by_option(Sampling, Stop)
@@ -27,9 +27,10 @@ def types(kind: Any) -> dict[str, str]:
 
 def test_typed_dictionaries_have_the_fields_of_a_request() -> None:
     requested = {name: field.type for name, field in REQUESTED.items()}
-    assert types(RequestOptions) == requested
+    assert types(InspectedOptions) == requested
     assert types(ScoringOptions).items() <= requested.items()
-    assert types(CallOptions).keys() == requested.keys() | (DRAWN.keys() - {"stop"})
+    called = requested.keys() - {"inspect"}
+    assert types(CallOptions).keys() == called | (DRAWN.keys() - {"stop"})
 
 
 @pytest.mark.parametrize("name", [*DRAWN, *fields_by_option(Limits)])

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from marith.errors import ContextOverflow, ModelError, RequestError
+from marith.formula.meaning.binding import BARE, BARE_MODEL
 from marith.formula.tree.terms import Likelihood, Prompted, Term
 from marith.recent import Recent
 from marith.request.limits import CACHE_BYTES, LOADED_BYTES
@@ -78,7 +79,7 @@ class PromptedScorer:
             raise RequestError(f"the prompt has token {max(tokens)}, which the model does not know")
         if len(tokens) >= self.context_length:
             raise ContextOverflow(
-                f"the prompt has {len(tokens)} tokens or more as {str(term)[:80]} reads it; "
+                f"the prompt has {len(tokens)} tokens or more as {_named(term)} reads it; "
                 f"the context of {self.checkpoint.name!r} holds {self.context_length}"
             )
         return tuple(tokens)
@@ -211,6 +212,10 @@ def _read_adapter(name: str, checkpoint: Checkpoint, runner: Runner) -> Adapter:
 def _changes(tensors: Iterable[Tensor]) -> int:
     """How often the tensors have been written to in place, as far as torch keeps count."""
     return sum(tensor._version for tensor in tensors if not tensor.is_inference())
+
+
+def _named(term: Term) -> str:
+    return BARE if term == BARE_MODEL else str(term)[:80]
 
 
 def _adapter(term: Term) -> str | None:

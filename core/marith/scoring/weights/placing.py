@@ -18,7 +18,7 @@ from marith.request.checks import (
     no_device,
 )
 from marith.scoring.weights.gguf_header import read_header
-from marith.scoring.weights.locate import EMBEDDED, GGUF, local_file
+from marith.scoring.weights.locate import EMBEDDED, GGUF, local_file, require_on_hub
 
 _WITHOUT_FLOAT64 = {"mps"}
 
@@ -132,6 +132,7 @@ def _stored_in_bfloat16(where: str, revision: str | None) -> bool:
             return read_header(local_file(where, where, revision)).format == "BF16"
         except ModelError:  # whoever loads it says what is wrong with it
             return False
+    require_on_hub(where, revision)  # transformers would try again for half a minute
     try:
         stored: Any = PreTrainedConfig.get_config_dict(where, revision=revision)[0]
     except Exception:  # a file of junk: whoever loads it says what is wrong with it
