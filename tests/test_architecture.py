@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "testing": ENGINE,
     "models": {"errors", "engine", "formula", "scoring"},
     "training": {*DATA, "scoring", "showing", "tables"},
-    "marith": {*DATA, "recipes", "engine", "inspection", "options", "scoring", "spinning"},
+    "marith": {*DATA, "models", *["recipes", "engine", "inspection", "options", "scoring", "spinning"]},
     **{key: {"marith", "openai_format"} for key in (*ADAPTERS, "serving")},
     "evals": {"marith", "models", "errors", "openai_format", "showing", "request"},
     "demo": {"marith", "models", "evals"},

@@ -56,6 +56,7 @@ from marith.recipes.book import DescribedRecipe, described_recipes, own_methods
 from marith.spinning import bound_spinning
 
 if TYPE_CHECKING:
+    from marith import models
     from marith.engine.engine import Engine
     from marith.engine.ticket import Ticket
     from marith.inspection.calls import (
@@ -231,7 +232,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs torch on first use."""
+    """Import what needs torch, and `models`, on first use."""
+    if name == "models":
+        return import_module("marith.models")
     if name not in _LATER:
         raise AttributeError(f"module 'marith' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_LATER[name]), name)

@@ -13,7 +13,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from marith.errors import ModelError, suggestion
+from marith.errors import ModelError, RequestError, shown, suggestion
 from marith.scoring.weights.footprint import Footprint, lanes_that_fit
 from marith.scoring.weights.footprint import amount as amount
 from marith.scoring.weights.gguf_header import read_header
@@ -250,6 +250,8 @@ def attribute(
     """
     from marith.formula.tree.terms import Classifier
 
+    if isinstance(texts, str):
+        raise RequestError(f"attribute takes a list of texts, such as [{shown(texts)}]")
     return _scorer(model, device).probabilities(Classifier(model, label=label), texts)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,3 +37,9 @@ def test_a_file_that_is_none_of_safetensors_has_no_count(data: bytes, tmp_path: 
     file = tmp_path / "model.safetensors"
     file.write_bytes(data)
     assert count_weights(file) is None
+
+
+def test_models_are_at_the_front_door() -> None:
+    code = "import marith; print(marith.models.describe('pocket').name)"
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert out.stdout.strip() == "pocket"

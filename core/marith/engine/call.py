@@ -100,12 +100,14 @@ def scoring_request(
     formula: str | Formula,
     terms: Terms | None,
     options: ScoringOptions,
+    own: Sequence[str] = ("continuation",),
 ) -> Request:
-    """Return the request of a `call` that draws no token.
+    """Return the request of a `call` that draws no token; `own` are other arguments of the call.
 
-    Raises UnknownOption for a name that is not an option of such calls.
+    Raises UnknownOption for a name that is not an argument of the call.
     """
-    require_known(call, options, ScoringOptions.__annotations__)
+    names = ["prompt", "formula", "terms", *own, *ScoringOptions.__annotations__]
+    require_known(call, options, names)
     return Request(prompt, formula, terms, speculation=None, **options)
 
 

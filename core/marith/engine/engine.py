@@ -239,7 +239,8 @@ class Engine(Entrypoints, TokenCalls):
         The result also says whether each token is the likeliest, and which are the `top` likeliest.
         The future may be cancelled; callbacks run on threads of their own and may use the engine.
         """
-        request = scoring_request("submit_scoring", prompt, formula, terms, options)
+        own = "continuation", "top"
+        request = scoring_request("submit_scoring", prompt, formula, terms, options, own)
         return self._scoring(request, continuation, whole("top", top, 0))
 
     @names_checked()

@@ -142,6 +142,9 @@ class Follower:
             self._engine.run(following, follows=True)
 
 
+_ARGUMENTS = ("continuation", "top", "start", "leave_one_out")
+
+
 def inspect(
     engine: Engine,
     prompt: AnyPrompt,
@@ -162,7 +165,7 @@ def inspect(
     Without `leave_one_out` the formula is evaluated once, and not again without each term that has
     no part of its own. Raises RequestError for more than a million values.
     """
-    request = scoring_request("inspect", prompt, formula, terms, options)
+    request = scoring_request("inspect", prompt, formula, terms, options, _ARGUMENTS)
     return _inspecting(engine, request, continuation, top, start, leave_one_out).wait()
 
 
@@ -179,7 +182,7 @@ def submit_inspection(
     **options: Unpack[ScoringOptions],
 ) -> Future[Inspection]:
     """Start to inspect a continuation, as `inspect` does; the future may be cancelled."""
-    request = scoring_request("submit_inspection", prompt, formula, terms, options)
+    request = scoring_request("submit_inspection", prompt, formula, terms, options, _ARGUMENTS)
     return _inspecting(engine, request, continuation, top, start, leave_one_out)
 
 
@@ -190,6 +193,8 @@ def submit_inspected(engine: Engine, request: Request, begun: float | None = Non
     many likeliest tokens it has at each position: 10, unless it is a number. Raises RequestError
     for a text that may have too many positions to be inspected.
     """
+    if not isinstance(request, Request):
+        raise RequestError(f"submit_inspected takes a Request, not {shown(request)}")
     deadline = Deadline.of(request.timeout, begun)
     with faults_named():
         read = replace(request, speculation=None, inspect=False)
@@ -212,7 +217,7 @@ def readings(
     out, hidden passages are left out, and special tokens stand by their names. Models that the
     terms name are loaded, and compute nothing.
     """
-    request = scoring_request("readings", prompt, formula, terms, options)
+    request = scoring_request("readings", prompt, formula, terms, options, own=())
     with faults_named():
         prepared = engine.open(request, Deadline.of(request.timeout))
     meanings = request.meanings

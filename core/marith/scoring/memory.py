@@ -46,7 +46,7 @@ _HIERARCHIES = (
 )
 
 
-def free_memory(device: str) -> int:
+def free_memory(device: str = "cpu") -> int:
     """Bytes that this process may still take on a device; "cuda" is the current one."""
     if device.startswith("cuda"):
         import torch  # those who ask of the machine alone need not wait for it

@@ -60,8 +60,8 @@ OPTIONS = [
     ),
     (
         "engine.next_logprobs('Hi', temperature=1)",
-        "next_logprobs takes no 'temperature', but timeout, trusted, allowed, cache_salt, tools, "
-        "template_options",
+        "next_logprobs takes no 'temperature', but prompt, formula, terms, continuation, timeout, "
+        "trusted, allowed, cache_salt, tools, template_options",
     ),
     (
         "engine.generate('Hi', {'chef': 'You are a chef.'})",

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from marith.errors import FormulaError, shown
 from marith.formula.meaning.analysis import leaves
+from marith.formula.meaning.binding import names_in
 from marith.formula.tree.node import rebuilt
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, Likelihood, Prompted, Term
@@ -14,16 +16,28 @@ from marith.formula.tree.terms import Classifier, Likelihood, Prompted, Term
 def terms_of(formula: Formula) -> list[Term]:
     """Return the distinct terms that a formula is computed from, in order.
 
-    The formula has no names left, see `parse`. A guide of a classifier comes before the classifier.
-    What is multiplied by zero is left out, and so is a draft.
+    A guide of a classifier comes before the classifier. What is multiplied by zero is left out, and
+    so is a draft. Raises FormulaError for a value that is not a Formula, and for one with names.
     """
+    _require_formula("terms_of", formula)
+    if name := next(names_in(formula), None):
+        raise FormulaError(f"terms_of takes a formula without names, and this one has {name!r}")
     return leaves(formula)
 
 
 def without_template(formula: Formula) -> Formula:
-    """Return the formula for raw text: no chat template, unless a term asks for one."""
+    """Return the formula for raw text: no chat template, unless a term asks for one.
+
+    Raises FormulaError for a value that is not a Formula.
+    """
+    _require_formula("without_template", formula)
     raw: Formula = _without_template(formula)
     return raw
+
+
+def _require_formula(call: str, value: object) -> None:
+    if not isinstance(value, Formula):
+        raise FormulaError(f"{call} takes a Formula, such as parse('M'), not {shown(value)}")
 
 
 def _without_template(node: Any) -> Any:

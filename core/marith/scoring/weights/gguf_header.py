@@ -20,6 +20,8 @@ from typing import Any
 from marith.errors import ModelError
 from marith.scoring.weights.footprint import Footprint
 
+_MOST_DIMENSIONS = 4
+_MOST_LISTED = 4096  # numbers of an array that is kept: one for each layer, and not for each token
 _PART = re.compile(r"(.*-)\d{5}(-of-(\d{5})\.gguf)")
 # What the numbers of ggml's types stand for (enum ggml_type).
 _TYPES = {
@@ -49,7 +51,7 @@ class StoredTensor:
 class GGUFHeader:
     """What a file says: its metadata, and its tensors.
 
-    Of an array of texts `metadata` has the length.
+    Of an array of texts, and of a long one of numbers, `metadata` has the length.
     """
 
     path: str
@@ -166,6 +168,13 @@ def _read(path: str, size: int, _changed: int) -> GGUFHeader:
             listed, place = _reader()._read_tensor_table(data, count, place)
     except (struct.error, ValueError, MemoryError, OverflowError) as error:
         raise ModelError(f"{path!r} is no whole GGUF file: {error}") from error
+    deep = next((name for name, shape, *_ in listed if len(shape) > _MOST_DIMENSIONS), None)
+    if deep is not None:
+        raise ModelError(f"{path!r} is no whole GGUF file: {deep[:60]!r} has too many dimensions")
+    metadata = {
+        key: len(value) if isinstance(value, list) and len(value) > _MOST_LISTED else value
+        for key, value in metadata.items()
+    }
     step = metadata.get("general.alignment", 32)
     if not isinstance(step, int) or step < 1:
         raise ModelError(f"{path!r} is no whole GGUF file: its alignment is {step!r}")
@@ -174,7 +183,7 @@ def _read(path: str, size: int, _changed: int) -> GGUFHeader:
         StoredTensor(name, shape, _TYPES.get(kind, f"type {kind}"), begin + offset)
         for name, shape, kind, offset in listed
     )
-    if any(tensor.start > size for tensor in tensors):
+    if begin > size or any(tensor.start > size for tensor in tensors):
         raise ModelError(f"{path!r} is no whole GGUF file: it ends before its last tensor")
     return GGUFHeader(path, metadata, tensors, size)
 

@@ -348,8 +348,8 @@ async def read_body(request: Request, most: int) -> bytes:
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind != "application/json":
         raise Refusal(f"the content-type is application/json, not {kind!r:.80}", 415)
-    encoding = request.headers.get("content-encoding", "identity")
-    if encoding != "identity":
+    encoding = request.headers.get("content-encoding", "").strip().lower()
+    if encoding not in ("", "identity"):
         raise Refusal(f"a body comes without content-encoding, not as {encoding!r:.80}", 415)
     parts: list[bytes] = []
     size = 0
