@@ -16,6 +16,7 @@ ADAPTERS = ("langchain_marith", "llamaindex_marith")
 DATA = {"errors", "formula", "request"}
 APPLICATIONS = {"demo", "evals", "serving", "training"}
 ENGINE = {*DATA, "decoding", "scoring", "speculation", "answers", "engine"}
+INNER = {"recipes", "models", "engine", "inspection", "options", "scoring", "spinning"}
 MAY_IMPORT: dict[str, set[str]] = {
     **{shelf: set[str]() for shelf in ("errors", "recent", "spinning", "tensor_rows", "pocket")},
     **{key: {"errors"} for key in ("formula", "tables", "showing")},
@@ -31,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "testing": ENGINE,
     "models": {"errors", "engine", "formula", "scoring"},
     "training": {*DATA, "scoring", "showing", "tables"},
-    "marith": {*DATA, "models", *["recipes", "engine", "inspection", "options", "scoring", "spinning"]},
+    "marith": {*DATA, *INNER},
     **{key: {"marith", "openai_format"} for key in (*ADAPTERS, "serving")},
     "evals": {"marith", "models", "errors", "openai_format", "showing", "request"},
     "demo": {"marith", "models", "evals"},

@@ -56,7 +56,7 @@ from marith.recipes.book import DescribedRecipe, described_recipes, own_methods
 from marith.spinning import bound_spinning
 
 if TYPE_CHECKING:
-    from marith import models
+    from marith import models  # noqa: F401 (for type checkers; see `__getattr__`)
     from marith.engine.engine import Engine
     from marith.engine.ticket import Ticket
     from marith.inspection.calls import (
