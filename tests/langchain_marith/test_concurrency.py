@@ -17,11 +17,11 @@ import marith
 _HUMAN = [HumanMessage("k l")]
 
 
-async def test_sixty_four_at_once_answer_as_one_by_one(make: Make, tiny_dir: str) -> None:
+async def test_thirty_two_at_once_answer_as_one_by_one(make: Make, tiny_dir: str) -> None:
     far = marith.Sampling(temperature=0.9, seed=15)  # no number within 5e-5 of another token
     model = make(seed=far.seed)
     letters = "abcdefghijklmnopqrstuvwxyz"
-    prompts = [f"{letters[i % 26]} {letters[i // 8]} {letters[i % 5]}" for i in range(64)]
+    prompts = [f"{letters[i % 26]} {letters[i // 8]} {letters[i % 5]}" for i in range(32)]
     async with Loop() as loop:
         together = await asyncio.gather(*(model.ainvoke(prompt) for prompt in prompts))
     assert loop.longest < PAUSE
@@ -29,7 +29,7 @@ async def test_sixty_four_at_once_answer_as_one_by_one(make: Make, tiny_dir: str
     assert [m.text for m in together] == [
         by_engine(tiny_dir, prompt, sampling=far).text for prompt in prompts
     ]
-    assert len({m.text for m in together}) > 16
+    assert len({m.text for m in together}) > 8
 
 
 @pytest.mark.parametrize("how", ["ainvoke", "astream", "with tools"])

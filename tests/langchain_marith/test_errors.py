@@ -151,10 +151,10 @@ def test_an_error_while_a_text_is_made_comes_at_once(make: Make) -> None:
 
 
 def test_an_engine_that_is_busy_is_asked_again(make: Make) -> None:
-    crowded: dict[str, Any] = {"max_lanes": 2, "max_queue": 1, "max_tokens": 120}
+    crowded: dict[str, Any] = {"max_lanes": 2, "max_queue": 1, "max_tokens": 60}
     model = make(**crowded, max_retries=8)
-    texts = {message.text for message in model.batch(["k l"] * 6, {"max_concurrency": 6})}
-    assert texts == {make(max_tokens=120).invoke("k l").text}
+    texts = {message.text for message in model.batch(["k l"] * 4, {"max_concurrency": 4})}
+    assert texts == {make(max_tokens=60).invoke("k l").text}
     impatient = make(**crowded, max_retries=0).with_retry(stop_after_attempt=1)
     results = impatient.batch(["k l"] * 9, {"max_concurrency": 9}, return_exceptions=True)
     refused = [each for each in results if isinstance(each, Exception)]

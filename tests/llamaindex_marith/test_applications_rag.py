@@ -93,8 +93,7 @@ def test_what_a_persona_is_faithful_to_stands_in_its_own_template(tmp_path: Path
         }
     )
     question = "What colour is grass?"
-    for passage in rag.PASSAGES[:3]:
-        asked = rag.TEMPLATE.format(context_str=passage, query_str=question)
-        assert careful.complete(asked).text == written.complete(asked).text
+    asked = rag.TEMPLATE.format(context_str=rag.PASSAGES[1], query_str=question)
+    assert careful.complete(asked).text == written.complete(asked).text
     bare = careful.complete(question, faithful=0)
     assert careful.complete(question).text == bare.text  # nothing was retrieved

@@ -6,7 +6,6 @@ How far answers follow the passages is measured in `tests/evidence`.
 from __future__ import annotations
 
 import asyncio
-import statistics
 from collections.abc import Iterator
 
 import pytest
@@ -17,7 +16,6 @@ from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.instrumentation.events.llm import LLMChatStartEvent
 from support import faithful
 from support.contradictions import contradictions
-from support.passage_odds import risen
 
 from llamaindex_marith import Marith
 from llamaindex_marith.chat_messages import to_dicts
@@ -49,11 +47,8 @@ def heard() -> Iterator[list[list[ChatMessage]]]:
     dispatcher.event_handlers.remove(handler)
 
 
-def test_whatever_engine_asks_the_passage_is_hidden_and_counts_for_more(
-    heard: list[list[ChatMessage]],
-) -> None:
+def test_whatever_engine_asks_the_passage_is_hidden(heard: list[list[ChatMessage]]) -> None:
     one_word = Marith(temperature=0.0, max_tokens=1)
-    asked = []
     for ask, passages in faithful.ENGINES.values():
         store = faithful.stored(FEW, passages)
         for case in FEW:
@@ -61,5 +56,3 @@ def test_whatever_engine_asks_the_passage_is_hidden_and_counts_for_more(
             seen = see(HIDDEN, to_prompt(to_dicts(heard[-1])).messages)
             assert not any(case.follows(message["content"]) for message in seen)
             assert case.question in seen[-1]["content"]
-            asked.append((case, heard[-1]))
-    assert statistics.mean(risen(asked)) >= 0.95

@@ -161,14 +161,6 @@ def test_no_stop_string_ends_an_object(scripted: Make) -> None:
     assert scripted(stop=["da"]).structured_predict(Sailor, PROMPT, verb="sails") == whole
 
 
-async def test_a_model_that_never_saw_the_schema_answers_by_it() -> None:
-    model = Marith(formula="2*a - M", terms={"a": "Be an angry chef."}, seed=2)
-    hidden: dict[str, Any] = {"max_tokens": 300, "temperature": 0.8, "show_schema": False}
-    objects = [answers[-1] for answers in await every_way(model, **hidden)]
-    assert all(isinstance(each, Sailor) for each in objects)
-    assert all(each == objects[0] for each in objects)
-
-
 async def test_each_answer_starts_and_ends_once_and_is_counted(scripted: Make, seen: Seen) -> None:
     counter = TokenCountingHandler(tokenizer=lambda _: [])
     await every_way(scripted(callback_manager=CallbackManager([counter])))
