@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import statistics
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 import psutil
-from support.house import FORMULAS, House, request
+import torch
+from support.holding import endless
+from support.house import FORMULAS, House, request, wait_until_idle
 
 from marith import Engine, Sampling, Stop
 from marith.testing import tiny_model, tiny_tokenizer
@@ -56,3 +59,30 @@ def test_memory_stays_level_while_many_threads_come_and_go(house: House) -> None
     with ThreadPoolExecutor(32) as pool:
         list(pool.map(caller, range(32)))
     level(samples)
+
+
+def held() -> tuple[int, int]:
+    """Objects that the collector knows and nothing has let go of, and the bytes of its tensors."""
+    gc.collect()
+    known = gc.get_objects()
+    tensors = {each.data_ptr(): each for each in known if type(each) is torch.Tensor}
+    return len(known), sum(each.nbytes for each in tensors.values())
+
+
+def test_what_is_held_stays_level_over_many_requests() -> None:
+    with endless(context_length=256) as engine:
+
+        def ask(count: int) -> tuple[int, int]:
+            for i in range(count):
+                prompt = " ".join(WORDS[(i + k) % 20] for k in range(4 + i % 40))
+                engine.generate(prompt, "2*x - M", {"x": "q q"}, Sampling(seed=i), Stop(1 + i % 7))
+            wait_until_idle(engine)
+            return held()
+
+        ask(300)  # until as many lanes are kept as ever are
+        objects, size = ask(100)
+        more, larger = ask(100)
+        lanes = engine._registry.base.runner.lanes
+        assert len(list(lanes)) <= lanes.most_idle + 2
+    assert abs(more - objects) < 100, "an object a request"
+    assert larger <= 1.05 * size

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.families import read_back, speaker, tool
 from support.reference import first_banned
@@ -111,7 +111,6 @@ def ended(family: str, request: Request, tokens: list[int]) -> Completion:
     return read_back(request, vocabulary_of(family), taken, family == "opened")
 
 
-@settings(max_examples=150)
 @given(answers(), st.data())
 def test_however_an_answer_is_torn_into_tokens_its_content_is_the_same(
     asked: tuple[str, Request, list[int]], data: Any
@@ -135,7 +134,6 @@ def before_stop(text: str, strings: tuple[str, ...]) -> str:
     return text
 
 
-@settings(max_examples=150)
 @given(answers(), st.data())
 def test_no_part_of_a_stop_string_comes_out(
     asked: tuple[str, Request, list[int]], data: Any
@@ -149,7 +147,6 @@ def test_no_part_of_a_stop_string_comes_out(
     assert (out.stop_string is not None) == (out.text != free.text)
 
 
-@settings(max_examples=150)
 @given(answers(ban=True), st.data())
 def test_a_copy_reads_on_by_itself(asked: tuple[str, Request, list[int]], data: Any) -> None:
     family, request, tokens = asked
@@ -184,7 +181,6 @@ def driven(family: str, request: Request, tokens: Iterable[int]) -> tuple[list[C
     return chunks, backtracking.count
 
 
-@settings(max_examples=150)
 @given(answers(ban=True), st.data())
 def test_after_rewinds_a_text_is_what_its_own_tokens_give(
     asked: tuple[str, Request, list[int]], data: Any

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import random
 import threading
 import time
@@ -20,14 +19,6 @@ from marith.scoring.passes.chunked_prefill import CHUNK, FEW_TOKENS
 from marith.testing import tiny_model, tiny_tokenizer
 
 WORDS = tuple("abcdefghijklmnopqrst")
-
-
-def held() -> tuple[int, int]:
-    """Objects that the collector knows and nothing has let go of, and the bytes of its tensors."""
-    gc.collect()
-    known = gc.get_objects()
-    tensors = {each.data_ptr(): each for each in known if type(each) is torch.Tensor}
-    return len(known), sum(each.nbytes for each in tensors.values())
 
 
 def test_many_threads_cancelling_at_random_leave_texts_right_and_nothing_behind(
@@ -48,9 +39,9 @@ def test_many_threads_cancelling_at_random_leave_texts_right_and_nothing_behind(
             else:
                 finished.append((asked, ticket.result(120)))
 
-    with ThreadPoolExecutor(16) as pool:
-        list(pool.map(caller, range(16)))
-    assert len(finished) == 80
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(caller, range(8)))
+    assert len(finished) == 40
     for asked, got in finished:
         want = house.reference.decode(asked)
         assert (got.text, got.tokens, got.finish_reason) == want
@@ -61,25 +52,6 @@ def test_many_threads_cancelling_at_random_leave_texts_right_and_nothing_behind(
             if holder is not None:
                 busy.append(holder.lanes.busy)
     assert busy == [0, 0, 0]  # two language models and a classifier
-
-
-def test_what_is_held_stays_level_over_many_requests() -> None:
-    with endless(context_length=256) as engine:
-
-        def ask(count: int) -> tuple[int, int]:
-            for i in range(count):
-                prompt = " ".join(WORDS[(i + k) % 20] for k in range(4 + i % 40))
-                engine.generate(prompt, "2*x - M", {"x": "q q"}, Sampling(seed=i), Stop(1 + i % 7))
-            wait_until_idle(engine)
-            return held()
-
-        ask(300)  # until as many lanes are kept as ever are
-        objects, size = ask(100)
-        more, larger = ask(100)
-        lanes = engine._registry.base.runner.lanes
-        assert len(list(lanes)) <= lanes.most_idle + 2
-    assert abs(more - objects) < 100, "an object a request"
-    assert larger <= 1.05 * size
 
 
 def test_a_long_prompt_holds_up_the_others_by_no_more_than_a_chunk() -> None:

@@ -56,12 +56,12 @@ def test_an_answer_is_text_and_no_call_whole_and_in_chunks(engine: Engine) -> No
 
 @pytest.mark.parametrize("grammar", [SHOWN, Grammar.json_schema(SCHEMA), Grammar.json_object()])
 def test_no_stop_string_cuts_json(engine: Engine, grammar: Grammar) -> None:
+    asked: dict[str, Any] = {"prompt": "Ada is 36 years old.", "grammar": grammar, **LIKELIEST}
+    whole = engine.generate(**asked)
     for stop in ('"', ["{", "a"], "}"):
-        answer = engine.generate("Ada is 36 years old.", grammar=grammar, stop=stop, **LIKELIEST)
+        answer = engine.generate(**asked, stop=stop)
         assert answer.stop_string is None
-        assert answer.text == engine.generate(
-            "Ada is 36 years old.", grammar=grammar, **LIKELIEST
-        ).text  # fmt: skip
+        assert answer.text == whole.text
         assert answer.finish_reason == "length" or json.loads(answer.text)
 
 

@@ -164,9 +164,8 @@ def test_a_process_that_generates_goes_on_while_it_forks(engine: Engine, want: s
     assert set(said) == {want}
 
 
-@pytest.mark.parametrize("method", sorted({*multiprocessing.get_all_start_methods()} - {"fork"}))
-def test_a_process_of_its_own_loads_anew(method: Any, want: str) -> None:
-    with multiprocessing.get_context(method).Pool(1) as pool:
+def test_a_process_of_its_own_loads_anew(want: str) -> None:
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.apply(shared_text) == want
 
 
