@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from support.drafting import Small
     from support.house import House
 
+    from marith import Engine
+
 gc.disable()  # until tests are collected: of what they import nothing is garbage
 os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub
 
@@ -78,6 +80,20 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     from support.house import build
 
     yield from build(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="session")
+def letters() -> Iterator[Engine]:
+    """A model with random weights that speaks byte by byte."""
+    from support.families import speaker
+
+    from marith import Engine
+    from marith.testing import tiny_model
+
+    known = speaker("none")
+    model = tiny_model(vocab=known.size, seed=6, sharpness=3.0, context_length=512)
+    with Engine.load(model, tokenizer=known.tokenizer) as engine:
+        yield engine
 
 
 @pytest.fixture(scope="session")

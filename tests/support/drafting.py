@@ -25,6 +25,7 @@ from marith.request.prompt import to_prompt
 from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.terms.ngram import NGramCounts
+from marith.speculation.auto import PassTimes
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 
 VOCAB, END = 8, 1
@@ -32,6 +33,13 @@ AT_ONCE = 1000  # requests
 FEW = 5  # a chi-square leaves out what is expected more seldom
 
 Allowed: TypeAlias = "Callable[[Sequence[int]], Tensor]"  # after a text: [vocab], True where it may
+
+
+class Flat(PassTimes):
+    """A machine on which more tokens cost nothing more, and so all that can be drafted is."""
+
+    def cost(self, rows: int) -> float:
+        return 1.0
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.drafting import Flat
 from support.families import speaker, tool
 from support.languages import NESTED, REGULAR
 from support.reference import Reference, first_banned
@@ -21,19 +22,12 @@ from marith import Ban, Engine, Grammar, Plan, Prompted, Request, Sampling, Stop
 from marith.answers import backtracking
 from marith.answers.backtracking import Backtracking
 from marith.answers.output import Output
-from marith.speculation.auto import Controller, PassTimes
+from marith.speculation.auto import Controller
 from marith.testing import tiny_model, tiny_tokenizer
 
 ODD = ("a", "b", " ", "ab", "b a", ". A", "c", "ca.b")  # tokens that words begin and end within
 SPEAKERS = (Prompted("ab c"), Prompted("c"), Prompted("a b a"))
 PLANS = (Plan.drafts("ngram(order=3, online=True)", length=5), Plan.drafts(SPEAKERS[1], length=3))
-
-
-class Flat(PassTimes):
-    """A machine on which more tokens cost nothing more, and so all that can be drafted is."""
-
-    def cost(self, rows: int) -> float:
-        return 1.0
 
 
 def drafting(words: tuple[str, ...]) -> tuple[Engine, Reference]:
@@ -49,15 +43,6 @@ def odd() -> Iterator[tuple[Engine, Reference]]:
     engine, reference = drafting(ODD)
     with engine:
         yield engine, reference
-
-
-@pytest.fixture(scope="module")
-def letters() -> Iterator[Engine]:
-    """A model with random weights that speaks byte by byte."""
-    known = speaker("none")
-    model = tiny_model(vocab=known.size, seed=6, sharpness=3.0, context_length=512)
-    with Engine.load(model, tokenizer=known.tokenizer) as engine:
-        yield engine
 
 
 def said(engine: Engine, request: Request) -> tuple[str, list[int], str] | None:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import pytest
 import torch
 from scipy.stats import chisquare
+from support.drafting import Flat
 from support.reference import Reference, first_banned
 
 from marith import Ban, Engine, NGram, Plan, Request, RequestError, Sampling, Stop
@@ -20,7 +21,7 @@ from marith.answers.backtracking import Backtracking
 from marith.decoding.random_numbers import Draws
 from marith.decoding.sampling import warp
 from marith.engine.jobs import generation
-from marith.speculation.auto import Controller, PassTimes
+from marith.speculation.auto import Controller
 from marith.testing import tiny_model, tiny_tokenizer
 
 DRAWS, LENGTH, END = 300, 3, 1
@@ -68,13 +69,6 @@ class Small:
             rewinds += one.stats.rewinds
             accepted += one.stats.accepted
         return texts, rewinds, accepted
-
-
-class Flat(PassTimes):
-    """A machine on which more tokens cost nothing more, and so all that can be drafted is."""
-
-    def cost(self, rows: int) -> float:
-        return 1.0
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from scipy.stats import chisquare
+from support.drafting import Flat
 from support.families import speaker, tool
 from support.reference import Reference
 from torch import Tensor
@@ -20,7 +21,7 @@ import marith
 from marith import Engine, Plan, Request, Sampling, Stop, Tools
 from marith.decoding.matcher import Matcher
 from marith.engine.jobs import generation
-from marith.speculation.auto import Controller, PassTimes
+from marith.speculation.auto import Controller
 from marith.testing import tiny_model
 
 OPENING = '<tool_call>\n{"name": "'
@@ -120,13 +121,6 @@ def test_at_temperature_zero_it_is_the_bare_models_choice(wild: Speaker) -> None
     aside = wild.engine.submit(asked(0, False, "p", sampling=cold)).result(60)
     steered = wild.engine.submit(asked(0, True, "p", sampling=cold)).result(60)
     assert aside.calls[0].arguments == bare.calls[0].arguments != steered.calls[0].arguments
-
-
-class Flat(PassTimes):
-    """A machine on which more tokens cost nothing more, and so all that can be drafted is."""
-
-    def cost(self, rows: int) -> float:
-        return 1.0
 
 
 @pytest.mark.parametrize("how", [None, "auto"])

@@ -9,7 +9,7 @@ from itertools import count, product
 
 import pytest
 import torch
-from support.drafting import END, Small, answers
+from support.drafting import END, Flat, Small, answers
 from support.drawn_cases import ADAPTS, EIGHTH, ENOUGH, HELD, ONLINE, PROMPTS, STAGED
 from support.languages import NESTED, REGULAR, Language
 from torch import Tensor
@@ -22,7 +22,7 @@ from marith.engine.jobs import generation
 from marith.engine.jobs.generation import AllowedTokens
 from marith.errors import FormulaError
 from marith.speculation import verify as verification
-from marith.speculation.auto import Controller, PassTimes
+from marith.speculation.auto import Controller
 from marith.speculation.verify import Check
 from marith.tensor_rows import Row, gather, rows_of
 
@@ -34,13 +34,6 @@ def test_every_token_is_drawn_from_what_may_follow(small: Small, name: str) -> N
     drawn, _ = HELD[name].hold(small, EIGHTH)
     assert (drawn.truths == 0).sum(dim=-1).double().mean() >= 3  # of eight: the mask does cut
     assert float((drawn.tokens == END).double().mean()) > 0.01
-
-
-class Flat(PassTimes):
-    """A machine on which more tokens cost nothing more, and so all that can be drafted is."""
-
-    def cost(self, rows: int) -> float:
-        return 1.0
 
 
 def test_what_adapts_draws_every_token_from_what_may_follow(
