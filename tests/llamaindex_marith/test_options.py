@@ -112,15 +112,3 @@ def test_what_makes_no_text_of_a_prompt_is_refused() -> None:
         Marith(model="/nowhere", completion_to_prompt=nothing).complete("k")
     with pytest.raises(marith.RequestError, match="a prompt is a text, not None"):
         Marith(model="/nowhere", messages_to_prompt=nothing).chat([ChatMessage("k")])
-
-
-def test_the_context_window_is_the_least_of_all_terms(tiny_dir: str, tmp_path: Path) -> None:
-    from marith.testing import tiny_model, tiny_tokenizer
-
-    tiny_model(seed=1, context_length=64).save_pretrained(tmp_path / "small")
-    tiny_tokenizer().save_pretrained(tmp_path / "small")
-    terms = {"small": {"formula": f"prompted(model={str(tmp_path / 'small')!r})"}}
-    model = Marith(model=tiny_dir, formula="M + small", terms=terms)
-    assert model.metadata.context_window == 64
-    assert model._loaded_context() == 64
-    assert Marith(model=tiny_dir).metadata.context_window == 1024

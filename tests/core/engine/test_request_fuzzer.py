@@ -34,7 +34,6 @@ def calling(**changed: Any) -> list[Any]:
     [
         ([("user", "hi")], r"written as \{.*'role': 'user'.*, not \('user', 'hi'\)"),
         (["a", "b"], "one prompt is needed here, not a list of 2"),
-        (b"bytes", "a text or a list of messages, not b'bytes'"),
         ([{"role": "user", "content": b"bytes"}], "content is a text, not b'bytes'"),
         ([{"role": "user"}], "a message has a content"),
         (

@@ -55,10 +55,6 @@ OPTIONS = [
         "a call takes no 'temprature'; did you mean 'temperature'?",
     ),
     (
-        "engine.generate('Hi', temperature=1, sampling=Sampling(0.5))",
-        "temperature is given twice: temperature=1, and sampling=Sampling(temperature=0.5)",
-    ),
-    (
         "engine.next_logprobs('Hi', temperature=1)",
         "next_logprobs takes no 'temperature', but prompt, formula, terms, continuation, timeout, "
         "trusted, allowed, cache_salt, tools, template_options",
@@ -72,10 +68,6 @@ OPTIONS = [
         "engine.generate('Hi', 'chef', 'You are a chef.')",
         "terms map names to prompts or terms, such as {'formal': 'Speak formally.'}, not 'You are "
         "a chef.'",
-    ),
-    (
-        "engine.generate('Hi', 'chef', {'chef': None})",
-        'term \'chef\' is a system prompt, a Formula or {"formula": "…"}, not None',
     ),
     ("Prompted('x', modle='y')", "Prompted takes no 'modle'; did you mean 'model'?"),
 ]

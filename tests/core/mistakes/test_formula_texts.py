@@ -16,19 +16,10 @@ ROWS = [
     ("M % 2", f"{NO_MEANING}the operators are +, -, * and /"),
     ("2(chef)", f"{NO_MEANING}write 2*chef"),
     ("M -", "not a formula: it ends where a term or a number is needed"),
-    ("M, chef", "a formula needs a term; this is a list"),
-    ("uniom(M, chef)", "'uniom' has no meaning in a formula; did you mean 'union'?"),
     ("union", "'union' is called, as in union(…), and is no term"),
     ("union M, chef", "not a formula: 'union' is called with parentheses: union(…)"),
     ("cheff - M", "unknown term 'cheff'; did you mean 'chef'?"),
     ("prompted(model=gpt2)", "a model is a text, not gpt2"),
-    (
-        'prompted(modle="x")',
-        "prompted(system='', mode='append', hide=None, model=None, template=None, options=(), "
-        "adapter=None, exit_layer=None, device=None, dtype=None): got an unexpected keyword "
-        "argument 'modle'; "
-        "did you mean 'model'?",
-    ),
     ("detox = M - chef", "not a formula: a formula is what is right of =: M - chef"),
 ]
 
