@@ -4,7 +4,7 @@ Theorem 1 of the paper: the distribution that minimises Σ fᵢ KL(P ‖ Qᵢ) i
 log P = log_softmax(Σ fᵢ log Qᵢ / Σ fᵢ). The score of a node is its part of the numerator, its
 weight its part of the denominator; they are divided once, at the end. `node_value` computes both
 for each kind of node, `factor_value` the value of each kind of factor; a node that is defined
-elsewhere registers its function.
+elsewhere names its function in `computed_by`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ COLDEST = 1e-30  # at this temperature only the likeliest is drawn; float32 divi
 def warp(logprobs: Tensor, sampling: Sampling) -> Tensor:
     """Return the distribution from which tokens are drawn, [positions, vocab], normalised.
 
-    Penalties are applied before (`constraints/penalties.py`).
+    Penalties are applied before, by `row_constraints.Penalties`.
     """
     if sampling.temperature == 0.0:
         return cuts.keep(logprobs, cuts.top_k(logprobs, 1))

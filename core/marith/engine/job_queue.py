@@ -168,9 +168,10 @@ class Admission:
         free = self._room(memory)
         if memory <= free:
             return None
+        tokens = prepared.prompt_tokens - len(prepared.prefix) + prepared.more
         return RequestError(
             f"the request may need {amount(memory)} for keys and values of up to "
-            f"{prepared.prompt_tokens + prepared.more} tokens, and {amount(free)} are free: "
+            f"{tokens} tokens, and {amount(free)} are free: "
             "write a smaller max_tokens, or a shorter prompt"
         )
 

@@ -1,4 +1,4 @@
-"""How a request becomes a job: formula → plan → readings."""
+"""From a request to `Prepared`: formula → plan → scorers → readings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One turn of the engine: what every job wants is evaluated, composed, verified and accepted."""
+"""One step of the engine: what every job wants is evaluated, composed, verified and accepted."""
 
 from __future__ import annotations
 

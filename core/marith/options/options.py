@@ -45,7 +45,7 @@ _OF_FRAMEWORKS = (
     "callback_manager", "callbacks", "completion_to_prompt", "messages_to_prompt", "metadata",
     "profile",
 )  # fmt: skip
-_DRAWN = tuple(field.name for field in fields(Sampling))[:-1]  # without logit_bias, which is a dict
+_DRAWN = tuple(field.name for field in fields(Sampling) if field.name != "logit_bias")  # a dict
 
 
 class Options(OptionFields):

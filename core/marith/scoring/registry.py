@@ -149,7 +149,10 @@ class Registry:
         return list(dict.fromkeys(self._models.values()))
 
     def room(self, needed: int) -> int:
-        """Return how many bytes a request may take that runs alone and needs `needed` bytes."""
+        """Return how many bytes a request may take that runs alone and needs `needed` bytes.
+
+        What is kept of other texts is dropped if that is enough for it.
+        """
         return self.cache_limit.room_alone(str(self.base.checkpoint.device), needed)
 
     def checkpoints(self) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ class PromptedScorer:
         self.checkpoint = checkpoint
         self.vocabulary = checkpoint.vocabulary
         self.context_length = checkpoint.context_length
-        self._answers = answers  # where log-probabilities go, if not where they are computed
+        self._output_device = answers  # if not the device that computes
         self._recent = recent or Recent(LOADED_BYTES)
         self._adapters: WeakValueDictionary[str, Adapter] = WeakValueDictionary()
         self._histories = Histories()
@@ -149,7 +149,7 @@ class PromptedScorer:
                 asked[span.lane] = question if before is None else before.merged_with(question)
         answers = dict(zip(asked, self.runner.ask([*asked.values()]), strict=True))
         scored = [self._scored(span, answers.get(span.lane), span.lane in asked) for span in spans]
-        return scored if self._answers is None else moved_to(scored, self._answers)
+        return scored if self._output_device is None else moved_to(scored, self._output_device)
 
     def _question(self, span: Span, most: int) -> Asked | None:
         """What a span asks of the runner; None for a likelihood of which all is known.
@@ -171,7 +171,7 @@ class PromptedScorer:
         return Asked(span.lane, reading, count, adapter, exits, continuation, salt=span.salt)
 
     def _scored(self, span: Span, answer: Answer | None, asked: bool) -> Scored | None:
-        """What is at hand counts up to the prompt's end: the continuation is no prompt."""
+        """Return a span's rows; `cached` counts tokens of the prompt, not of the continuation."""
         if answer is None and asked:
             return None
         if isinstance(span.term, Likelihood):
@@ -193,7 +193,7 @@ class PromptedScorer:
                 return None
             passes, cached = whole
         logprobs = self._histories.logprobs(span.lane, span.count)
-        device = self._answers or self.checkpoint.device
+        device = self._output_device or self.checkpoint.device
         return Scored.of(logprobs.to(device), passes, cached)
 
     def release(self, lane: Hashable) -> None:
