@@ -60,7 +60,10 @@ ABOUT = {
     "engine.md": "An engine holds one base model and answers requests from any number of threads "
     "and tasks. [The life of a request](../explanation/life_of_a_request.md) describes its steps.",
     "request.md": "`Engine.generate` and its like take these values by name, and `Engine.submit` "
-    "takes a `Request` of them.",
+    "takes a `Request` of them. A prompt "
+    "is a text, tokens, or messages such as "
+    '`[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi!"}]`; roles are '
+    "`system`, `developer`, `user`, `assistant` and `tool`.",
     "plan.md": "A plan is one value of `speculation`. "
     "[Speculation](../explanation/speculation.md) explains when a plan pays.",
     "completion.md": "`Engine.generate` returns a `Completion`. `Engine.stream` yields values of "
