@@ -294,11 +294,11 @@ def _answers(
     settings: ServerSettings,
 ) -> WireRequest:
     """A request for each of `n` choices, by the seeds seed, seed + 1 and so on in 64 bits."""
-    seed, count = request.sampling.seed, fields.n or 1
-    seeds = [seed]
-    if count > 1:
-        first = secrets.randbits(62) if seed is None else seed
-        seeds = [(first + i + 2**63) % 2**64 - 2**63 for i in range(count)]
+    count = fields.n or 1
+    first = options
+    if count > 1 and options.seed is None:
+        first = options.model_copy(update={"seed": secrets.randbits(62)})
+    seeds = [first.sample(i).seed for i in range(count)]
     requests = [replace(request, sampling=replace(request.sampling, seed=one)) for one in seeds]
     formula = options.formula
     if not settings.allow_formulas:
