@@ -161,5 +161,5 @@ def _groups(prepared: Prepared) -> list[list[Term]]:
     """The terms and drafts that are computed in one call: those of one scorer."""
     together: dict[int, list[Term]] = {}
     for term in prepared.plan.all_terms:
-        together.setdefault(id(prepared.scorers[term]), []).append(term)
+        together.setdefault(id(prepared.lanes.scorers[term]), []).append(term)
     return list(together.values())

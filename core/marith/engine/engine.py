@@ -171,9 +171,9 @@ class Engine(Entrypoints, TokenCalls):
         where as many requests as the engine takes on wait already.
         """
         if not isinstance(request, Request):
-            given = shown(request)
-            advice = f"write submit(Request({given})), or generate({given}) for the text"
-            raise RequestError(f"submit takes a Request, not {given}; {advice}")
+            value = shown(request)
+            advice = f"write submit(Request({value})), or generate({value}) for the text"
+            raise RequestError(f"submit takes a Request, not {value}; {advice}")
         return self.start(request, Ticket(self, Deadline.of(request.timeout, begun)))
 
     def start(self, request: Request, ticket: Ticket) -> Ticket:
@@ -278,17 +278,20 @@ class Engine(Entrypoints, TokenCalls):
         return query.future
 
     def open(
-        self, request: Request, deadline: Deadline = NEVER, beside: Formula | None = None
+        self, request: Request, deadline: Deadline = NEVER, alternative: Formula | None = None
     ) -> Prepared:
-        """Return a request that is bound, loaded and read, also for a formula `beside` its own.
+        """Return a request that is bound, loaded and read, also for an `alternative` formula.
 
         Raises whatever is wrong with the request.
         """
         self._thread.queue.require_open()
-        return prepare(request, self._registry, loading, deadline, beside)
+        return prepare(request, self._registry, loading, deadline, alternative)
 
     def open_at(
-        self, request: Request, continuation: str | Sequence[int], beside: Formula | None = None
+        self,
+        request: Request,
+        continuation: str | Sequence[int],
+        alternative: Formula | None = None,
     ) -> tuple[Prepared, list[int]]:
         """Return what `open` does, and the tokens of a continuation that the request has room for.
 
@@ -296,11 +299,11 @@ class Engine(Entrypoints, TokenCalls):
         """
         deadline = Deadline.of(request.timeout)
         with faults_named():
-            prepared = self.open(request, deadline, beside)
+            prepared = self.open(request, deadline, alternative)
             deadline.check()
-            tokens = tokens_of(continuation, self._registry.vocabulary, prepared.room)
+            tokens = tokens_of(continuation, self._registry.vocabulary, prepared.room.shortest)
         deadline.check()
-        return replace(prepared, more=len(tokens)), tokens
+        return prepared.at_most(len(tokens)), tokens
 
     def close(self) -> None:
         """Stop serving: open requests get EngineClosed. The weights go with the last reference."""
@@ -322,8 +325,8 @@ class Engine(Entrypoints, TokenCalls):
             f"context of {base.context_length} tokens, {state}>"
         )
 
-    def _scoring(self, request: Request, given: Any, top: int = 0) -> EngineFuture[Scores]:
-        prepared, tokens = self.open_at(request, given)
+    def _scoring(self, request: Request, continuation: Any, top: int = 0) -> EngineFuture[Scores]:
+        prepared, tokens = self.open_at(request, continuation)
         return self.run(Scoring(prepared, tokens, top))
 
 

@@ -109,14 +109,14 @@ class JobQueue:
 
     def _require_room(self, job: Job) -> None:
         """Raises Busy if too many jobs would wait, besides those that are to run at once."""
-        count, most = len(self.waiting) + 1, self.limits.max_queue
-        if count <= most:
+        count, limit = len(self.waiting) + 1, self.limits.max_queue
+        if count <= limit:
             return
         waiting = [*islice(self.waiting, self.limits.max_lanes), job]
         fitting = self._admission.fitting(self._running(), [one.prepared for one in waiting])
-        if count - fitting > most:
+        if count - fitting > limit:
             raise Busy(
-                f"{count - fitting - 1} requests wait already, and max_queue is {most}: ask "
+                f"{count - fitting - 1} requests wait already, and max_queue is {limit}: ask "
                 "again later, or load the engine with a larger max_queue"
             )
 
@@ -127,9 +127,9 @@ class JobQueue:
 
 def require_enough_lanes(prepared: Prepared, limits: Limits) -> None:
     """Raises RequestError for a formula that needs more lanes than there may ever be."""
-    lanes, most = prepared.plan.lanes, limits.max_lanes
-    if lanes > most:
-        raise RequestError(f"the formula needs {lanes} lanes; max_lanes is {most}")
+    lanes, limit = prepared.plan.lanes, limits.max_lanes
+    if lanes > limit:
+        raise RequestError(f"the formula needs {lanes} lanes; max_lanes is {limit}")
 
 
 class Admission:
@@ -168,7 +168,7 @@ class Admission:
         free = self._room(memory)
         if memory <= free:
             return None
-        tokens = prepared.prompt_tokens - len(prepared.prefix) + prepared.more
+        tokens = prepared.room.prompt + prepared.room.more
         return RequestError(
             f"the request may need {amount(memory)} for keys and values of up to "
             f"{tokens} tokens, and {amount(free)} are free: "
@@ -184,13 +184,13 @@ class Admission:
             if lanes > self.limits.max_lanes:
                 break
             together.append(one)
-        most = len(together) - len(running)
-        if most <= alone or not self._fit(together[: len(running) + alone + 1]):
-            return min(most, alone)
+        count = len(together) - len(running)
+        if count <= alone or not self._fit(together[: len(running) + alone + 1]):
+            return min(count, alone)
         if self._fit(together):
-            return most
+            return count
         # More of them never need less memory: so the last number that fits is found by halving.
-        counts = range(alone + 2, most)
+        counts = range(alone + 2, count)
         found = bisect_left(counts, True, key=lambda n: not self._fit(together[: len(running) + n]))
         return alone + 1 + found
 
@@ -200,8 +200,8 @@ class Admission:
 
     @property
     def _most_bytes(self) -> float:
-        most = self.limits.cache_bytes
-        return float("inf") if most is None else most
+        limit = self.limits.cache_bytes
+        return float("inf") if limit is None else limit
 
     def _fit(self, together: Sequence[Prepared]) -> bool:
         """Return whether there is memory for these requests; asked at each step while one waits."""

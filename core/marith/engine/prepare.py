@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
@@ -21,54 +21,102 @@ from marith.request.request import Request, Speculation
 from marith.scoring.memory import Planned
 from marith.scoring.prompting.templates import to_tokens, turn_marks
 from marith.scoring.registry import Registry
-from marith.scoring.scorer import Demand, Reading, Scorer
+from marith.scoring.scorer import Demand, Reading, Scorer, Span
 from marith.speculation.execution_plan import LOOKUP, ExecutionPlan
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """The execution plan of a request with the scorer and the reading of each term.
+@dataclass(frozen=True, slots=True)
+class TermLanes:
+    """The scorer, the reading and the lane of each term of one request.
 
-    `room` is how many tokens the shortest context of a term still holds; `rooms` says the same
-    of each draft that has a context. `opened` says that the prompt, as the bare model reads it,
-    ends where reasoning has begun. `loaded` is what was loaded for its terms, which stays while
-    this holds it. `width` is the number of tokens there are. `lanes` say under which name a scorer
-    keeps what it has read for a term; requests of the same `salt` share prefixes. At most `more`
-    tokens follow the prompt, of which `prefix` are given. A text without a grammar ends before one
-    of `turn_marks` too.
+    A lane is the name under which a scorer keeps what it has read; terms that read the same text
+    share one. Requests of the same `salt` share prefixes. `loaded` is what was loaded for the
+    terms, and stays loaded while this object holds it.
     """
 
-    plan: ExecutionPlan
     scorers: Mapping[Term, Scorer]
     readings: Mapping[Term, Reading]
-    prompt_tokens: int
-    room: int
-    rooms: Mapping[Term, int]
-    opened: bool = False
-    loaded: tuple[object, ...] = ()
-    width: int = 1
-    deadline: Deadline = NEVER
-    more: int = 0
-    salt: str | None = None
-    prefix: tuple[int, ...] = ()
-    turn_marks: tuple[str, ...] = ()
+    salt: str | None
+    loaded: tuple[object, ...]
     lanes: Mapping[Term, Hashable] = field(init=False)
 
     def __post_init__(self) -> None:
         own: dict[Term, Hashable] = defaultdict(object)  # what is read for one job is no other's
-        lanes = {term: own[_read_by(term)] for term in self.plan.all_terms}
+        lanes = {term: own[_read_by(term)] for term in self.scorers}
         object.__setattr__(self, "lanes", lanes)
 
-    @cached_property
-    def texts(self) -> Sequence[tuple[Scorer, Planned]]:
-        """What each of its lanes will hold, once: terms may share one."""
+    def span(
+        self,
+        term: Term,
+        text: Sequence[int],
+        count: int = 1,
+        candidates: Sequence[Sequence[int]] | None = None,
+    ) -> Span:
+        """Return the last `count` positions of a text, to be scored by a term.
+
+        A classifier judges the tokens in `candidates`, for each position its own.
+        """
+        lane, reading = self.lanes[term], self.readings[term]
+        return Span(term, lane, reading, text, count, candidates, self.salt)
+
+    def planned(self, more: int) -> list[tuple[Scorer, Planned]]:
+        """Return what each lane will hold when `more` tokens follow the prompt."""
         texts = []
         for term in {self.lanes[term]: term for term in self.readings}.values():
             scorer = self.scorers[term]
-            demand = Demand(term, self.readings[term], self.more, self.salt)
+            demand = Demand(term, self.readings[term], more, self.salt)
             if (text := scorer.planned(demand)) is not None:
                 texts.append((scorer, text))
         return texts
+
+    def release(self) -> None:
+        """Let go of all lanes."""
+        for term, scorer in self.scorers.items():
+            with suppress(BaseException):  # the lane is let go before anything is moved
+                scorer.release(self.lanes[term])
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many tokens a text may have, counted from the end of the prompt.
+
+    `shortest` is what the shortest context of a term still holds, and `of_drafts` what the context
+    of each draft still holds. At most `more` tokens follow the prompt. `prompt` is the number of
+    its tokens as the bare model reads it.
+    """
+
+    prompt: int
+    shortest: int
+    of_drafts: Mapping[Term, int]
+    more: int
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A request that is bound, loaded and read: its execution plan, its lanes and its room.
+
+    The text begins with the tokens of `prefix`. `opened` says that the prompt, as the bare model
+    reads it, ends where reasoning has begun; a text without a grammar ends before one of
+    `turn_marks` too. `width` is the number of tokens in the vocabulary.
+    """
+
+    plan: ExecutionPlan
+    lanes: TermLanes
+    room: Room
+    width: int
+    deadline: Deadline
+    prefix: tuple[int, ...]
+    opened: bool
+    turn_marks: tuple[str, ...]
+
+    @cached_property
+    def texts(self) -> Sequence[tuple[Scorer, Planned]]:
+        """What each lane will hold at most."""
+        return self.lanes.planned(self.room.more)
+
+    def at_most(self, more: int) -> Prepared:
+        """Return the same request for at most `more` tokens after the prompt."""
+        return replace(self, room=replace(self.room, more=more))
 
 
 def prepare(
@@ -76,39 +124,30 @@ def prepare(
     registry: Registry,
     loading: AbstractContextManager[object],
     deadline: Deadline = NEVER,
-    beside: Formula | None = None,
+    alternative: Formula | None = None,
 ) -> Prepared:
     """Bind the formula, load what it names, read the prompt, and see what room is left.
 
     Every error of a request is raised here, DeadlineExceeded too. New checkpoints are loaded one at
-    a time, under `loading`. The terms of a formula `beside` it are evaluated too.
+    a time, under `loading`. The terms of an `alternative` formula are evaluated too.
     """
+    vocabulary = registry.vocabulary
     prompt, prefix = _prompt(request, registry), _prefix(request, registry)
-    plan, bare = bound(request, beside)
+    plan, bare = bound(request, alternative)
     deadline.check()
     scorers, loaded = _scorers(plan.all_terms, registry, loading)
     registry.warn_of_rounding(plan.whole)
     readings = _readings(plan, scorers, prompt, deadline)
     visible = _visible(bare, readings, registry, prompt)
-    unread = dict.fromkeys((draft for draft in plan.drafts if draft not in readings), 0)
-    with_context = [t for t in readings if t in plan.terms or t not in plan.proposers]
-    rooms = {term: scorers[term].room(readings[term]) for term in with_context} | unread
-    room = _room([rooms[term] for term in plan.terms], prefix)
     return Prepared(
         plan,
-        scorers,
-        readings,
-        len(visible) + len(prefix),
-        room,
-        {draft: rooms[draft] for draft in plan.drafts if draft in rooms},
-        registry.vocabulary.opens_reasoning(visible),
-        loaded,
-        registry.vocabulary.size,
-        deadline,
-        min(len(prefix) + (request.stop.max_tokens or room), room),
-        request.cache_salt,
-        prefix,
-        _turn_marks(plan, prompt, registry),
+        TermLanes(scorers, readings, request.cache_salt, loaded),
+        _room(plan, scorers, readings, prefix, request, len(visible)),
+        width=vocabulary.size,
+        deadline=deadline,
+        prefix=prefix,
+        opened=vocabulary.opens_reasoning(visible),
+        turn_marks=_turn_marks(plan, prompt, registry),
     )
 
 
@@ -133,19 +172,34 @@ def _prompt(request: Request, registry: Registry) -> Prompt:
     return replace(prompt, messages=({"role": "user", "content": text},))
 
 
-def _room(rooms: Sequence[int], prefix: Sequence[int]) -> int:
-    """How many tokens the shortest context holds. ContextOverflow for none after the prefix."""
-    room = min(rooms)
-    if prefix and len(prefix) >= room:
+def _room(
+    plan: ExecutionPlan,
+    scorers: Mapping[Term, Scorer],
+    readings: Mapping[Term, Reading],
+    prefix: Sequence[int],
+    request: Request,
+    prompt: int,
+) -> Room:
+    """Return the room after a prompt of `prompt` tokens.
+
+    Raises ContextOverflow where none is left after the prefix.
+    """
+    unread = dict.fromkeys((draft for draft in plan.drafts if draft not in readings), 0)
+    with_context = [t for t in readings if t in plan.terms or t not in plan.proposers]
+    rooms = {term: scorers[term].room(readings[term]) for term in with_context} | unread
+    shortest = min(rooms[term] for term in plan.terms)
+    if prefix and len(prefix) >= shortest:
         problem = f"the prefix has {len(prefix)} tokens, and after the prompt there is room for"
-        raise ContextOverflow(f"{problem} {room}, one of which is the answer's")
-    return room
+        raise ContextOverflow(f"{problem} {shortest}, one of which is the answer's")
+    of_drafts = {draft: rooms[draft] for draft in plan.drafts if draft in rooms}
+    more = min(len(prefix) + (request.stop.max_tokens or shortest), shortest)
+    return Room(prompt, shortest, of_drafts, more)
 
 
 def _prefix(request: Request, registry: Registry) -> tuple[int, ...]:
     """The tokens that the answer begins with. Raises RequestError for what are no such tokens."""
-    given, vocabulary = request.prefix, registry.vocabulary
-    tokens = tuple(vocabulary.encode(given)) if isinstance(given, str) else tuple(given)
+    prefix, vocabulary = request.prefix, registry.vocabulary
+    tokens = tuple(vocabulary.encode(prefix)) if isinstance(prefix, str) else tuple(prefix)
     _require_known(tokens, registry, "the prefix")
     _require_known([*dict(request.sampling.logit_bias)], registry, "logit_bias")
     _require_known(request.stop.token_ids, registry, "token_ids")
@@ -160,15 +214,15 @@ def _require_known(tokens: Sequence[int], registry: Registry, where: str) -> Non
         raise RequestError(f"{where} has token {max(tokens)}, and the model has {size} tokens")
 
 
-def bound(request: Request, beside: Formula | None = None) -> tuple[ExecutionPlan, Formula]:
+def bound(request: Request, alternative: Formula | None = None) -> tuple[ExecutionPlan, Formula]:
     """The execution plan of a request, and the bare model. Raises FormulaError or RequestError.
 
-    `beside` has the names of the request's formula, and `M`, alone.
+    `alternative` has the names of the request's formula, and `M`, alone.
     """
-    if beside is None and not request.steered:
-        beside = Name(BARE)
+    if alternative is None and not request.steered:
+        alternative = Name(BARE)
     formula, terms = request.formulas
-    return _bound(formula, tuple(terms.items()), request.speculation, beside)
+    return _bound(formula, tuple(terms.items()), request.speculation, alternative)
 
 
 @lru_cache(maxsize=64)  # many requests have the same formula
@@ -176,24 +230,24 @@ def _bound(
     formula: Formula,
     terms: tuple[tuple[str, Formula], ...],
     speculation: Speculation,
-    beside: Formula | None,
+    alternative: Formula | None,
 ) -> tuple[ExecutionPlan, Formula]:
     """Only the names that the formula and the plan use are resolved."""
-    given = dict(terms)
-    names = resolve(given, formula, *_planned(speculation, {BARE, *given}))
-    return plan_of(formula, names, speculation, beside), names[BARE]
+    by_name = dict(terms)
+    names = resolve(by_name, formula, *_planned(speculation, {BARE, *by_name}))
+    return plan_of(formula, names, speculation, alternative), names[BARE]
 
 
 def plan_of(
     formula: Formula,
     names: Mapping[str, Formula],
     speculation: Speculation = None,
-    beside: Formula | None = None,
+    alternative: Formula | None = None,
 ) -> ExecutionPlan:
     """A formula, checked and bound. Raises FormulaError or RequestError."""
     check(formula, names)
-    aside = None if beside is None else bind(beside, names)
-    return ExecutionPlan.of(formula, names, speculation, aside)
+    bound_alternative = None if alternative is None else bind(alternative, names)
+    return ExecutionPlan.of(formula, names, speculation, bound_alternative)
 
 
 def _scorers(

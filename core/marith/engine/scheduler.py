@@ -83,9 +83,7 @@ class Scheduler:
 def release(jobs: Iterable[Job]) -> None:
     """Let go of the lanes of these jobs."""
     for job in jobs:
-        for term, scorer in job.prepared.scorers.items():
-            with suppress(BaseException):  # the lane is let go before anything is moved
-                scorer.release(job.prepared.lanes[term])
+        job.prepared.lanes.release()
 
 
 def _step_alone(turn: Turn, controller: Controller) -> None:

@@ -11,7 +11,7 @@ from itertools import islice
 from marith.decoding.evaluate import evaluate, likeliest
 from marith.engine.jobs.job import Job
 from marith.engine.jobs.queries import TextQuery, share
-from marith.engine.prepare import Prepared
+from marith.engine.prepare import TermLanes
 from marith.errors import fault
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, Term
@@ -45,7 +45,7 @@ class Turn:
         if text is not self.text or counts is not self.counts:  # a text that grows in place stays
             drafts = self.job.prepared.plan.drafts
             self.text, self.counts = text, counts
-            self.spans = _spans(self.job.prepared, text, counts)
+            self.spans = _spans(self.job.prepared.lanes, text, counts)
             self.drafts = bool(drafts and counts) and all(term in drafts for term in counts)
 
     @property
@@ -88,7 +88,8 @@ def plan(turns: Sequence[Turn], controller: Controller) -> None:
     jobs = [turn.job for turn in turns if not turn.answers]
     texts = [job.drafts for job in jobs if job.drafts is not None and job.drafts.due()]
     if texts:
-        scorers = {job.prepared.scorers[term] for job in jobs for term in job.prepared.plan.terms}
+        prepared = [job.prepared for job in jobs]
+        scorers = {one.lanes.scorers[term] for one in prepared for term in one.plan.terms}
         rows = sum(turn.job.prepared.plan.rows for turn in turns)
         controller.plan(texts, scorers, rows, len(jobs))
     for turn in turns:
@@ -102,7 +103,7 @@ def run(turns: Sequence[Turn], controller: Controller) -> list[Turn]:
     """
     scorers: set[Scorer] = set()
     if any(turn.job.prepared.plan.adapts for turn in turns):
-        scorers = {turn.job.prepared.scorers[term] for turn in turns for term in turn.counts}
+        scorers = {turn.job.prepared.lanes.scorers[term] for turn in turns for term in turn.counts}
     read, begun = sum(scorer.tokens_read for scorer in scorers), time.perf_counter()
     ready = score(turns)
     checks = compose(ready)
@@ -159,12 +160,11 @@ def _score(asked: Iterable[tuple[Turn, Scorer, Span]]) -> None:
 
 
 def _spans(
-    prepared: Prepared, text: Sequence[int], counts: Mapping[Term, int]
+    lanes: TermLanes, text: Sequence[int], counts: Mapping[Term, int]
 ) -> list[tuple[Scorer, Span]]:
     """What a job wants of each term, but of classifiers, which judge what others return."""
-    lanes, readings, salt = prepared.lanes, prepared.readings, prepared.salt
     return [
-        (prepared.scorers[term], Span(term, lanes[term], readings[term], text, count, None, salt))
+        (lanes.scorers[term], lanes.span(term, text, count))
         for term, count in counts.items()
         if not isinstance(term, Classifier)
     ]
@@ -180,9 +180,8 @@ def _classifier_spans(turn: Turn) -> Iterator[tuple[Scorer, Span]]:
             rows = job.rows(prepared.plan.leaves(guide), count, turn.answers)
             logprobs = {term: gather(term_rows) for term, term_rows in rows.items()}
             tokens = likeliest(guide, logprobs, classifier.candidates, classifier.coverage)
-            lane, reading = prepared.lanes[classifier], prepared.readings[classifier]
-            span = Span(classifier, lane, reading, turn.text, count, tokens, prepared.salt)
-            yield prepared.scorers[classifier], span
+            lanes = prepared.lanes
+            yield lanes.scorers[classifier], lanes.span(classifier, turn.text, count, tokens)
 
 
 def compose(turns: Sequence[Turn]) -> list[tuple[Job, Check]]:

@@ -120,7 +120,7 @@ class Follower:
         self._formula = InspectedFormula.of(
             request, prepared, top_of(request.inspect or True), True
         )
-        self._formula.require_bounded(prepared.more - len(prepared.prefix))
+        self._formula.require_bounded(prepared.room.more - len(prepared.prefix))
 
     def begin(self, ticket: InspectedTicket, completion: Completion) -> None:
         """Inspect the tokens of a completion, by one more pass over them."""
@@ -128,7 +128,7 @@ class Follower:
         continuation = [*prefix, *completion.tokens]
         text = self._engine.decode(completion.tokens)
         following = Following(
-            replace(self._prepared, more=len(continuation)),
+            self._prepared.at_most(len(continuation)),
             continuation,
             self._formula,
             self._texts,
@@ -223,7 +223,7 @@ def readings(
     meanings = request.meanings
     spelled: dict[Formula, str] = {
         term: engine.spell([*map(int, reading)])
-        for term, reading in prepared.readings.items()
+        for term, reading in prepared.lanes.readings.items()
         if isinstance(term, Prompted)
     }
     named = {name: spelled[term] for name, term in meanings.items() if term in spelled}
@@ -279,11 +279,11 @@ def _keeping(
     _require_kinds(request, completion)
     most = byte_count("most_bytes", most_bytes)
     deadline = Deadline.of(request.timeout)
-    beside = NumberedFormula.of(request.formula).without_zeros()
+    alternative = NumberedFormula.of(request.formula).without_zeros()
     answers = engine.answers
     with faults_named():
-        prepared: Prepared = engine.open(replace(request, speculation=None), deadline, beside)
-        tokens_of(completion.tokens, answers.vocabulary, prepared.room)
+        prepared: Prepared = engine.open(replace(request, speculation=None), deadline, alternative)
+        tokens_of(completion.tokens, answers.vocabulary, prepared.room.shortest)
         redrawing = Redrawing(request, prepared, completion, answers)
     continuation, start = redrawing.continuation, redrawing.start
     require_bytes(prepared, len(continuation) - start, most)
@@ -291,7 +291,7 @@ def _keeping(
     def made(rows: Mapping[Term, Tensor]) -> WhatIf:
         return WhatIf(request, prepared, rows, redrawing, answers)
 
-    prepared = replace(prepared, more=len(continuation))
+    prepared = prepared.at_most(len(continuation))
     return engine.run(KeepingRows(prepared, continuation, made, start))
 
 

@@ -64,7 +64,7 @@ class AllowedTokens:
         allowed = self._grammatical(text, places)
         if self._backtracking is not None:
             plan = self._window.plan
-            whole = [formula in (plan.whole, plan.aside) for formula in self._window.formulas]
+            whole = [formula in (plan.whole, plan.alternative) for formula in self._window.formulas]
             allowed = self._backtracking.allow(rows, allowed, places, whole)
         elif allowed is not None:
             allowed = self._possible(allowed, places, rows)
@@ -131,7 +131,7 @@ class Generation:
         """What the text needs, and nothing else: most need a window and an output alone."""
         request, plan, answers = self._request, self.prepared.plan, self._answers
         vocabulary, sampling = answers.vocabulary, request.sampling
-        most = self.prepared.more
+        limit = self.prepared.room.more
         steered = None
         if not request.steered:
             steered = partial(answers.outside_calls, self.prepared.opened)
@@ -139,12 +139,13 @@ class Generation:
         if plan.is_plain:
             self.window = PlainWindow(plan, steered, prefix)
         else:
-            self.window = DraftWindow(plan, most, ends, self.prepared.rooms, steered, prefix)
+            rooms = self.prepared.room.of_drafts
+            self.window = DraftWindow(plan, limit, ends, rooms, steered, prefix)
             self.drafts = Drafts(self.window, self.prepared)
         self._costs = Costs(self.prepared, self._started)
         self._draws = _draws(request)
         self._sampling = sampling.warping
-        self._output = Output(request, vocabulary, most, self.prepared.opened)
+        self._output = Output(request, vocabulary, limit, self.prepared.opened)
         self._output.replay(prefix)
         if request.logprobs is not None:
             self._logprobs = LogprobRecorder(request.logprobs, answers.lexicon)
@@ -192,7 +193,7 @@ class Generation:
         places, standing = window.places, window.standing()
         if self._logprobs is not None:
             plan = self.prepared.plan
-            self._logprobs.record((plan.whole, plan.aside), self._blocks, places, rows)
+            self._logprobs.record((plan.whole, plan.alternative), self._blocks, places, rows)
         if self._plausibility is not None:
             self._plausibility.record(self._blocks, places)
         if self._constraints:
@@ -259,8 +260,9 @@ class Generation:
     def _completion(self) -> Completion:
         output = self._output if self._backtracking is None else self._backtracking.output
         cached = self._costs.cached_prompt()
-        made = output.count - len(self.prepared.prefix)
-        usage = Usage(self.prepared.prompt_tokens, made, cached, output.reasoning_tokens)
+        prefix = len(self.prepared.prefix)
+        prompt, made = self.prepared.room.prompt + prefix, output.count - prefix
+        usage = Usage(prompt, made, cached, output.reasoning_tokens)
         rewinds = 0 if self._backtracking is None else self._backtracking.count
         implausible = 0.0 if self._plausibility is None else self._plausibility.share(output.count)
         stats = self._costs.stats(self.window, made, rewinds, implausible)
@@ -320,7 +322,7 @@ class Costs:
             self._judged += scored.judged
             if term not in cached and scored.passes:  # the first answer reads the prompt
                 cached[term] = scored.cached
-        scorers = self._prepared.scorers
+        scorers = self._prepared.lanes.scorers
         self._passes += len(
             {(id(scorers[t]), n) for t, scored in answers.items() for n in scored.passes}
         )
@@ -330,11 +332,10 @@ class Costs:
 
         Those of its own system prompt are none of them: they count in its `TermStats` alone.
         """
-        prepared = self._prepared
-        prompt = prepared.prompt_tokens - len(prepared.prefix)
+        prepared, readings = self._prepared, self._prepared.lanes.readings
         read = [t for t in prepared.plan.terms if self._has_read(t)]
-        unread = [_tokens(prepared.readings[term]) - self._cached[term] for term in read]
-        return max(0, prompt - max(unread)) if unread else 0
+        unread = [_tokens(readings[term]) - self._cached[term] for term in read]
+        return max(0, prepared.room.prompt - max(unread)) if unread else 0
 
     def stats(self, window: Window, tokens: int, rewinds: int, implausible: float) -> Stats:
         """All figures, at the text's end."""
@@ -345,7 +346,7 @@ class Costs:
         cached = {term: count for term, count in self._cached.items() if self._has_read(term)}
         terms = {
             str(term): TermStats(_tokens(reading), cached.get(term, 0), self._calls[term])
-            for term, reading in self._prepared.readings.items()
+            for term, reading in self._prepared.lanes.readings.items()
             if self._calls[term]
         }
         return Stats(

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from marith.engine.prepare import Prepared
 from marith.formula.tree.terms import Term
-from marith.scoring.scorer import Proposer, Scored, Scorer, Span
+from marith.scoring.scorer import Proposer, Scored, Scorer
 from marith.speculation.verify import Check, Verdict
 from marith.speculation.window import Block, DraftWindow
 from marith.tensor_rows import Row
@@ -35,18 +35,17 @@ class Drafts:
         prepared, window = self._prepared, self.window
         return prepared.plan.adapts and len(window.tokens) > len(prepared.prefix) and window.idle
 
-    def proposals(self, most: int) -> Iterator[tuple[Sequence[int], Sequence[Hashable]]]:
+    def proposals(self, limit: int) -> Iterator[tuple[Sequence[int], Sequence[Hashable]]]:
         """Return the next tokens that each proposer expects, and the source of each token.
 
         Tokens of a proposer have one source if the proposer is about as sure of them, after
         contexts of one length.
         """
-        prepared, tokens = self._prepared, self.window.tokens
+        lanes, tokens = self._prepared.lanes, self.window.tokens
         for index, term in enumerate(self.window.proposers):
-            scorer = prepared.scorers[term]
+            scorer = lanes.scorers[term]
             assert isinstance(scorer, Proposer)
-            lane, reading = prepared.lanes[term], prepared.readings[term]
-            proposed = scorer.propose(Span(term, lane, reading, tokens, salt=prepared.salt), most)
+            proposed = scorer.propose(lanes.span(term, tokens), limit)
             sources = [
                 (index, p.context, bisect_right(_CONFIDENCES, p.confidence)) for p in proposed
             ]
@@ -54,12 +53,12 @@ class Drafts:
 
     def scorer_of(self, term: Term) -> Scorer:
         """Return what evaluates a term."""
-        return self._prepared.scorers[term]
+        return self._prepared.lanes.scorers[term]
 
     def propose(self) -> None:
         """Propose what costs nothing, by the first proposer that has something to propose."""
-        while most := self.window.room_to_propose():
-            proposals = (proposed for proposed in self.proposals(most) if proposed[0])
+        while limit := self.window.room_to_propose():
+            proposals = (proposed for proposed in self.proposals(limit) if proposed[0])
             self.window.propose(*next(proposals, ([], [])))
 
 

@@ -182,11 +182,11 @@ def tokens_of(continuation: str | Sequence[int], vocabulary: Vocabulary, room: i
     if isinstance(continuation, str):
         continuation = vocabulary.encode(continuation, most=room)
     try:
-        given = list(continuation)
+        items = list(continuation)
     except TypeError:
         kind = "a text or a list of tokens"
         raise RequestError(f"a continuation is {kind}, not {shown(continuation)}") from None
-    tokens = [whole("a token", token, 0, vocabulary.size - 1) for token in given]
+    tokens = [whole("a token", token, 0, vocabulary.size - 1) for token in items]
     if len(tokens) > room:
         problem = f"the continuation has {len(tokens)} tokens or more"
         raise RequestError(f"{problem}; there is room for {room}")
