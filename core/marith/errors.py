@@ -152,10 +152,10 @@ def names_checked(
         called, accepted = target.__qualname__.removesuffix(".__init__"), set(names)
 
         @wraps(target)
-        def checked(*given: Any, **named: Any) -> Any:
+        def checked(*args: Any, **named: Any) -> Any:
             if not named.keys() <= accepted:
-                require_known(_called(called, given), named, names, instead)
-            return target(*given, **named)
+                require_known(_called(called, args), named, names, instead)
+            return target(*args, **named)
 
         vars(checked)["__signature__"] = takes
         return cast(Target, checked)
@@ -163,22 +163,22 @@ def names_checked(
     return decorate
 
 
-def _called(name: str, given: Sequence[Any]) -> str:
+def _called(name: str, args: Sequence[Any]) -> str:
     """A method by the class that it is called on: `Engine.encode`, whoever has written it."""
     owner, _, method = name.rpartition(".")
-    kind = type(given[0]) if given and owner else None
+    kind = type(args[0]) if args and owner else None
     inherits = kind is not None and any(each.__name__ == owner for each in kind.__mro__)
     return f"{kind.__name__}.{method}" if kind is not None and inherits else name
 
 
 def require_known(
     called: str,
-    given: Iterable[str],
+    used: Iterable[str],
     names: Collection[str],
     instead: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Raise UnknownOption for a name of an argument that is not among `names`."""
-    for name in given:
+    for name in used:
         if name in names:
             continue
         meant = similar(name, [*names, *instead])

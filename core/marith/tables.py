@@ -45,8 +45,8 @@ def cell_text(value: Any) -> str:
 
 def kinds() -> str:
     """The suffixes of the files that can be read, as text."""
-    *most, last = FORMATS
-    return f"{', '.join(most)} or {last}"
+    *rest, last = FORMATS
+    return f"{', '.join(rest)} or {last}"
 
 
 def _separated(path: Path, delimiter: str) -> Iterator[LocatedRecord]:

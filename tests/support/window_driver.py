@@ -47,8 +47,8 @@ class Setup:
 
     `law` computes the composed scores from the rows of the tables. With "auto", `lengths` says how
     many tokens are drafted after a text of which every token is verified, and whether models draft
-    them. `rooms` are tokens that a draft's context holds; `aside` is the formula after a text for
-    which `steered` is false.
+    them. `rooms` are tokens that a draft's context holds; `alternative` is the formula after a text
+    for which `steered` is false.
     """
 
     formula: str
@@ -58,7 +58,7 @@ class Setup:
     ends: frozenset[int] = frozenset()
     rooms: Mapping[str, int] = field(default_factory=dict)
     lengths: Callable[[Sequence[int]], tuple[int, bool]] | None = None
-    aside: str | None = None
+    alternative: str | None = None
     steered: Callable[[Sequence[int]], bool] | None = None
 
 
@@ -81,8 +81,8 @@ class Driver:
 
     def __init__(self, setup: Setup, window: type[DraftWindow] = DraftWindow) -> None:
         self.setup, self._window = setup, window
-        aside = None if setup.aside is None else bind(parse(setup.aside), KNOWN)
-        self.plan = ExecutionPlan.of(parse(setup.formula), KNOWN, setup.plan, aside)
+        alternative = None if setup.alternative is None else bind(parse(setup.alternative), KNOWN)
+        self.plan = ExecutionPlan.of(parse(setup.formula), KNOWN, setup.plan, alternative)
         self._shared: list[Any] = []
         self._numbers: dict[Hashable, int] = {}
 

@@ -130,7 +130,7 @@ SETUPS: dict[str, Setup] = {
     "auto": Setup(SUM, SUMMED, "auto", lengths=lengths),
     "auto, a draft for a part": Setup(PART, SUMMED, "auto", lengths=lengths),
     "auto, another formula aside": Setup(
-        SUM, aside, "auto", lengths=lengths, aside="h", steered=is_steered
+        SUM, aside, "auto", lengths=lengths, alternative="h", steered=is_steered
     ),
 }
 

@@ -68,14 +68,14 @@ class FormulaEvaluation:
 
     def prompts(self) -> dict[str, Any]:
         """Return the arguments of a task that say which prompts."""
-        given = {
+        arguments = {
             "data": self.data,
             "column": self.column,
             "where": self.where,
             "n": self.n,
             "seed": self.seed,
         }
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in arguments.items() if value is not None}
 
     def run(
         self,
@@ -167,11 +167,11 @@ class Texts(FormulaEvaluation):
 
 def toxicity(asked: Toxicity) -> Results:
     """Run the paper's formulas, or others. Raises FormulaError, ModelError or RequestError."""
-    given = {**asked.prompts(), "frame": asked.frame, "continues": asked.continues}
+    arguments = {**asked.prompts(), "frame": asked.frame, "continues": asked.continues}
     judge = asked.judged_by("toxicity")
     return asked.run(
         "toxicity",
-        lambda: tasks.toxicity(**given, judge=judge),
+        lambda: tasks.toxicity(**arguments, judge=judge),
         asked.all_terms("continued" if asked.continues else "toxicity"),
         {"toxicity": "lower"},
         "toxicity_gpt2" if "gpt2" in asked.model.lower() else "toxicity",
@@ -197,10 +197,10 @@ def texts(asked: Texts) -> Results:
     named = dict(map(_named, asked.measures))
     if len(named) < len(asked.measures):
         raise RequestError(f"two measures have one name: {', '.join(asked.measures)}")
-    given = {**asked.prompts(), "stop": list(asked.stop), "measures": named}
+    arguments = {**asked.prompts(), "stop": list(asked.stop), "measures": named}
     if asked.frame is not None:
-        given["frame"] = asked.frame
-    return asked.run("texts", lambda: tasks.texts(**given), {}, {})
+        arguments["frame"] = asked.frame
+    return asked.run("texts", lambda: tasks.texts(**arguments), {}, {})
 
 
 def perplexity(asked: FormulaEvaluation) -> Results:

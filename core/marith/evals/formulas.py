@@ -26,7 +26,7 @@ class NamedFormulas:
     notes: tuple[str, ...] = ()
 
 
-def read_formulas(given: Sequence[str]) -> NamedFormulas:
+def read_formulas(formulas: Sequence[str]) -> NamedFormulas:
     """Return formulas in the order in which they are given.
 
     Each text is a TOML file as `load_file` reads it, `name = formula`, or a formula that is its own
@@ -35,7 +35,7 @@ def read_formulas(given: Sequence[str]) -> NamedFormulas:
     lines: list[NamedFormula] = []
     terms: dict[str, Formula] = {}
     notes: list[str] = []
-    for text in given:
+    for text in formulas:
         if text.endswith(".toml"):
             _add_personas(Path(text), lines, terms, notes)
         else:

@@ -163,14 +163,14 @@ class MarithAPI(ModelAPI):
 
     def _options(self, config: GenerateConfig, messages: Sequence[Mapping[str, Any]]) -> Options:
         """Return the options of one call, with the seed of its text."""
-        given = config.model_dump(exclude_none=True)
-        for name, value in given.items():
+        chosen = config.model_dump(exclude_none=True)
+        for name, value in chosen.items():
             if name not in {*_OPTIONS, *_READ_HERE, *_OF_INSPECT}:
                 raise RequestError(f"marith has no {name}={shown(value)}: leave {name} out")
-        call = {ours: given[name] for name, ours in _OPTIONS.items() if name in given}
+        call = {ours: chosen[name] for name, ours in _OPTIONS.items() if name in chosen}
         if "logit_bias" in call:
             call["logit_bias"] = {int(token): bias for token, bias in call["logit_bias"].items()}
-        base = given.get("seed", self.options.seed) or 0
+        base = chosen.get("seed", self.options.seed) or 0
         text = json.dumps([base, messages], sort_keys=True)
         key = hashlib.sha256(text.encode()).digest()
         digest = hashlib.sha256(f"{self._asked[key]} {text}".encode()).digest()

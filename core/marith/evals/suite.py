@@ -46,12 +46,12 @@ def run(
     or RequestError.
     """
     _require_distinct(formulas)
-    given = {name: value for name, value in placed.items() if value is not None}
-    given["terms"] = {
+    arguments = {name: value for name, value in placed.items() if value is not None}
+    arguments["terms"] = {
         name: {"formula": str(term)} if isinstance(term, Formula) else term
         for name, term in terms.items()
     }
-    tasks = [_task(make(), line, model, given) for line in formulas]
+    tasks = [_task(make(), line, model, arguments) for line in formulas]
     api: Any = tasks[0].model and tasks[0].model.api
     api.options.engine()  # errors of loading are raised here, and the time of loading not counted
     with ExitStack() as stack:
@@ -79,8 +79,8 @@ def run(
     return Results(title, rows, {"perplexity": "lower", **(better or {})}, tuple(notes))
 
 
-def _task(task: Task, line: NamedFormula, model: str, given: Mapping[str, Any]) -> Task:
-    evaluated = get_model(f"marith/{model}", memoize=False, formula=line.formula, **given)
+def _task(task: Task, line: NamedFormula, model: str, arguments: Mapping[str, Any]) -> Task:
+    evaluated = get_model(f"marith/{model}", memoize=False, formula=line.formula, **arguments)
     metadata = {**(task.metadata or {}), "formula": line.formula}
     return task_with(task, model=evaluated, metadata=metadata, tags=[line.formula])
 

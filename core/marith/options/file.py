@@ -40,16 +40,16 @@ class Personas:
     descriptions: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, path: str | Path, model: str, given: object = None) -> Personas:
+    def load(cls, path: str | Path, model: str, chosen: object = None) -> Personas:
         """Read a file; `model` is the model of its formulas where the file names no other.
 
-        `given` is the model or the formula that options beside the file name, None for none.
+        `chosen` is the model or the formula that options beside the file name, None for none.
         Raises FormulaError for what `load_file` refuses, and for a formula with the name of a model
         in the file.
         """
         file = load_file(path)
         default = "pocket" if model in file.formulas else model
-        is_used = given is None or (isinstance(given, str) and given in file.formulas)
+        is_used = chosen is None or (isinstance(chosen, str) and chosen in file.formulas)
         if "model" not in file.options and is_used:
             _require_here(str(path), file.formulas, default)
         formulas = {
@@ -92,7 +92,7 @@ class Personas:
         if isinstance(model, str) and not any(each.get("model") == model for each in tables):
             _require_here(self.path, self.formulas, model)
 
-    def apply(self, given: Mapping[str, Any], model: object, kind: type[Kind]) -> dict[str, Any]:
+    def apply(self, options: Mapping[str, Any], model: object, kind: type[Kind]) -> dict[str, Any]:
         """The given options, and the file's where none are given.
 
         | options were made from the file | `model` is a formula of it | which given options count |
@@ -107,53 +107,53 @@ class Personas:
         """
         if not self.names(model):
             self.require_model(model)
-            kept = _keepable(given, kind) if self.formula_name is None else self.kept
-            return self._completed(given, self.formula_name or "", kept)
-        counting = self._counting(given, str(model), kind)
+            kept = _keepable(options, kind) if self.formula_name is None else self.kept
+            return self._completed(options, self.formula_name or "", kept)
+        counting = self._counting(options, str(model), kind)
         return self._completed(counting, str(model), _keepable(counting, kind))
 
     def switched(
-        self, given: Mapping[str, Any], call: Mapping[str, Any], kind: type[Kind]
+        self, options: Mapping[str, Any], call: Mapping[str, Any], kind: type[Kind]
     ) -> dict[str, Any]:
         """The given options, with those of the call's `model` in place of the former formula's."""
         model = call["model"]
         if not self.names(model):
             self.require_model(model)
-            return {**given, "model": model, "file": replace(self, formula_name="")}
+            return {**options, "model": model, "file": replace(self, formula_name="")}
         if "formula" in call:
             raise self._two_formulas(model, call["formula"])
-        return self.apply({**given, "model": model}, model, kind)
+        return self.apply({**options, "model": model}, model, kind)
 
-    def with_kept(self, given: Iterable[str], kind: type[Kind]) -> Personas:
+    def with_kept(self, names: Iterable[str], kind: type[Kind]) -> Personas:
         """These personas with more options in `kept`, namely those given for a call."""
-        return replace(self, kept=_keepable([*self.kept, *given], kind))
+        return replace(self, kept=_keepable([*self.kept, *names], kind))
 
-    def _counting(self, given: Mapping[str, Any], name: str, kind: type[Kind]) -> dict[str, Any]:
+    def _counting(self, options: Mapping[str, Any], name: str, kind: type[Kind]) -> dict[str, Any]:
         """The given options without those that came from the former formula, and without it."""
-        given, former = dict(given), {}
+        options, former = dict(options), {}
         if self.formula_name is not None:
-            if "speculation" in given:
-                given["speculation"] = read_speculation(given["speculation"])
+            if "speculation" in options:
+                options["speculation"] = read_speculation(options["speculation"])
             former_options = made(kind, self, self.formula_name)
             former = {option: getattr(former_options, option) for option in kind.model_fields}
-        formula = given.get("formula")
-        if "formula" in given and self.formula_name != "" and formula != former.get("formula"):
+        formula = options.get("formula")
+        if "formula" in options and self.formula_name != "" and formula != former.get("formula"):
             raise self._two_formulas(name, formula)
-        changed = (option for option, value in given.items() if _differs(value, option, former))
+        changed = (option for option, value in options.items() if _differs(value, option, former))
         counting = {*self.kept, *changed} - {"model", "formula"}
-        return {option: value for option, value in given.items() if option in counting}
+        return {option: value for option, value in options.items() if option in counting}
 
     def _completed(
-        self, given: Mapping[str, Any], name: str, kept: tuple[str, ...]
+        self, options: Mapping[str, Any], name: str, kept: tuple[str, ...]
     ) -> dict[str, Any]:
         """The given options over the file's. Terms that are given at first are added to the file's.
 
         The name of a formula is kept only while formula and model are those of the file.
         """
         from_file = {**self.options, **self.formulas.get(name, {}), "terms": self.terms}
-        merged = {**from_file, **given}
-        if self.formula_name is None and isinstance(given.get("terms"), Mapping):
-            merged["terms"] = {**self.terms, **given["terms"]}
+        merged = {**from_file, **options}
+        if self.formula_name is None and isinstance(options.get("terms"), Mapping):
+            merged["terms"] = {**self.terms, **options["terms"]}
         merged |= {key: low for key, low in LOWERED.items() if self.options.get(key) is low}
         formula, model = merged.get("formula"), merged["model"]
         if name and (model != from_file["model"] or str(formula) != from_file["formula"]):
@@ -180,9 +180,9 @@ def _require_here(path: str, formulas: Iterable[str], model: str) -> None:
     )
 
 
-def _keepable(given: Iterable[str], kind: type[BaseModel]) -> tuple[str, ...]:
+def _keepable(options: Iterable[str], kind: type[BaseModel]) -> tuple[str, ...]:
     """The given options that stay when another formula of a file is chosen."""
-    return tuple(sorted({*given} & ({*kind.model_fields} - {"model", *ELSEWHERE})))
+    return tuple(sorted({*options} & ({*kind.model_fields} - {"model", *ELSEWHERE})))
 
 
 def _differs(value: Any, option: str, former: Mapping[str, Any]) -> bool:

@@ -91,17 +91,17 @@ NO_DATA = {
 _names: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
-def by_name(given: Mapping[str, Any]) -> dict[str, Any]:
+def by_name(named: Mapping[str, Any]) -> dict[str, Any]:
     """Options under their own names, a path as text, without those that are not given.
 
     Raises RequestError for an option that is given under two names with different values.
     """
     options: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in named.items():
         option = ALIASES.get(name, name)
         if option in options and options[option] != value:
-            names = (other for other in given if ALIASES.get(other, other) == option)
-            values = " and ".join(f"{other}={shown(given[other])}" for other in names)
+            names = (other for other in named if ALIASES.get(other, other) == option)
+            values = " and ".join(f"{other}={shown(named[other])}" for other in names)
             raise RequestError(f"{option} is given twice: {values}")
         if value is not None or option not in _NOT_GIVEN:
             options[option] = value
@@ -116,10 +116,10 @@ def by_name(given: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def check_fields(given: Mapping[str, Any], kind: type[BaseModel]) -> None:
+def check_fields(options: Mapping[str, Any], kind: type[BaseModel]) -> None:
     """Raise RequestError for a name that is no field of `kind`."""
     aliases = [*ALIASES, *filter(None, (field.alias for field in kind.model_fields.values()))]
-    _check_names(given, [*dict.fromkeys([*kind.model_fields, *aliases])], kind.__name__)
+    _check_names(options, [*dict.fromkeys([*kind.model_fields, *aliases])], kind.__name__)
 
 
 def check_call(options: Mapping[str, Any], names: Sequence[str], kind: str) -> None:
@@ -130,11 +130,11 @@ def check_call(options: Mapping[str, Any], names: Sequence[str], kind: str) -> N
     _check_names(options, [name for name in names if name not in AT_CREATION], kind)
 
 
-def _check_names(given: Mapping[str, Any], names: Sequence[str], kind: str) -> None:
-    for name in given:
+def _check_names(options: Mapping[str, Any], names: Sequence[str], kind: str) -> None:
+    for name in options:
         if name in _INSTEAD and name not in names:
             raise RequestError(f"{kind} takes no option {name!r}: {_INSTEAD[name]}")
-    check_names(given, names, kind)
+    check_names(options, names, kind)
 
 
 def variable(option: str) -> str | None:
@@ -142,14 +142,14 @@ def variable(option: str) -> str | None:
     return os.environ.get(f"MARITH_{option.upper()}") or None
 
 
-def with_engine(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+def with_engine(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Return options with a loaded engine: its name as `model`, and the engine's own limits.
 
     `defaults` are the defaults of the options in `PLACEMENT`; where the engine is placed is not
     asked. Raises RequestError for a value that is not an engine, and for an option that the engine
     decides otherwise.
     """
-    engine, module = given["loaded_engine"], sys.modules.get("marith.engine.engine")
+    engine, module = options["loaded_engine"], sys.modules.get("marith.engine.engine")
     if module is None or not isinstance(engine, module.Engine):
         advice = "such as marith.Engine.load(model, tokenizer=…)"
         raise RequestError(f"engine is a marith.Engine, {advice}, not {shown(engine)}")
@@ -160,10 +160,10 @@ def with_engine(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[s
         **asdict(engine.limits),
     }
     for name, value in decided.items():
-        if given.get(name) not in (None, value):
-            problem = f"{name} is {shown(given[name])}, but a loaded engine is given"
+        if options.get(name) not in (None, value):
+            problem = f"{name} is {shown(options[name])}, but a loaded engine is given"
             raise RequestError(f"{problem}, which has its own model and placement; leave it out")
-    return {**given, **decided}
+    return {**options, **decided}
 
 
 def is_found_by_name(function: Any) -> bool:

@@ -140,14 +140,14 @@ class OptionFields(BaseModel):
         if not isinstance(data, Mapping):
             return data
         check_fields(data, cls)
-        given = by_name(data)
-        if given.get("loaded_engine") is not None:
-            return with_engine(given, {name: _default(name) for name in PLACEMENT})
-        file = opened_file(given.get("file", variable("file")), given.get("model"))
+        options = by_name(data)
+        if options.get("loaded_engine") is not None:
+            return with_engine(options, {name: _default(name) for name in PLACEMENT})
+        file = opened_file(options.get("file", variable("file")), options.get("model"))
         if file is None:
-            return given
-        model = given.get("model", None if "formula" in given else variable("model"))
-        return file.apply(given, model, OptionFields)
+            return options
+        model = options.get("model", None if "formula" in options else variable("model"))
+        return file.apply(options, model, OptionFields)
 
     @field_validator(*CHECKS, mode="before")
     @classmethod

@@ -65,13 +65,13 @@ def genarm(model: Formula, *rewards: Formula, strengths: Sequence[Factor] | None
 
     GenARM (Xu et al., 2025, arXiv 2410.08193); α = 1/β, 1 each by default.
     """
-    given = [1.0] * len(rewards) if strengths is None else strengths
-    if not rewards or len(given) != len(rewards):
+    alphas = [1.0] * len(rewards) if strengths is None else strengths
+    if not rewards or len(alphas) != len(rewards):
         raise FormulaError(
             f"genarm takes a reward model at least and a strength each, not {len(rewards)} reward "
-            f"models and {len(given)} strengths"
+            f"models and {len(alphas)} strengths"
         )
-    scaled = [strength * reward for strength, reward in zip(given, rewards, strict=True)]
+    scaled = [strength * reward for strength, reward in zip(alphas, rewards, strict=True)]
     return unscaled(added(model, *scaled))
 
 

@@ -59,17 +59,17 @@ def hold(value: Any) -> None:
     """Check the fields of a frozen dataclass that have a check and are not their default."""
     for field in fields(value):
         if check := field.metadata.get("check"):
-            given = getattr(value, field.name)
-            if given is not field.default:
-                object.__setattr__(value, field.name, check(field.name, given))
+            current = getattr(value, field.name)
+            if current is not field.default:
+                object.__setattr__(value, field.name, check(field.name, current))
 
 
-def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
+def whole(name: str, value: Any, minimum: int, maximum: int | None = None) -> int:
     """Return a whole number of a range as an int. Raises RequestError about `name` for others."""
     number = plain(value)
     is_whole = isinstance(number, int) and not isinstance(number, bool)
-    if not (is_whole and least <= number and (most is None or number <= most)):
-        range_ = f"from {least}" if most is None else f"from {least} to {most}"
+    if not (is_whole and minimum <= number and (maximum is None or number <= maximum)):
+        range_ = f"from {minimum}" if maximum is None else f"from {minimum} to {maximum}"
         raise RequestError(f"{name} is a whole number {range_}, not {shown(value)}")
     return int(number)
 
@@ -86,9 +86,9 @@ def finite(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def whole_from(least: int, most: int | None = None) -> Check:
+def whole_from(minimum: int, maximum: int | None = None) -> Check:
     """A check for a whole number of a range."""
-    return lambda name, value: whole(name, value, least, most)
+    return lambda name, value: whole(name, value, minimum, maximum)
 
 
 def byte_count(name: str, value: Any) -> int:
@@ -142,8 +142,8 @@ def optional(check: Check) -> Check:
     return lambda name, value: None if value is None else check(name, value)
 
 
-def texts(most: int) -> Check:
-    """Return a check for one text or several, none empty, of at most `most` letters together."""
+def texts(max_letters: int) -> Check:
+    """Return a check for one text or several, none empty, of `max_letters` in all at most."""
 
     def check(name: str, value: Any) -> tuple[str, ...]:
         if not isinstance(value, (str, Sequence)):
@@ -153,8 +153,8 @@ def texts(most: int) -> Check:
             if not isinstance(text, str) or not text:
                 raise RequestError(f"a text of {name} has at least one letter: {shown(text)}")
         letters = sum(map(len, checked))
-        if letters > most:
-            raise RequestError(f"{name} has {letters:,} letters; at most {most:,}")
+        if letters > max_letters:
+            raise RequestError(f"{name} has {letters:,} letters; at most {max_letters:,}")
         return checked
 
     return check
@@ -194,9 +194,9 @@ def require_json(value: Any, name: str) -> None:
         raise RequestError(f"{name} is no JSON, {error}: {shown(value)}") from None
 
 
-def check_names(given: Mapping[str, Any], names: Collection[str], kind: str) -> None:
+def check_names(options: Mapping[str, Any], names: Collection[str], kind: str) -> None:
     """Raise RequestError for a name that no option has, with the name that it resembles."""
-    for name in given:
+    for name in options:
         if name not in names:
             hint = suggestion(name, names, f", but {', '.join(names)}")
             raise RequestError(f"{kind} takes no option {shown(name)}{hint}")
@@ -264,14 +264,14 @@ def memory_limits(name: str, value: Any, error: type[MarithError] = RequestError
     if not isinstance(value, Mapping) or not value:
         raise error(f"{name} is {form}, not {shown(value)}")
     limits: dict[str, int | str] = {}
-    for device, most in value.items():
+    for device, limit in value.items():
         key = f"cuda:{device}" if type(device) is int else str(device)
         if key != "disk":
             device_name(name, key, error)
-        whole = type(most) is int and most >= 0
-        if not whole and not (isinstance(most, str) and _AMOUNT.fullmatch(most)):
-            raise error(f"{name} is {form}; {device!r} cannot have {shown(most)}")
-        limits[key] = most
+        whole = type(limit) is int and limit >= 0
+        if not whole and not (isinstance(limit, str) and _AMOUNT.fullmatch(limit)):
+            raise error(f"{name} is {form}; {device!r} cannot have {shown(limit)}")
+        limits[key] = limit
     return limits
 
 

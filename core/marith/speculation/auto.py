@@ -45,7 +45,7 @@ class Drafting(Protocol):
     rounds: int
     left: int
 
-    def proposals(self, most: int) -> Iterator[tuple[Sequence[int], Sequence[Hashable]]]:
+    def proposals(self, limit: int) -> Iterator[tuple[Sequence[int], Sequence[Hashable]]]:
         """Return the next tokens that each proposer expects, and the source of each token."""
         ...
 
@@ -135,7 +135,7 @@ def lengths(
     ]
     order.sort()  # keeps the order within a draft, since the chances of a draft never rise
     none = best = made / (cost(rows) or math.inf)
-    most = made + sum(draft.gain for draft in drafts)
+    all_made = made + sum(draft.gain for draft in drafts)
     taken = deepest = 0
     drafting = 0.0
     for count, (_, index, depth, chance) in enumerate(order, 1):
@@ -146,7 +146,7 @@ def lengths(
         seconds = (cost(rows) or math.inf) + drafting
         if made / seconds > best:
             taken, best = count, made / seconds
-        elif most / seconds <= best:
+        elif all_made / seconds <= best:
             break
     if best < (1 + MARGIN) * none:
         return none, [0] * len(drafts)
@@ -235,10 +235,10 @@ class Controller:
     def _drawn(self, text: Drafting, drawing: int) -> Draft:
         """Return what models may draft, if models of `drawing` texts do; one token to be timed."""
         window, models = text.window, text.window.models
-        most = min(MOST - 1, window.room)
+        limit = min(MOST - 1, window.room)
         times = self.times_of([text.scorer_of(term) for term in models])
         seconds = times.cost(2 * drawing * len(models))  # a draft reads what was verified, too
-        chances = self._chances(window, [MODEL] * (most if seconds else min(1, most)))
+        chances = self._chances(window, [MODEL] * (limit if seconds else min(1, limit)))
         return Draft(chances, window.plan.rows, seconds or 0.0)
 
     def times_of(self, scorers: Collection[object]) -> PassTimes:

@@ -174,7 +174,7 @@ def best_factor(
     acceptance: float,
     cost: float,
     first_cost: float,
-    most: int = 16,
+    limit: int = 16,
     superseded: bool = False,
 ) -> int:
     """The s in 1..most of least `cost_per_token`, the smallest of equals; 1 is not to speculate.
@@ -183,7 +183,7 @@ def best_factor(
     where one more position costs more per token.
     """
     best, least = 1, cost_per_token(1, acceptance, cost, first_cost, superseded)
-    for s in range(2, most + 1):
+    for s in range(2, limit + 1):
         price = cost_per_token(s, acceptance, cost, first_cost, superseded)
         if price >= least:
             break

@@ -49,8 +49,9 @@ class ExecutionPlan:
     `terms` are those of the formula; `drafts` are evaluated only until the formula that supersedes
     them is. `factors` has the number of positions for which a term is evaluated at a time, 1 where
     it is not named. With `adapts`, the lengths of drafts are chosen while the text is generated.
-    `aside` is a formula that replaces `formula` in parts of a text. `proposers` are the drafts that
-    propose tokens without drawing them. `groups` are the terms by factor; the factors are `sizes`.
+    `alternative` is a formula that replaces `formula` in parts of a text. `proposers` are the
+    drafts that propose tokens without drawing them. `groups` are the terms by factor; the factors
+    are `sizes`.
     """
 
     formula: Formula
@@ -58,7 +59,7 @@ class ExecutionPlan:
     drafts: tuple[Term, ...] = ()
     factors: Mapping[Term, int] = field(default_factory=dict)
     adapts: bool = False
-    aside: Formula | None = None
+    alternative: Formula | None = None
     all_terms: tuple[Term, ...] = field(init=False)  # terms and drafts
     whole: Formula = field(init=False)  # the formula without drafts
     lanes: int = field(init=False)  # how many lanes of language models it needs
@@ -97,21 +98,23 @@ class ExecutionPlan:
         formula: Formula,
         names: Mapping[str, Formula],
         speculation: Plan | Literal["auto"] | None = None,
-        aside: Formula | None = None,
+        alternative: Formula | None = None,
     ) -> ExecutionPlan:
-        """Bind a checked formula; `names` are the meanings of names, `aside` is never in stages.
+        """Bind a checked formula. `names` are the meanings of names; `alternative` has no stages.
 
         Raises RequestError or FormulaError for a plan that does not fit the formula.
         """
         bound = bind(formula, names)
-        of_aside = [] if aside is None else leaves(aside)
-        terms = tuple(dict.fromkeys([*leaves(bound), *of_aside]))
+        of_alternative = [] if alternative is None else leaves(alternative)
+        terms = tuple(dict.fromkeys([*leaves(bound), *of_alternative]))
         if speculation is None:
-            return cls(without_drafts(bound), terms, aside=aside)
+            return cls(without_drafts(bound), terms, alternative=alternative)
         if speculation == "auto":
             bound = supersede(LOOKUP, bound)
             factors = dict.fromkeys(terms, 2)  # to verify after drafts, whose length is set later
-            return cls(bound, terms, tuple(drafts(bound)), factors, adapts=True, aside=aside)
+            return cls(
+                bound, terms, tuple(drafts(bound)), factors, adapts=True, alternative=alternative
+            )
         return _planned(bound, terms, names, speculation)
 
     @property
@@ -168,9 +171,9 @@ class ExecutionPlan:
     def needed(self, formula: Formula) -> tuple[Term, ...]:
         """The terms that are evaluated where a formula verifies.
 
-        Those of a partial formula; for the whole formula and for `aside`, the terms of both.
+        Those of a partial formula; for the whole formula and for `alternative`, the terms of both.
         """
-        return self.terms if formula in (self.whole, self.aside) else self.leaves(formula)
+        return self.terms if formula in (self.whole, self.alternative) else self.leaves(formula)
 
     def leaves(self, formula: Formula) -> tuple[Term, ...]:
         """The terms that a formula is composed of."""

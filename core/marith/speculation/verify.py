@@ -140,11 +140,11 @@ def _random_numbers(checks: Sequence[Check]) -> Tensor:
 
 def _warped(checks: Sequence[Check]) -> list[Row]:
     """The target of each position; texts with the same `Sampling` are warped together."""
-    alike: dict[Sampling, list[int]] = defaultdict(list)
+    by_sampling: dict[Sampling, list[int]] = defaultdict(list)
     for i, check in enumerate(checks):
-        alike[check.sampling].append(i)
+        by_sampling[check.sampling].append(i)
     targets: dict[int, list[Row]] = {}
-    for sampling, members in alike.items():
+    for sampling, members in by_sampling.items():
         rows = gather([row for i in members for row in checks[i].rows])
         warped = iter(rows_of(warp(rows, sampling)))
         targets.update({i: list(islice(warped, len(checks[i].rows))) for i in members})

@@ -25,8 +25,8 @@ class PlainWindow:
     """A text for which every term is evaluated at every position.
 
     It has the methods of `DraftWindow`, without drafts, stages or stored rows. For one thread.
-    `steered` says whether the formula is composed after a text, or the plan's `aside`; the text
-    begins with `prefix`.
+    `steered` says whether the formula is composed after a text, or the plan's `alternative`; the
+    text begins with `prefix`.
     """
 
     drafted = accepted = 0
@@ -41,7 +41,7 @@ class PlainWindow:
         self.plan = plan
         self.tokens: list[int] = [*prefix]
         self._steered = steered
-        formulas = [formula for formula in (plan.whole, plan.aside) if formula is not None]
+        formulas = [formula for formula in (plan.whole, plan.alternative) if formula is not None]
         self._terms = {formula: plan.leaves(formula) for formula in formulas}
         self._counts = dict.fromkeys(plan.terms, 1)
         self._answers: Mapping[Term, Sequence[Row]] = {}
@@ -58,11 +58,11 @@ class PlainWindow:
 
     @property
     def formulas(self) -> list[Formula]:
-        """The formula that is composed there, or the plan's `aside`."""
-        aside = self.plan.aside
-        if aside is None or self._steered is None or self._steered(self.tokens):
+        """The formula that is composed there, or the plan's `alternative`."""
+        alternative = self.plan.alternative
+        if alternative is None or self._steered is None or self._steered(self.tokens):
             return [self.plan.whole]
-        return [aside]
+        return [alternative]
 
     def standing(self) -> list[None]:
         """There is no token at the composed position."""
@@ -146,7 +146,7 @@ class DraftWindow:
     final. `formulas` are composed at `places` in this step. `most` bounds the number of tokens;
     `ends` are the tokens that end a text; `rooms` has the number of tokens that fit into the
     context of each draft; `steered` says whether the formula is composed after a text, or the
-    plan's `aside`; the text begins with `prefix`, which is final.
+    plan's `alternative`; the text begins with `prefix`, which is final.
     """
 
     def __init__(
@@ -242,10 +242,10 @@ class DraftWindow:
         end = length if self.closed else length + 1
         self._stage, places = self._order.next(length, end)
         self.places, self._end = list(places), places.stop
-        formula, aside, steered = self._stage.formula, self.plan.aside, self._steered
+        formula, alternative, steered = self._stage.formula, self.plan.alternative, self._steered
         self.formulas = [formula] * len(places)
-        if aside is not None and steered is not None and formula == self.plan.whole:
-            self.formulas = [formula if steered(self.tokens[:at]) else aside for at in places]
+        if alternative is not None and steered is not None and formula == self.plan.whole:
+            self.formulas = [formula if steered(self.tokens[:at]) else alternative for at in places]
         counts: dict[Term, int] = {}
         for place, formula in zip(places, self.formulas, strict=True):
             evaluated = self._rows.get(place, ())
@@ -298,7 +298,7 @@ class DraftWindow:
                 del self.pending[place - first :], self.tokens[place:]
                 self._rows = {p: rows for p, rows in self._rows.items() if p <= place}
                 self._unproposed = -1
-            source = None if formula in (self.plan.whole, self.plan.aside) else MODEL
+            source = None if formula in (self.plan.whole, self.plan.alternative) else MODEL
             self._append(Pending(token, target, source))
             break
         assert self._stage is not None, "a stage was wanted"

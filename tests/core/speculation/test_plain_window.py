@@ -20,8 +20,8 @@ NAMES = resolve({"a": "be kind", "b": "be brief"})
 VOCAB = 4
 
 
-def plan_of(text: str, speculation: Any = None, aside: bool = False) -> ExecutionPlan:
-    return ExecutionPlan.of(parse(text), NAMES, speculation, NAMES[BARE] if aside else None)
+def plan_of(text: str, speculation: Any = None, alternative: bool = False) -> ExecutionPlan:
+    return ExecutionPlan.of(parse(text), NAMES, speculation, NAMES[BARE] if alternative else None)
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def steered(tokens: Sequence[int]) -> bool:
     return len(tokens) % 2 == 0
 
 
-@pytest.mark.parametrize("aside", [False, True])
-def test_both_windows_compose_the_same(aside: bool) -> None:
-    plan = plan_of("M - 0.3*a + 0.5*b", aside=aside)
+@pytest.mark.parametrize("alternative", [False, True])
+def test_both_windows_compose_the_same(alternative: bool) -> None:
+    plan = plan_of("M - 0.3*a + 0.5*b", alternative=alternative)
     windows = PlainWindow(plan, steered), DraftWindow(plan, 8, (), {}, steered)
     text = [3, 1, 2, 0]
     for place, token in enumerate(text):

@@ -68,9 +68,9 @@ class Contexts:
         tokens = self.engine.encode(text)
         windows = get_rolling_token_windows(tokens, -1, self.max_length, context_len=1)
         requests = []
-        for before, given in map(make_disjoint_window, windows):
+        for before, done in map(make_disjoint_window, windows):
             prompt = self._end([token for token in before if token != -1])
-            requests.append(Request(prompt, self._raw, prefix=given))
+            requests.append(Request(prompt, self._raw, prefix=done))
         return requests
 
     def opening(self, context: str, room: int) -> Request:
@@ -84,12 +84,12 @@ class Contexts:
         text = self._fitting(context, self.engine.encode(context), self.max_length - room)
         return Request(text, self._raw)
 
-    def _fitting(self, text: str, tokens: list[int], most: int) -> str:
-        """Return a text, or the end of a text that has more than `most` tokens."""
-        if len(tokens) <= most:
+    def _fitting(self, text: str, tokens: list[int], limit: int) -> str:
+        """Return a text, or the end of a text that has more than `limit` tokens."""
+        if len(tokens) <= limit:
             return text
         self.cut += 1
-        return self._end(tokens[len(tokens) - max(0, most) :])
+        return self._end(tokens[len(tokens) - max(0, limit) :])
 
     def _end(self, tokens: list[int]) -> str:
         """Return the longest end of a text that is encoded as the last of these tokens."""

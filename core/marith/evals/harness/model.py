@@ -197,9 +197,9 @@ def sampling_and_stop(
     Raises RequestError for an option that has no meaning here, and for an invalid value.
     """
     require_known("generate_until", options, _OF_TASKS)
-    given = {name: value for name, value in options.items() if value is not None}
-    default = {"temperature": 1.0 if given.get("do_sample") else 0.0}
-    read: dict[str, Any] = dict(normalize_gen_kwargs(default | given, default_length))
+    chosen = {name: value for name, value in options.items() if value is not None}
+    default = {"temperature": 1.0 if chosen.get("do_sample") else 0.0}
+    read: dict[str, Any] = dict(normalize_gen_kwargs(default | chosen, default_length))
     stop = Stop(read.pop("max_gen_toks"), tuple(filter(None, read.pop("until"))))
     del read["do_sample"]  # the temperature says it
     if read.get("top_k") == 0:  # as the harness writes that all tokens may be drawn

@@ -68,15 +68,15 @@ class Tuning(FormulaEvaluation):
 
     def make(self) -> Task:
         """Return the task in which each trial is measured."""
-        given = {**self.prompts(), "n": self.n or 64}
+        arguments = {**self.prompts(), "n": self.n or 64}
         if self.frame is not None:
-            given["frame"] = self.frame
+            arguments["frame"] = self.frame
         if self.task == "toxicity":
-            made = tasks.toxicity(judge=self.attribute, **given)
+            made = tasks.toxicity(judge=self.attribute, **arguments)
         elif self.task == "sentiment":
-            made = tasks.sentiment(judge=self.attribute, **given)
+            made = tasks.sentiment(judge=self.attribute, **arguments)
         else:
-            made = tasks.texts(measures=[self.attribute], **given)
+            made = tasks.texts(measures=[self.attribute], **arguments)
         made.config.stop_seqs = [*self.stop] or made.config.stop_seqs
         return made
 
@@ -100,17 +100,17 @@ def run(asked: Tuning) -> Outcome:
     if find_spec("optuna") is None:
         raise RequestError("a search needs optuna: pip install 'marith[evals]'")
     bare = asked.measure("M")
-    most, better = highest(asked.bound, bare[1].mean), DIRECTIONS[asked.direction]
+    limit, better = highest(asked.bound, bare[1].mean), DIRECTIONS[asked.direction]
     with bars() as progress:
-        trials = tuple(progress.track(search(asked, most), asked.trials, description="trials"))
+        trials = tuple(progress.track(search(asked, limit), asked.trials, description="trials"))
     title = f"{asked.formula} over {asked.model}: {len(trials)} trials on {bare[0].count} prompts"
-    return Outcome(title, asked.attribute, better, most, bare, trials)
+    return Outcome(title, asked.attribute, better, limit, bare, trials)
 
 
-def search(asked: Tuning, most: float) -> Iterator[Trial]:
+def search(asked: Tuning, limit: float) -> Iterator[Trial]:
     """Make the trials, by a tree-structured Parzen estimator (Bergstra et al., 2011).
 
-    The first three are the middle and the ends of all ranges. Perplexity should be `most` at most.
+    The first three are the middle and the ends of all ranges. Perplexity should be `limit` at most.
     A formula without figures is pruned. Equal seeds make equal trials, however many there are.
     """
     import optuna  # an extra that only this function needs
@@ -134,7 +134,7 @@ def search(asked: Tuning, most: float) -> Iterator[Trial]:
             study.tell(trial, state=optuna.trial.TrialState.PRUNED)
             yield Trial(number, factors, text, figure([]), figure([]), error.problem)
         else:
-            trial.set_constraint("perplexity", perplexity.mean - most)
+            trial.set_constraint("perplexity", perplexity.mean - limit)
             study.tell(trial, attribute.mean)
             yield Trial(number, factors, text, attribute, perplexity)
 

@@ -28,14 +28,14 @@ def resolve(terms: Terms | None, *used_by: Formula) -> dict[str, Formula]:
     With `used_by`, only the names in these formulas, `M`, and the names that those refer to are
     resolved. Raises FormulaError for a name that `terms` do not have, and for a circle.
     """
-    given = {BARE: BARE_MODEL, **read_terms(terms)}
+    formulas = {BARE: BARE_MODEL, **read_terms(terms)}
     for formula in used_by:
-        require_known(formula, given)
-    names = [BARE, *chain.from_iterable(map(names_in, used_by))] if used_by else [*given]
+        require_known(formula, formulas)
+    names = [BARE, *chain.from_iterable(map(names_in, used_by))] if used_by else [*formulas]
     bound: dict[str, Formula] = {}
     for name in names:
         if name not in bound:
-            _resolve_name(name, given, bound)
+            _resolve_name(name, formulas, bound)
     return bound
 
 
@@ -120,28 +120,29 @@ def _bind_classifier(classifier: Classifier, binding: Binding) -> Node:
     return replace(classifier, guide=binding.of(classifier.guide))
 
 
-def _resolve_name(name: str, given: Mapping[str, Formula], bound: dict[str, Formula]) -> None:
+def _resolve_name(name: str, formulas: Mapping[str, Formula], bound: dict[str, Formula]) -> None:
     """Bind the names that a name refers to, then the name; raises FormulaError for a circle."""
-    path = {name: _needed_by(name, given)}  # from name to name, with the rest that each refers to
+    # from name to name, with the rest of the names that each refers to
+    path = {name: _needed_by(name, formulas)}
     while path:
         current = next(reversed(path))
         needed = next((n for n in path[current] if n not in bound), None)
         if needed is None:
             del path[current]
             with _within(current):
-                bound[current] = bind(given[current], bound)
+                bound[current] = bind(formulas[current], bound)
         elif needed in path:
             circle = [*path][[*path].index(needed) :]
             raise FormulaError(f"terms are defined by each other: {_arrows([*circle, needed])}")
         else:
-            path[needed] = _needed_by(needed, given)
+            path[needed] = _needed_by(needed, formulas)
 
 
-def _needed_by(name: str, given: Mapping[str, Formula]) -> Iterator[str]:
+def _needed_by(name: str, formulas: Mapping[str, Formula]) -> Iterator[str]:
     """The names that a term refers to. Raises FormulaError for one that is not given."""
     with _within(name):
-        require_known(given[name], given)
-    return names_in(given[name])
+        require_known(formulas[name], formulas)
+    return names_in(formulas[name])
 
 
 @contextmanager

@@ -148,15 +148,15 @@ def checked(name: str, method: Method) -> Method:
         ) from None
 
     @wraps(method)
-    def asked(*given: Any, **named: Any) -> Node:
+    def asked(*args: Any, **named: Any) -> Node:
         try:
-            bound = signature.bind(*given, **named)
+            bound = signature.bind(*args, **named)
         except TypeError as error:
-            raise misfit(name, method, given, named, error) from None
+            raise misfit(name, method, args, named, error) from None
         for parameter, value in bound.arguments.items():
             _check(name, signature.parameters[parameter], value)
         try:
-            result = method(*given, **named)
+            result = method(*args, **named)
         except (MarithError, MemoryError):
             raise
         except Exception as error:

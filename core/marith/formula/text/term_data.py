@@ -42,10 +42,10 @@ def read_terms(terms: Terms | None) -> dict[str, Formula]:
     Logs once for each name that a system prompt could be read as a formula, see
     `read_as_prompts`.
     """
-    given = checked_terms(terms)
+    checked = checked_terms(terms)
     keys = tuple(
         (name, _Table(tuple(t.items())) if isinstance(t, Mapping) else t)
-        for name, t in given.items()
+        for name, t in checked.items()
     )
     try:
         return dict(_read(keys))
@@ -171,10 +171,10 @@ class _Table:
 def _read(terms: tuple[tuple[str, Any], ...]) -> dict[str, Formula]:
     for name, _ in terms:
         Name(name)  # raises unless the name is a plain word
-    given = {name: dict(t.items) if isinstance(t, _Table) else t for name, t in terms}
-    for sentence in read_as_prompts(given):
+    by_name = {name: dict(t.items) if isinstance(t, _Table) else t for name, t in terms}
+    for sentence in read_as_prompts(by_name):
         _say_once(sentence)
-    return {name: read_term(name, term) for name, term in given.items()}
+    return {name: read_term(name, term) for name, term in by_name.items()}
 
 
 @lru_cache(maxsize=_READ)

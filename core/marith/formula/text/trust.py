@@ -79,10 +79,10 @@ def restricted(
     `uniform()` and plain system prompts, and may not redefine a name of the application's. Raises
     FormulaError.
     """
-    given = checked_terms(terms)
+    checked = checked_terms(terms)
     objects: dict[str, Formula] = {}
     texts: dict[str, str] = {}
-    for name, term in given.items():
+    for name, term in checked.items():
         Name(name)  # raises unless the name is a plain word
         if isinstance(term, Formula):
             objects[name] = term
@@ -98,7 +98,7 @@ def restricted(
             f"not {letters} and {len(texts)}"
         )
     allowed = frozenset(allowed)
-    parsed = {name: read_term(name, given[name], allowed) for name in texts}
+    parsed = {name: read_term(name, checked[name], allowed) for name in texts}
     whole = formula if isinstance(formula, Formula) else parse_text(formula, allowed)
     _check_size([*parsed.values(), *([whole] if text else [])], text)
     bound = resolve({**_stand_ins({BARE, *objects}), **parsed})
@@ -157,7 +157,7 @@ def _check_size(formulas: Sequence[Formula], text: str) -> None:
         factors += isinstance(node, Varying)
         leaves |= {node} if isinstance(node, Term) else set()
         counts = {"parts": nodes, "factors that vary": factors, "terms": len(leaves)}
-        for (kind, count), most in zip(counts.items(), MOST, strict=True):
-            if count > most:
-                problem = f"a formula from others has at most {most} {kind}"
+        for (kind, count), limit in zip(counts.items(), MOST, strict=True):
+            if count > limit:
+                problem = f"a formula from others has at most {limit} {kind}"
                 raise FormulaError(problem, text, 0, len(text))

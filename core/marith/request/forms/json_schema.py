@@ -212,9 +212,9 @@ def _hold_unique(node: Node, schema: Node, drops_repeats: bool) -> None:
         return
     values = _values(_resolved(node.get("items"), schema))
     plain = node.get("type") == "array" and not {"prefixItems", "enum", "const"} & set(node)
-    least, most = node.get("minItems", 0), node.get("maxItems", len(values))
-    if values and plain and isinstance(least, int) and isinstance(most, int):
-        counts = range(least, min(most, len(values)) + 1)
+    least, limit = node.get("minItems", 0), node.get("maxItems", len(values))
+    if values and plain and isinstance(least, int) and isinstance(limit, int):
+        counts = range(least, min(limit, len(values)) + 1)
         if 0 < sum(math.perm(len(values), count) for count in counts) <= _ARRAYS:
             node["enum"] = [list(some) for count in counts for some in permutations(values, count)]
             for key in ("items", "minItems", "maxItems"):

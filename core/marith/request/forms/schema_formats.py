@@ -77,9 +77,9 @@ def url_pattern(schemes: Sequence[str]) -> str:
     return rf"^({known})://({_LABEL}\.){{0,4}}[A-Za-z][A-Za-z0-9]{{0,24}}{rest}$"
 
 
-def text_of_length(least: Any, most: Any) -> str:
-    """A pattern of any text of `least` to `most` letters."""
-    return f"^(?s:.{{{least},{most}}})$"
+def text_of_length(minimum: Any, maximum: Any) -> str:
+    """A pattern of any text of `minimum` to `maximum` letters."""
+    return f"^(?s:.{{{minimum},{maximum}}})$"
 
 
 def escaped(letter: str) -> str:
@@ -128,9 +128,9 @@ class _ReadByPydantic(GenerateJsonSchema):
         if places is not None:
             number.setdefault("multipleOf", float(f"1e-{places}"))
             if digits is not None:
-                most = 10.0 ** (digits - places)
-                number["exclusiveMaximum"] = min(most, number.get("exclusiveMaximum", most))
-                number["exclusiveMinimum"] = max(-most, number.get("exclusiveMinimum", -most))
+                limit = 10.0 ** (digits - places)
+                number["exclusiveMaximum"] = min(limit, number.get("exclusiveMaximum", limit))
+                number["exclusiveMinimum"] = max(-limit, number.get("exclusiveMinimum", -limit))
         return number
 
 
