@@ -82,22 +82,15 @@ def see(term: Prompted, messages: Sequence[Message]) -> list[dict[str, Any]]:
     return head + seen[given:]
 
 
-def to_tokens(
-    term: Prompted, prompt: Prompt, vocabulary: Vocabulary, most: int | None = None
-) -> list[int]:
-    """The term's reading of the prompt, as tokens; never empty.
-
-    Of a reading of more than `most` tokens perhaps a beginning, which has more too.
-    """
+def to_tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary) -> list[int]:
+    """Return the term's reading of the prompt, as tokens; never empty."""
     tokens = prompt.read.get((term, vocabulary))
     if tokens is None:
-        tokens = _tokens(term, prompt, vocabulary, most)
-        if most is None or len(tokens) <= most:
-            prompt.read[term, vocabulary] = tokens
+        tokens = prompt.read[term, vocabulary] = _tokens(term, prompt, vocabulary)
     return tokens
 
 
-def _tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary, most: int | None) -> list[int]:
+def _tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary) -> list[int]:
     if prompt.tokens:
         return _numbered_tokens(term, prompt.tokens, vocabulary)
     _check_roles(prompt.messages, vocabulary)
@@ -107,11 +100,11 @@ def _tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary, most: int | 
         raise RequestError(f"this tokenizer has no chat template, which {str(term)!r} asks for")
     if chat:
         options = {**prompt.options, **dict(term.options)}
-        return _chat_tokens(Prompt(tuple(seen), prompt.tools, options), vocabulary, most)
+        return _chat_tokens(Prompt(tuple(seen), prompt.tools, options), vocabulary)
     if prompt.tools:
         seen = with_tools_listed(seen, prompt.tools, HERMES)
     text = to_plain_text(spelt_out(seen, HERMES, answers=True))
-    tokens = vocabulary.encode(text, start=True, most=most)
+    tokens = vocabulary.encode(text, start=True)
     if not tokens and vocabulary.start_id is not None:
         tokens = [vocabulary.start_id]
     if not tokens:
@@ -187,7 +180,7 @@ def fold(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return folded
 
 
-def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary, most: int | None) -> list[int]:
+def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary) -> list[int]:
     """Rendered, then encoded without added tokens: a template writes its own first token.
 
     Text that spells a special token is data: it is kept out of the template, and encoded as
@@ -196,7 +189,7 @@ def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary, most: int | None) -> li
     if not prompt.messages:
         raise RequestError("of these messages nothing is left to read")
     if not vocabulary.finds_special([prompt.messages, prompt.tools]):
-        return vocabulary.encode(_chat_text(prompt, vocabulary), literal=False, most=most)
+        return vocabulary.encode(_chat_text(prompt, vocabulary), literal=False)
     escaping = Escaping(vocabulary.special_texts)
     messages = tuple(escaping.escape(message) for message in prompt.messages)
     tools = tuple(escaping.escape(tool, in_json=True) for tool in prompt.tools)
@@ -205,9 +198,7 @@ def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary, most: int | None) -> li
     for i, piece in enumerate(escaping.mark.split(text)):
         is_content = i % 2 == 1
         text = escaping.texts[int(piece)] if is_content else piece
-        tokens += vocabulary.encode(text, literal=is_content, most=most)
-        if most is not None and len(tokens) > most:
-            break
+        tokens += vocabulary.encode(text, literal=is_content)
     return tokens
 
 
