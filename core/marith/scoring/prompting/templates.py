@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -29,20 +28,22 @@ ROLES = ("user", "assistant", "system", "developer", "tool", "function")
 
 
 class Escaping:
-    """Texts that spell special tokens, each replaced by a mark that no text can guess."""
+    """Texts that spell special tokens, each replaced by a mark that no text can guess.
+
+    A mark is the number of its text between two times `edge`.
+    """
 
     def __init__(self, special: tuple[str, ...]) -> None:
         self.special = special
         self.texts: list[str] = []
-        self.name = uuid4().hex
-        self.mark = re.compile(f"@{self.name}-(\\d+)@")
+        self.edge = f"@{uuid4().hex}@"
 
     def escape(self, value: Any, in_json: bool = False) -> Any:
         """`value` with marks for such texts; the arguments of a call are text `in_json`."""
         match value:
             case str() if any(text in value for text in self.special):
                 self.texts.append(json_text(value) if in_json else value)
-                return f"@{self.name}-{len(self.texts) - 1}@"
+                return f"{self.edge}{len(self.texts) - 1}{self.edge}"
             case Mapping():
                 return {
                     self.escape(key, in_json) if isinstance(key, str) else key: self.escape(
@@ -188,14 +189,12 @@ def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary) -> list[int]:
     """
     if not prompt.messages:
         raise RequestError("of these messages nothing is left to read")
-    if not vocabulary.finds_special([prompt.messages, prompt.tools]):
-        return vocabulary.encode(_chat_text(prompt, vocabulary), literal=False)
     escaping = Escaping(vocabulary.special_texts)
     messages = tuple(escaping.escape(message) for message in prompt.messages)
     tools = tuple(escaping.escape(tool, in_json=True) for tool in prompt.tools)
     text = _chat_text(replace(prompt, messages=messages, tools=tools), vocabulary)
     tokens: list[int] = []
-    for i, piece in enumerate(escaping.mark.split(text)):
+    for i, piece in enumerate(text.split(escaping.edge)):
         is_content = i % 2 == 1
         text = escaping.texts[int(piece)] if is_content else piece
         tokens += vocabulary.encode(text, literal=is_content)

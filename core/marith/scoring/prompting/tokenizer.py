@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
@@ -12,7 +11,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from marith.errors import ModelError, RequestError
-from marith.scoring.prompting.tool_format import ToolFormat, json_text, read_tool_format
+from marith.scoring.prompting.tool_format import ToolFormat, read_tool_format
 
 _log = logging.getLogger(__name__)
 PARTIAL = "\ufffd"  # stands for a character of which bytes are missing
@@ -46,7 +45,6 @@ class Vocabulary:
         added = self._raw.get_added_tokens_decoder().values()
         special = {*tokenizer.all_special_tokens, *(t.content for t in added if t.special)}
         self.special_texts = tuple(sorted(text for text in special if text))
-        self._special_in_json = tuple(map(json_text, self.special_texts))
 
     @property
     def has_chat_template(self) -> bool:
@@ -118,18 +116,6 @@ class Vocabulary:
     def special_ids(self) -> frozenset[int]:
         """The special tokens, which are no text."""
         return frozenset(self._ids[text] for text in self.special_texts if text in self._ids)
-
-    def finds_special(self, data: Any) -> bool:
-        """Whether a text in some data spells a special token; True for data that are no JSON.
-
-        JSON escapes each letter alone, so a text in a text is found in JSON as its own JSON. True
-        too where a special token spells what JSON writes beside texts, such as `true`.
-        """
-        try:
-            written = json.dumps(data, ensure_ascii=False)
-        except (TypeError, ValueError, RecursionError):
-            return True
-        return any(text in written for text in self._special_in_json)
 
     def special_in(self, text: str) -> frozenset[int]:
         """The special tokens that a text of the model's own, such as a mark, is written with."""
