@@ -11,12 +11,15 @@ from support.mistakes import evaluated, refusal, table
 
 import marith
 from langchain_marith import MarithLLM
+from marith.scoring.weights.locate import WEIGHTS
 from marith.testing import tiny_model, tiny_tokenizer
 
 NAMES = [
     (
         "Engine.load('https://huggingface.co/openai-community/gpt2')",
-        "a model on the hub is named by its id: write 'openai-community/gpt2'",
+        "there is no model 'https://huggingface.co/openai-community/gpt2'; a model is named by a "
+        "directory, a GGUF file, a hub id such as 'owner/name', or a GGUF file on the hub such as "
+        "'owner/name:file.gguf'",
     ),
     (
         "engine.generate('Hi', 'M + C', {'C': Classifier('pocket-toxicity', label='nice')})",
@@ -24,7 +27,8 @@ NAMES = [
     ),
     (
         "engine.generate('Hi', 'a', {'a': Prompted(adapter='pocket-polit')})",
-        "no adapter in the package is called 'pocket-polit'; there are pocket-polite, pocket-rude",
+        "there is no directory 'pocket-polit', and nothing of this name in the hub's cache; "
+        "HF_HUB_OFFLINE is set; did you mean 'pocket-polite'?",
     ),
     (
         "Engine.load(None)",
@@ -61,7 +65,8 @@ OPTIONS = [
     ),
     (
         "Engine.load('pocket', revision='v2')",
-        "'pocket' is in the package and has no revisions; leave out revision",
+        f"revision='v2' is of a model on the hub, and {str(WEIGHTS / 'pocket')!r} is on this "
+        "machine; leave out revision",
     ),
     (
         "Engine.load('pocket', context_length=4096)",

@@ -45,7 +45,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "columns": (("--label-column", "text"), "two columns, not 'text' twice"),
     "device": (("--device", "abacus"), "this machine has no device 'abacus'"),
     "data": (("--data", "nowhere.csv"), "there is no file 'nowhere.csv'"),
-    "base": (("--base", "pocket-nonsense"), "no model in the package is called 'pocket-nonsense'"),
+    "base": (("--base", "pocket-nonsense"), "cannot train 'pocket-nonsense': We couldn't"),
     "column": (("--text-column", "body"), "line 1: there is no column 'body'; there are 'text', "),
     "plot": (("--plot", "x.gif"), "a plot ends in .png, .svg, .pdf, not 'x.gif'"),
 }

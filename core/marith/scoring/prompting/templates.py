@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -29,20 +28,22 @@ ROLES = ("user", "assistant", "system", "developer", "tool", "function")
 
 
 class Escaping:
-    """Texts that spell special tokens, each replaced by a mark that no text can guess."""
+    """Texts that spell special tokens, each replaced by a mark that no text can guess.
+
+    A mark is the number of its text between two times `edge`.
+    """
 
     def __init__(self, special: tuple[str, ...]) -> None:
         self.special = special
         self.texts: list[str] = []
-        self.name = uuid4().hex
-        self.mark = re.compile(f"@{self.name}-(\\d+)@")
+        self.edge = f"@{uuid4().hex}@"
 
     def escape(self, value: Any, in_json: bool = False) -> Any:
         """`value` with marks for such texts; the arguments of a call are text `in_json`."""
         match value:
             case str() if any(text in value for text in self.special):
                 self.texts.append(json_text(value) if in_json else value)
-                return f"@{self.name}-{len(self.texts) - 1}@"
+                return f"{self.edge}{len(self.texts) - 1}{self.edge}"
             case Mapping():
                 return {
                     self.escape(key, in_json) if isinstance(key, str) else key: self.escape(
@@ -82,22 +83,15 @@ def see(term: Prompted, messages: Sequence[Message]) -> list[dict[str, Any]]:
     return head + seen[given:]
 
 
-def to_tokens(
-    term: Prompted, prompt: Prompt, vocabulary: Vocabulary, most: int | None = None
-) -> list[int]:
-    """The term's reading of the prompt, as tokens; never empty.
-
-    Of a reading of more than `most` tokens perhaps a beginning, which has more too.
-    """
+def to_tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary) -> list[int]:
+    """Return the term's reading of the prompt, as tokens; never empty."""
     tokens = prompt.read.get((term, vocabulary))
     if tokens is None:
-        tokens = _tokens(term, prompt, vocabulary, most)
-        if most is None or len(tokens) <= most:
-            prompt.read[term, vocabulary] = tokens
+        tokens = prompt.read[term, vocabulary] = _tokens(term, prompt, vocabulary)
     return tokens
 
 
-def _tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary, most: int | None) -> list[int]:
+def _tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary) -> list[int]:
     if prompt.tokens:
         return _numbered_tokens(term, prompt.tokens, vocabulary)
     _check_roles(prompt.messages, vocabulary)
@@ -107,11 +101,11 @@ def _tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary, most: int | 
         raise RequestError(f"this tokenizer has no chat template, which {str(term)!r} asks for")
     if chat:
         options = {**prompt.options, **dict(term.options)}
-        return _chat_tokens(Prompt(tuple(seen), prompt.tools, options), vocabulary, most)
+        return _chat_tokens(Prompt(tuple(seen), prompt.tools, options), vocabulary)
     if prompt.tools:
         seen = with_tools_listed(seen, prompt.tools, HERMES)
     text = to_plain_text(spelt_out(seen, HERMES, answers=True))
-    tokens = vocabulary.encode(text, start=True, most=most)
+    tokens = vocabulary.encode(text, start=True)
     if not tokens and vocabulary.start_id is not None:
         tokens = [vocabulary.start_id]
     if not tokens:
@@ -187,7 +181,7 @@ def fold(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return folded
 
 
-def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary, most: int | None) -> list[int]:
+def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary) -> list[int]:
     """Rendered, then encoded without added tokens: a template writes its own first token.
 
     Text that spells a special token is data: it is kept out of the template, and encoded as
@@ -195,19 +189,15 @@ def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary, most: int | None) -> li
     """
     if not prompt.messages:
         raise RequestError("of these messages nothing is left to read")
-    if not vocabulary.finds_special([prompt.messages, prompt.tools]):
-        return vocabulary.encode(_chat_text(prompt, vocabulary), literal=False, most=most)
     escaping = Escaping(vocabulary.special_texts)
     messages = tuple(escaping.escape(message) for message in prompt.messages)
     tools = tuple(escaping.escape(tool, in_json=True) for tool in prompt.tools)
     text = _chat_text(replace(prompt, messages=messages, tools=tools), vocabulary)
     tokens: list[int] = []
-    for i, piece in enumerate(escaping.mark.split(text)):
+    for i, piece in enumerate(text.split(escaping.edge)):
         is_content = i % 2 == 1
         text = escaping.texts[int(piece)] if is_content else piece
-        tokens += vocabulary.encode(text, literal=is_content, most=most)
-        if most is not None and len(tokens) > most:
-            break
+        tokens += vocabulary.encode(text, literal=is_content)
     return tokens
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
 from tokenizers import Tokenizer
 
 from marith.errors import ModelError, RequestError
-from marith.scoring.prompting.tool_format import ToolFormat, json_text, read_tool_format
+from marith.scoring.prompting.tool_format import ToolFormat, read_tool_format
 
 _log = logging.getLogger(__name__)
-MARGIN = 256  # a word that is cut may have so many tokens more than the whole one
 PARTIAL = "\ufffd"  # stands for a character of which bytes are missing
 
 
@@ -47,7 +45,6 @@ class Vocabulary:
         added = self._raw.get_added_tokens_decoder().values()
         special = {*tokenizer.all_special_tokens, *(t.content for t in added if t.special)}
         self.special_texts = tuple(sorted(text for text in special if text))
-        self._special_in_json = tuple(map(json_text, self.special_texts))
 
     @property
     def has_chat_template(self) -> bool:
@@ -88,22 +85,13 @@ class Vocabulary:
                 return int(token)
         return None
 
-    def encode(
-        self, text: str, *, literal: bool = True, start: bool = False, most: int | None = None
-    ) -> list[int]:
+    def encode(self, text: str, *, literal: bool = True, start: bool = False) -> list[int]:
         """Text → tokens. `literal` text is data: the names of special tokens in it are letters.
 
-        `start` adds what the tokenizer puts around a text of its own (mostly a first token). Of a
-        text that has many more than `most` tokens only a beginning is read, which has more too: a
-        tokenizer reads a million letters a second, and nobody can interrupt it.
+        `start` adds what the tokenizer puts around a text of its own (mostly a first token).
         """
         raw = self._literal if literal else self._raw
         try:
-            if most is not None:
-                for end in _beginnings(text, most):
-                    begun = raw.encode(text[:end], add_special_tokens=False).ids
-                    if len(begun) > most + MARGIN:
-                        return list(begun)
             return list(raw.encode(text, add_special_tokens=start).ids)
         except TypeError:  # half a surrogate pair: bytes that were no UTF-8
             raise RequestError(f"this text is not Unicode: {text[:60]!r}") from None
@@ -129,34 +117,9 @@ class Vocabulary:
         """The special tokens, which are no text."""
         return frozenset(self._ids[text] for text in self.special_texts if text in self._ids)
 
-    def finds_special(self, data: Any) -> bool:
-        """Whether a text in some data spells a special token; True for data that are no JSON.
-
-        JSON escapes each letter alone, so a text in a text is found in JSON as its own JSON. True
-        too where a special token spells what JSON writes beside texts, such as `true`.
-        """
-        try:
-            written = json.dumps(data, ensure_ascii=False)
-        except (TypeError, ValueError, RecursionError):
-            return True
-        return any(text in written for text in self._special_in_json)
-
     def special_in(self, text: str) -> frozenset[int]:
         """The special tokens that a text of the model's own, such as a mark, is written with."""
         return self.special_ids.intersection(self._raw.encode(text, add_special_tokens=False).ids)
-
-
-def _beginnings(text: str, most: int) -> Iterator[int]:
-    """Where to cut a long text to see whether its beginning has more than so many tokens already.
-
-    Between words where there are words, each time twice as far, and so for no more than twice the
-    work of reading all of it.
-    """
-    end = max(4096, 2 * most)
-    while 2 * end <= len(text):
-        space = text.rfind(" ", end - MARGIN, end)
-        yield end if space < 0 else space
-        end *= 2
 
 
 def _bare_copy(backend: Tokenizer) -> Tokenizer:

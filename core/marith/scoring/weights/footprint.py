@@ -64,15 +64,6 @@ def lanes_that_fit(free: int, token_bytes: int | None, context: int) -> int | No
     return max(0, free) // 2 // (token_bytes * context)
 
 
-def room_for_texts(token_bytes: int | None, context: int, free: int) -> str:
-    """In words what texts take, and how many lanes of a whole context so much memory holds."""
-    lanes = lanes_that_fit(free, token_bytes, context)
-    if token_bytes is None or lanes is None:
-        return ""
-    taken = f", 1,000 tokens of a lane take {amount(1000 * token_bytes)}"
-    return f"{taken}, and {lanes:,} lanes of {context:,} fit"
-
-
 def _kept(config: Mapping[str, Any]) -> int | None:
     """Numbers that all layers keep of a token: keys and values of each head that has its own."""
     layers, heads, width = (_number(config, names) for names in (_LAYERS, _HEADS, _WIDTH))

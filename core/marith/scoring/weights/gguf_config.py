@@ -18,17 +18,15 @@ FREQUENCIES = "rope_freqs.weight"
 SHORT, LONG = "rope_factors_short.weight", "rope_factors_long.weight"
 ROTARY_TENSORS = {FREQUENCIES, SHORT, LONG}
 _LAYERS_OF_27B = {"gemma2": 46, "gemma3": 62}
-_NO_DECODERS = {"t5", "umt5", "tokenizer", "general"}
+_UNREAD = {"t5", "umt5", "tokenizer", "general", "minimax_m2"}
 # Names of architectures in files, where transformers has another for the same.
 _KINDS = {
     "qwen2moe": "qwen2_moe",
     "qwen3moe": "qwen3_moe",
     "gpt-oss": "gpt_oss",
-    "minimax-m2": "minimax_m2",
 }
 _TEXT_KINDS = {"gemma3": "gemma3_text", "gemma4": "gemma4_text"}  # of what reads images too
 _TIED = {"falcon", "bloom"}  # whose files have a head all the same
-_GATES = {0: "none", 1: "softmax", 2: "sigmoid"}
 # What the loader needs no word of: shapes say it, or what reads rotary scaling below.
 _SAID = (
     "attention.key_length",
@@ -64,7 +62,7 @@ def gguf_config(name: str, header: GGUFHeader) -> Any:
 def _architectures() -> list[str]:
     """Those that transformers reads as causal language models, by their names in files."""
     written = {kind: name for name, kind in _KINDS.items()}
-    names = {*GGUF_CONFIG_MAPPING, *GGUF_CONFIG_ARCHS} - _NO_DECODERS
+    names = {*GGUF_CONFIG_MAPPING, *GGUF_CONFIG_ARCHS} - _UNREAD
     return sorted({written.get(one, one) for one in names})
 
 
@@ -85,9 +83,6 @@ def _stated(header: GGUFHeader) -> dict[str, Any]:
     if kind == "stablelm":
         stated["use_qkv_bias"] = any(".attn_q.bias" in name for name in names)
         stated["use_parallel_residual"] = not any("ffn_norm" in name for name in names)
-    if kind == "minimax_m2":
-        gate = stated.get("scoring_func")
-        stated["scoring_func"] = _GATES.get(gate, "softmax") if isinstance(gate, int) else gate
     stated["tie_word_embeddings"] = architecture in _TIED or "output.weight" not in names
     return {key: one for key, one in stated.items() if one is not None} | {
         "model_type": _TEXT_KINDS.get(kind, kind)

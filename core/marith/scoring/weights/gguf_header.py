@@ -69,8 +69,10 @@ class GGUFHeader:
         return self.metadata.get(f"{self.architecture}.{key}", default)
 
     def number(self, key: str, default: int | None = None) -> int | None:
-        """The same, where it is a whole number from 1."""
+        """The same, where it is a whole number from 1; the largest where each layer has its own."""
         value = self.of_model(key)
+        if isinstance(value, list):
+            value = max((one for one in value if isinstance(one, int)), default=None)
         whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
         return value if whole else default
 
@@ -99,25 +101,17 @@ class GGUFHeader:
     @property
     def footprint(self) -> Footprint:
         """What it takes in memory, in any of the ways that it is loaded."""
-        tied = all(tensor.name != "output.weight" for tensor in self.tensors)
-        words = next((one.size for one in self.tensors if one.name == "token_embd.weight"), 0)
-        return Footprint(self.weights, words, tied, self._kept())
-
-    def _kept(self) -> int | None:
-        """Numbers that all layers keep of a token; None where the file does not say."""
-        layers, width = self.number("block_count"), self.number("embedding_length")
-        heads = self.of_model("attention.head_count")
-        own = self.of_model("attention.head_count_kv", heads)
-        if not layers or not width:
-            return None
-        all_heads, all_own = (
-            one if isinstance(one, list) else [one] * layers for one in (heads, own)
-        )
-        if not all(isinstance(one, int) for one in (*all_heads, *all_own)) or not any(all_heads):
-            return None
-        each = width // max(all_heads)
-        key, value = (self.number(f"attention.{one}_length", each) for one in ("key", "value"))
-        return int(sum(all_own) * ((key or 0) + (value or 0))) or None
+        shapes = {tensor.name: tensor.shape for tensor in self.tensors}
+        config = {
+            "vocab_size": shapes.get("token_embd.weight", (0,))[0],
+            "hidden_size": self.number("embedding_length"),
+            "num_hidden_layers": self.number("block_count"),
+            "num_attention_heads": self.number("attention.head_count"),
+            "num_key_value_heads": self.number("attention.head_count_kv"),
+            "head_dim": self.number("attention.key_length"),
+            "tie_word_embeddings": "output.weight" not in shapes,
+        }
+        return Footprint.of(self.weights, config)
 
     @property
     def files(self) -> list[Path]:

@@ -24,8 +24,6 @@ _DIGITS = {"starcoder", "refact", "command-r", "smollm", "codeshell", "exaone", 
 # llama.cpp begins texts of these with the first token, and takes a word that is a token as it is.
 _WHOLE_WORDS = {"llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "tekken"}
 _WHOLE_WORDS |= {"midm-2.0", "lfm2", "jina-v5-nano"}
-# Whose words are merged in the order of the file, which lists no merges.
-_MERGED_IN_ORDER = {"gemma", "gemma2", "gemma3"}
 _ENDS = ("eos", "eot", "eom")
 # What ends a turn where the file does not say so, as llama.cpp finds it by its text.
 _END_TEXTS = (
@@ -45,8 +43,6 @@ def gguf_tokenizer(name: str, header: GGUFHeader) -> Any:
         raise _refused(name, f"it splits texts into words as {splits!r} does")
     with raising_model_error(f"cannot read the tokenizer of {name!r}"):
         described, named = _described(header)
-        if header.architecture in _MERGED_IN_ORDER and kind == "llama":
-            described.setdefault("merges", _merges([*map(_spelt, described["tokens"])]))
         backend, _ = convert_gguf_tokenizer(header.architecture, described)
         if kind == _BYTE_LEVEL and splits in _DIGITS:
             digits: Any = pre_tokenizers.Digits(individual_digits=True)
@@ -78,22 +74,6 @@ def _described(header: GGUFHeader) -> tuple[dict[str, Any], dict[str, Any]]:
         number = described.get(f"{kind}_token_id")
         named[f"{kind}_token"] = None if number is None else described["tokens"][number]
     return described, named
-
-
-def _spelt(token: str) -> str:
-    """A token as transformers spells it: spaces alone are stored as they are."""
-    return "\u2581" * len(token) if " " in token and not token.strip() else token
-
-
-def _merges(tokens: Sequence[str]) -> list[str]:
-    """Return all pairs of tokens that join to a token, in the order in which they are merged."""
-    known = set(tokens)
-    return [
-        f"{left} {right}"
-        for token in tokens
-        for i in range(len(token) - 1, 0, -1)
-        if (left := token[:i]) in known and (right := token[i:]) in known
-    ]
 
 
 def _fast(backend: Tokenizer, named: Mapping[str, Any]) -> PreTrainedTokenizerFast:

@@ -21,7 +21,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from marith.errors import ModelError, similar
+from marith.errors import ModelError, suggestion
 from marith.scoring.weights.gguf_header import file_parts, read_header
 
 WEIGHTS = Path(__file__).parents[2] / "pocket" / "weights"
@@ -38,11 +38,12 @@ ADAPTER_CONFIG = "adapter_config.json"
 GGUF = ".gguf"
 # What tokenizers are saved in: one file of `tokenizers`, or those of older kinds.
 _TOKENIZERS = ("tokenizer.json", "*.model", "vocab*", "merges.txt", "tekken.json", "*.tiktoken")
-_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
-_HUB_ADDRESS = re.compile(r"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+).*")
+HUB_ID = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 _HUB_FILE = re.compile(r"([\w.-]+/[\w.-]+):([\w./-]+\.gguf)")
-_HUB_TAG = re.compile(r"[\w.-]+/[\w.-]+:[\w.-]+")
-_OLLAMA = re.compile(r"([\w.-]+/)?[\w.-]+:[\w.-]+")
+_NAMES = (
+    "a model is named by a directory, a GGUF file, a hub id such as 'owner/name', or a GGUF file "
+    "on the hub such as 'owner/name:file.gguf'"
+)
 _CONTEXT = ("max_position_embeddings", "n_positions")  # the second as GPT-2 and its kin write it
 SECONDS = 5.0  # for one answer of the hub; a download may take longer
 
@@ -59,45 +60,16 @@ def locate(name: str | PathLike[str]) -> str:
     path = WEIGHTS / EMBEDDED[name] if name in EMBEDDED else Path(name).expanduser()
     if name in ADAPTERS and not path.is_dir():
         raise _is_adapter(name)
-    ours = name.startswith("pocket") and not name.lower().endswith(GGUF)
-    if ours and name not in EMBEDDED and not path.is_dir():
-        raise ModelError(f"no model in the package is called {name!r}; there are {_listed()}")
     if path.is_dir():
         _require_model(path)
         return str(path.resolve())
-    if path.suffix.lower() == GGUF and (path.is_file() or ":" not in name):
-        if not path.is_file():
-            raise ModelError(f"there is no file {name!r}{meant(name)}")
+    is_gguf = path.suffix.lower() == GGUF
+    if is_gguf and path.is_file():
         return str(path.resolve())
-    if path.is_file():
-        raise ModelError(
-            f"{name!r} names a file; a model is a directory with config.json and safetensors, "
-            "a GGUF file, or the hub id of a model"
-        )
-    _require_id(name)
+    may_be_on_hub = _HUB_FILE if is_gguf else HUB_ID
+    if path.is_file() or not may_be_on_hub.fullmatch(name):
+        raise ModelError(f"there is no model {name!r}; {_NAMES}")
     return name
-
-
-def _require_id(name: str) -> None:
-    """Raises ModelError for what names neither a model on the hub nor a file there."""
-    if _HUB_FILE.fullmatch(name):
-        return
-    if address := _HUB_ADDRESS.fullmatch(name):
-        raise ModelError(f"a model on the hub is named by its id: write {address[1]!r}")
-    if _HUB_TAG.fullmatch(name):
-        raise ModelError(
-            f"a GGUF file on the hub is named by its own name behind a colon, such as "
-            f"'{name.partition(':')[0]}:model-Q4_K_M.gguf', not {name!r}"
-        )
-    if _OLLAMA.fullmatch(name):
-        raise ModelError(
-            f"{name!r} is a name of Ollama's; a hub id names the same model by its owner, such as "
-            "'meta-llama/Llama-3.2-3B-Instruct'"
-        )
-    if name in EMBEDDED or name.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(name):
-        raise ModelError(f"there is no model directory {name!r}{meant(name)}")
-    if "/" not in name and downloaded(name) is None and (hint := meant(name)):
-        raise ModelError(f"there is no model {name!r}{hint}")
 
 
 def gguf_file(where: str, revision: str | None = None) -> Path | None:
@@ -113,20 +85,13 @@ def gguf_file(where: str, revision: str | None = None) -> Path | None:
     return path if path.is_file() else None
 
 
-def hub_file(where: str) -> tuple[str, str] | None:
-    """The id and the file of a GGUF file on the hub."""
-    match = _HUB_FILE.fullmatch(where)
-    return (match[1], match[2]) if match else None
-
-
 def _require_model(path: Path) -> None:
     """Raises ModelError for a directory without a model that can be loaded."""
     if not (path / "config.json").is_file():
         if (path / ADAPTER_CONFIG).is_file():
             raise _is_adapter(str(path))
         files = sorted(path.glob(f"*{GGUF}"))
-        which = "its GGUF file" if len(files) == 1 else f"one of its {len(files)} GGUF files"
-        instead = f"; {str(files[0])!r} names {which}" if files else ""
+        instead = f"; a GGUF file in it is {str(files[0])!r}" if files else ""
         problem = f"the directory {str(path)!r} holds no model: it has no config.json"
         raise ModelError(problem + instead)
     if not list(path.glob("*.safetensors")):
@@ -146,22 +111,6 @@ def require_tokenizer(name: str, path: Path) -> None:
     if path.is_dir() and not any(found for kind in _TOKENIZERS for found in path.glob(kind)):
         saved = f"tokenizer.save_pretrained({name!r})"
         raise ModelError(f"the directory {name!r} has no tokenizer; {saved} writes one")
-
-
-def meant(name: str) -> str:
-    """The end of an error about a model's name: what is similar to it on this machine, if any."""
-    near = _near(name)
-    return f"; did you mean {near!r}?" if near else ""
-
-
-def _near(name: str) -> str | None:
-    """The embedded model, or the directory beside the one that is named, of a similar name."""
-    path = Path(name).expanduser()
-    try:
-        folders = [str(p) for p in path.parent.iterdir() if (p / "config.json").is_file()]
-    except OSError:
-        folders = []
-    return similar(name, EMBEDDED, 0.75) or similar(name, folders, 0.75)
 
 
 def is_here(name: str) -> bool:
@@ -208,21 +157,25 @@ def _context(config: Any) -> int | None:
     return int(lengths[0]) if lengths and lengths[0] > 0 else None
 
 
-def _listed() -> str:
-    return ", ".join(EMBEDDED)
-
-
 def require_on_hub(name: str, revision: str | None = None, file: str = "config.json") -> None:
-    """Raise ModelError for a name of no directory, and of no model on the hub or in its cache.
+    """Raise ModelError for a name of no path, and of no model on the hub or in its cache.
 
     transformers would try again for a minute. A model is in the cache where `file` of it is.
-    Nothing is asked where the hub must not be asked (HF_HUB_OFFLINE).
+    Nothing is asked where the hub must not be asked (HF_HUB_OFFLINE), or where the name resembles
+    one of the package. Raise ModelError too for a path with a revision.
     """
-    if Path(name).is_dir() or downloaded(name, revision, file) is not None:
+    if Path(name).exists():
+        if revision is not None:
+            problem = f"revision={revision!r} is of a model on the hub"
+            raise ModelError(f"{problem}, and {name!r} is on this machine; leave out revision")
+        return
+    if downloaded(name, revision, file) is not None:
         return
     nowhere = f"there is no directory {name!r}, and nothing of this name in the hub's cache"
-    if constants.HF_HUB_OFFLINE:
-        raise ModelError(f"{nowhere}; HF_HUB_OFFLINE is set{meant(name)}")
+    offline = "; HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else ""
+    hint = suggestion(name, (*EMBEDDED, *ADAPTERS), cutoff=0.75)
+    if offline or (hint and "/" not in name):
+        raise ModelError(f"{nowhere}{offline}{hint}")
     try:
         HfApi().model_info(name, revision=revision, timeout=SECONDS)
     except GatedRepoError:
@@ -232,30 +185,21 @@ def require_on_hub(name: str, revision: str | None = None, file: str = "config.j
     except RepositoryNotFoundError:
         raise ModelError(
             f"there is no directory {name!r}, and no model {name!r} on the hub, or it is private "
-            f"and HF_TOKEN is not set{meant(name)}"
+            f"and HF_TOKEN is not set{hint}"
         ) from None
     except Exception as error:  # no connection, no answer in time, or an answer that is none
         reason = " ".join(str(error).split())[:120] or type(error).__name__
-        raise ModelError(f"{nowhere}; the hub cannot be asked: {reason}{meant(name)}") from None
-
-
-def require_file(name: str, where: str, revision: str | None = None) -> None:
-    """Raises ModelError for a file of the hub's that is nowhere, and for a file with a revision."""
-    on_hub = hub_file(where)
-    if on_hub is not None:
-        require_on_hub(on_hub[0], revision, on_hub[1])
-    elif revision is not None:
-        problem = f"revision={revision!r} is of a model on the hub"
-        raise ModelError(f"{problem}, and {name!r} is a file; leave out revision")
+        raise ModelError(f"{nowhere}; the hub cannot be asked: {reason}{hint}") from None
 
 
 def local_file(name: str, where: str, revision: str | None = None) -> Path:
     """The file on this machine, of several the first. Raises ModelError where it cannot be had."""
-    require_file(name, where, revision)
-    on_hub = hub_file(where)
+    on_hub = _HUB_FILE.fullmatch(where)
     if on_hub is None:
+        require_on_hub(where, revision)
         return Path(where)
-    repository, file = on_hub
+    repository, file = on_hub.groups()
+    require_on_hub(repository, revision, file)
     try:
         found = [
             huggingface_hub.hf_hub_download(repository, part, revision=revision)

@@ -21,11 +21,10 @@ from transformers.pytorch_utils import Conv1D
 from marith.errors import FormulaError, ModelError
 from marith.formula.patterns import compile_pattern
 from marith.scoring.weights.locate import ADAPTER_CONFIG as CONFIG
-from marith.scoring.weights.locate import ADAPTERS, WEIGHTS, require_on_hub
+from marith.scoring.weights.locate import ADAPTERS, HUB_ID, WEIGHTS, require_on_hub
 from marith.scoring.weights.shared_weights import nbytes
 
 TENSORS = "adapter_model.safetensors"
-_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _KEY = re.compile(r"base_model\.model\.(?P<layer>.+)\.lora_(?P<part>[AB])\.weight")
 # These say how an adapter was found or trained; the tensors say what came of it.
 _KNOWN = {
@@ -105,11 +104,8 @@ def _locate(name: str) -> Path:
     if not isinstance(name, str) or not name:
         raise ModelError(f"an adapter is a name, a directory or a hub id, not {name!r}")
     path = WEIGHTS / ADAPTERS[name] if name in ADAPTERS else Path(name).expanduser()
-    if name.startswith("pocket") and name not in ADAPTERS and not path.is_dir():
-        names = ", ".join(ADAPTERS)
-        raise ModelError(f"no adapter in the package is called {name!r}; there are {names}")
     if not path.is_dir():
-        if name in ADAPTERS or name.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(name):
+        if not HUB_ID.fullmatch(name):
             raise ModelError(f"there is no adapter directory {name!r}")
         path = _fetched(name)
     if not (path / CONFIG).is_file():

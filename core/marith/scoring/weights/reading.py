@@ -74,16 +74,6 @@ def read(
     return reader(kind, name, where, placement, (device, dtype), suits or _any, tokenizer)
 
 
-def require_found(name: str, where: str, revision: str | None) -> None:
-    """Raises ModelError for a model that is nowhere, and for a directory with a revision."""
-    if revision is not None and name in EMBEDDED:
-        raise ModelError(f"{name!r} is in the package and has no revisions; leave out revision")
-    if revision is not None and Path(where).is_dir():
-        problem = f"revision={revision!r} is of a model on the hub"
-        raise ModelError(f"{problem}, and {name!r} is a directory; leave out revision")
-    require_on_hub(where, revision)
-
-
 def read_tokenizer(name: str | PathLike[str], revision: str | None = None) -> Any:
     """A tokenizer by directory, GGUF file or hub id. Raises ModelError."""
     named = fspath(name)
@@ -133,7 +123,7 @@ def _read_stored(
     _tokenizer: Any,
 ) -> StoredCheckpoint:
     given = {"revision": placement.revision, "trust_remote_code": False}
-    require_found(name, where, placement.revision)
+    require_on_hub(where, placement.revision)
     with raising_model_error(f"cannot load the model {name!r}"):
         stored, _ = PreTrainedConfig.get_config_dict(where, revision=placement.revision)
         kinds.check_code(name, stored)

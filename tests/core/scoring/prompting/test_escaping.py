@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from marith.scoring.prompting.templates import Escaping
-from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.testing import tiny_tokenizer
 
 SPECIAL = ("</s>", 'a"b', "\n", "\\", "true", "é")
 TEXTS = st.lists(st.sampled_from([*SPECIAL, "x", '"', "</", "s>", "€"]), max_size=3).map("".join)
@@ -46,33 +43,9 @@ def test_a_text_is_marked_if_it_spells_a_special_token(value: Any) -> None:
     assert len(quoted) == len(given_texts)
     for text, other in zip(given_texts, quoted, strict=True):
         if any(special in text for special in SPECIAL):
-            mark = escaping.mark.fullmatch(other)
-            assert mark is not None
-            assert escaping.texts[int(mark[1])] == text
+            assert escaping.texts[int(other.split(escaping.edge)[1])] == text
         else:
             assert other == text
-
-
-@cache
-def vocabulary() -> Vocabulary:
-    tokenizer = tiny_tokenizer()
-    tokenizer.add_special_tokens({"additional_special_tokens": [*SPECIAL]})
-    return Vocabulary(tokenizer, 10**6)
-
-
-@given(DATA)
-def test_data_in_which_a_vocabulary_finds_nothing_have_no_text_to_mark(value: Any) -> None:
-    assert {*SPECIAL} <= {*vocabulary().special_texts}
-    if not vocabulary().finds_special(value):
-        escaping = Escaping(vocabulary().special_texts)
-        escaping.escape(value)
-        assert escaping.texts == []
-
-
-def test_a_vocabulary_finds_its_special_tokens_in_data() -> None:
-    assert not vocabulary().finds_special([{"content": "plain <s words", "at": (1, None)}])
-    for data in ("a</s>", ["é"], {"\n": 1}, {"x": [{"y": ("\\",)}]}, object()):
-        assert vocabulary().finds_special(data), data
 
 
 def test_arguments_are_marked_as_json_writes_them() -> None:
@@ -80,5 +53,5 @@ def test_arguments_are_marked_as_json_writes_them() -> None:
     call = {"name": "</s>", "arguments": {"x": 'a"b'}}
     written = json.dumps(escaping.escape(call), ensure_ascii=False)
     for i, text in enumerate(escaping.texts):
-        written = written.replace(f"@{escaping.name}-{i}@", text)
+        written = written.replace(f"{escaping.edge}{i}{escaping.edge}", text)
     assert written == json.dumps(call, ensure_ascii=False)

@@ -12,7 +12,6 @@ from marith.scoring.weights.footprint import (
     Footprint,
     amount,
     lanes_that_fit,
-    room_for_texts,
 )
 from marith.scoring.weights.locate import WEIGHTS
 
@@ -57,7 +56,7 @@ def test_what_files_say_of_texts() -> None:
     assert Footprint.of(10**6, {}).token is None
     assert lanes_that_fit(10**6, 100, 50) == 100
     assert lanes_that_fit(-5, 100, 50) == 0
-    assert room_for_texts(None, 50, 10**6) == ""
+    assert lanes_that_fit(10**6, None, 50) is None
 
 
 def test_too_large_a_model_is_refused_and_smaller_choices_are_named(

@@ -185,7 +185,7 @@ def test_what_cannot_be_loaded_is_one_sentence(pocket: Path, tmp_path: Path) -> 
     (tmp_path / "half.gguf").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "none.gguf").write_bytes(b"PK" + whole[2:])
     wrong = {
-        "absent.gguf": r"there is no file",
+        "absent.gguf": r"there is no model",
         "cut.gguf": r"is no whole GGUF file",
         "half.gguf": r"is no whole GGUF file: it ends before its last tensor",
         "none.gguf": r"does not begin with GGUF",
@@ -201,11 +201,11 @@ def test_what_cannot_be_loaded_is_one_sentence(pocket: Path, tmp_path: Path) -> 
     )
     with pytest.raises(ModelError, match=r"one of 3 files; `llama-gguf-split --merge`"):
         Engine.load(split)
-    with pytest.raises(ModelError, match="is a file; leave out revision"):
+    with pytest.raises(ModelError, match="is on this machine; leave out revision"):
         Engine.load(pocket / "f16.gguf", revision="main")
-    with pytest.raises(ModelError, match=r"json; '.*f16\.gguf' names one of its 3 GGUF files"):
+    with pytest.raises(ModelError, match=r"json; a GGUF file in it is '.*f16\.gguf'"):
         Engine.load(pocket)
-    with pytest.raises(ModelError, match=r"there is no file '/nowhere\.gguf'"):
+    with pytest.raises(ModelError, match=r"there is no model '/nowhere\.gguf'"):
         locate("/nowhere.gguf")
 
 
