@@ -20,17 +20,17 @@ from marith.scoring.passes.chunked_prefill import (
     group_by_width,
 )
 from marith.scoring.passes.cuda_graphs import Captured
-from marith.scoring.passes.lanes import Lane, Lanes
-from marith.scoring.passes.passes import Answer, Asked, ModelPasses
-from marith.scoring.passes.stores import (
+from marith.scoring.passes.lanes import (
+    Lane,
+    Lanes,
     Rectangle,
-    RectangleStore,
-    Store,
     adapters_of,
     in_one_row,
     kept,
     rectangle,
 )
+from marith.scoring.passes.passes import Answer, Asked, ModelPasses
+from marith.scoring.passes.rectangle_cache import RectangleLanes
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,11 +51,10 @@ class CachedRunner:
 
     plain = False
 
-    def __init__(self, passes: ModelPasses, store: Store) -> None:
-        self.passes = passes.read_by(store.reader)
-        self._store = store
-        self.lanes: Lanes = store.lanes
-        self.memory = store.memory
+    def __init__(self, passes: ModelPasses, lanes: Lanes) -> None:
+        self.passes = passes
+        self.lanes = lanes
+        self.memory = lanes.memory
         self.captured: Captured | None = None
         self._prefill = PrefillBudget()
         self._unfinished: dict[Hashable, Answer] = {}
@@ -66,8 +65,8 @@ class CachedRunner:
 
     def capture(self) -> None:
         """Captured passes from here on, where the keys and values lie in one rectangle."""
-        if isinstance(store := self._store, RectangleStore):
-            self.captured = Captured(self.passes.model, store.cache, store.masks)
+        if isinstance(lanes := self.lanes, RectangleLanes):
+            self.captured = Captured(self.passes.model, lanes.cache, lanes.masks)
 
     def give_up_capture(self, reason: str) -> None:
         """Ordinary passes from here on; a warning says why."""
@@ -137,7 +136,7 @@ class CachedRunner:
 
     def _passes_over(self, items: list[_Work]) -> list[list[list[_Work]]]:
         """For each pass groups of one width; of about one width where a pass takes one group."""
-        packs = self._store.packs
+        packs = self.lanes.packs
         widths = (lambda item: item.give), (lambda item: item.lane.row)
         groups = group_by_width(items, *widths, padded=0 if packs else FREE_TOKENS)
         return [groups] if packs and groups else [[group] for group in groups]
@@ -220,10 +219,10 @@ class CachedRunner:
             adapters,
             kept(rectangles),
             layers,
-            attention_mask=self._store.aim(rectangles),
+            attention_mask=self.lanes.aim(rectangles),
             input_ids=in_one_row([each.ids for each in rectangles]).to(device),
             position_ids=in_one_row([each.places for each in rectangles]).to(device),
-            past_key_values=self._store.cache,
+            past_key_values=self.lanes.cache,
             use_cache=True,
         )
 
