@@ -69,12 +69,14 @@ class Lane:
 class Rectangle:
     """New tokens of some texts, [texts, width], with their places; in order of their lanes' rows.
 
-    Texts are aligned at their ends. The first `padding` tokens of each are none: they stand at
-    place 0 and nobody reads them. `first` is the place of each text's first new token, `end` the
-    one after its last. Logits are asked of the last `count` positions.
+    `given` has the tokens of each text. Texts are aligned at their ends. The first `padding` tokens
+    of each are none: they stand at place 0 and nobody reads them. `first` is the place of each
+    text's first new token, `end` the one after its last. Logits are asked of the last `count`
+    positions.
     """
 
     lanes: Sequence[Lane]
+    given: Sequence[list[int]]
     ids: Tensor
     places: Tensor
     padding: Sequence[int]
@@ -87,7 +89,7 @@ class Rectangle:
 
 def rectangle(
     lanes: Sequence[Lane],
-    given: Sequence[Sequence[int]],
+    given: Sequence[list[int]],
     adapters: Sequence[Adapter | None],
     count: int,
 ) -> Rectangle:
@@ -103,6 +105,7 @@ def rectangle(
     ]
     return Rectangle(
         lanes=lanes,
+        given=given,
         ids=torch.tensor(ids),
         places=torch.tensor(places),
         padding=padding,
