@@ -155,6 +155,13 @@ class WithoutContext:
         """None."""
         return 0
 
+    def loaded(self, term: Any) -> object:
+        """Nothing is loaded for a term alone."""
+        return None
+
+    def release(self, lane: Hashable) -> None:
+        """Nothing is kept of a lane."""
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:

@@ -4,7 +4,7 @@
 - `chunked_prefill`: how much of a long prompt is read in one call.
 - `cuda_graphs`: decode steps captured as CUDA graphs.
 - `early_exit`: logits after an inner layer.
-- `lanes`: which text a row of the cache holds, and who shares its prefix.
+- `lanes`: which text a row of the cache holds, who shares its prefix, and what a pass reads.
 - `layer_masks`: attention masks of full, sliding and chunked layers.
 - `llama_cpp_runner`: texts as sequences of llama.cpp.
 - `lora`: a LoRA for each row of a pass.
@@ -13,8 +13,8 @@
 - `probe`: compare cached passes with uncached ones at loading.
 - `rectangle_cache`: keys and values as one rectangle (CUDA).
 - `segment_attention`: attention over segments, joined by logsumexp (CPU).
-- `segment_cache`: keys and values in segments with shared prefixes (CPU).
+- `segment_cache`: keys and values in segments, taken page by page (CPU).
+- `segment_lanes`: lanes as chains of segments with shared prefixes (CPU).
 - `state_runner`: recurrent and hybrid models: a state for each text.
 - `states`: states of texts, alone and joined.
-- `stores`: what a pass reads from segments or a rectangle.
 """

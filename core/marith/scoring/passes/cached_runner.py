@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
@@ -13,24 +12,24 @@ from marith.errors import ModelError
 from marith.scoring.memory import CacheLimit
 from marith.scoring.notices import warn
 from marith.scoring.passes.chunked_prefill import (
+    CHUNK,
     FREE_TOKENS,
-    PrefillBudget,
     Unread,
     choose,
     group_by_width,
 )
 from marith.scoring.passes.cuda_graphs import Captured
-from marith.scoring.passes.lanes import Lane, Lanes
-from marith.scoring.passes.passes import Answer, Asked, ModelPasses
-from marith.scoring.passes.stores import (
+from marith.scoring.passes.lanes import (
+    Lane,
+    Lanes,
     Rectangle,
-    RectangleStore,
-    Store,
     adapters_of,
     in_one_row,
     kept,
     rectangle,
 )
+from marith.scoring.passes.passes import Answer, Asked, ModelPasses
+from marith.scoring.passes.rectangle_cache import RectangleLanes
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,13 +50,13 @@ class CachedRunner:
 
     plain = False
 
-    def __init__(self, passes: ModelPasses, store: Store) -> None:
-        self.passes = passes.read_by(store.reader)
-        self._store = store
-        self.lanes: Lanes = store.lanes
-        self.memory = store.memory
+    def __init__(self, passes: ModelPasses, lanes: Lanes) -> None:
+        self.passes = passes
+        self.lanes = lanes
+        self.memory = lanes.memory
         self.captured: Captured | None = None
-        self._prefill = PrefillBudget()
+        # Tokens of long texts that a call reads beside texts that go on: few where they take long.
+        self._beside = FREE_TOKENS if passes.device.type == "cpu" else CHUNK
         self._unfinished: dict[Hashable, Answer] = {}
 
     def join(self, limit: CacheLimit) -> None:
@@ -66,8 +65,8 @@ class CachedRunner:
 
     def capture(self) -> None:
         """Captured passes from here on, where the keys and values lie in one rectangle."""
-        if isinstance(store := self._store, RectangleStore):
-            self.captured = Captured(self.passes.model, store.cache, store.masks)
+        if isinstance(lanes := self.lanes, RectangleLanes):
+            self.captured = Captured(self.passes.model, lanes.cache, lanes.masks)
 
     def give_up_capture(self, reason: str) -> None:
         """Ordinary passes from here on; a warning says why."""
@@ -100,7 +99,6 @@ class CachedRunner:
 
     def _read_one(self, questions: Sequence[Asked], lanes: Sequence[Lane]) -> list[Answer | None]:
         """One pass over the last token of each text."""
-        begun = time.monotonic()
         self.lanes.make_room(1 + max((len(lane.tokens) for lane in lanes), default=0))
         self.lanes.settle(lanes, front=self.captured is not None)
         by_row = sorted(zip(lanes, questions, strict=True), key=lambda pair: pair[0].row)
@@ -114,21 +112,16 @@ class CachedRunner:
         for lane, asked in zip(lanes, questions, strict=True):
             answers.append(Answer([(logprobs, place[id(lane)])], {}, number, len(lane.tokens)))
             lane.tokens.append(asked.continuation[-1])
-        self._prefill.learn(len(lanes), 0, time.monotonic() - begun)
         return answers
 
     def _read(self, questions: Sequence[Asked]) -> list[Answer | None]:
         """One pass, or as many as the lengths of what is missing need."""
-        begun = time.monotonic()
         work = [self._begin(question) for question in questions]
         self.lanes.make_room(max((item.length for item in work), default=0))
-        texts = sum(item.goes_on for item in work)
-        front, most = self.captured is not None, self._prefill.most(texts)
-        chosen = choose(work, self.lanes, front, most)
-        others = sum(item.give for item in chosen if not item.goes_on)
+        most = self._beside if any(item.goes_on for item in work) else CHUNK
+        chosen = choose(work, self.lanes, self.captured is not None, most)
         for groups in self._passes_over(chosen):
             self._forward(groups)
-        self._prefill.learn(texts, others, time.monotonic() - begun)
         for item in work:
             item.answer.cached += item.copied
             if item.missing:
@@ -137,7 +130,7 @@ class CachedRunner:
 
     def _passes_over(self, items: list[_Work]) -> list[list[list[_Work]]]:
         """For each pass groups of one width; of about one width where a pass takes one group."""
-        packs = self._store.packs
+        packs = self.lanes.packs
         widths = (lambda item: item.give), (lambda item: item.lane.row)
         groups = group_by_width(items, *widths, padded=0 if packs else FREE_TOKENS)
         return [groups] if packs and groups else [[group] for group in groups]
@@ -149,9 +142,8 @@ class CachedRunner:
         self.lanes.release(owner)
 
     def forget(self) -> None:
-        """Drop what all lanes hold, and what calls have taken."""
+        """Drop what all lanes hold."""
         self.lanes.forget()
-        self._prefill = PrefillBudget()
 
     def _begin(self, asked: Asked) -> _Work:
         length = len(asked.prompt) + len(asked.continuation)
@@ -174,9 +166,9 @@ class CachedRunner:
         """One pass over the next tokens of each lane."""
         items = [item for group in groups for item in group]
         layers = sorted({layer for item in items for layer in item.question.exits})
-        given = [item.next() for item in items]
         rectangles = [_rectangle(group) for group in groups]
         logits, early = self._logits(rectangles, layers)
+        given = [tokens for each in rectangles for tokens in each.given]
         number = self.passes.counted(sum(map(len, given)))
         logprobs = self._logprobs(logits)
         exits = {layer: self._logprobs(out) for layer, out in zip(layers, early, strict=True)}
@@ -220,10 +212,10 @@ class CachedRunner:
             adapters,
             kept(rectangles),
             layers,
-            attention_mask=self._store.aim(rectangles),
+            attention_mask=self.lanes.aim(rectangles),
             input_ids=in_one_row([each.ids for each in rectangles]).to(device),
             position_ids=in_one_row([each.places for each in rectangles]).to(device),
-            past_key_values=self._store.cache,
+            past_key_values=self.lanes.cache,
             use_cache=True,
         )
 

@@ -13,10 +13,6 @@ FEW_TOKENS = 16  # up to so many missing tokens are read at once, beside the chu
 FREE_TOKENS = 32  # reading so many tokens costs about what a pass without any costs
 
 Anything = TypeVar("Anything")
-SHARE = 0.25  # how much longer a call in which texts go on may take, as a share
-FEWEST = 16  # tokens of long texts in a call: they shall not wait for long either
-UNKNOWN = 64  # tokens, where nothing is known of what they take
-_NEW = 0.3  # how much the last measurement counts
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,12 +64,12 @@ Item = TypeVar("Item", bound=Unread)
 
 
 def choose(
-    work: Sequence[Item], lanes: Lanes, front: bool = False, most: int | None = None
+    work: Sequence[Item], lanes: Lanes, front: bool = False, most: int = CHUNK
 ) -> list[Item]:
     """The texts of which something is read now, each with how much; the others wait.
 
     Those with little to read are settled side by side, with `front` in the first rows. Of the
-    others a chunk is read in all, and at most `most` tokens.
+    others `most` tokens are read in all.
     """
     near, far = [], []
     for item in work:
@@ -84,7 +80,7 @@ def choose(
         else:
             far.append(item)
     lanes.settle([item.lane for item in near], front)
-    return [*near, *_pieces(far, lanes, min(CHUNK, most or CHUNK))] if far else near
+    return [*near, *_pieces(far, lanes, most)] if far else near
 
 
 def _pieces(far: Sequence[Item], lanes: Lanes, left: int) -> list[Item]:
@@ -141,43 +137,3 @@ def group_by_width(
         else:
             groups.append([item])
     return [sorted(group, key=row) for group in groups]
-
-
-class PrefillBudget:
-    """The number of tokens of long texts that a call reads beside texts that go on.
-
-    Chosen so that the call takes `SHARE` longer, from measured times. The number changes when a
-    text is read. It changes answers by rounding alone, as other shapes of a pass do.
-    """
-
-    def __init__(self) -> None:
-        self._texts = 0
-        self._step = 0.0  # seconds of a call in which so many texts go on, and no other is read
-        self._token = 0.0  # seconds that each further token takes
-
-    def most(self, texts: int) -> int | None:
-        """Return the most tokens of long texts beside `texts` that go on; None without a bound."""
-        if not texts or not self._step:
-            return None
-        if not self._token:
-            return UNKNOWN
-        return max(FEWEST, int(SHARE * self._alone(texts) / self._token))
-
-    def learn(self, texts: int, tokens: int, seconds: float) -> None:
-        """Record the duration of a call: `texts` went on, and `tokens` of long texts were read."""
-        if tokens:
-            each = (seconds - self._alone(texts)) / tokens
-            if tokens >= FEWEST and each > 0:
-                self._token = _mixed(self._token, each)
-        elif texts:
-            alike = abs(texts - self._texts) <= self._texts // 4
-            self._step = _mixed(self._step, seconds) if alike else seconds
-            self._texts = texts
-
-    def _alone(self, texts: int) -> float:
-        """Return the seconds of a call in which `texts` texts go on and no long text is read."""
-        return self._step * max(1.0, texts / self._texts) if texts and self._texts else 0.0
-
-
-def _mixed(before: float, now: float) -> float:
-    return before + _NEW * (now - before) if before else now

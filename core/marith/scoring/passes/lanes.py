@@ -1,4 +1,4 @@
-"""Lanes: whose text a row of a cache holds, how much of it, and which go on from what was read."""
+"""Lanes: whose text a row of a cache holds, who goes on from it, and what a pass reads of it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from marith.errors import ModelError
-from marith.scoring.memory import Keeper
+from marith.scoring.memory import Keeper, Planned
+from marith.scoring.weights.lora_files import Adapter
 
 IDLE_LANES = 64
 SHORT_PREFIX = 16  # so many tokens are computed again sooner than copied
@@ -60,15 +65,95 @@ class Lane:
             del tokens[start + common(after, asked) :]
 
 
+@dataclass(slots=True)
+class Rectangle:
+    """New tokens of some texts, [texts, width], with their places; in order of their lanes' rows.
+
+    `given` has the tokens of each text. Texts are aligned at their ends. The first `padding` tokens
+    of each are none: they stand at place 0 and nobody reads them. `first` is the place of each
+    text's first new token, `end` the one after its last. Logits are asked of the last `count`
+    positions.
+    """
+
+    lanes: Sequence[Lane]
+    given: Sequence[list[int]]
+    ids: Tensor
+    places: Tensor
+    padding: Sequence[int]
+    first: Sequence[int]
+    end: Sequence[int]
+    adapters: Sequence[Adapter | None]
+    width: int
+    count: int = 1
+
+
+def rectangle(
+    lanes: Sequence[Lane],
+    given: Sequence[list[int]],
+    adapters: Sequence[Adapter | None],
+    count: int,
+) -> Rectangle:
+    """That of tokens which follow what each lane holds."""
+    width = max(map(len, given))
+    padding = [width - len(tokens) for tokens in given]
+    first = [len(lane.tokens) for lane in lanes]
+    end = [start + len(tokens) for start, tokens in zip(first, given, strict=True)]
+    ids = [[*[0] * none, *tokens] for none, tokens in zip(padding, given, strict=True)]
+    places = [
+        [*[0] * none, *range(start, stop)]
+        for none, start, stop in zip(padding, first, end, strict=True)
+    ]
+    return Rectangle(
+        lanes=lanes,
+        given=given,
+        ids=torch.tensor(ids),
+        places=torch.tensor(places),
+        padding=padding,
+        first=first,
+        end=end,
+        adapters=adapters,
+        width=width,
+        count=min(width, count),
+    )
+
+
+def in_one_row(parts: Sequence[Tensor]) -> Tensor:
+    """One rectangle as it is, [texts, width]; the tokens of several in one row, [1, tokens]."""
+    return parts[0] if len(parts) == 1 else torch.cat([part.flatten() for part in parts])[None]
+
+
+def kept(rectangles: Sequence[Rectangle]) -> int | Tensor:
+    """Of which positions logits are asked: the last ones of one rectangle, or places in the row."""
+    if len(rectangles) == 1:
+        return rectangles[0].count
+    places, start = [], 0
+    for each in rectangles:
+        size = each.ids.numel()
+        ends = torch.arange(start, start + size).view(each.ids.shape)[:, -each.count :]
+        places.append(ends.flatten())
+        start += size
+    return torch.cat(places)
+
+
+def adapters_of(rectangles: Sequence[Rectangle]) -> list[Adapter | None]:
+    """The adapter of each text of one rectangle, or of each token of several."""
+    if len(rectangles) == 1:
+        return [*rectangles[0].adapters]
+    return [one for each in rectangles for one in each.adapters for _ in range(each.width)]
+
+
 class Lanes(Keeper):
     """Lanes given out by owner, and kept when they are released, for texts that go on from them.
 
     Lanes that nobody holds stay while all that share a `cache_limit` hold no more than that; those
     of other models go first. Lanes in use stay whatever they weigh. Changes state, never an answer.
-    Who extends it says where keys and values lie.
+    Who extends it says where keys and values lie: in the `cache` that a pass gets. One pass reads
+    texts of different numbers of new tokens where it `packs`.
     """
 
     most_idle = IDLE_LANES
+    packs = False
+    cache: Any = None
 
     def __init__(self, most_bytes: int) -> None:
         super().__init__(most_bytes)
@@ -136,6 +221,14 @@ class Lanes(Keeper):
             lane.used = self._clock
             if not self.held:  # nobody asks soon, and so nobody else would make room
                 self.make_room(0)
+
+    @abstractmethod
+    def memory(self, texts: Sequence[Planned]) -> int:
+        """How many bytes lanes of these texts take at most; 0 before the first pass."""
+
+    @abstractmethod
+    def aim(self, rectangles: Sequence[Rectangle]) -> Any:
+        """Point the next pass at the lanes of these, and return its attention mask."""
 
     @abstractmethod
     def make_room(self, longest: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -13,9 +13,8 @@ from torch import Tensor
 from marith.errors import ModelError
 from marith.scoring.memory import CacheLimit, Planned, own_lengths
 from marith.scoring.passes.cached_runner import CachedRunner
-from marith.scoring.passes.lanes import Lane, Lanes
+from marith.scoring.passes.lanes import Lane, Lanes, Rectangle
 from marith.scoring.passes.passes import Answer, Asked, Passes
-from marith.scoring.passes.stores import Rectangle
 from marith.scoring.weights.ggml import FEWEST, GGMLContext, GGMLModel, Item
 from marith.scoring.weights.llama_cpp_loading import LlamaCppAdapter, read_adapter
 from marith.scoring.weights.lora_files import Adapter
@@ -39,21 +38,39 @@ class SequenceWeight:
 class SequenceLanes(Lanes):
     """Every lane is a sequence of one context, whose memory grows with what its lanes hold.
 
-    A lane of a recurrent model goes on from another's text where that ends, and not before.
+    A lane of a recurrent model goes on from another's text where that ends, and not before. One
+    pass reads texts of any lengths.
     """
+
+    packs = True
 
     def __init__(self, context: GGMLContext, most_bytes: int, weight: SequenceWeight) -> None:
         super().__init__(most_bytes)
-        self._context, self._weight = context, weight
+        self.context, self._weight = context, weight
 
     @property
     def nbytes(self) -> int:
         """What the memory weighs, whoever uses it."""
-        return self._weight.of(self._context.cells, self._context.sequences)
+        return self._weight.of(self.context.cells, self.context.sequences)
 
     def memory(self, texts: Sequence[Planned]) -> int:
         """How many bytes lanes of these texts take at most."""
         return self._weight.of(_roomy(sum(own_lengths(texts))), len(texts))
+
+    def aim(self, rectangles: Sequence[Rectangle]) -> Aimed:
+        """What the next pass reads of these texts, with logits of the last positions of each."""
+        items, lanes = [], []
+        for each in rectangles:
+            assert not any(each.padding), "lanes that pack get texts of one width together"
+            first = each.width - each.count
+            rows = zip(each.lanes, each.ids.tolist(), each.places.tolist(), strict=True)
+            for lane, tokens, places in rows:
+                lanes.append(lane)
+                items += [
+                    Item(token, place, lane.row, i >= first)
+                    for i, (token, place) in enumerate(zip(tokens, places, strict=True))
+                ]
+        return Aimed(self, items, lanes)
 
     def make_room(self, longest: int) -> None:
         """Idle lanes go where they hold much, and where all that is kept weighs too much."""
@@ -72,11 +89,11 @@ class SequenceLanes(Lanes):
         Raises ModelError where there is no memory; nothing is held then.
         """
         for lane in lanes:  # a part of them may have been read
-            if not self._context.cut(lane.row, len(lane.tokens)):
+            if not self.context.cut(lane.row, len(lane.tokens)):
                 self._lost()
                 raise ModelError("llama.cpp ran out of places, and cannot cut this text back")
-        wanted = _roomy(self._context.cells + tokens)
-        weight = self._weight.of(wanted, self._context.sequences)
+        wanted = _roomy(self.context.cells + tokens)
+        weight = self._weight.of(wanted, self.context.sequences)
         if weight > self.cache_limit.room(self, weight):
             for lane in _idle(self)[:1]:
                 self._drop(lane)
@@ -92,7 +109,7 @@ class SequenceLanes(Lanes):
             dropped += len(lane.tokens)
             self._drop(lane)
         cells = _roomy(sum(len(lane.tokens) for lane in self._all))
-        if extra > 0 and cells < self._context.cells:
+        if extra > 0 and cells < self.context.cells:
             self._resize(cells)
 
     def settle(self, lanes: Sequence[Lane], front: bool = False) -> None:
@@ -101,17 +118,17 @@ class SequenceLanes(Lanes):
     def forget(self) -> None:
         """Drop all lanes and what they hold; an owner gets another lane with its next question."""
         for lane in self._all:
-            self._context.drop(lane.row)
+            self.context.drop(lane.row)
         self._all, self.held = [], {}
 
     def _drop(self, lane: Lane) -> None:
-        self._context.drop(lane.row)
+        self.context.drop(lane.row)
         self._all.remove(lane)
 
     def _resize(self, cells: int) -> None:
         """Another size of the memory; where what was read is lost, texts are read anew."""
         try:
-            kept = self._context.resize(cells)
+            kept = self.context.resize(cells)
         except ModelError:
             self.forget()
             raise
@@ -121,16 +138,16 @@ class SequenceLanes(Lanes):
 
     def _lost(self) -> None:
         for lane in self._all:
-            self._context.drop(lane.row)
+            self.context.drop(lane.row)
             lane.tokens.clear()
 
     def _new_lane(self, length: int, needed: bool) -> Lane | None:
         used = {lane.row for lane in self._all}
-        row = next((i for i in range(self._context.sequences) if i not in used), None)
+        row = next((i for i in range(self.context.sequences) if i not in used), None)
         if row is None and needed:
-            if not self._context.more_sequences():
+            if not self.context.more_sequences():
                 raise ModelError(
-                    f"llama.cpp reads at most {self._context.sequences} texts at once; a smaller "
+                    f"llama.cpp reads at most {self.context.sequences} texts at once; a smaller "
                     "max_lanes lets requests wait"
                 )
             self._lost()
@@ -138,14 +155,14 @@ class SequenceLanes(Lanes):
         return None if row is None else Lane(row=row)
 
     def _give(self, source: Lane, target: Lane, length: int) -> None:
-        self._context.share(source.row, target.row, length)
+        self.context.share(source.row, target.row, length)
 
     def _usable(self, lane: Lane, length: int) -> int:
-        whole = length == len(lane.tokens) or not self._context.recurrent
-        return length if whole and self._context.holds(lane.row, length) else 0
+        whole = length == len(lane.tokens) or not self.context.recurrent
+        return length if whole and self.context.holds(lane.row, length) else 0
 
     def _was_cut(self, lane: Lane, before: int) -> None:
-        if not self._context.cut(lane.row, len(lane.tokens)):
+        if not self.context.cut(lane.row, len(lane.tokens)):
             lane.tokens.clear()
 
 
@@ -159,42 +176,11 @@ def _idle(lanes: Iterable[Lane]) -> list[Lane]:
     return sorted((one for one in lanes if one.owner is None), key=lambda one: one.used)
 
 
-class SequenceStore:
-    """The memory of one context as the store of a runner. One pass reads texts of any lengths."""
-
-    packs = True
-    cache = None
-    reader = None
-
-    def __init__(self, context: GGMLContext, most_bytes: int, weight: SequenceWeight) -> None:
-        self.context = context
-        self.lanes = SequenceLanes(context, most_bytes, weight)
-
-    def memory(self, texts: Sequence[Planned]) -> int:
-        """How many bytes lanes of these texts take at most."""
-        return self.lanes.memory(texts)
-
-    def aim(self, rectangles: Sequence[Rectangle]) -> Aimed:
-        """What the next pass reads of these texts, with logits of the last positions of each."""
-        items, lanes = [], []
-        for each in rectangles:
-            assert not any(each.padding), "a store that packs has texts of one width together"
-            first = each.width - each.count
-            rows = zip(each.lanes, each.ids.tolist(), each.places.tolist(), strict=True)
-            for lane, tokens, places in rows:
-                lanes.append(lane)
-                items += [
-                    Item(token, place, lane.row, i >= first)
-                    for i, (token, place) in enumerate(zip(tokens, places, strict=True))
-                ]
-        return Aimed(self, items, lanes)
-
-
 @dataclass(frozen=True, slots=True)
 class Aimed:
-    """What a pass reads, and where; the lanes that it is of."""
+    """The lanes of a context, and what a pass reads: its tokens, and the lanes that it is of."""
 
-    store: SequenceStore
+    kept: SequenceLanes
     items: Sequence[Item]
     lanes: Sequence[Lane]
 
@@ -212,24 +198,19 @@ class SequencePasses(Passes):
             f"{self.name!r} can have exit_layer; backend=None reads the file with transformers"
         )
 
-    def read_by(self, _tree: None) -> Self:
-        """Itself: what a pass is given names the context that it reads."""
-        return self
-
     def run(
         self, _adapters: Sequence[Any], _kept: int | Tensor, _layers: Sequence[int], **inputs: Any
     ) -> tuple[Tensor, list[Tensor]]:
-        """Logits [1, positions, vocab] of what a store has aimed at.
+        """Logits [1, positions, vocab] of what lanes have aimed at.
 
         Raises ModelError where llama.cpp fails, and then nothing is held.
         """
         aimed: Aimed = inputs["attention_mask"]
-        context, lanes = aimed.store.context, aimed.store.lanes
         try:
-            while (logits := context.decode(aimed.items)) is None:
-                lanes.make_places(aimed.lanes, len(aimed.items))
+            while (logits := aimed.kept.context.decode(aimed.items)) is None:
+                aimed.kept.make_places(aimed.lanes, len(aimed.items))
         except ModelError:
-            lanes.forget()
+            aimed.kept.forget()
             raise
         return torch.from_numpy(logits)[None], []
 
@@ -307,10 +288,8 @@ class LlamaCppRunner:
         return runner
 
     def _reading(self, context: GGMLContext) -> CachedRunner:
-        # A runner needs of passes and of a store what these have, and nothing of a model.
-        store: Any = SequenceStore(context, self._most_bytes, self._weight)
-        passes: Any = self.passes
-        runner = CachedRunner(passes, store)
+        passes: Any = self.passes  # a runner needs of them what these have, and nothing of a model
+        runner = CachedRunner(passes, SequenceLanes(context, self._most_bytes, self._weight))
         if self._limit is not None:
             runner.join(self._limit)
         return runner

@@ -15,7 +15,8 @@ from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from marith.scoring.memory import Planned
-from marith.scoring.passes.lanes import Lane, Lanes, allocating
+from marith.scoring.passes.lanes import Lane, Lanes, Rectangle, allocating
+from marith.scoring.passes.layer_masks import LayerMasks, Mask
 
 SPARE_ROWS = 8
 
@@ -184,9 +185,13 @@ class RectangleLanes(Lanes):
     All of the rectangle counts, rows and positions that no lane needs included.
     """
 
-    def __init__(self, cache: KVCache, most_bytes: int) -> None:
+    def __init__(
+        self, cache: KVCache, most_bytes: int, masks: LayerMasks, device: torch.device
+    ) -> None:
         super().__init__(most_bytes)
-        self.cache = cache
+        self.cache: KVCache = cache
+        self.masks = masks
+        self._device = device  # where positions are compared
 
     @property
     def nbytes(self) -> int:
@@ -197,6 +202,17 @@ class RectangleLanes(Lanes):
         """How many bytes lanes of these texts take at most: each as many as the longest."""
         longest = max((text.length for text in texts), default=0)
         return self.cache.bytes_of(len(texts), _roomy(longest))
+
+    def aim(self, rectangles: Sequence[Rectangle]) -> Mask:
+        """Point the next pass at the lanes of one rectangle, and return its attention mask."""
+        [given] = rectangles
+        places = given.places.to(self._device)
+        slots = places.clone()
+        for i, count in enumerate(given.padding):
+            slots[i, :count] = self.cache.padding_slot
+        seen = int(places[:, -1].max()) + 1
+        self.cache.aim([lane.row for lane in given.lanes], slots, seen)
+        return self.masks.of(places, seen)
 
     def make_room(self, longest: int) -> None:
         """Rows for every lane and positions for the longest; idle lanes go where that is much."""

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 
-from marith.scoring.passes.lanes import Lane
+from marith.scoring.passes.lanes import Rectangle
 from marith.scoring.passes.layer_masks import near
 from marith.scoring.weights.shared_weights import attending_by
 
@@ -49,56 +49,43 @@ class Read:
     sees_nothing: Tensor | None = None
     folded: dict[int, Tensor | None] = field(default_factory=dict)
 
-    def mask_of(self, groups: int) -> Tensor | None:
+    def mask_of(self, groups: int, dtype: torch.dtype) -> Tensor | None:
         """The mask for `groups` heads of queries that read the same keys, one after another.
 
-        [texts, 1, groups · width, slots], or [1, 1, texts · groups · width, slots] where shared.
+        [texts, 1, groups · width, slots], or [1, 1, texts · groups · width, slots] where shared; in
+        the type of the queries.
         """
         if self.mask is None:
             return None
         if groups not in self.folded:
             count, _, width, slots = self.mask.shape
-            mask = self.mask.expand(count, groups, width, slots).reshape(count, 1, -1, slots)
+            mask = self.mask.to(dtype).expand(count, groups, width, slots)
+            mask = mask.reshape(count, 1, -1, slots)
             self.folded[groups] = mask.reshape(1, 1, -1, slots) if self.shared else mask
         return self.folded[groups]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a rectangle of a pass reads, [texts, width]."""
+    """A rectangle of a pass, and what its texts read."""
 
-    texts: int
-    width: int
+    asked: Rectangle
     reads: Sequence[Read]
 
 
-@dataclass(slots=True)
-class Asking:
-    """The texts of a pass: their lanes, the places of their tokens [texts, width], and lengths.
-
-    `first` is the place of a text's first new token, `end` the one after its last.
-    """
-
-    lanes: Sequence[Lane]
-    places: Tensor
-    first: Sequence[int]
-    end: Sequence[int]
-    dtype: torch.dtype
-
-
-def reads(asking: Asking, kind: str, width: int | None) -> list[Read]:
+def reads(asked: Rectangle, kind: str, width: int | None) -> list[Read]:
     """What layers of a kind read, whose window or chunk is `width`: each text's own rows first."""
-    low = [_low(kind, width, place) for place in asking.first]
-    own = [max(lane.start, least) for lane, least in zip(asking.lanes, low, strict=True)]
-    found = [_own(asking, kind, width, group, own) for group in _groups(asking, own)]
+    low = [_low(kind, width, place) for place in asked.first]
+    own = [max(lane.start, least) for lane, least in zip(asked.lanes, low, strict=True)]
+    found = [_own(asked, kind, width, group, own) for group in _groups(asked, own)]
     shared: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for i, lane in enumerate(asking.lanes):
+    for i, lane in enumerate(asked.lanes):
         while lane.parent is not None and lane.start > low[i]:
             parent = lane.parent
             shared.setdefault((parent.row, parent.start), []).append((i, lane.start))
             lane = parent
     for (row, start), readers in shared.items():
-        found.append(_shared(asking, kind, width, row, start, readers))
+        found.append(_shared(asked, kind, width, row, start, readers))
     return found
 
 
@@ -109,15 +96,15 @@ def _low(kind: str, width: int | None, place: int) -> int:
     return place // width * width if kind == "chunked_attention" else max(0, place - width + 1)
 
 
-def _groups(asking: Asking, own: Sequence[int]) -> list[range]:
+def _groups(asked: Rectangle, own: Sequence[int]) -> list[range]:
     """Texts whose rows one call reads, in order of their rows: padding costs less than a call."""
     groups: list[range] = []
     first = last = rows = 0
-    for i, lane in enumerate(asking.lanes):
-        start, end = own[i], asking.end[i]
+    for i, lane in enumerate(asked.lanes):
+        start, end = own[i], asked.end[i]
         if groups:
             group = groups[-1]
-            wide = lane.row - asking.lanes[group.start].row + 1
+            wide = lane.row - asked.lanes[group.start].row + 1
             lowest, highest = min(first, start), max(last, end)
             apart = rows * (last - first) + end - start + CALL
             if wide * (highest - lowest) <= apart:
@@ -129,18 +116,18 @@ def _groups(asking: Asking, own: Sequence[int]) -> list[range]:
     return groups
 
 
-def _own(asking: Asking, kind: str, width: int | None, group: range, own: Sequence[int]) -> Read:
+def _own(asked: Rectangle, kind: str, width: int | None, group: range, own: Sequence[int]) -> Read:
     """The rows of a group."""
-    lanes = asking.lanes
+    lanes = asked.lanes
     begin, rows = lanes[group.start].row, [lanes[i].row for i in group]
-    start, end = min(own[i] for i in group), max(asking.end[i] for i in group)
+    start, end = min(own[i] for i in group), max(asked.end[i] for i in group)
     read = Read(slice(group.start, group.stop), slice(begin, rows[-1] + 1), start, end)
     if len(rows) < rows[-1] + 1 - begin:
         read.places = torch.tensor(rows) - begin
-    alike = all(own[i] == start and asking.end[i] == end for i in group)
-    if asking.places.shape[1] > 1 or not alike:
+    alike = all(own[i] == start and asked.end[i] == end for i in group)
+    if asked.places.shape[1] > 1 or not alike:
         lows = torch.tensor([lanes[i].start for i in group])
-        _see(asking, kind, width, read, lows)
+        _see(asked, kind, width, read, lows)
         if read.places is not None:
             assert read.mask is not None
             wide = read.mask.new_zeros(rows[-1] + 1 - begin, *read.mask.shape[1:])
@@ -149,23 +136,23 @@ def _own(asking: Asking, kind: str, width: int | None, group: range, own: Sequen
 
 
 def _shared(
-    asking: Asking, kind: str, width: int | None, row: int, start: int,
+    asked: Rectangle, kind: str, width: int | None, row: int, start: int,
     readers: Sequence[tuple[int, int]],
 ) -> Read:  # fmt: skip
     """A row that several texts begin with, each until its own row begins."""
     which, ends = [i for i, _ in readers], [end for _, end in readers]
-    low = min(_low(kind, width, asking.first[i]) for i in which)
+    low = min(_low(kind, width, asked.first[i]) for i in which)
     start = max(start, low)
     beside = which == list(range(which[0], which[-1] + 1))
     texts = slice(which[0], which[-1] + 1) if beside else torch.tensor(which)
     read = Read(texts, slice(row, row + 1), start, max(ends), shared=True)
     if width is not None or min(ends) < max(ends):
-        _see(asking, kind, width, read, highs=torch.tensor(ends))
+        _see(asked, kind, width, read, highs=torch.tensor(ends))
     return read
 
 
 def _see(
-    asking: Asking,
+    asked: Rectangle,
     kind: str,
     width: int | None,
     read: Read,
@@ -173,7 +160,7 @@ def _see(
     highs: Tensor | None = None,
 ) -> None:
     """Give a read its mask: what of its slots each position sees, and which see nothing."""
-    slots, places = torch.arange(read.start, read.end), asking.places[read.texts][:, :, None]
+    slots, places = torch.arange(read.start, read.end), asked.places[read.texts][:, :, None]
     seen = slots <= places
     if lows is not None:
         seen &= slots >= lows[:, None, None]
@@ -181,7 +168,7 @@ def _see(
         seen &= slots < highs[:, None, None]
     if width is not None:
         seen &= near(kind, width, places, slots)
-    shut = torch.zeros(seen.shape, dtype=asking.dtype)
+    shut = torch.zeros(seen.shape)
     read.mask = shut.masked_fill_(~seen, -torch.inf)[:, None]
     if read.shared and not bool((some := seen.any(dim=-1)).all()):
         read.sees_nothing = ~some[:, None]
@@ -220,8 +207,9 @@ def attention(
         return attend.part(parts[0].reads, query), None
     outs, start = [], 0
     for part in parts:
-        end = start + part.texts * part.width
-        own = query[0, :, start:end].reshape(heads, part.texts, part.width, dim).transpose(0, 1)
+        shape = part.asked.places.shape
+        end = start + shape.numel()
+        own = query[0, :, start:end].reshape(heads, *shape, dim).transpose(0, 1)
         outs.append(attend.part(part.reads, own).flatten(0, 1))
         start = end
     return torch.cat(outs)[None], None
@@ -276,7 +264,7 @@ class _Attention:
         """The output of one read for its texts, and the logsumexp of their scores."""
         keys = self.keys[read.rows, :, read.start : read.end]
         values = self.values[read.rows, :, read.start : read.end]
-        mask = read.mask_of(self.groups)
+        mask = read.mask_of(self.groups, query.dtype)
         # By the queries of one text, so that its bits do not depend on how many share its prefix.
         few = query.dtype in _SHORT and query.shape[2] < _FEW
         if read.shared:

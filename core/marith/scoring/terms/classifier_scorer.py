@@ -21,7 +21,6 @@ from marith.scoring.scorer import Demand, Scored, Span, WithoutContext, moved_to
 from marith.scoring.terms.prefix_tree import Encoder, TreeRunner
 from marith.scoring.terms.whole_texts import (
     Case,
-    ClassifierRunner,
     Text,
     WholeTextRunner,
     to_logprobs,
@@ -91,9 +90,6 @@ class ClassifierScorer(WithoutContext):
     def memory(self, texts: Sequence[Planned]) -> int:
         """How many bytes of keys and values these texts take together at most."""
         return self.runner.memory(texts)
-
-    def loaded(self, term: Classifier | Judgement) -> None:
-        """Nothing but the checkpoint, which this holds."""
 
     def score(self, spans: Sequence[Span]) -> list[Scored | None]:
         """Log-ratios [count, vocab], zero outside the candidates of each position of each span.
@@ -227,7 +223,7 @@ def _usable_context(checkpoint: Checkpoint) -> int:
 
 def _start_runner(
     whole: WholeTextRunner, name: str, context_length: int, cache_bytes: int
-) -> ClassifierRunner:
+) -> TreeRunner | WholeTextRunner:
     """The faster way where the model reads from left to right, else the way of all models."""
     if not isinstance(getattr(whole.model, "score", None), nn.Linear):
         return whole

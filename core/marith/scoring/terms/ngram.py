@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
+from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -24,35 +28,19 @@ from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Proposal, Scored, Span, WithoutContext
 
-Counted: TypeAlias = "tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]"
+Counted: TypeAlias = "tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]"  # tokens; how often
+Places: TypeAlias = "tuple[int, int]"  # the first of the sorted places of a corpus; after the last
 
 _OUTSIDE = -1  # what stands before a text begins
+_KEPT = 4096  # contexts of a corpus that are remembered
 DISCOUNT = 0.75
-
-
-class Followers(Protocol):
-    """The tokens that followed one context."""
-
-    @property
-    def total(self) -> int:
-        """How often the context was followed by anything."""
-        ...
-
-    @property
-    def best(self) -> tuple[int, int]:
-        """The token that followed most often, and how often."""
-        ...
-
-    def counted(self) -> Counted:
-        """The distinct tokens that followed, [n], and how often each did, [n]."""
-        ...
 
 
 class Corpus:
     """What followed the contexts of up to `depth` tokens, in texts that are given once.
 
     All places are sorted by the tokens before them, read backwards. So a context's places stand
-    together, and each older token narrows them. Counts are made when a context is first met.
+    together, and each older token narrows them. The contexts last met are remembered.
     """
 
     def __init__(self, depth: int, texts: Iterable[Sequence[int]]) -> None:
@@ -69,80 +57,37 @@ class Corpus:
         self._places = places[np.lexsort(older)] if older else places
         self._tokens = tokens
         self._place_at, self._token_at = self._places.data, tokens.data  # quicker one by one
-        self._root = _Places(self, 0, len(places))
+        self._narrowed = lru_cache(maxsize=_KEPT)(self._narrow)
+        self.counted = lru_cache(maxsize=_KEPT)(self._count)
 
     @property
     def nbytes(self) -> int:
         """What the texts and their sorted places weigh."""
         return self._tokens.nbytes + self._places.nbytes
 
-    def contexts(self, before: Sequence[int]) -> list[Followers]:
+    def contexts(self, before: Sequence[int]) -> list[Places]:
         """The known contexts at the end of `before`: the empty one, then one token longer each."""
-        place = self._root
-        contexts: list[Followers] = [place] if place.total else []
+        places = 0, len(self._places)
+        contexts = [places] if len(self._places) else []
         for back in range(1, min(self.depth, len(before)) + 1):
-            token = before[-back]
-            narrower = place.narrower.get(token) or self._narrowed(place, back, token)
-            if narrower is None:
+            places = self._narrowed(places, back, before[-back])
+            if places[0] == places[1]:
                 break
-            place = narrower
-            contexts.append(place)
+            contexts.append(places)
         return contexts
 
-    def _narrowed(self, context: _Places, back: int, token: int) -> _Places | None:
-        """Those places of a context that have `token` so many places before them."""
+    def _narrow(self, places: Places, back: int, token: int) -> Places:
+        """The places of some that have `token` before them, `back` places away."""
 
         def older(place: int) -> int:
             return self._token_at[place - back]
 
-        low, high = context.low, context.high
-        low = bisect_left(self._place_at, token, low, high, key=older)
-        high = bisect_right(self._place_at, token, low, high, key=older)
-        if low == high:
-            return None
-        context.narrower[token] = narrower = _Places(self, low, high)
-        return narrower
+        low = bisect_left(self._place_at, token, *places, key=older)
+        return low, bisect_right(self._place_at, token, low, places[1], key=older)
 
-    def counted(self, low: int, high: int) -> Counted:
-        """The distinct tokens at some of the sorted places, in order, and their counts."""
-        tokens, counts = np.unique(self._tokens[self._places[low:high]], return_counts=True)
-        return tokens.astype(np.int64), counts.astype(np.int64)
-
-    def best(self, low: int, high: int) -> tuple[int, int]:
-        """The token most often at some of the sorted places, the smallest of several."""
-        if high - low == 1:
-            return self._token_at[self._place_at[low]], 1
-        tokens, counts = self.counted(low, high)
-        at = int(counts.argmax())
-        return int(tokens[at]), int(counts[at])
-
-
-class _Places:
-    """Where one context of a corpus occurs, among its sorted places; `Followers`."""
-
-    __slots__ = ("_best", "_corpus", "_counted", "high", "low", "narrower")
-
-    def __init__(self, corpus: Corpus, low: int, high: int) -> None:
-        self._corpus = corpus
-        self.low, self.high = low, high
-        self.narrower: dict[int, _Places] = {}
-        self._counted: Counted | None = None
-        self._best: tuple[int, int] | None = None
-
-    @property
-    def total(self) -> int:
-        return self.high - self.low
-
-    @property
-    def best(self) -> tuple[int, int]:
-        if self._best is None:
-            self._best = self._corpus.best(self.low, self.high)
-        return self._best
-
-    def counted(self) -> Counted:
-        if self._counted is None:
-            self._counted = self._corpus.counted(self.low, self.high)
-        return self._counted
+    def _count(self, places: Places) -> Counted:
+        """The distinct tokens at some places, in order, and how often each stands there."""
+        return _counted(self._tokens[self._places[slice(*places)]])
 
 
 class GrowingText:
@@ -155,7 +100,7 @@ class GrowingText:
         self.depth = depth
         self.text: list[int] = []
         self._reading: tuple[int, ...] = ()
-        self._followers: dict[tuple[int, ...], _Stack] = {}
+        self._followers: dict[tuple[int, ...], array[int]] = {}
 
     def become(self, reading: tuple[int, ...], continuation: Sequence[int]) -> None:
         """Be this text, from the longest beginning that it shares with the present one."""
@@ -171,24 +116,21 @@ class GrowingText:
 
     def add(self, token: int) -> None:
         """One token more."""
-        followers = self._followers
         for context in self._ends():
-            stack = followers.get(context)
-            if stack is None:
-                followers[context] = _Stack(token)
+            followers = self._followers.get(context)
+            if followers is None:
+                self._followers[context] = array("i", (token,))
             else:
-                stack.push(token)
+                followers.append(token)
         self.text.append(token)
 
-    def contexts(self) -> list[Followers]:
-        """The known contexts at the text's end: the empty one, then one token longer each."""
-        contexts: list[Followers] = []
-        for context in self._ends():
-            stack = self._followers.get(context)
-            if stack is None:
-                break
-            contexts.append(stack)
-        return contexts
+    def contexts(self) -> list[array[int]]:
+        """What followed the known contexts at the text's end, in the order of the text.
+
+        The empty context comes first, then one token longer each.
+        """
+        known = takewhile(self._followers.__contains__, self._ends())
+        return [self._followers[context] for context in known]
 
     def _grow(self, tokens: Sequence[int]) -> None:
         for token in tokens:
@@ -196,61 +138,18 @@ class GrowingText:
 
     def _shrink(self, size: int) -> None:
         """Take back, in reverse order, what `add` did."""
-        followers = self._followers
         while len(self.text) > size:
-            token = self.text.pop()
+            self.text.pop()
             for context in self._ends():
-                stack = followers[context]
-                if stack.total == 1:
-                    del followers[context]
-                else:
-                    stack.pop(token)
+                followers = self._followers[context]
+                followers.pop()
+                if not followers:
+                    del self._followers[context]
 
     def _ends(self) -> list[tuple[int, ...]]:
         """The text's last tokens: none of them, then one more each, up to `depth`."""
         last = tuple(self.text[-self.depth :]) if self.depth else ()
         return [last[start:] for start in range(len(last), -1, -1)]
-
-
-class _Stack:
-    """What followed one context of a growing text, the last to come the first to go; `Followers`.
-
-    Of tokens that followed equally often, the one seen last is best.
-    """
-
-    __slots__ = ("_bests", "_counts")
-
-    def __init__(self, token: int) -> None:
-        self._bests = [(token, 1)]  # the best after each push
-        self._counts: dict[int, int] | None = None  # made for the second: most have but one
-
-    @property
-    def total(self) -> int:
-        return len(self._bests)
-
-    @property
-    def best(self) -> tuple[int, int]:
-        return self._bests[-1]
-
-    def push(self, token: int) -> None:
-        if self._counts is None:
-            self._counts = {self._bests[0][0]: 1}
-        self._counts[token] = count = self._counts.get(token, 0) + 1
-        best = self._bests[-1]
-        self._bests.append(best if best[1] > count else (token, count))
-
-    def pop(self, token: int) -> None:
-        """Take back the last push; the first is taken back by dropping the whole."""
-        assert self._counts is not None, "made by the second push"
-        self._bests.pop()
-        self._counts[token] -= 1
-        if not self._counts[token]:
-            del self._counts[token]
-
-    def counted(self) -> Counted:
-        counts = self._counts or {self._bests[0][0]: 1}
-        tokens = np.fromiter(counts.keys(), dtype=np.int64, count=len(counts))
-        return tokens, np.fromiter(counts.values(), dtype=np.int64, count=len(counts))
 
 
 class NGramCounts:
@@ -285,7 +184,8 @@ class NGramCounts:
 
         With `own`, whose text is `before`, its counts are added to those of the texts.
         """
-        fitted, grown = self._known(before, own)
+        fitted = [self._corpus.counted(places) for places in self._corpus.contexts(before)]
+        grown = [_counted(followers) for followers in own.contexts()] if own else []
         probs = np.zeros(self.vocab, dtype=np.float32)
         left = 1.0  # what the longer contexts give up
         for length in reversed(range(max(len(fitted), len(grown)))):
@@ -302,26 +202,24 @@ class NGramCounts:
     def likeliest(self, before: Sequence[int], own: GrowingText | None = None) -> Proposal | None:
         """What followed the longest known context most often; None where only the empty is known.
 
-        The texts and `own` are asked apart: the longer context decides, or else the surer.
+        The texts and `own` are asked apart: the longer context decides, or else the surer. Of
+        tokens that followed equally often, the texts give the smallest, and `own` the latest.
         """
-        fitted, grown = self._known(before, own)
+        fitted, grown = self._corpus.contexts(before), own.contexts() if own else []
         longest = max(len(fitted), len(grown))
         if longest < 2:
             return None
-        guess = None
-        for contexts in (grown, fitted):
-            if len(contexts) == longest:
-                token, count = contexts[-1].best
-                confidence = (count - DISCOUNT) / contexts[-1].total
-                if guess is None or confidence > guess.confidence:
-                    guess = Proposal(token, confidence, longest - 1)
-        return guess
-
-    def _known(
-        self, before: Sequence[int], own: GrowingText | None
-    ) -> tuple[list[Followers], list[Followers]]:
-        """The contexts that the texts know, and those that `own` knows, shortest first."""
-        return self._corpus.contexts(before), own.contexts() if own is not None else []
+        guesses: list[tuple[float, int]] = []
+        if len(grown) == longest:
+            counts = Counter(reversed(grown[-1]))
+            token, count = counts.most_common(1)[0]
+            guesses.append(((count - DISCOUNT) / len(grown[-1]), token))
+        if len(fitted) == longest:
+            tokens, each = self._corpus.counted(fitted[-1])
+            at = int(each.argmax())
+            guesses.append((float(each[at] - DISCOUNT) / int(each.sum()), int(tokens[at])))
+        confidence, token = max(guesses, key=lambda guess: guess[0])
+        return Proposal(token, confidence, longest - 1)
 
 
 class NGramScorer(WithoutContext):
@@ -425,17 +323,20 @@ class NGramScorer(WithoutContext):
         return own.text, own
 
 
-def _added(contexts: Sequence[Followers]) -> Counted:
-    """The counts of one context, or of two added up: distinct tokens, and how often each."""
-    tokens, counts = contexts[0].counted()
-    if len(contexts) == 1:
-        return tokens, counts
-    more, again = contexts[1].counted()
-    at = np.searchsorted(tokens, more)  # a corpus counts its tokens in order
-    both = tokens[np.minimum(at, len(tokens) - 1)] == more
-    counts = counts.copy()
-    counts[at[both]] += again[both]
-    return np.concatenate([tokens, more[~both]]), np.concatenate([counts, again[~both]])
+def _counted(tokens: array[int] | npt.NDArray[np.int32]) -> Counted:
+    """The distinct tokens in order, and how often there is each."""
+    distinct, counts = np.unique(np.asarray(tokens), return_counts=True)
+    return distinct, counts
+
+
+def _added(counted: Sequence[Counted]) -> Counted:
+    """The counts of one context, or those of two added up."""
+    if len(counted) == 1:
+        return counted[0]
+    tokens, at = np.unique(np.concatenate([each for each, _ in counted]), return_inverse=True)
+    counts = np.zeros(len(tokens), dtype=np.int64)
+    np.add.at(counts, at, np.concatenate([each for _, each in counted]))
+    return tokens, counts
 
 
 def _append(text: list[int], own: GrowingText | None, token: int) -> None:

@@ -221,9 +221,9 @@ class TreeRunner:
         self.passes = 0
         self._padding = padding
         self._cache = KVCache(int(model.config.get_text_config().num_hidden_layers))
-        self.lanes = RectangleLanes(self._cache, most_bytes)
-        self._unfinished: dict[Hashable, set[int]] = {}
         self._masks = LayerMasks.of_model(model)
+        self.lanes = RectangleLanes(self._cache, most_bytes, self._masks, model.device)
+        self._unfinished: dict[Hashable, set[int]] = {}
         if probes and (reason := self._why_whole(context_length)):
             raise ModelError(reason)
         self.passes = 0

@@ -11,13 +11,15 @@ from typing import Any, TypeAlias
 from marith.request.limits import CACHE_BYTES
 from marith.scoring.notices import warn
 from marith.scoring.passes.cached_runner import CachedRunner
-from marith.scoring.passes.layer_masks import LayerMasks, unread_kinds
+from marith.scoring.passes.layer_masks import LayerMasks, layer_count, unread_kinds
 from marith.scoring.passes.llama_cpp_runner import LlamaCppRunner
 from marith.scoring.passes.passes import ModelPasses
 from marith.scoring.passes.plain_runner import PlainRunner
 from marith.scoring.passes.probe import compare, why_inexact
+from marith.scoring.passes.rectangle_cache import KVCache, RectangleLanes
+from marith.scoring.passes.segment_attention import by_segments
+from marith.scoring.passes.segment_lanes import SegmentLanes
 from marith.scoring.passes.state_runner import StateRunner
-from marith.scoring.passes.stores import RectangleStore, SegmentStore
 from marith.scoring.weights.ggml import GGMLModel
 
 Cached: TypeAlias = CachedRunner | StateRunner
@@ -100,9 +102,10 @@ def _usual(context_length: int, cache_bytes: int, captures: bool, passes: ModelP
         return StateRunner(passes, cache_bytes)
     masks = LayerMasks.of_model(model)
     if passes.device.type == "cpu" and not captures and _hands_keys_on(model):
-        store = SegmentStore(model, masks, cache_bytes, context_length)
-        return CachedRunner(passes, store)
-    return CachedRunner(passes, RectangleStore(model, masks, cache_bytes))
+        segments = SegmentLanes(model, masks, cache_bytes, context_length)
+        return CachedRunner(passes.read_by(by_segments(model)), segments)
+    rows = RectangleLanes(KVCache(layer_count(model)), cache_bytes, masks, model.device)
+    return CachedRunner(passes, rows)
 
 
 def _hands_keys_on(model: Any) -> bool:

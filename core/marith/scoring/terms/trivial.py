@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 import torch
 
@@ -26,15 +26,9 @@ class UniformScorer(WithoutContext):
         """Nothing is read."""
         return ()
 
-    def loaded(self, term: Uniform) -> None:
-        """Nothing is needed."""
-
     def score(self, spans: Sequence[Span]) -> list[Scored]:
         """−log V for each of the V tokens, [count, vocab]."""
         return [Scored.of(self._row.repeat(span.count, 1)) for span in spans]
-
-    def release(self, lane: Hashable) -> None:
-        """Nothing is kept."""
 
 
 class PositionScorer(WithoutContext):
@@ -47,15 +41,9 @@ class PositionScorer(WithoutContext):
         """Nothing is read: places are counted from the continuation's first."""
         return ()
 
-    def loaded(self, term: Position) -> None:
-        """Nothing is needed."""
-
     def score(self, spans: Sequence[Span]) -> list[Scored]:
         """Places, [count, 1] in float32."""
         return [Scored.of(self._places(span)[:, None]) for span in spans]
-
-    def release(self, lane: Hashable) -> None:
-        """Nothing is kept."""
 
     def _places(self, span: Span) -> torch.Tensor:
         end = len(span.continuation) + 1

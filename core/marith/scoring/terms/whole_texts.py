@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -40,31 +40,6 @@ class ClassLogits:
 
     logits: Tensor
     passes: frozenset[int]
-
-
-class ClassifierRunner(Protocol):
-    """Runs a classifier over texts: a pure function of its cases, whatever was asked before."""
-
-    @property
-    def passes(self) -> int:
-        """How many forward passes there have been."""
-        ...
-
-    def classify(self, cases: Sequence[Case]) -> Sequence[ClassLogits | None]:
-        """One answer a case, in order; None where its texts are still being read: ask again."""
-        ...
-
-    def memory(self, texts: Sequence[Planned]) -> int:
-        """How many bytes of keys and values these root texts take at most."""
-        ...
-
-    def join(self, limit: CacheLimit) -> None:
-        """Let a limit hold for what this keeps too, from here on."""
-        ...
-
-    def release(self, lane: Hashable) -> None:
-        """Let a lane go: it is asked no more."""
-        ...
 
 
 class WholeTextRunner:

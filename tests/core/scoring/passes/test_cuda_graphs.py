@@ -112,10 +112,10 @@ def test_padding_leaves_the_keys_of_lanes_beside_as_they_are() -> None:
     runner = captured_runner(model)
     held = [Asked(i, [i, *text(20)]) for i in range(4)]
     ask(runner, held)
-    kept = runner._store.cache.layers[0].keys[3, :, : runner._store.cache.capacity].clone()
+    kept = runner.lanes.cache.layers[0].keys[3, :, : runner.lanes.cache.capacity].clone()
     for length in range(21, 30):
         ask(runner, [Asked(i, [i, *text(length)]) for i in range(3)])
-    after = runner._store.cache.layers[0].keys[3, :, : runner._store.cache.capacity]
+    after = runner.lanes.cache.layers[0].keys[3, :, : runner.lanes.cache.capacity]
     assert torch.equal(after, kept)
     [answer] = ask(runner, [Asked(3, [3, *text(21)])])
     assert answer.cached == 21

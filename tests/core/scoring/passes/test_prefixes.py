@@ -12,7 +12,7 @@ from support.asking import CLOSE, CONTEXT, VOCAB, ask, runner_of, text, uncached
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.chunked_prefill import CHUNK, FEW_TOKENS
 from marith.scoring.passes.passes import Asked
-from marith.scoring.passes.stores import RectangleStore
+from marith.scoring.passes.rectangle_cache import RectangleLanes
 from marith.scoring.terms.runner import start_runner
 from marith.testing import FAMILIES, tiny_model
 
@@ -98,5 +98,5 @@ def test_lanes_asked_together_are_read_where_they_lie() -> None:
     for question, answer in zip(kept, ask(runner, kept), strict=True):
         want = uncached(runner.passes.model, question.tokens)
         torch.testing.assert_close(answer.logprobs, want, atol=CLOSE, rtol=0)
-    assert isinstance(runner._store, RectangleStore)
-    assert isinstance(runner._store.cache._view, slice)
+    assert isinstance(runner.lanes, RectangleLanes)
+    assert isinstance(runner.lanes.cache._view, slice)

@@ -10,10 +10,16 @@ from hypothesis import strategies as st
 from marith.errors import ModelError
 from marith.scoring.passes import rectangle_cache
 from marith.scoring.passes.lanes import Lane, common
+from marith.scoring.passes.layer_masks import LayerMasks
 from marith.scoring.passes.rectangle_cache import KVCache, RectangleLanes
 
 tokens = st.lists(st.integers(0, 2), max_size=40)
 SLOT = 2 * 4  # bytes of one position: a key and a value of one number
+
+
+def rows_of(cache: KVCache, most_bytes: int) -> RectangleLanes:
+    """The lanes of a cache that no model reads."""
+    return RectangleLanes(cache, most_bytes, LayerMasks({"": None}), torch.device("cpu"))
 
 
 def fresh(most_bytes: int = 1 << 20) -> RectangleLanes:
@@ -21,7 +27,7 @@ def fresh(most_bytes: int = 1 << 20) -> RectangleLanes:
     cache.resize(1, 1)
     cache.aim([0], torch.tensor([[0]]), 1)
     cache.update(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1), 0)
-    lanes = RectangleLanes(cache, most_bytes)
+    lanes = rows_of(cache, most_bytes)
     lanes.forget()
     return lanes
 
@@ -155,7 +161,7 @@ def test_lanes_in_use_stay_whatever_they_weigh() -> None:
 
 
 def test_the_same_prompt_is_compared_once_and_another_one_anew() -> None:
-    lanes = RectangleLanes(KVCache(1), 2**20)
+    lanes = rows_of(KVCache(1), 2**20)
     prompt, continuation = (1, 2, 3), [4, 5]
     lane = lanes.take("a", None, prompt, continuation)
     lane.tokens += [*prompt, *continuation]
@@ -165,7 +171,7 @@ def test_the_same_prompt_is_compared_once_and_another_one_anew() -> None:
 
 
 def test_a_prompt_that_can_change_is_compared_at_every_call() -> None:
-    lanes = RectangleLanes(KVCache(1), 2**20)
+    lanes = rows_of(KVCache(1), 2**20)
     prompt = [1, 2, 3]
     lanes.take("a", None, prompt).tokens.extend(prompt)
     prompt[1] = 7
@@ -181,7 +187,7 @@ def test_where_memory_runs_out_nothing_stays_taken(
         cache.aim([0], torch.tensor([[0]]), 0)
         cache.resize(1, 1)
         cache.update(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1), layer)
-    lanes = RectangleLanes(cache, 1 << 30)
+    lanes = rows_of(cache, 1 << 30)
     lanes.take("owner", None, [1, 2])
     plain, made = rectangle_cache._empty, []
 

@@ -13,10 +13,9 @@ from support.architectures import build
 from support.asking import CONTEXT, VOCAB, ask, text, uncached
 
 from marith.scoring.passes import lanes as lanes_module
-from marith.scoring.passes import segment_cache
+from marith.scoring.passes import segment_cache, segment_lanes
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.passes import Asked
-from marith.scoring.passes.stores import SegmentStore
 from marith.scoring.terms.runner import start_runner
 from marith.testing import FAMILIES, tiny_model
 
@@ -33,7 +32,7 @@ def model_of(name: str) -> Any:
 def runner_by_segments(model: Any, **options: Any) -> CachedRunner:
     runner = start_runner(model, int(model.config.get_text_config().vocab_size), CONTEXT, **options)
     assert isinstance(runner, CachedRunner)
-    assert isinstance(runner._store, SegmentStore)
+    assert isinstance(runner.lanes, segment_lanes.SegmentLanes)
     return runner
 
 
@@ -59,12 +58,11 @@ def test_texts_that_begin_alike_are_answered_as_without_a_cache(
 ) -> None:
     model = model_of(name)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segment_cache, "SHORT", 2)
-        patch.setattr(segment_cache, "KEPT_BEHIND", 1)
-        patch.setattr(segment_cache, "STEP", 1)
+        patch.setattr(segment_lanes, "SHORT", 2)
+        patch.setattr(segment_lanes, "KEPT_BEHIND", 1)
+        patch.setattr(segment_lanes, "STEP", 1)
         patch.setattr(lanes_module, "SHORT_PREFIX", 2)
-        for module in (segment_cache, segment_cache):
-            patch.setattr(module, "lazy", lambda device: lazy and device.type == "cpu")
+        patch.setattr(segment_cache, "lazy", lambda device: lazy and device.type == "cpu")
         runner = runner_by_segments(model, cache_bytes=most)
         for together in script:
             asked = []
@@ -85,7 +83,7 @@ def test_a_prefix_of_many_is_held_once() -> None:
     ask(runner, [Asked(i, [*shared, i, *text(20)]) for i in range(8)])
     assert isinstance(runner, CachedRunner)
     lanes = runner.lanes
-    assert isinstance(lanes, segment_cache.SegmentLanes)
+    assert isinstance(lanes, segment_lanes.SegmentLanes)
     assert lanes.nbytes == lanes.cache.bytes_of(*[400 + 8 * 21] * 2)
 
 
@@ -97,7 +95,7 @@ def test_memory_is_taken_by_what_is_held_and_not_by_the_longest_text() -> None:
     before = resident()
     ask(runner, [Asked("long", text(3000))])
     lanes = runner.lanes
-    assert isinstance(lanes, segment_cache.SegmentLanes)
+    assert isinstance(lanes, segment_lanes.SegmentLanes)
     assert lanes.nbytes == lanes.cache.bytes_of(*[3000 + 20 * 21] * 2)
     assert resident() - before < 3 * lanes.cache.bytes_of(3000, 3000) + 2**24
     runner.forget()
@@ -128,11 +126,11 @@ def test_who_is_cut_back_leaves_the_others_what_they_read() -> None:
 
 def test_layers_with_windows_hold_their_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     model = model_of("gemma3_text")
-    monkeypatch.setattr(segment_cache, "KEPT_BEHIND", 4)
-    monkeypatch.setattr(segment_cache, "STEP", 1)
+    monkeypatch.setattr(segment_lanes, "KEPT_BEHIND", 4)
+    monkeypatch.setattr(segment_lanes, "STEP", 1)
     runner = runner_by_segments(model)
     lanes = runner.lanes
-    assert isinstance(lanes, segment_cache.SegmentLanes)
+    assert isinstance(lanes, segment_lanes.SegmentLanes)
     for length in (100, 101, 110):
         [answer] = ask(runner, [Asked("a", text(length))])
         want = uncached(model, text(length))

@@ -81,7 +81,7 @@ def test_rewind_is_fresh_and_shared_is_own(engine: Engine, folder: Path, numbers
 
 
 def test_memory_grows_with_what_is_held(exact: Engine) -> None:
-    context = exact._registry.base.runner._bare._store.context  # type: ignore[union-attr]
+    context = exact._registry.base.runner._bare.lanes.context  # type: ignore[union-attr]
     assert context.cells == FEWEST
     long = "The sea is wide and blue. " * 60
     before = exact.next_logprobs(chat("Who are you?"))

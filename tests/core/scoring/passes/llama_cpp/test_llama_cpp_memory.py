@@ -80,7 +80,7 @@ def test_adapters_that_nobody_uses_are_freed(exact: Engine) -> None:
 def test_the_memory_of_a_long_text_can_be_given_back(exact: Engine) -> None:
     exact.next_logprobs(chat("The sea is wide and blue. " * 60))
     runner: Any = exact._registry.base.runner
-    lanes, context = runner._bare.lanes, runner._bare._store.context
+    lanes, context = runner._bare.lanes, runner._bare.lanes.context
     assert context.cells > 2 * FEWEST
     for _ in range(100):  # until the engine's thread has let the lane go
         lanes.drop_idle(10**9)

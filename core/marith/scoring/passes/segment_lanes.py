@@ -1,0 +1,254 @@
+"""Lanes as chains of segments: a prefix of several is held once."""
+
+from __future__ import annotations
+
+import heapq
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from marith.scoring.memory import Planned, own_lengths
+from marith.scoring.passes.chunked_prefill import CHUNK
+from marith.scoring.passes.lanes import Lane, Lanes, Rectangle, allocating, in_one_row
+from marith.scoring.passes.layer_masks import LayerMasks, Mask
+from marith.scoring.passes.segment_attention import Part, reads
+from marith.scoring.passes.segment_cache import PADDING_ROW, Filled, SegmentCache
+
+SHORT = 64  # a segment of fewer tokens is copied sooner than read by itself
+SPARE_SLOTS = 64  # so many slots behind a text stay taken, for a text that goes on
+KEPT_BEHIND = 64  # so many tokens behind a window are kept, for a text that is cut back
+STEP = 64  # so many are given back at once
+
+
+class SegmentLanes(Lanes):
+    """Every lane has a row, and each token stands at the slot of its position.
+
+    A lane that goes on from another's text reads the other's row for what they have in common: its
+    own row begins there. So a row that others read may grow, but what they read of it is not
+    written again; a lane that is cut back further gets another row.
+
+    What lies behind the widest of the windows of layers is given back, but not what a text needs
+    that goes on from the prompt, while its answer is short.
+
+    For models that compute attention by an attention function of transformers, on the CPU: see
+    `by_segments`.
+    """
+
+    most_idle = 256
+    packs = True
+
+    def __init__(self, model: Any, masks: LayerMasks, most_bytes: int, context_length: int) -> None:
+        super().__init__(most_bytes)
+        widths = masks.by_layer(model)
+        windowed = [width is not None for width in widths]
+        self.cache: SegmentCache = SegmentCache(windowed, model.device, context_length)
+        self._window = max((width for width in widths if width), default=None)
+        self._masks = masks
+        self._free: list[int] = []
+        self._rows = PADDING_ROW + 1  # how many rows were ever in use
+
+    @property
+    def nbytes(self) -> int:
+        """What all lanes hold."""
+        return _weight(self._all, self.cache)
+
+    def memory(self, texts: Sequence[Planned]) -> int:
+        """How many bytes lanes of these texts take at most; 0 before the first pass."""
+        lengths, widest = [*own_lengths(texts)], most_held(self._window)
+        return self.cache.bytes_of(sum(lengths), sum(min(one, widest) for one in lengths))
+
+    def aim(self, rectangles: Sequence[Rectangle]) -> Mask:
+        """Point the next pass at the lanes, and return what stands for its attention mask."""
+        places = in_one_row([each.places for each in rectangles])
+        end = max(max(each.end) for each in rectangles)
+        self.cache.aim(in_one_row([_rows(each) for each in rectangles]), places, end)
+        masks = {
+            kind: _standing_for(places, [Part(one, reads(one, kind, size)) for one in rectangles])
+            for kind, size in self._masks.widths.items()
+        }
+        return masks.get("", masks)
+
+    def make_room(self, longest: int) -> None:
+        """Idle lanes go while all hold more than the limit, or there are too many."""
+        if self._window is not None:
+            pass_by(self._all, self._window, self.cache)
+        too_many = len(self._all) - len(self.held) - self.most_idle
+        for lane in _unread(self._all)[:too_many] if too_many > 0 else ():
+            self._drop(lane)
+        weight = self.nbytes
+        most = self.cache_limit.room(self, weight)
+        if weight > most:
+            self.drop_idle(weight - most)
+        if longest > self.cache.capacity:
+            with allocating(self, longest):
+                self.cache.grow(self._rows, longest, self._spans())
+
+    def drop_idle(self, extra: int) -> None:
+        """Drop idle lanes that nobody reads, the longest unused first, then those they read.
+
+        Of those that lanes in use read, what nobody reads goes.
+        """
+        while extra > 0 and (unread := _unread(self._all)):
+            for lane in unread:
+                if extra > 0:
+                    extra -= self._drop(lane)
+        for lane in self._all if extra > 0 else ():
+            if lane.owner is None and len(lane.tokens) > (length := _read_until(lane, self._all)):
+                del lane.tokens[length:]
+                self.cache.give_back(lane.row, length)
+
+    def settle(self, lanes: Sequence[Lane], front: bool = False) -> None:
+        """Nothing: lanes are read wherever they lie."""
+
+    def forget(self) -> None:
+        """Drop all lanes and what they hold; an owner gets another lane with its next question."""
+        self.cache.clear()
+        self._all, self.held, self._free, self._rows = [], {}, [], PADDING_ROW + 1
+
+    def _new_lane(self, length: int, needed: bool) -> Lane | None:
+        weight = self.nbytes + self.cache.bytes_of(length, length)
+        full = not needed and weight > self.cache_limit.room(self, weight)
+        return None if full else Lane(row=self._free_row())
+
+    def _usable(self, lane: Lane, length: int) -> int:
+        return length if self._window is None or sees(lane, length, self._window) else 0
+
+    def _give(self, source: Lane, target: Lane, length: int) -> None:
+        if _read_until(target, self._all):
+            self._leave_row(target)
+        self._begin(target, source, length)
+
+    def _was_cut(self, lane: Lane, before: int) -> None:
+        """Begin another row where others read tokens that were cut off, or the own row is empty."""
+        length = len(lane.tokens)
+        if length and not self._usable(lane, length):
+            length = self._usable(lane, lane.start) if lane.start < length else 0
+            del lane.tokens[length:]  # they are read again
+        if _read_until(lane, self._all) > length:
+            self._begin(lane, self._leave_row(lane), length)
+        elif length <= lane.start:
+            self._begin(lane, lane.parent, length)
+        elif before - length > SPARE_SLOTS:
+            self.cache.give_back(lane.row, length, before)
+
+    def _begin(self, lane: Lane, source: Lane | None, length: int) -> None:
+        """Let the lane's own row, where nobody reads it, begin after the source's first tokens."""
+        self.cache.give_back(lane.row)
+        lane.lost = 0
+        while source is not None and source.parent is not None and length <= source.start:
+            source = source.parent
+        if source is None or not length:
+            lane.parent, lane.start = None, 0
+        elif length - source.start < SHORT:
+            lane.parent, lane.start, lane.lost = source.parent, source.start, source.lost
+            self.cache.copy(source.row, lane.row, source.start, length)
+        else:
+            lane.parent, lane.start = source, length
+
+    def _leave_row(self, lane: Lane) -> Lane:
+        """Another row for a lane; its present one goes to an idle lane, which others go on reading.
+
+        Returns that one.
+        """
+        readers = [other for other in self._all if other.parent is lane]
+        last = max(readers, key=lambda reader: reader.start)
+        kept = Lane(
+            lane.row, last.key, tokens=last.tokens[: last.start], used=lane.used,
+            parent=lane.parent, start=lane.start, lost=lane.lost,
+        )  # fmt: skip
+        for reader in readers:
+            reader.parent = kept
+        self._all.append(kept)
+        self.cache.give_back(kept.row, len(kept.tokens))
+        lane.row = self._free_row()
+        return kept
+
+    def _drop(self, lane: Lane) -> int:
+        """Forget a lane that nobody reads. Returns how many bytes it held."""
+        self._all.remove(lane)
+        self.cache.give_back(lane.row)
+        heapq.heappush(self._free, lane.row)
+        return _weight([lane], self.cache)
+
+    def _free_row(self) -> int:
+        if self._free:
+            return heapq.heappop(self._free)
+        self._rows += 1
+        with allocating(self, 0):
+            self.cache.grow(self._rows, 0, self._spans())
+        return self._rows - 1
+
+    def _spans(self) -> Iterator[Filled]:
+        return ((lane.row, lane.start, len(lane.tokens)) for lane in self._all)
+
+
+def _weight(lanes: Sequence[Lane], cache: SegmentCache) -> int:
+    """How many bytes the rows of these lanes hold."""
+    whole = sum(len(lane.tokens) - lane.start for lane in lanes)
+    lost = sum(max(0, lane.lost - lane.start) for lane in lanes if lane.lost)
+    return cache.bytes_of(whole, whole - lost)
+
+
+def _unread(lanes: Sequence[Lane]) -> list[Lane]:
+    """Idle ones that nobody reads, the longest unused first."""
+    read = {id(lane.parent) for lane in lanes}
+    idle = [lane for lane in lanes if lane.owner is None and id(lane) not in read]
+    return sorted(idle, key=lambda lane: lane.used)
+
+
+def _read_until(lane: Lane, lanes: Sequence[Lane]) -> int:
+    """How many of its tokens other lanes read."""
+    return max((other.start for other in lanes if other.parent is lane), default=0)
+
+
+def most_held(window: int | None) -> int:
+    """How many tokens of a text its windows hold at most: one's own, a prompt's, and a chunk."""
+    return sys.maxsize if window is None else 2 * window + KEPT_BEHIND + STEP + CHUNK
+
+
+def sees(lane: Lane, length: int, window: int) -> bool:
+    """Whether the windows of the token after `length` others of a lane are still held."""
+    while lane.parent is not None and length <= lane.start:
+        lane = lane.parent
+    return lane.lost <= max(lane.start, length - window)
+
+
+def pass_by(lanes: Sequence[Lane], window: int, cache: SegmentCache) -> None:
+    """Give back what lies behind the windows of all lanes.
+
+    What texts need that go on from a lane is kept: others that do so already, and, while its answer
+    is shorter than a window, whoever begins with its prompt.
+    """
+    read: dict[int, int] = {}  # by lane, the first token after which another text goes on
+    for lane in lanes:
+        if lane.parent is not None:
+            key = id(lane.parent)
+            read[key] = min(read.get(key, lane.start), lane.start)
+    for lane in lanes:
+        end = len(lane.tokens)
+        if lane.prompt is not None and end - len(lane.prompt) < window:
+            end = min(end, len(lane.prompt))
+        held = max(lane.start, lane.lost)
+        behind = min(end, read.get(id(lane), end)) - window - KEPT_BEHIND
+        if behind >= held + STEP:
+            cache.pass_by(lane.row, held, behind)
+            lane.lost = behind
+
+
+def _rows(given: Rectangle) -> Tensor:
+    """Where each token is written, [texts, width]."""
+    rows = torch.tensor([lane.row for lane in given.lanes])[:, None].repeat(1, given.width)
+    for i, count in enumerate(given.padding):
+        rows[i, :count] = PADDING_ROW
+    return rows
+
+
+def _standing_for(places: Tensor, parts: Sequence[Part]) -> Tensor:
+    """A mask for models to hand on, which tells the attention function what to read."""
+    texts, width = places.shape
+    mask = torch.ones(texts, 1, width, 1, dtype=torch.bool)
+    mask.parts = parts  # type: ignore[attr-defined]
+    return mask
