@@ -13,8 +13,7 @@ from marith.engine.call import CallOptions, Stops
 from marith.errors import MarithError
 from marith.formula.meaning import binding
 from marith.inspection.formula_numbers import FormulaNumber
-from marith.request import completion, prompt, request
-from marith.request.inspected.inspected_position import (
+from marith.inspection.inspected_position import (
     Contribution,
     InspectedPart,
     InspectedPosition,
@@ -22,6 +21,7 @@ from marith.request.inspected.inspected_position import (
     LikelyToken,
     TermView,
 )
+from marith.request import completion, prompt, request
 from marith.request.limits import Limits
 from tools.reference import sections
 from tools.reference.command_line import command_page

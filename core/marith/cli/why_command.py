@@ -126,8 +126,7 @@ def _inspection(given: Mapping[str, Any]) -> "Inspection":
     load(options)  # a time-out counts from when the model is loaded
     if given["continuation"] is not None:
         return inspection_of(options, messages, given["continuation"], given["top"])
-    inspection = options.submit(messages).result().inspection
-    assert inspection is not None, "the request asks for it"
+    inspection: Inspection = options.submit(messages).result().inspection
     return inspection
 
 

@@ -24,11 +24,11 @@ from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.terms import Prompted, Term
 from marith.inspection.formula_numbers import NumberedFormula
 from marith.inspection.inspecting import Inspecting, TokenTexts
+from marith.inspection.inspection import Inspection
 from marith.inspection.position_measures import InspectedFormula, top_of
 from marith.inspection.what_if import KeepingRows, Redrawing, WhatIf, require_bytes
 from marith.request.checks import byte_count, flag, whole
 from marith.request.completion import Chunk, Completion
-from marith.request.inspected.inspection import Inspection
 from marith.request.prompt import AnyPrompt
 from marith.request.request import Request
 from marith.tensor_rows import Row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from marith.request.inspected.inspected_position import (
+from marith.inspection.inspected_position import (
     InspectedPart,
     InspectedPosition,
     TokenRun,

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from marith.errors import RequestError
 from marith.formula.tree.printing import distinct, renamed, unquoted
-from marith.request.inspected.inspected_position import (
+from marith.inspection.inspected_position import (
     InspectedPart,
     InspectedPosition,
     InspectedTerm,
 )
-from marith.request.inspected.inspection_html import inspection_html
+from marith.inspection.inspection_html import inspection_html
 
 if TYPE_CHECKING:
     import pandas
     from pydantic import TypeAdapter
 
-    from marith.request.inspected.widget.inspection_widget import InspectionWidget
+    from marith.inspection.widget.inspection_widget import InspectionWidget
 
 NO_WIDGET = (
     "widget needs anywidget: pip install 'marith[notebook]'; without it a notebook shows the "
@@ -129,7 +129,7 @@ class Inspection:
         is absent.
         """
         try:
-            from marith.request.inspected.widget.inspection_widget import InspectionWidget
+            from marith.inspection.widget.inspection_widget import InspectionWidget
         except ModuleNotFoundError as error:
             if error.name != "anywidget":
                 raise
