@@ -13,30 +13,7 @@ import typer
 import marith
 from marith import RequestError, harmless
 from marith.cli.generate_command import load, messages_of, options_of
-from marith.cli.options import (
-    Adapters,
-    Backend,
-    Context,
-    Definitions,
-    Device,
-    Dtype,
-    File,
-    Formula,
-    Imports,
-    MaxTokens,
-    OptionalModel,
-    Persona,
-    Prompt,
-    Revision,
-    Seed,
-    Stops,
-    System,
-    Temperature,
-    Terms,
-    Timeout,
-    TopK,
-    TopP,
-)
+from marith.cli.options import Prompt, asked, defined, drawn, loaded, placed, takes
 from marith.cli.shared import app, clear_errors, for_terminal
 
 if TYPE_CHECKING:
@@ -62,70 +39,45 @@ _STEPS = (0.1, 0.5, 2.0)  # nats of push from which each of them is used
 _SURPRISING = 2.0  # nats: less likely than 14 %
 _LETTERS = 28  # of a part's text in the head of a table
 _BREAKS = str.maketrans({"\n": "␊", "\t": "␉"})
-_NOT_OPTIONS = "continuation", "top", "every"
 _DRAWING = "max_tokens", "temperature", "top_p", "top_k", "seed", "stop"
 
 
 @app.command()
+@takes(asked, defined, drawn, loaded, placed)
 def why(
     prompt: Prompt,
-    model: OptionalModel = None,
-    formula: Formula = None,
-    term: Terms = None,
-    define: Definitions = None,
-    _imports: Imports = None,
-    adapter: Adapters = None,
-    file: File = None,
-    persona: Persona = None,
-    system: System = None,
     continuation: Continuation = None,
     top: Top = 3,
     every: Every = False,
-    max_tokens: MaxTokens = None,
-    temperature: Temperature = None,
-    top_p: TopP = None,
-    top_k: TopK = None,
-    seed: Seed = None,
-    stop: Stops = None,
-    timeout: Timeout = None,
-    device: Device = None,
-    dtype: Dtype = None,
-    revision: Revision = None,
-    backend: Backend = None,
-    context_length: Context = None,
     as_json: AsJson = False,
+    **options: Any,
 ) -> None:
     """Answer PROMPT, and show why each token is there: which part of the formula pushed it."""
-    given = locals()  # all options by name
     with clear_errors():
-        inspection = _inspection(given)
+        if top < 1:
+            raise RequestError(f"--top is a whole number from 1, not {top}")
+        if every and as_json:
+            raise RequestError("--json has every position; write --json without --all")
+        inspection = _inspection(prompt, options, continuation, top)
         if as_json:
             typer.echo(for_terminal(inspection.to_json(indent=2)))
         else:
             print_inspection(inspection, every)
 
 
-def _require_used(given: Mapping[str, Any]) -> None:
-    """Raise RequestError for an option that would be ignored, or has no meaning."""
-    if given["top"] < 1:
-        raise RequestError(f"--top is a whole number from 1, not {given['top']}")
-    if given["every"] and given["as_json"]:
-        raise RequestError("--json has every position; write --json without --all")
-    drawing = [name for name in _DRAWING if given[name] not in (None, [])]
-    if given["continuation"] is not None and drawing:
+def _inspection(
+    prompt: str, given: Mapping[str, Any], continuation: str | None, top: int
+) -> "Inspection":
+    """Return the inspection of an answer, or of `continuation`. Raises MarithError."""
+    drawing = [name for name in _DRAWING if given[name] is not None]
+    if continuation is not None and drawing:
         option = f"--{drawing[0].replace('_', '-')}"
         raise RequestError(f"--continuation draws no token; write it without {option}")
-
-
-def _inspection(given: Mapping[str, Any]) -> "Inspection":
-    """Return the inspection of an answer, or of `--continuation`. Raises MarithError."""
-    _require_used(given)
-    values = {name: value for name, value in given.items() if name not in _NOT_OPTIONS}
-    options = options_of({**values, "inspect": given["top"]})
-    messages = messages_of(given["prompt"], given["system"])
+    options = options_of({**given, "inspect": top})
+    messages = messages_of(prompt, given["system"])
     load(options)  # a time-out counts from when the model is loaded
-    if given["continuation"] is not None:
-        return inspection_of(options, messages, given["continuation"], given["top"])
+    if continuation is not None:
+        return inspection_of(options, messages, continuation, top)
     inspection: Inspection = options.submit(messages).result().inspection
     return inspection
 
