@@ -20,6 +20,7 @@ from marith.inspection.inspected_position import (
     InspectedTerm,
     LikelyToken,
     TermView,
+    TokenRun,
 )
 from marith.request import completion, prompt, request
 from marith.request.limits import Limits
@@ -52,7 +53,7 @@ CLASSES: dict[str, tuple[str, tuple[type, ...]]] = {
     "inspection.md": (
         "Inspection",
         (marith.Inspection, InspectedPosition, InspectedTerm, TermView,
-         InspectedPart, Contribution, LikelyToken, marith.WhatIf, marith.Redrawn,
+         InspectedPart, Contribution, LikelyToken, TokenRun, marith.WhatIf, marith.Redrawn,
          FormulaNumber),
     ),
 }  # fmt: skip
