@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from support.vocabularies import byte_tokenizer
 
+from benchmarks.gguf_file import write_gguf
 from marith import Classifier, Engine
 from marith.errors import ModelError, RequestError
 from marith.testing import tiny_model
-from marith.testing.gguf_file import write_gguf
-from marith.testing.models import byte_tokenizer
 from marith.training import Report, Settings, train
 from marith.training.base import load
 from marith.training.encoded_texts import encode
