@@ -152,7 +152,7 @@ def demo(
     """Show answers before and after formulas, measured, in one screen.
 
     The engine gives them, then LangChain and LlamaIndex where they are installed. Another model
-    than pocket shows a persona by degrees and an answer from a passage.
+    than pocket shows a persona and an answer from a passage.
     """
     with clear_errors():
         from marith.demo import run  # torch, which `show` does without
