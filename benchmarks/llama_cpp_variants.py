@@ -12,12 +12,12 @@ from pathlib import Path
 import torch
 
 from benchmarks.benchmark_settings import BenchmarkSettings
+from benchmarks.gguf_file import why_not, write_gguf
 from benchmarks.llama_cpp_model import LlamaCppModel, trial
 from benchmarks.rounds import Sample, TokenClock, Variant
 from benchmarks.timed_model import TimedModel
 from benchmarks.transformers_peers import generate_name, prompts_of
 from marith.showing import counted
-from marith.testing.gguf_file import why_not, write_gguf
 
 NUMBERS = ("f32", "f16", "q8_0", "q4_0")
 _SAMPLED = 32  # prompts

@@ -51,9 +51,9 @@ ONLY_IN: dict[str, set[str]] = {
     "queue": {"engine"},
     "concurrent": {"engine", "inspection", "serving"},
     "transformers": {"scoring", "testing", "training"},
-    "pandas": {"evals", "training", "request"},
+    "pandas": {"evals", "training", "inspection"},
     **{key: {"evals"} for key in ("inspect_ai", "optuna", "scipy", "lm_eval")},
-    **{key: {"request"} for key in ("anywidget", "traitlets")},
+    **{key: {"inspection"} for key in ("anywidget", "traitlets")},
     "langchain_core": {"langchain_marith"},
     "llama_index": {"llamaindex_marith"},
     **{module: set[str]() for module in ("multiprocessing", "peft", "pickle", "dill")},
@@ -135,10 +135,11 @@ def test_a_library_is_imported_in_its_rooms_alone() -> None:
     assert not misplaced
 
 
-def test_importing_the_algebra_does_not_import_torch() -> None:
+def test_importing_the_algebra_and_saved_inspections_does_not_import_torch() -> None:
     code = """
 import sys
 import marith, marith.options.options, marith.request.request, marith.request.completion
+marith.Inspection.json_schema()
 marith.parse("M - 0.5*a"); marith.explain("M + a")
 loaded = {"torch", "transformers", "numpy"} & set(sys.modules)
 assert not loaded, loaded

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         what_if,
     )
     from marith.inspection.formula_numbers import FormulaNumber, NumberedFormula
+    from marith.inspection.inspection import Inspection
     from marith.inspection.what_if import Redrawn, WhatIf
     from marith.options.options import Options
     from marith.request.ban import Ban
@@ -85,7 +86,6 @@ if TYPE_CHECKING:
     )
     from marith.request.forms.grammar import Grammar
     from marith.request.forms.tools import Tools
-    from marith.request.inspected.inspection import Inspection
     from marith.request.limits import EngineStatus
     from marith.request.plan import Plan
     from marith.request.request import Request
@@ -103,7 +103,7 @@ _LATER = {
     "Grammar": "marith.request.forms.grammar",
     "free_memory": "marith.scoring.memory",
     "harmless": "marith.request.visible_text",
-    "Inspection": "marith.request.inspected.inspection",
+    "Inspection": "marith.inspection.inspection",
     "Sampling": "marith.request.sampling",
     "Stop": "marith.request.stop",
     "Engine": "marith.engine.engine",

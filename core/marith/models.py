@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cache
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from marith.errors import ModelError, RequestError, shown, suggestion
-from marith.scoring.weights.footprint import Footprint, lanes_that_fit
+from marith.scoring.weights.footprint import Footprint, room_for_texts
 from marith.scoring.weights.footprint import amount as amount
 from marith.scoring.weights.gguf_header import read_header
 from marith.scoring.weights.locate import (
@@ -30,20 +30,7 @@ if TYPE_CHECKING:
     from marith.scoring.terms.classifier_scorer import ClassifierScorer
 
 ADAPTER = "adapter_config.json"
-LLAMA_CPP_LANES = 256  # texts that llama.cpp reads at once
 _HEADER = 100_000_000  # bytes: what safetensors itself reads at most
-
-
-class Way(NamedTuple):
-    """A way to load a model: the option that asks for it, and the bytes of the weights.
-
-    `token_bytes` are those of a token of a text, `lanes` how many texts of a whole context fit.
-    """
-
-    option: str
-    nbytes: int
-    token_bytes: int | None
-    lanes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +65,26 @@ class StoredModel:
         """The bytes that the weights take in memory, without keys and values of texts."""
         return None if self.footprint is None else self.footprint.nbytes(dtype)
 
-    def ways(self, free: int) -> list[Way]:
-        """Return the ways to load the model into `free` bytes; none where its files do not say."""
+    def ways(self, free: int) -> list[tuple[str, int, str]]:
+        """Return the ways to load the model into `free` bytes; none where its files do not say.
+
+        A way is the option that asks for it, the bytes of the weights, and in words the room that
+        they leave for texts.
+        """
         if (takes := self.footprint) is None:
             return []
-        small = takes.token_bytes("bfloat16")
-        exact, smaller = takes.choices()
-        ways = [self._way(*exact, takes.token_bytes("float32"), free)]
-        ways.append(self._way(*smaller, small, free))
+        ways = [*zip(takes.choices(), ("float32", "bfloat16"), strict=True)]
         if self.place == "file":  # which llama.cpp computes faster, in fewer bytes
-            way = self._way("backend='llama.cpp'", self.size, small, free)
-            lanes = way.lanes and min(way.lanes, LLAMA_CPP_LANES)
-            ways.insert(0, way._replace(lanes=lanes))
-        return ways
+            ways.insert(0, (("backend='llama.cpp'", self.size), "bfloat16"))
+        return [
+            (option, nbytes, self._room(takes.token_bytes(dtype), nbytes, free))
+            for (option, nbytes), dtype in ways
+        ]
 
-    def _way(self, option: str, nbytes: int, token_bytes: int | None, free: int) -> Way:
-        context = self.context
-        lanes = None if context is None else lanes_that_fit(free - nbytes, token_bytes, context)
-        return Way(option, nbytes, token_bytes, lanes)
+    def _room(self, token_bytes: int | None, nbytes: int, free: int) -> str:
+        if nbytes > free:
+            return f": more than the {amount(free)} that are free"
+        return room_for_texts(token_bytes, self.context, free - nbytes) if self.context else ""
 
 
 def local() -> list[StoredModel]:
@@ -141,8 +130,8 @@ def _stored(name: str, folder: Path, place: str) -> StoredModel:
     present = [file for file in files if file.is_file()]
     complete = bool(files) and len(present) == len(files)
     size = sum(file.stat().st_size for file in folder.glob("*") if file.is_file())
-    counts = [count_weights(file) for file in present]
-    weights = None if not complete or None in counts else sum(count or 0 for count in counts)
+    counts = [numbers_by_type(file) for file in present]
+    weights = sum(sum(count.values()) for count in counts) if complete and all(counts) else None
     takes = Footprint.of(weights or 0, _read_json(folder / "config.json"))
     return StoredModel(
         name,
@@ -152,7 +141,7 @@ def _stored(name: str, folder: Path, place: str) -> StoredModel:
         size,
         weights,
         context_length_of(str(folder)),
-        format_of(present[0]) if present else None,
+        max(counts[0], key=counts[0].__getitem__) if counts and counts[0] else None,
         takes.token,
         takes.embedding,
         takes.tied,
@@ -189,33 +178,22 @@ def weight_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.safetensors"))
 
 
-def count_weights(file: Path) -> int | None:
-    """Return how many numbers a file of safetensors holds; None for a file without a header."""
-    sizes = _sizes_by_type(file)
-    return None if sizes is None else sum(sizes.values())
+def numbers_by_type(file: Path) -> dict[str, int]:
+    """Return how many numbers of each type, such as "BF16", a file of safetensors holds.
 
-
-def format_of(file: Path) -> str | None:
-    """Return the type of most numbers of a file of safetensors, such as "BF16"."""
-    sizes = _sizes_by_type(file)
-    return max(sizes, key=lambda kind: sizes[kind]) if sizes else None
-
-
-def _sizes_by_type(file: Path) -> dict[str, int] | None:
-    """Return how many numbers of each type a file of safetensors holds; None without a header."""
+    A file without a valid header has none. The library safetensors would import numpy.
+    """
     sizes: dict[str, int] = {}
     try:
         with file.open("rb") as stream:
             length = int.from_bytes(stream.read(8), "little")
-            if length > _HEADER:
-                return None
-            header = json.loads(stream.read(length))
-        for key, each in header.items():
-            if key != "__metadata__":
-                kind = str(each["dtype"])
-                sizes[kind] = sizes.get(kind, 0) + int(prod(each["shape"]))
+            header = json.loads(stream.read(min(length, _HEADER)))
+        header.pop("__metadata__", None)
+        for each in header.values():
+            kind = str(each["dtype"])
+            sizes[kind] = sizes.get(kind, 0) + int(prod(each["shape"]))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None
+        return {}
     return sizes
 
 

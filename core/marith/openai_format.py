@@ -20,7 +20,6 @@ from marith.request.completion import Alternative, Completion, TokenLogprob, Usa
 from marith.request.forms.grammar import Grammar
 from marith.request.forms.schema_formats import schema_of as schema_of
 from marith.request.forms.tools import CHOICES, Tools
-from marith.request.inspected.inspection import Inspection
 from marith.request.prompt import carries_media as carries_media
 from marith.request.prompt import plain_messages as plain_messages
 from marith.request.prompt import text_of as text_of
@@ -258,8 +257,8 @@ def finish_fields(completion: Completion) -> dict[str, str]:
     return reasons
 
 
-def from_inspection(inspection: Inspection | None) -> dict[str, Any]:
-    """The entry `inspection` of an answer, as plain data; no entry where there is none."""
+def from_inspection(inspection: Any) -> dict[str, Any]:
+    """Return the entry `inspection` of an answer as plain data; no entry where there is none."""
     return {} if inspection is None else {"inspection": inspection.as_dict()}
 
 

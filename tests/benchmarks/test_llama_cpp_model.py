@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from benchmarks.benchmark_settings import LlamaShape
+from benchmarks.gguf_file import write_gguf
 from benchmarks.llama_cpp_model import LlamaCppModel, trial
 from benchmarks.timed_model import TimedModel
-from marith.testing.gguf_file import write_gguf
 
 pytest.importorskip("llama_cpp", reason="llama-cpp-python is absent: `make bench` installs it")
 PROMPTS = [3, 5, 9, 11], [7, 8, 2, 40, 33], [4]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from support.vocabularies import byte_tokenizer
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -19,9 +20,8 @@ from transformers import (
     LlamaForCausalLM,
 )
 
+from benchmarks.gguf_file import write_gguf
 from marith.scoring.weights.locate import WEIGHTS
-from marith.testing.gguf_file import write_gguf
-from marith.testing.models import byte_tokenizer
 
 Q4_K = Path(__file__).parents[1] / "data" / "llama-q4_k.gguf"
 POCKET = str(WEIGHTS / "pocket")

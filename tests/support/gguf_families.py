@@ -18,7 +18,7 @@ from transformers.modeling_gguf_pytorch_utils import (
     get_gguf_hf_weights_map,
 )
 
-from marith.testing.gguf_file import write_tokenizer
+from benchmarks.gguf_file import write_tokenizer
 
 _BASE = {
     "hidden_size": 32,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from marith import Inspection
-from marith.request.inspected.inspected_position import (
+from marith.inspection.inspected_position import (
     Contribution,
     InspectedPart,
     InspectedPosition,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -62,3 +63,14 @@ def without_special_bytes(state: str) -> str:
     data = json.loads(state)
     data["added_tokens"] = [t for t in data["added_tokens"] if not t["content"].startswith("<0x")]
     return json.dumps(data)
+
+
+def byte_tokenizer(words: Sequence[str] = (), end: str | None = None) -> PreTrainedTokenizerFast:
+    """Return a tokenizer of bytes, "th" and further `words`; the token `end` ends a text."""
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    texts = [*letters, "th", *words, *([end] if end else ())]
+    raw = Tokenizer(models.BPE({text: i for i, text in enumerate(texts)}, [("t", "h")]))
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw.decoder = decoders.ByteLevel()
+    named = {} if end is None else {"eos_token": end}
+    return PreTrainedTokenizerFast(tokenizer_object=raw, **named)

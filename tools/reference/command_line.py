@@ -9,7 +9,7 @@ import typer
 from typer.cli import get_docs_for_click
 
 from marith.cli import app
-from marith.cli.help_pages import EXAMPLES, sentence_of
+from marith.cli.help_pages import EXAMPLES
 
 NAME = "marith"
 INTRODUCTION = """Every command prints its part of this page: `marith COMMAND --help`, or `-h`.
@@ -34,7 +34,7 @@ def _commands(command: Any, name: str, level: int) -> Iterator[str]:
     yield f"{'#' * (level + 1)} `{name}`"
     yield command.help or ""
     parts = {f"{name} {each}": part for each, part in command.commands.items()}
-    yield "\n".join(f"- {_link(full)}: {sentence_of(part)}" for full, part in parts.items())
+    yield "\n".join(f"- {_link(full)}: {part.get_short_help_str()}" for full, part in parts.items())
     for full, part in parts.items():
         yield from _commands(part, full, level + 1)
 

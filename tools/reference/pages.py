@@ -13,15 +13,16 @@ from marith.engine.call import CallOptions, Stops
 from marith.errors import MarithError
 from marith.formula.meaning import binding
 from marith.inspection.formula_numbers import FormulaNumber
-from marith.request import completion, prompt, request
-from marith.request.inspected.inspected_position import (
+from marith.inspection.inspected_position import (
     Contribution,
     InspectedPart,
     InspectedPosition,
     InspectedTerm,
     LikelyToken,
     TermView,
+    TokenRun,
 )
+from marith.request import completion, prompt, request
 from marith.request.limits import Limits
 from tools.reference import sections
 from tools.reference.command_line import command_page
@@ -52,7 +53,7 @@ CLASSES: dict[str, tuple[str, tuple[type, ...]]] = {
     "inspection.md": (
         "Inspection",
         (marith.Inspection, InspectedPosition, InspectedTerm, TermView,
-         InspectedPart, Contribution, LikelyToken, marith.WhatIf, marith.Redrawn,
+         InspectedPart, Contribution, LikelyToken, TokenRun, marith.WhatIf, marith.Redrawn,
          FormulaNumber),
     ),
 }  # fmt: skip

@@ -4,24 +4,14 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from inspect import signature
 from typing import Annotated, Any
 
 import typer
 
 from marith import MarithError, RequestError, harmless
 from marith.cli.generate_command import load
-from marith.cli.options import (
-    Definitions,
-    File,
-    Formula,
-    Imports,
-    MaxTokens,
-    OptionalModel,
-    Persona,
-    System,
-    Temperature,
-    Terms,
-)
+from marith.cli.options import asked, defined, drawn, takes
 from marith.cli.shared import app, clear_errors, for_terminal, named_terms
 from marith.cli.talking import KEY, Answers, EngineAnswers, ServerAnswers, Why
 from marith.cli.why_command import print_inspection
@@ -42,32 +32,20 @@ Url = Annotated[
     str | None,
     typer.Option(help=f"A server, such as http://127.0.0.1:8000/v1; its key is in {KEY}."),
 ]
-Seed = Annotated[int | None, typer.Option(help="The same seed gives the same answers.")]
 
 
 @app.command()
-def chat(
-    model: OptionalModel = None,
-    formula: Formula = None,
-    term: Terms = None,
-    define: Definitions = None,
-    _imports: Imports = None,
-    file: File = None,
-    persona: Persona = None,
-    system: System = None,
-    max_tokens: MaxTokens = None,
-    temperature: Temperature = None,
-    seed: Seed = None,
-    url: Url = None,
-) -> None:
+@takes(asked, defined, drawn)
+def chat(url: Url = None, **options: Any) -> None:
     """Talk with a formula; /help lists what else can be typed. Ctrl-D ends it.
 
     With --url a server answers, of which --model or --persona is a model.
     """
+    model, persona, system = (options[name] for name in ("model", "persona", "system"))
     with clear_errors():
-        drawn = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed}
-        meant = {"formula": formula, "terms": named_terms(term, define) or None}
-        given: dict[str, Any] = {k: v for k, v in {**drawn, **meant}.items() if v is not None}
+        meant = {"terms": named_terms(options["term"], options["define"]) or None}
+        meant |= {name: options[name] for name in ("formula", *signature(drawn).parameters)}
+        given = {name: value for name, value in meant.items() if value is not None}
         if url is not None:
             answers = ServerAnswers(url, persona or model or "", os.environ.get(KEY, ""))
             answers.reach()
@@ -76,7 +54,7 @@ def chat(
             talk.run()
             return
         typed = {"seed": given.pop("seed")} if "seed" in given else {}  # what /seed changes
-        own = EngineAnswers.of(file, persona, model, given)
+        own = EngineAnswers.of(options["file"], persona, model, given)
         talk = Conversation(own, typed, system)
         talk.introduce()
         load(own.options)

@@ -1,6 +1,6 @@
 """Commands that measure: `marith eval` and what follows it, and `marith tune`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,18 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from marith import RequestError
-from marith.cli.options import (
-    Backend,
-    Definitions,
-    Device,
-    Dtype,
-    Imports,
-    Model,
-    Plot,
-    Revision,
-    Stops,
-    Terms,
-)
+from marith.cli.options import Imports, Model, Plot, Stops, defined, placed, takes
 from marith.cli.shared import (
     app,
     clear_errors,
@@ -95,23 +84,28 @@ Task = Annotated[
 Prompts = Annotated[str | None, typer.Option("--prompts", "--data", help=_DATA)]
 
 
-@evals.command()
-def toxicity(
+def evaluated(
     model: Model = "pocket",
     data: Data = None,
     column: Column = None,
     where: Where = None,
-    formulas: Formulas = None,
-    term: Terms = None,
-    define: Definitions = None,
-    _imports: Imports = None,
     n: Count = None,
-    out: Out = None,
-    plot: Plot = None,
     seed: Seed = 0,
-    samples: Samples = 1,
-    max_tokens: Tokens = None,
-    temperature: Temperature = 1.0,
+    out: Out = None,
+) -> None:
+    """Say which model is measured on which texts."""
+
+
+def sampled(
+    samples: Samples = 1, max_tokens: Tokens = None, temperature: Temperature = 1.0
+) -> None:
+    """Say how many texts are drawn, and how."""
+
+
+@evals.command()
+@takes(evaluated, sampled, defined, placed)
+def toxicity(
+    formulas: Formulas = None,
     judge: Judge = None,
     classifier: Classifier = None,
     continues: Annotated[
@@ -119,147 +113,88 @@ def toxicity(
         typer.Option("--continue/--conversation", help="Go on with the prompts, or answer them."),
     ] = False,
     frame: Frame = None,
-    device: Device = None,
-    dtype: Dtype = None,
-    revision: Revision = None,
-    backend: Backend = None,
+    plot: Plot = None,
+    **options: Any,
 ) -> None:
     """Toxicity and perplexity of formulas that reduce it: the paper's table."""
-    options = locals()  # all options by name
+    own: dict[str, Any] = {
+        "judge": judge,
+        "classifier": classifier,
+        "continues": continues,
+        "frame": frame,
+    }
     with clear_errors():
         from marith.evals.evaluations import Toxicity, toxicity  # torch
 
-        toxicity(Toxicity(**settings(options))).show(out, plot)
+        toxicity(Toxicity(**settings(options, formulas, plot), **own)).show(options["out"], plot)
 
 
 @evals.command()
+@takes(evaluated, sampled, defined, placed)
 def texts(
     measures: Measures,
-    model: Model = "pocket",
-    data: Data = None,
-    column: Column = None,
-    where: Where = None,
     formulas: Formulas = None,
-    term: Terms = None,
-    define: Definitions = None,
-    _imports: Imports = None,
-    n: Count = None,
-    out: Out = None,
-    plot: Plot = None,
-    seed: Seed = 0,
-    samples: Samples = 1,
-    max_tokens: Tokens = None,
-    temperature: Temperature = 1.0,
     frame: Frame = None,
     stop: Stops = None,
-    device: Device = None,
-    dtype: Dtype = None,
-    revision: Revision = None,
-    backend: Backend = None,
+    plot: Plot = None,
+    **options: Any,
 ) -> None:
     """Any measures of the texts of formulas: classifiers, perplexity, functions of your own."""
-    options = locals()  # all options by name
-    options["stop"] = stop or ()
+    own: dict[str, Any] = {"measures": measures, "frame": frame, "stop": stop or ()}
     with clear_errors():
         from marith.evals.evaluations import Texts, texts  # torch
 
-        texts(Texts(**settings(options))).show(out, plot)
+        texts(Texts(**settings(options, formulas, plot), **own)).show(options["out"], plot)
 
 
 @evals.command()
+@takes(evaluated, sampled, defined, placed)
 def sentiment(
     to: Annotated[str, typer.Option(help="The tone that texts go on in: positive or negative.")],
-    model: Model = "pocket",
-    data: Data = None,
-    column: Column = None,
-    where: Where = None,
     formulas: Formulas = None,
-    term: Terms = None,
-    define: Definitions = None,
-    _imports: Imports = None,
-    n: Count = None,
-    out: Out = None,
-    plot: Plot = None,
-    seed: Seed = 0,
-    samples: Samples = 1,
-    max_tokens: Tokens = None,
-    temperature: Temperature = 1.0,
     judge: Judge = None,
     classifier: Classifier = None,
-    device: Device = None,
-    dtype: Dtype = None,
-    revision: Revision = None,
-    backend: Backend = None,
+    plot: Plot = None,
+    **options: Any,
 ) -> None:
     """Sentiment and perplexity of formulas that turn it: the paper's two tables."""
-    options = locals()  # all options by name
+    own: dict[str, Any] = {"to": to, "judge": judge, "classifier": classifier}
     with clear_errors():
         from marith.evals.evaluations import Sentiment, sentiment  # torch
 
-        sentiment(Sentiment(**settings(options))).show(out, plot)
+        sentiment(Sentiment(**settings(options, formulas, plot), **own)).show(options["out"], plot)
 
 
 @evals.command()
-def perplexity(
-    model: Model = "pocket",
-    data: Data = None,
-    column: Column = None,
-    where: Where = None,
-    formulas: Formulas = None,
-    term: Terms = None,
-    define: Definitions = None,
-    _imports: Imports = None,
-    n: Count = None,
-    out: Out = None,
-    seed: Seed = 0,
-    device: Device = None,
-    dtype: Dtype = None,
-    revision: Revision = None,
-    backend: Backend = None,
-) -> None:
+@takes(evaluated, defined, placed)
+def perplexity(formulas: Formulas = None, **options: Any) -> None:
     """Perplexity of given texts under formulas."""
-    options = locals()  # all options by name
     with clear_errors():
         from marith.evals.evaluations import FormulaEvaluation, perplexity  # torch
 
-        perplexity(FormulaEvaluation(**settings(options))).show(out)
+        perplexity(FormulaEvaluation(**settings(options, formulas))).show(options["out"])
 
 
 @evals.command()
+@takes(evaluated, sampled, defined, placed)
 def attributes(
-    model: Model = "pocket",
-    data: Data = None,
-    column: Column = None,
-    where: Where = None,
-    term: Terms = None,
-    define: Definitions = None,
-    _imports: Imports = None,
-    n: Count = None,
-    out: Out = None,
-    plot: Plot = None,
-    seed: Seed = 0,
-    samples: Samples = 1,
-    max_tokens: Tokens = None,
-    temperature: Temperature = 1.0,
     only: Annotated[
         list[int] | None,
         typer.Option("--curve", metavar="NUMBER", help="1 to 6: only this curve. Repeatable."),
     ] = None,
     judges: Judges = None,
     classifier: Classifier = None,
-    device: Device = None,
-    dtype: Dtype = None,
-    revision: Revision = None,
-    backend: Backend = None,
+    plot: Plot = None,
+    **options: Any,
 ) -> None:
     """How attributes follow their factors: the paper's six curves."""
-    options = {**locals(), "formulas": None, "only": tuple(only or ())}  # all options by name
     with clear_errors():
         from marith.evals.attributes import Attributes, attributes  # torch
 
         named = pairs("--judge", "ATTRIBUTE=MODEL:LABEL", judges)
-        options["judges"] = {attribute: judge.strip() for attribute, judge in named.items()}
-        attributes(Attributes(**settings(options))).show(out, plot)
+        own: dict[str, Any] = {"only": tuple(only or ()), "classifier": classifier}
+        own["judges"] = {attribute: judge.strip() for attribute, judge in named.items()}
+        attributes(Attributes(**settings(options, None, plot), **own)).show(options["out"], plot)
 
 
 @evals.command(context_settings=_THEIRS)
@@ -299,6 +234,7 @@ def speed(
 
 
 @app.command()
+@takes(evaluated, sampled, defined, placed)
 def tune(
     formula: Unknown,
     ranges: Ranges,
@@ -307,47 +243,36 @@ def tune(
     bound: Bound = "1.2x",
     trials: Trials = 30,
     task: Task = "chat",
-    model: Model = "pocket",
     data: Prompts = None,
-    column: Column = None,
-    where: Where = None,
-    term: Terms = None,
-    define: Definitions = None,
-    _imports: Imports = None,
     frame: Frame = None,
     stop: Stops = None,
-    n: Count = None,
-    out: Out = None,
-    seed: Seed = 0,
-    samples: Samples = 1,
-    max_tokens: Tokens = None,
-    temperature: Temperature = 1.0,
-    device: Device = None,
-    dtype: Dtype = None,
-    revision: Revision = None,
-    backend: Backend = None,
+    **options: Any,
 ) -> None:
     """Find the numbers of FORMULA that move an attribute farthest while texts stay fluent."""
-    options = {**locals(), "formulas": None, "stop": tuple(stop or ())}  # all options by name
+    own: dict[str, Any] = {
+        "formula": formula, "attribute": attribute, "direction": direction, "bound": bound,
+        "trials": trials, "task": task, "frame": frame, "stop": tuple(stop or ()),
+    }  # fmt: skip
     with clear_errors():
         from marith.evals.tuning.tune import Tuning, run  # torch
         from marith.evals.tuning.unknowns import Range
 
-        options["ranges"] = tuple(map(Range.read, ranges))
-        run(Tuning(**settings(options))).show(out)
+        own["ranges"] = tuple(map(Range.read, ranges))
+        run(Tuning(**settings({**options, "data": data}), **own)).show(options["out"])
 
 
-def settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of the command line as an evaluation's settings take them. Raises RequestError."""
+def settings(
+    options: Mapping[str, Any], formulas: Sequence[str] | None = None, plot: Path | None = None
+) -> dict[str, Any]:
+    """Return the options of an evaluation as its settings take them. Raises RequestError."""
     from marith.showing import check_plot
 
-    check_plot(options.get("plot"))
+    check_plot(plot)
     require_folder(options["out"])
-    elsewhere = ("term", "define", "_imports", "plot")
-    kept = {name: value for name, value in options.items() if name not in elsewhere}
+    elsewhere = ("term", "define", "_imports")
     return {
-        **kept,
+        **{name: value for name, value in options.items() if name not in elsewhere},
         "where": pairs("--where", "COLUMN=VALUE", options["where"]),
-        "formulas": tuple(options["formulas"] or ()),
+        "formulas": tuple(formulas or ()),
         "terms": named_terms(options["term"], options["define"]),
     }

@@ -1,6 +1,7 @@
 """Commands about one formula: `marith calibrate`, `show` and `demo`."""
 
 from collections.abc import Collection, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,7 +9,7 @@ import typer
 
 from marith import Explanation, Formula, FormulaFile, RequestError, load_file, parse
 from marith.cli.generate_command import load, read_options
-from marith.cli.options import Backend, Definitions, Device, Dtype, Imports, Model, Revision, Terms
+from marith.cli.options import Model, defined, placed, takes
 from marith.cli.shared import (
     BARE,
     app,
@@ -38,6 +39,7 @@ Output = Annotated[Path | None, typer.Option(help="Write the plan to this file."
 
 
 @app.command()
+@takes(defined, placed)
 def calibrate(
     formula: Annotated[
         str, typer.Argument(metavar="FORMULA", help="The formula that is to be made fast.")
@@ -45,27 +47,21 @@ def calibrate(
     prompt: Prompts = None,
     prompts: PromptFile = None,
     model: Model = "pocket",
-    term: Terms = None,
-    define: Definitions = None,
-    _imports: Imports = None,
-    device: Device = None,
-    dtype: Dtype = None,
-    revision: Revision = None,
-    backend: Backend = None,
     costs: Costs = "time",
     output: Output = None,
+    **options: Any,
 ) -> None:
     """Measure how far each term of FORMULA may lag, and print the plan as JSON."""
     with clear_errors():
         all_prompts = _prompts(prompt, prompts)
         if costs not in ("time", "calls"):
             raise RequestError(f"--costs is time or calls, not {costs!r}")
-        placed = {"device": device, "dtype": dtype, "revision": revision, "backend": backend}
-        values: dict[str, Any] = {k: value for k, value in placed.items() if value is not None}
-        values |= {"model": model, "formula": formula, "terms": named_terms(term, define)}
-        options = read_options(None, None, values)
+        values = {name: options[name] for name in signature(placed).parameters}
+        values |= {"model": model, "formula": formula}
+        values["terms"] = named_terms(options["term"], options["define"])
+        measured = {name: value for name, value in values.items() if value is not None}
         require_writable(output)
-        plan = _measured(options, all_prompts, costs)
+        plan = _measured(read_options(None, None, measured), all_prompts, costs)
         write_or_print(plan.to_json(), output)
 
 
@@ -96,20 +92,19 @@ def _prompts(prompt: list[str] | None, prompts: Path | None) -> list[str]:
 
 
 @app.command()
+@takes(defined)
 def show(
     formula: Annotated[
         str, typer.Argument(metavar="FORMULA", help="The formula, or the name of one in --file.")
     ],
-    term: Terms = None,
-    define: Definitions = None,
-    _imports: Imports = None,
     file: Annotated[
         Path | None, typer.Option(help="A persona file (TOML), with its terms and formulas.")
     ] = None,
+    **options: Any,
 ) -> None:
     """Draw FORMULA as a tree, with its normalised form and warnings. Loads no model."""
     with clear_errors():
-        own = named_terms(term, define)
+        own = named_terms(options["term"], options["define"])
         terms: dict[str, Any] = own
         shown: str | Formula = formula
         if file is not None:
@@ -157,7 +152,7 @@ def demo(
     """Show answers before and after formulas, measured, in one screen.
 
     The engine gives them, then LangChain and LlamaIndex where they are installed. Another model
-    than pocket shows a persona by degrees and an answer from a passage.
+    than pocket shows a persona and an answer from a passage.
     """
     with clear_errors():
         from marith.demo import run  # torch, which `show` does without

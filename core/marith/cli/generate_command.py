@@ -14,30 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from marith import MarithError, Prompted, RequestError
-from marith.cli.options import (
-    Adapters,
-    Backend,
-    Context,
-    Definitions,
-    Device,
-    Dtype,
-    File,
-    Formula,
-    Imports,
-    MaxTokens,
-    OptionalModel,
-    Persona,
-    Prompt,
-    Revision,
-    Seed,
-    Stops,
-    System,
-    Temperature,
-    Terms,
-    Timeout,
-    TopK,
-    TopP,
-)
+from marith.cli.options import Prompt, asked, defined, drawn, loaded, placed, takes
 from marith.cli.shared import (
     BARE,
     app,
@@ -80,50 +57,29 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print all there is as JSON
 BETWEEN = "---"  # a line between two answers
 CUT_OFF = " [cut off]"  # after the text of an answer that was not finished
 _NAMED = re.compile(r"\w+=")
-_NOT_OPTIONS = (
-    "prompt", "file", "persona", "term", "define", "_imports", "adapter", "system", "n", "schema",
-    "regex", "as_json",
-)  # fmt: skip
+_NOT_OPTIONS = "file", "persona", "term", "define", "_imports", "adapter", "system"
 
 
 @app.command()
+@takes(asked, defined, drawn, loaded, placed)
 def generate(
     prompt: Prompt,
-    model: OptionalModel = None,
-    formula: Formula = None,
-    term: Terms = None,
-    define: Definitions = None,
-    _imports: Imports = None,
-    adapter: Adapters = None,
-    file: File = None,
-    persona: Persona = None,
-    system: System = None,
     n: Samples = 1,
-    max_tokens: MaxTokens = None,
-    temperature: Temperature = None,
-    top_p: TopP = None,
-    top_k: TopK = None,
     min_p: MinP = None,
     repetition_penalty: Penalty = None,
-    seed: Seed = None,
-    stop: Stops = None,
     ban: Bans = None,
     schema: Schema = None,
     regex: Regex = None,
-    timeout: Timeout = None,
     speculation: Speculation = None,
-    device: Device = None,
-    dtype: Dtype = None,
-    revision: Revision = None,
-    backend: Backend = None,
-    context_length: Context = None,
     as_json: AsJson = False,
+    **options: Any,
 ) -> None:
     """Answer PROMPT with a formula, as the text comes."""
-    given = locals()  # all options by name
+    own = {"min_p": min_p, "repetition_penalty": repetition_penalty, "ban": ban}
     with clear_errors():
-        options = options_of(given)
-        answer(options, messages_of(prompt, system), n, _grammar(schema, regex), as_json)
+        complete = options_of({**options, **own, "speculation": speculation})
+        messages = messages_of(prompt, options["system"])
+        answer(complete, messages, n, _grammar(schema, regex), as_json)
 
 
 def answer(

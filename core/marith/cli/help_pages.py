@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import getdoc
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
 EXAMPLES: Mapping[str, str] = {
     "generate": (
@@ -49,24 +49,15 @@ EXAMPLES: Mapping[str, str] = {
 }
 
 
-class CommandGroup(TyperGroup):
-    """Commands of which the list has a whole sentence each, where typer would cut it."""
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the list of commands into a help page."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, sentence_of(part)) for name, part in self.commands.items()])
-
-
-def sentence_of(command: Any) -> str:
-    """Return the first paragraph of a command's help, on one line."""
-    return " ".join((command.help or "").partition("\n\n")[0].split())
-
-
 def complete_help(commands: typer.Typer, prefix: str = "") -> None:
-    """Give commands the order and the examples of `EXAMPLES`; `prefix` is a group's name."""
+    """Give commands the order and the examples of `EXAMPLES`, and a sentence for their list.
+
+    `prefix` is a group's name. The sentence is the help's first paragraph, which typer would cut.
+    """
     order = {name: place for place, name in enumerate(EXAMPLES)}
     for command in commands.registered_commands:
+        paragraph = (getdoc(command.callback) or "").partition("\n\n")[0]
+        command.short_help = " ".join(paragraph.split())
         if example := EXAMPLES.get(_full_name(command, prefix)):
             command.epilog = f"\b\nExample:\n  {example}"  # \b: no line of it is wrapped
     commands.registered_commands.sort(key=lambda c: order.get(_full_name(c, prefix), len(order)))

@@ -106,27 +106,16 @@ def _takes(model: "StoredModel") -> list[str]:
     from marith import free_memory
     from marith.models import amount
 
-    free = free_memory("cpu")
-    if not (ways := model.ways(free)):
+    if not (ways := model.ways(free_memory("cpu"))):
         return [f"\n{model.name}: its files do not say how many weights it has"]
     lines = [f"\n{model.name}: {model.weights:,} weights, stored as {model.format}"]
-    for option, nbytes, token_bytes, lanes in ways:
-        if nbytes > free:
-            room = f": more than the {amount(free)} that are free"
-        else:
-            lane = None if token_bytes is None else amount(1000 * token_bytes)
-            room = f"; 1,000 tokens of a lane take {lane}" if lane else ""
-            room += "" if lanes is None else f", {lanes:,} lanes of {model.context:,} tokens fit"
-        lines.append(f"  {option} takes {amount(nbytes)}{room}")
-    return lines
+    return lines + [f"  {option} takes {amount(nbytes)}{room}" for option, nbytes, room in ways]
 
 
 def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
     """Print columns as wide as their longest cell; numbers stand to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        cells = [
-            cell.ljust(width) if i < 3 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        typer.echo("  ".join(cells))
+        words = [cell.ljust(width) for cell, width in zip(row[:3], widths, strict=False)]
+        numbers = [cell.rjust(width) for cell, width in zip(row[3:], widths[3:], strict=True)]
+        typer.echo("  ".join([*words, *numbers]))

@@ -1,7 +1,9 @@
-"""The options that several commands have, each with its help."""
+"""The options that several commands have: each with its help, and in groups that commands take."""
 
+from collections.abc import Callable
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -77,3 +79,59 @@ Timeout = Annotated[
 Context = Annotated[
     int | None, typer.Option(help="The most tokens that the model reads; else its own number.")
 ]
+
+
+def defined(term: Terms = None, define: Definitions = None, _imports: Imports = None) -> None:
+    """Name what a formula is made of."""
+
+
+def placed(
+    device: Device = None, dtype: Dtype = None, revision: Revision = None, backend: Backend = None
+) -> None:
+    """Say where a model runs, and in which form."""
+
+
+def asked(
+    model: OptionalModel = None,
+    formula: Formula = None,
+    file: File = None,
+    persona: Persona = None,
+    system: System = None,
+) -> None:
+    """Say which formula answers."""
+
+
+def drawn(
+    max_tokens: MaxTokens = None,
+    temperature: Temperature = None,
+    top_p: TopP = None,
+    top_k: TopK = None,
+    seed: Seed = None,
+    stop: Stops = None,
+) -> None:
+    """Say how tokens are drawn, and where a text ends."""
+
+
+def loaded(
+    adapter: Adapters = None, context_length: Context = None, timeout: Timeout = None
+) -> None:
+    """Say what is loaded for one command, and how long the command may take."""
+
+
+def takes(*groups: Callable[..., None]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of these groups, which it receives as keyword arguments.
+
+    An option that the command declares itself takes the place of a group's.
+    """
+
+    def extended(command: Callable[..., None]) -> Callable[..., None]:
+        found: dict[str, Parameter] = {}
+        for function in (*groups, command):
+            for name, parameter in signature(function).parameters.items():
+                found[name] = parameter.replace(kind=Parameter.KEYWORD_ONLY)
+        found.pop("options")  # the command's keyword arguments
+        changed: Any = command
+        changed.__signature__ = Signature([*found.values()])
+        return command
+
+    return extended

@@ -20,17 +20,15 @@ from marith import (
     harmless,
     parse,
 )
-from marith.cli.help_pages import CommandGroup
 from marith.errors import unreadable
 
 app = typer.Typer(
-    cls=CommandGroup,
     help="Language models composed by arithmetic.",
     no_args_is_help=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-evals = typer.Typer(cls=CommandGroup, help="Measure: how much does it help?", no_args_is_help=True)
+evals = typer.Typer(help="Measure: how much does it help?", no_args_is_help=True)
 app.add_typer(evals, name="eval")
 BARE = "M"  # the model itself, in a formula
 BAD_INPUT = 2

@@ -5,7 +5,7 @@ and a bold one is flipped: the formula's likeliest, and not the bare model's. Wi
 flipped token stands in brackets with its push. Text of a model is shown, and never obeyed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,34 +13,10 @@ import typer
 import marith
 from marith import RequestError, harmless
 from marith.cli.generate_command import load, messages_of, options_of
-from marith.cli.options import (
-    Adapters,
-    Backend,
-    Context,
-    Definitions,
-    Device,
-    Dtype,
-    File,
-    Formula,
-    Imports,
-    MaxTokens,
-    OptionalModel,
-    Persona,
-    Prompt,
-    Revision,
-    Seed,
-    Stops,
-    System,
-    Temperature,
-    Terms,
-    Timeout,
-    TopK,
-    TopP,
-)
+from marith.cli.options import Prompt, asked, defined, drawn, loaded, placed, takes
 from marith.cli.shared import app, clear_errors, for_terminal
 
 if TYPE_CHECKING:
-    from rich.table import Table
     from rich.text import Text
 
     from marith import Inspection, Options
@@ -60,74 +36,47 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the inspection as JS
 _BLUES, _ORANGES = (117, 75, 33), (222, 215, 208)  # of 256 colours, the strongest push last
 _STEPS = (0.1, 0.5, 2.0)  # nats of push from which each of them is used
 _SURPRISING = 2.0  # nats: less likely than 14 %
-_LETTERS = 28  # of a part's text in the head of a table
-_BREAKS = str.maketrans({"\n": "␊", "\t": "␉"})
-_NOT_OPTIONS = "continuation", "top", "every"
+_WORDS = "token", "M likeliest", "against", "likeliest"  # columns; the others are numbers
 _DRAWING = "max_tokens", "temperature", "top_p", "top_k", "seed", "stop"
 
 
 @app.command()
+@takes(asked, defined, drawn, loaded, placed)
 def why(
     prompt: Prompt,
-    model: OptionalModel = None,
-    formula: Formula = None,
-    term: Terms = None,
-    define: Definitions = None,
-    _imports: Imports = None,
-    adapter: Adapters = None,
-    file: File = None,
-    persona: Persona = None,
-    system: System = None,
     continuation: Continuation = None,
     top: Top = 3,
     every: Every = False,
-    max_tokens: MaxTokens = None,
-    temperature: Temperature = None,
-    top_p: TopP = None,
-    top_k: TopK = None,
-    seed: Seed = None,
-    stop: Stops = None,
-    timeout: Timeout = None,
-    device: Device = None,
-    dtype: Dtype = None,
-    revision: Revision = None,
-    backend: Backend = None,
-    context_length: Context = None,
     as_json: AsJson = False,
+    **options: Any,
 ) -> None:
     """Answer PROMPT, and show why each token is there: which part of the formula pushed it."""
-    given = locals()  # all options by name
     with clear_errors():
-        inspection = _inspection(given)
+        if top < 1:
+            raise RequestError(f"--top is a whole number from 1, not {top}")
+        if every and as_json:
+            raise RequestError("--json has every position; write --json without --all")
+        inspection = _inspection(prompt, options, continuation, top)
         if as_json:
             typer.echo(for_terminal(inspection.to_json(indent=2)))
         else:
             print_inspection(inspection, every)
 
 
-def _require_used(given: Mapping[str, Any]) -> None:
-    """Raise RequestError for an option that would be ignored, or has no meaning."""
-    if given["top"] < 1:
-        raise RequestError(f"--top is a whole number from 1, not {given['top']}")
-    if given["every"] and given["as_json"]:
-        raise RequestError("--json has every position; write --json without --all")
-    drawing = [name for name in _DRAWING if given[name] not in (None, [])]
-    if given["continuation"] is not None and drawing:
+def _inspection(
+    prompt: str, given: Mapping[str, Any], continuation: str | None, top: int
+) -> "Inspection":
+    """Return the inspection of an answer, or of `continuation`. Raises MarithError."""
+    drawing = [name for name in _DRAWING if given[name] is not None]
+    if continuation is not None and drawing:
         option = f"--{drawing[0].replace('_', '-')}"
         raise RequestError(f"--continuation draws no token; write it without {option}")
-
-
-def _inspection(given: Mapping[str, Any]) -> "Inspection":
-    """Return the inspection of an answer, or of `--continuation`. Raises MarithError."""
-    _require_used(given)
-    values = {name: value for name, value in given.items() if name not in _NOT_OPTIONS}
-    options = options_of({**values, "inspect": given["top"]})
-    messages = messages_of(given["prompt"], given["system"])
+    options = options_of({**given, "inspect": top})
+    messages = messages_of(prompt, given["system"])
     load(options)  # a time-out counts from when the model is loaded
-    if given["continuation"] is not None:
-        return inspection_of(options, messages, given["continuation"], given["top"])
-    inspection = options.submit(messages).result().inspection
-    assert inspection is not None, "the request asks for it"
+    if continuation is not None:
+        return inspection_of(options, messages, continuation, top)
+    inspection: Inspection = options.submit(messages).result().inspection
     return inspection
 
 
@@ -154,100 +103,54 @@ def inspection_of(
 
 def print_inspection(inspection: "Inspection", every: bool) -> None:
     """Print the text and its table, of flipped positions alone or of `every` one."""
+    from rich.table import Table
+    from rich.text import Text
+
     from marith.showing import say, terminal
 
     console = terminal()
     coloured = console.color_system is not None and not console.no_color
     console.print(_strip(inspection, coloured), soft_wrap=True, highlight=False)
-    positions = inspection.positions if every else inspection.flipped
-    count, flipped = len(inspection.positions), len(inspection.flipped)
-    likeliest = "tokens are the formula's likeliest and not the bare model's"
-    say(console, ["", f"{flipped} of {count} {likeliest}."])
+    say(console, ["", f"{inspection.summary}."])
     if lost := inspection.implausible:
-        none = f"No term finds {len(lost)} of {count} tokens plausible"
+        none = f"No term finds {len(lost)} of {len(inspection.positions)} tokens plausible"
         say(console, [f"{none}; the first is token {lost[0].place}."])
-    if positions:
-        console.print(_table(inspection, positions))
-        say(console, _legend(inspection))
+    heads, *rows = inspection.table(every)
+    if not rows:
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for head in heads:
+        table.add_column(Text(head), justify="left" if head in _WORDS else "right")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console.print(table)
+    say(console, _legend(inspection))
 
 
 def _strip(inspection: "Inspection", coloured: bool) -> "Text":
-    """Return the text, each token coloured by its push; or what flipped is in brackets.
-
-    Of the tokens of one character, the last shows the character.
-    """
+    """Return the text, each token coloured by its push; or what flipped is in brackets."""
     from rich.text import Text
 
     strip = Text()
-    for position in inspection.positions:
-        text = harmless(position.text if position.completed is None else position.completed)
+    for run in inspection.runs:
+        text = harmless(run.text)
         if coloured:
-            strip.append(text, _style(position))
+            strip.append(text, _style(run))
         else:
-            strip.append(f"[{text} {_signed(position.push)}]" if position.flipped else text)
+            push = "-" if run.push is None else f"{run.push:+.2f}"
+            strip.append(f"[{text} {push}]" if run.flipped else text)
     return strip
 
 
-def _style(position: Any) -> str:
+def _style(run: Any) -> str:
     """Return the style of a token, as rich writes one."""
-    words = ["bold"] * position.flipped
-    if position.logprob is None or position.logprob < -_SURPRISING:
+    words = ["bold"] * run.flipped
+    if run.logprob is None or run.logprob < -_SURPRISING:
         words.append("underline")
-    push = position.push or 0.0
+    push = run.push or 0.0
     if strength := sum(abs(push) >= step for step in _STEPS):
         words.append(f"color({(_BLUES if push > 0 else _ORANGES)[strength - 1]})")
     return " ".join(words)
-
-
-def _signed(number: float | None) -> str:
-    return "-" if number is None else f"{number:+.2f}"
-
-
-def _on_one_line(text: str) -> str:
-    return harmless(text).translate(_BREAKS)
-
-
-def _quoted(text: str) -> str:
-    return f'"{_on_one_line(text)}"'
-
-
-def _likely(likely: Any) -> str:
-    return f"{_quoted(likely.text)} {_signed(likely.logprob)}"
-
-
-def _head(part: Any) -> str:
-    """Return the head of the column of a part of the formula."""
-    text = _on_one_line(part.text)
-    text = text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
-    return text if part.kind == "exact" else f"without {text}"
-
-
-def _table(inspection: "Inspection", positions: Iterable[Any]) -> "Table":
-    """Return a row for each position, with a column for each part of the formula."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("at", "token", "log P", "rank", "push", "M likeliest", "against", "log-odds"):
-        numeric = name in ("at", "log P", "rank", "push", "log-odds")
-        table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric)
-    for part in inspection.parts:
-        table.add_column(Text(_head(part)), justify="right")
-    table.add_column("likeliest")
-    for position in positions:
-        table.add_row(
-            str(position.place),
-            Text(_quoted(position.text)),
-            _signed(position.logprob),
-            ">1000" if position.rank is None else str(position.rank),
-            _signed(position.push),
-            Text(_likely(position.bare_likeliest)),
-            Text(_quoted(position.reference.text)),
-            _signed(position.log_odds),
-            *(_signed(contribution.value) for contribution in position.contributions),
-            Text(", ".join(map(_likely, position.top))),
-        )
-    return table
 
 
 def _legend(inspection: "Inspection") -> list[str]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from marith import Options
 from marith.demo.shown_requests import replies_to
 from marith.evals.pocket_texts import HOSTILE_MESSAGES, records
+from marith.models import attribute
 
 MESSAGES = 16
 
@@ -35,7 +36,5 @@ def replies(options: Options, seed: int) -> Replies:
 
 
 def toxicity(texts: Sequence[str]) -> list[float]:
-    """The probability of toxicity that the embedded classifier gives to each text. Loads it."""
-    from marith.models import attribute  # torch, after the first reply
-
+    """Return the probability of toxicity that the embedded classifier gives to each text."""
     return attribute(texts, "pocket-toxicity", "toxic")

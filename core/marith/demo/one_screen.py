@@ -13,9 +13,8 @@ from marith.demo.measured_replies import Replies, messages, replies, toxicity
 from marith.demo.printed_lines import Printer
 from marith.demo.shown_requests import (
     ABOUT_A_PASSAGE,
-    DEGREES,
+    CHEF,
     PASSAGES,
-    PIRATE,
     TEMPLATE,
     ShownRequest,
     answers_from_a_passage,
@@ -25,7 +24,7 @@ from marith.demo.shown_requests import (
 )
 
 POCKET = "pocket"
-COMETS, MOON = "What do you know about comets?", "Tell me about the moon."
+QUESTION = "What do you know about comets?"
 FAITHFUL = 0.25  # to a passage: of models that are larger than pocket
 
 
@@ -33,25 +32,23 @@ def run(model: str, question: str | None = None, seed: int = 0, full: bool = Fal
     """Print answers before and after formulas, with their measures; `full` adds all the others.
 
     What is measured is measured on pocket, whose judges the package has. Another model shows a
-    persona by degrees and an answer from a passage, and the measures with `full` alone.
-    Raises ModelError for a model that cannot be loaded.
+    persona and an answer from a passage, and the measures with `full` alone. Raises ModelError for
+    a model that cannot be loaded.
     """
-    printer, options = Printer(), options_for(model, seed)
+    printer, options, question = Printer(), options_for(model, seed), question or QUESTION
     printer.line(
         f"marith demo: M is the model {model}. It takes the likeliest token each time.", "dim"
     )
     with printer.progress(f"loading {model}"):
         options.engine()
     if model == POCKET:
-        question = question or COMETS
         reply, others = _detoxified(printer, options, seed)
-        _persona(printer, options, question)
-        passage = _from_a_passage(printer, options)
+        _persona(printer, options, question, "2")
+        passage = _from_a_passage(printer, options, "3")
         _by_frameworks(printer, reply, passage)
         _costs(printer, replies_to(messages(1)[0], options))
     else:
-        question = question or MOON
-        _degrees(printer, options, question)
+        _persona(printer, options, question, "1")
         _from_a_passage(printer, options, "2", FAITHFUL)
     if full:
         from marith.demo.all_answers import print_all  # it imports what measures, and so torch
@@ -89,21 +86,14 @@ def _fall(before: float, after: float) -> str:
     return f"{before:.2f} → {after:.2f}"
 
 
-def _persona(printer: Printer, options: Options, question: str) -> None:
-    printer.title('2  A persona at two strengths: chef is "You are an angry chef."')
+def _persona(printer: Printer, options: Options, question: str, part: str) -> None:
+    printer.title(f'{part}  A persona at two strengths: chef is "{CHEF["chef"]}"')
     printer.row("question", question)
     _answers(printer, persona_answers(question, options))
 
 
-def _degrees(printer: Printer, options: Options, question: str) -> None:
-    printer.title(f'1  A persona by degrees: pirate is "{PIRATE["pirate"]}"')
-    printer.row("question", question)
-    shorter = options.over({"max_tokens": 32})
-    _answers(printer, persona_answers(question, shorter, DEGREES, PIRATE))
-
-
 def _from_a_passage(
-    printer: Printer, options: Options, part: str = "3", faithful: float = 0.5
+    printer: Printer, options: Options, part: str, faithful: float = 0.5
 ) -> Answered:
     printer.title(f"{part}  A retrieved passage that contradicts what the model has learnt")
     printer.row("passage", PASSAGES[0])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from marith import Options, Prompted
 
@@ -23,8 +22,6 @@ CONVERSATION = {
 }
 CHEF = {"chef": "You are an angry chef."}
 PERSONA = ("M", "0.5*M + 0.5*chef", "1.2*chef - 0.2*M")
-PIRATE = {"pirate": "You are a pirate and speak like a pirate."}
-DEGREES = ("M", "M + 0.3*(pirate - M)", "M + 0.6*(pirate - M)", "pirate", "1.5*pirate - 0.5*M")
 PASSAGES = (
     "Umeå is the capital of Japan.",
     "Pandas eat bamboo for twelve hours a day. Pandas live in the cool mountain forests of China.",
@@ -67,16 +64,11 @@ def replies_to(message: str, options: Options) -> tuple[ShownRequest, ShownReque
     )
 
 
-def persona_answers(
-    question: str,
-    options: Options,
-    formulas: Sequence[str] = PERSONA,
-    terms: Mapping[str, Any] = CHEF,
-) -> tuple[ShownRequest, ...]:
-    """Answer a question by formulas over a persona: without it, and at some strengths."""
+def persona_answers(question: str, options: Options) -> tuple[ShownRequest, ...]:
+    """Answer a question by formulas over a persona: without it, and at two strengths."""
     return tuple(
-        ShownRequest(formula, options.over({"formula": formula, "terms": terms}), question)
-        for formula in formulas
+        ShownRequest(formula, options.over({"formula": formula, "terms": CHEF}), question)
+        for formula in PERSONA
     )
 
 

@@ -24,11 +24,11 @@ from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.terms import Prompted, Term
 from marith.inspection.formula_numbers import NumberedFormula
 from marith.inspection.inspecting import Inspecting, TokenTexts
+from marith.inspection.inspection import Inspection
 from marith.inspection.position_measures import InspectedFormula, top_of
 from marith.inspection.what_if import KeepingRows, Redrawing, WhatIf, require_bytes
 from marith.request.checks import byte_count, flag, whole
 from marith.request.completion import Chunk, Completion
-from marith.request.inspected.inspection import Inspection
 from marith.request.prompt import AnyPrompt
 from marith.request.request import Request
 from marith.tensor_rows import Row
@@ -101,47 +101,6 @@ class Following(Inspecting):
             ticket.end(error)
 
 
-class Follower:
-    """Begins the inspection of a request's completion; made and checked before the text is.
-
-    `prepared` is the request's, with the bare model beside and without drafts. Raises RequestError
-    for a text that may have too many positions to be inspected.
-    """
-
-    def __init__(
-        self,
-        request: Request,
-        prepared: Prepared,
-        engine: Engine,
-    ) -> None:
-        require_enough_lanes(prepared, engine.limits)
-        self._prepared, self._engine = prepared, engine
-        self._texts = TokenTexts(engine.answers.lexicon)
-        self._formula = InspectedFormula.of(
-            request, prepared, top_of(request.inspect or True), True
-        )
-        self._formula.require_bounded(prepared.room.more - len(prepared.prefix))
-
-    def begin(self, ticket: InspectedTicket, completion: Completion) -> None:
-        """Inspect the tokens of a completion, by one more pass over them."""
-        prefix = self._prepared.prefix
-        continuation = [*prefix, *completion.tokens]
-        text = self._engine.decode(completion.tokens)
-        following = Following(
-            self._prepared.at_most(len(continuation)),
-            continuation,
-            self._formula,
-            self._texts,
-            text,
-            start=len(prefix),
-        )
-        following.ticket = weakref.ref(ticket)
-        if following.done:  # there is no token
-            following.deliver()
-        else:
-            self._engine.run(following, follows=True)
-
-
 _ARGUMENTS = ("continuation", "top", "start", "leave_one_out")
 
 
@@ -198,8 +157,24 @@ def submit_inspected(engine: Engine, request: Request, begun: float | None = Non
     deadline = Deadline.of(request.timeout, begun)
     with faults_named():
         read = replace(request, speculation=None, inspect=False)
-        follower = Follower(request, engine.open(read, deadline, Name(BARE)), engine)
-    ticket = InspectedTicket(follower.begin, engine, deadline)
+        prepared = engine.open(read, deadline, Name(BARE))
+        require_enough_lanes(prepared, engine.limits)
+        formula = InspectedFormula.of(request, prepared, top_of(request.inspect or True), True)
+        formula.require_bounded(prepared.room.more - len(prepared.prefix))
+
+    def begin(ticket: InspectedTicket, completion: Completion) -> None:
+        """Inspect the tokens of a completion, by one more pass over them."""
+        start, continuation = len(prepared.prefix), [*prepared.prefix, *completion.tokens]
+        texts, text = TokenTexts(engine.answers.lexicon), engine.decode(completion.tokens)
+        opened = prepared.at_most(len(continuation))
+        following = Following(opened, continuation, formula, texts, text, start)
+        following.ticket = weakref.ref(ticket)
+        if following.done:  # there is no token
+            following.deliver()
+        else:
+            engine.run(following, follows=True)
+
+    ticket = InspectedTicket(begin, engine, deadline)
     return engine.start(replace(request, inspect=False), ticket)
 
 

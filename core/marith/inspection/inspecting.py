@@ -12,9 +12,9 @@ from marith.decoding.matcher import Lexicon
 from marith.engine.jobs.queries import TextQuery
 from marith.engine.prepare import Prepared
 from marith.formula.tree.terms import Term
+from marith.inspection.inspected_position import InspectedPosition
+from marith.inspection.inspection import Inspection
 from marith.inspection.position_measures import InspectedFormula, PositionMeasures
-from marith.request.inspected.inspected_position import InspectedPosition
-from marith.request.inspected.inspection import Inspection
 from marith.scoring.scorer import Scored
 from marith.speculation.window import Block
 

@@ -17,8 +17,7 @@ from marith.formula.meaning.binding import BARE
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, NGram, Observation, Prompted, Term, Uniform
 from marith.inspection.contributions import LogOdds, Summand, named, summands, without_own_part
-from marith.request.checks import whole
-from marith.request.inspected.inspected_position import (
+from marith.inspection.inspected_position import (
     RANKED,
     Contribution,
     InspectedPart,
@@ -28,6 +27,7 @@ from marith.request.inspected.inspected_position import (
     TermKind,
     TermView,
 )
+from marith.request.checks import whole
 from marith.request.request import Request
 
 NEAR = 64  # most ranks that are asked for are among these

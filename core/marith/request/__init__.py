@@ -11,5 +11,4 @@
 - `stop`: where a text ends: its length, and strings that stop it.
 - `visible_text`: text of a model or a stranger, with what a terminal or a page obeys made visible.
 - `forms/`: what form an answer has: grammars, JSON schemas, tools.
-- `inspected/`: why each token is there, as plain data, tables and pages.
 """

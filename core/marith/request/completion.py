@@ -11,7 +11,6 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from marith.errors import RequestError
 from marith.formula.tree.printing import distinct, renamed
-from marith.request.inspected.inspection import Inspection
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls"]
 Value = TypeVar("Value")
@@ -71,8 +70,8 @@ class TokenLogprob(Alternative):
 class Chunk:
     """The text that became certain in a step; the last chunk has the finish reason.
 
-    `reasoning` and `calls` are no part of `text`. The last chunk has the `inspection` too, of all
-    tokens, if one was requested.
+    `reasoning` and `calls` are no part of `text`. The last chunk has the `marith.Inspection` of all
+    tokens too, if one was requested.
     """
 
     text: str
@@ -81,7 +80,7 @@ class Chunk:
     reasoning: str = ""
     calls: tuple[CallChunk, ...] = ()
     logprobs: tuple[TokenLogprob, ...] = ()
-    inspection: Inspection | None = None
+    inspection: Any = None
 
     def __repr__(self) -> str:
         reasoning = [f"reasoning {_brief(self.reasoning)}"] * bool(self.reasoning)
@@ -205,8 +204,8 @@ class Completion:
 
     A stop string is not in `text`, though its tokens are in `tokens`; `stop_string` is the one
     that ended the text. `calls` and `reasoning` are no part of `text`; a call that `max_tokens` cut
-    off is included as far as it was generated. `logprobs` and `inspection` are None unless they
-    were requested.
+    off is included as far as it was generated. `logprobs` and `inspection`, a `marith.Inspection`,
+    are None unless they were requested.
     """
 
     text: str
@@ -218,7 +217,7 @@ class Completion:
     calls: tuple[ToolCall, ...] = ()
     logprobs: tuple[TokenLogprob, ...] | None = None
     stop_string: str | None = None
-    inspection: Inspection | None = None
+    inspection: Any = None
 
     def without_texts(self, names: Mapping[str, str]) -> Completion:
         """The same for whoever may not read the terms; `names` has that of each term by its text.

@@ -1,6 +1,5 @@
 """What do tests and measurements run on? Small real models, also at the cost of larger ones.
 
-- `gguf_file`: write a small Llama as a GGUF file.
 - `inflating`: the same function at the cost of a larger model.
 - `models`: small real models: random weights, real tokenizers, real caches, no downloads.
 - `scripted`: a model that returns the replies of a script.

@@ -54,17 +54,6 @@ def tiny_tokenizer(
     return tokenizer
 
 
-def byte_tokenizer(words: Sequence[str] = (), end: str | None = None) -> PreTrainedTokenizerFast:
-    """A token for each byte, one for "th", and further ones that no text has; `end` ends a text."""
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    texts = [*letters, "th", *words, *([end] if end else ())]
-    raw = Tokenizer(models.BPE({text: i for i, text in enumerate(texts)}, [("t", "h")]))
-    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    raw.decoder = decoders.ByteLevel()
-    named = {} if end is None else {"eos_token": end}
-    return PreTrainedTokenizerFast(tokenizer_object=raw, **named)
-
-
 def tiny_model(
     family: str = "llama",
     vocab: int = 28,

@@ -13,8 +13,8 @@
 
 from __future__ import annotations
 
-from marith.training.loop import Step, train
+from marith.training.loop import train
 from marith.training.report import Line, Report
 from marith.training.settings import Settings
 
-__all__ = ["Line", "Report", "Settings", "Step", "train"]
+__all__ = ["Line", "Report", "Settings", "train"]

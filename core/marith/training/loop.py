@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,35 +13,27 @@ import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from marith.errors import unreadable
+from marith.scoring.weights.placing import device_for
 from marith.showing import bars
-from marith.training import encoded_texts, labelled_texts, report
+from marith.training import encoded_texts, labelled_texts
 from marith.training.base import load
 from marith.training.checkpointing import TrainingFolder, TrainingProgress
 from marith.training.labelled_texts import labelled
 from marith.training.optimisation import Optimisation
-from marith.training.report import Line, Report
-from marith.training.settings import Settings, device_of
+from marith.training.report import Line, Report, by_length
+from marith.training.settings import Settings
 
 _MEMORY = 0.98  # of the moving mean of losses, for each step
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A step that was taken, the first being 1, and its loss."""
-
-    number: int
-    of: int
-    loss: float
-
-
-def train(settings: Settings, on_step: Callable[[Step], None] | None = None) -> Report:
+def train(settings: Settings) -> Report:
     """Fine-tune a classifier on prefixes and leave it in `settings.out`, with its report.
 
     What was begun there with the same settings goes on; what was finished is only reported.
-    `on_step` is called after each step. Progress is shown on standard error. Raises RequestError
-    for data and settings that do not serve, before anything is loaded, and ModelError.
+    Progress is shown on standard error. Raises RequestError for data and settings that do not
+    serve, before anything is loaded, and ModelError.
     """
-    device = device_of(settings.device)
+    device = device_for(settings.device)
     rows = labelled(settings.data, settings.text_column, settings.label_column)
     labels = labelled_texts.class_names(rows)
     split = labelled_texts.split(rows, settings.held_out, settings.seed)
@@ -55,65 +46,44 @@ def train(settings: Settings, on_step: Callable[[Step], None] | None = None) -> 
             base = load(settings, labels, device)
             data = encoded_texts.encode(base, labels, split, settings.data)
             optimisation = Optimisation(base, data, settings)
-            so_far = _learn(optimisation, folder, identity, on_step)
+            so_far = _learn(optimisation, folder, identity)
             base.model.save_pretrained(settings.out)
             base.tokenizer.save_pretrained(settings.out)
-            finished = _report(optimisation, identity, so_far, _held_out_lines(optimisation))
+            lines = by_length(base, data.special_tokens, data.held_out, settings.balance)
+            finished = _report(optimisation, identity, so_far, lines)
         finished.write(settings.out)
     folder.clear()
     return finished
 
 
 def _learn(
-    optimisation: Optimisation,
-    folder: TrainingFolder,
-    identity: Mapping[str, Any],
-    on_step: Callable[[Step], None] | None,
+    optimisation: Optimisation, folder: TrainingFolder, identity: Mapping[str, Any]
 ) -> TrainingProgress:
     """Take every step that is still to be taken, and keep a checkpoint of the last one too."""
+    steps, every = optimisation.steps, optimisation.settings.save_every
     so_far = folder.restore(optimisation.base.model, optimisation.optimiser)
     with _bars() as bars:
         if optimisation.settings.rate is None:
             bars.console.print(f"the rate is {optimisation.rate:g}, by the size of the base")
         for notice in _notices(optimisation):
             bars.console.print(notice, highlight=False, markup=False, soft_wrap=True)
-        bar = bars.add_task("training", total=optimisation.steps, completed=so_far.step, loss="")
+        bar = bars.add_task("training", total=steps, completed=so_far.step, loss="")
         for step, batch in optimisation.batches(so_far.step):
             start = time.monotonic()
             loss = optimisation.take(step, batch)
             mean = loss if so_far.loss is None else _MEMORY * so_far.loss + (1 - _MEMORY) * loss
             so_far = TrainingProgress(step + 1, mean, so_far.seconds + time.monotonic() - start)
             bars.update(bar, completed=so_far.step, loss=f"loss {mean:.4f}")
-            if not bars.console.is_interactive and _is_told(so_far.step, optimisation.steps):
-                bars.console.print(f"step {so_far.step} of {optimisation.steps}, loss {mean:.4f}")
-            if (
-                so_far.step % optimisation.settings.save_every == 0
-                or so_far.step == optimisation.steps
-            ):
+            if not bars.console.is_interactive and _has_line(so_far.step, steps):
+                bars.console.print(f"step {so_far.step} of {steps}, loss {mean:.4f}")
+            if so_far.step % every == 0 or so_far.step == steps:
                 folder.save(optimisation.base.model, optimisation.optimiser, so_far, identity)
-            if on_step is not None:
-                on_step(Step(so_far.step, optimisation.steps, loss))
     return so_far
 
 
-def _is_told(step: int, steps: int) -> bool:
+def _has_line(step: int, steps: int) -> bool:
     """Whether a step has a line of its own where no bar moves: the first, and each twentieth."""
     return step == 1 or step * 20 // steps > (step - 1) * 20 // steps
-
-
-def _held_out_lines(optimisation: Optimisation) -> tuple[Line, ...]:
-    held_out, special_tokens = optimisation.data.held_out, optimisation.data.special_tokens
-    total = len(report.lengths(held_out.texts)) * len(held_out.texts)
-    with _bars() as bars:
-        bar = bars.add_task("held out", total=total, loss="")
-
-        def advance(count: int) -> None:
-            bars.advance(bar, count)
-
-        lines = report.by_length(
-            optimisation.base, special_tokens, held_out, optimisation.settings.balance, advance
-        )
-        return tuple(lines)
 
 
 def _report(

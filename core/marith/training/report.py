@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,7 @@ from marith.training.encoded_texts import LabelledTokens
 from marith.training.prefixes import SpecialTokens
 
 _AT_ONCE = 256
-CSV, MARKDOWN, REPORT = "report.csv", "report.md", "report.json"
+REPORT = "report.json"
 COLUMNS = ("tokens", "accuracy", "AUC-ROC", "log loss", "longer texts")
 PLOTTED = {"accuracy": ("accuracy", OURS), "auc": ("AUC-ROC", THEIRS)}
 WIDTH = 120
@@ -38,24 +36,21 @@ def lengths(texts: Sequence[Sequence[int]]) -> list[int | None]:
 
 
 def by_length(
-    base: Base,
-    special_tokens: SpecialTokens,
-    held_out: LabelledTokens,
-    balance: bool,
-    advance: Callable[[int], None],
-) -> Iterator[Line]:
-    """A line for each length; `advance` receives how many more texts were classified."""
+    base: Base, special_tokens: SpecialTokens, held_out: LabelledTokens, balance: bool
+) -> tuple[Line, ...]:
+    """Classify the held-out texts by their first tokens: a line for each length."""
     runner = WholeTextRunner(base.model.eval(), base.padding)
     right = torch.tensor(held_out.classes)
+    lines = []
     for length in lengths(held_out.texts):
         rows = [special_tokens.around(text[:length]) for text in held_out.texts]
         batches = []
         for start in range(0, len(rows), _AT_ONCE):
             [result] = runner.classify([Case(None, rows[start : start + _AT_ONCE])])
             batches.append(to_logprobs(base.model.config, result.logits).cpu())
-            advance(len(batches[-1]))
         longer = 0 if length is None else sum(len(text) > length for text in held_out.texts)
-        yield figures(torch.cat(batches), right, balance, length, longer)
+        lines.append(figures(torch.cat(batches), right, balance, length, longer))
+    return tuple(lines)
 
 
 def figures(
@@ -150,24 +145,13 @@ class Report:
         return cls(**data)
 
     def write(self, out: Path) -> None:
-        """Write the report in three forms. The JSON comes last, whole: it marks the end."""
-        (out / CSV).write_text(self.to_csv(), encoding="utf-8")
-        (out / MARKDOWN).write_text(self.to_markdown(), encoding="utf-8")
+        """Write the report, whole or not at all: its file marks the end of a training."""
         unfinished = out / f"{REPORT}.saving"
         unfinished.write_text(self.to_json() + "\n", encoding="utf-8")
         os.replace(unfinished, out / REPORT)
 
-    def to_csv(self) -> str:
-        """The lines as a table for programs."""
-        text = io.StringIO()
-        rows = (
-            ("whole" if cell is None else cell for cell in astuple(line)) for line in self.lines
-        )
-        csv.writer(text, lineterminator="\n").writerows([COLUMNS, *rows])
-        return text.getvalue()
-
     def to_markdown(self) -> str:
-        """The lines as a table for pages."""
+        """Return the lines as a table in Markdown."""
         rows = [COLUMNS, ("---:",) * len(COLUMNS), *map(cells, self.lines)]
         return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 

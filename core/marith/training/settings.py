@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from marith.errors import ModelError, RequestError
+from marith.errors import RequestError
 from marith.request.checks import by, flag, hold, number, whole, whole_from
 from marith.scoring.weights.locate import EMBEDDED, context_length_of, locate
+from marith.scoring.weights.placing import device_for
 from marith.training.labelled_texts import KINDS
 
 MOST_EPOCHS = 10_000
@@ -27,16 +26,6 @@ def _column(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise RequestError(f"{name} is a text, not {value!r}")
     return value
-
-
-def device_of(name: str | None) -> torch.device:
-    """The device of this name, or the fastest there is. Raises ModelError."""
-    try:
-        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
-        torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError):  # no device name, or an absent device
-        raise ModelError(f"this machine has no device {name!r}; write 'cpu' or 'cuda'") from None
-    return device
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +64,7 @@ class Settings:
             raise RequestError(f"texts and labels are two columns, not {self.text_column!r} twice")
         if self.rate is not None:
             _POSITIVE("rate", self.rate)
-        device_of(self.device)
+        device_for(self.device)
         self._check_files()
         locate(self.base)
         if self.max_length is not None:

@@ -76,7 +76,7 @@ def test_a_model_that_is_named_is_told_with_what_it_would_take(tmp_path: Path) -
     code, out, _ = run("models", "pocket", str(file))
     assert code == 0
     assert "pocket: 5,868,800 weights, stored as BF16" in out
-    assert "  dtype='bfloat16' takes 14 MB; 1,000 tokens of a lane take" in out
+    assert "  dtype='bfloat16' takes 14 MB, 1,000 tokens of a lane take" in out
     assert f"{file}: 460,032 weights, stored as Q4_K" in out
     first = next(line for line in out.partition(f"{file}: ")[2].splitlines() if "takes" in line)
     assert first.startswith("  backend='llama.cpp' takes 309 kB")  # the one that suits such a file

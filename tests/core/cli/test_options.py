@@ -9,9 +9,12 @@ import pytest
 import typer
 
 from marith import Options
-from marith.cli import app, generate_command, why_command
+from marith.cli import app, generate_command
 
-OWN = {*generate_command._NOT_OPTIONS, *why_command._NOT_OPTIONS, "import"}
+OWN = {
+    *generate_command._NOT_OPTIONS,
+    "import", "prompt", "n", "schema", "regex", "continuation", "top", "every", "as_json",
+}  # fmt: skip
 DEFAULT = re.compile(r"\[default: (.+)\]")
 
 

@@ -28,7 +28,7 @@ from marith.cli.talking import (
 )
 from marith.cli.why_command import inspection_of, print_inspection
 from marith.errors import ModelError
-from marith.request.inspected.inspected_position import LikelyToken
+from marith.inspection.inspected_position import LikelyToken
 
 PROMPT = "How do I boil an egg?"
 FORMULA = ["--formula", "2*kind - M", "--term", "kind=Be kind.", "--seed", "3"]

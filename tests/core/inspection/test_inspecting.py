@@ -16,13 +16,13 @@ from marith.decoding.evaluate import evaluate
 from marith.errors import UnknownOption
 from marith.inspection import inspecting as one_pass
 from marith.inspection.contributions import DoubleRows
-from marith.inspection.position_measures import MOST_VALUES, PositionMeasures, ranking
-from marith.request.inspected.inspected_position import (
+from marith.inspection.inspected_position import (
     RANKED,
     InspectedPosition,
     LikelyToken,
     runs_of,
 )
+from marith.inspection.position_measures import MOST_VALUES, PositionMeasures, ranking
 from marith.testing import tiny_model, tiny_tokenizer
 
 PROMPT, TEXT = "a b c", [3, 17, 9, 4, 22]

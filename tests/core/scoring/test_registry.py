@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from support.vocabularies import byte_tokenizer
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from benchmarks.gguf_file import write_gguf
 from marith import Engine
 from marith.errors import FormulaError, ModelError
 from marith.formula.tree.terms import Classifier, Likelihood, NGram, Prompted, Uniform
@@ -26,8 +28,6 @@ from marith.scoring.weights import loader
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.loader import Placement
 from marith.testing import LETTERS, tiny_classifier, tiny_model, tiny_tokenizer
-from marith.testing.gguf_file import write_gguf
-from marith.testing.models import byte_tokenizer
 
 CPU = Placement()
 

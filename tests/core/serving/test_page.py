@@ -109,7 +109,7 @@ def test_a_server_without_its_page(tmp_path: Path) -> None:
 
 
 FILES = sorted(FOLDER.iterdir(), key=lambda file: file.name)
-WIDGET = files("marith.request.inspected.widget")  # shows parts of the page in a notebook
+WIDGET = files("marith.inspection.widget")  # shows parts of the page in a notebook
 OF_BROWSERS = [*FILES, WIDGET / "widget.js", WIDGET / "widget.css"]
 # What would make markup, styles or code of a text, or keep something beyond the page.
 FORBIDDEN = (

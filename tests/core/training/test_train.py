@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,17 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from support.vocabularies import byte_tokenizer
 
+from benchmarks.gguf_file import write_gguf
 from marith import Classifier, Engine
 from marith.errors import ModelError, RequestError
 from marith.testing import tiny_model
-from marith.testing.gguf_file import write_gguf
-from marith.testing.models import byte_tokenizer
-from marith.training import Report, Settings, Step, train
+from marith.training import Report, Settings, train
 from marith.training.base import load
 from marith.training.encoded_texts import encode
 from marith.training.labelled_texts import LabelledText, Split
+from marith.training.optimisation import Optimisation
 
 WEIGHTS = "model.safetensors"
 
@@ -29,12 +31,20 @@ class Killed(BaseException):
     """As a process ends: nothing of ours catches it."""
 
 
-def killer(at: int) -> Callable[[Step], None]:
-    def on_step(step: Step) -> None:
-        if step.number == at:
-            raise Killed
+@contextmanager
+def watched(kill_at: int | None = None) -> Iterator[list[int]]:
+    """Record the number of each step that is taken, and kill the training after `kill_at` steps."""
+    take, taken = Optimisation.take, list[int]()
 
-    return on_step
+    def taking(self: Optimisation, step: int, batch: Any) -> float:
+        if step == kill_at:
+            raise Killed
+        taken.append(step + 1)
+        return take(self, step, batch)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Optimisation, "take", taking)
+        yield taken
 
 
 @pytest.fixture(scope="module", params=["roberta", "gpt2"])
@@ -59,16 +69,16 @@ def test_a_training_that_was_broken_off_ends_with_the_same_weights(
     settings, whole = unbroken
     broken = replace(settings, out=tmp_path / "judge")
     for at in (3, 50):  # before the first checkpoint, and between two
-        with pytest.raises(Killed):
-            train(broken, killer(at))
+        with watched(at), pytest.raises(Killed):
+            train(broken)
     [checkpoint] = (broken.out / "training").iterdir()
     kept = {path.name for path in checkpoint.iterdir()}
     assert kept == {"weights.safetensors", "optimiser.safetensors", "progress.json"}
     assert json.loads((checkpoint / "progress.json").read_text())["step"] == 40
     (broken.out / "training" / "saving").mkdir()  # as a kill in the middle of saving leaves it
-    heard: list[Step] = []
-    found = train(broken, heard.append)
-    assert [step.number for step in heard] == [*range(41, whole.steps + 1)]
+    with watched() as taken:
+        found = train(broken)
+    assert taken == [*range(41, whole.steps + 1)]
     assert found == replace(whole, seconds=found.seconds)
     expected = weights(settings.out)
     assert {name: torch.equal(w, expected[name]) for name, w in weights(broken.out).items()} == (
@@ -91,16 +101,14 @@ def test_a_classifier_learns_what_prefixes_show(unbroken: tuple[Settings, Report
     assert whole.log_loss < first.log_loss
     config = json.loads((settings.out / "config.json").read_text())
     assert config["id2label"] == {"0": "cold", "1": "warm"}
-    assert (settings.out / "report.md").read_text() == report.to_markdown()
-    assert (settings.out / "report.csv").read_text() == report.to_csv()
 
 
 def test_what_is_finished_is_reported_at_once(unbroken: tuple[Settings, Report]) -> None:
     settings, report = unbroken
-    heard: list[Step] = []
     again = replace(settings, save_every=1, device="cpu")  # where and how often may change
-    assert train(again, heard.append) == report
-    assert heard == []
+    with watched() as taken:
+        assert train(again) == report
+    assert taken == []
 
 
 @pytest.mark.parametrize(
@@ -125,8 +133,8 @@ def test_other_data_under_the_same_name_are_refused_while_the_training_runs(
     data = tmp_path / "rows.jsonl"
     data.write_bytes(warmth.read_bytes())
     settings = Settings(gpt2, data, tmp_path / "out", save_every=1)
-    with pytest.raises(Killed):
-        train(settings, killer(2))
+    with watched(2), pytest.raises(Killed):
+        train(settings)
     data.write_text(data.read_text().replace("today", "tomorrow"))
     with pytest.raises(RequestError, match="was of other data than is in this file now"):
         train(settings)
@@ -137,7 +145,7 @@ def test_other_data_under_the_same_name_are_refused_while_the_training_runs(
     [
         ({"text_column": 3}, "text_column is a text, not 3"),
         ({"label_column": b"label"}, "label_column is a text, not b'label'"),
-        ({"device": "gpu0"}, "this machine has no device 'gpu0'; write 'cpu' or 'cuda'"),
+        ({"device": "gpu0"}, "gpu0"),
     ],
 )
 def test_settings_with_a_wrong_value_are_not_made(wrong: dict[str, Any], problem: str) -> None:

@@ -16,6 +16,7 @@ from support.ggml_files import POCKET, write_pocket
 from support.gguf_families import SIZES, family_model, write_family
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from benchmarks.gguf_file import write_gguf
 from marith import Engine, ModelError, Prompted, Sampling, Stop
 from marith.options.options import Options
 from marith.scoring.weights.gguf_header import read_header
@@ -23,7 +24,6 @@ from marith.scoring.weights.kinds import LANGUAGE_MODEL
 from marith.scoring.weights.locate import context_length_of, locate
 from marith.scoring.weights.placing import Placement
 from marith.scoring.weights.reading import read
-from marith.testing.gguf_file import write_gguf
 
 TEXT = torch.tensor([[5, 77, 300, 9, 12, 1000, 4, 4, 900, 31]])
 CHAT = [{"role": "user", "content": "Tell me of 365 dogs and of <|end|> ½ é."}]

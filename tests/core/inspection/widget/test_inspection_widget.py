@@ -10,7 +10,7 @@ import traitlets
 from support.inspected import inspection
 
 from marith import RequestError
-from marith.request.inspected.widget.inspection_widget import InspectionWidget
+from marith.inspection.widget.inspection_widget import InspectionWidget
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[31m\u202e`${alert(1)}`"
 

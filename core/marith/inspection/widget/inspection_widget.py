@@ -9,7 +9,7 @@ import anywidget
 import traitlets
 
 from marith.errors import RequestError
-from marith.request.inspected.widget.page_parts import joined_module, shadow_style
+from marith.inspection.widget.page_parts import joined_module, shadow_style
 
 FOLDER = Path(__file__).parent
 

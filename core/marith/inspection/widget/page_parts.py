@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).parents[3] / "serving" / "page"
+PAGE = Path(__file__).parents[2] / "serving" / "page"
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "([^"]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
 _DARK = re.compile(r"@media \(prefers-color-scheme: dark\) \{\s*:root (\{[^}]*\})\s*\}")

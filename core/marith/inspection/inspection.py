@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from marith.errors import RequestError
 from marith.formula.tree.printing import distinct, renamed, unquoted
-from marith.request.inspected.inspected_position import (
+from marith.inspection.inspected_position import (
     InspectedPart,
     InspectedPosition,
     InspectedTerm,
+    TokenRun,
+    runs_of,
 )
-from marith.request.inspected.inspection_html import inspection_html
+from marith.inspection.inspection_html import inspection_html
+from marith.inspection.inspection_words import table_of
 
 if TYPE_CHECKING:
     import pandas
     from pydantic import TypeAdapter
 
-    from marith.request.inspected.widget.inspection_widget import InspectionWidget
+    from marith.inspection.widget.inspection_widget import InspectionWidget
 
 NO_WIDGET = (
     "widget needs anywidget: pip install 'marith[notebook]'; without it a notebook shows the "
@@ -67,6 +70,23 @@ class Inspection:
     def implausible(self) -> tuple[InspectedPosition, ...]:
         """The positions whose token no term finds a tenth as likely as its likeliest one."""
         return tuple(position for position in self.positions if position.implausible)
+
+    @property
+    def runs(self) -> tuple[TokenRun, ...]:
+        """The tokens of the text, the tokens of one character together."""
+        return tuple(runs_of(self.positions))
+
+    @property
+    def summary(self) -> str:
+        """At how many positions the formula changed which token is likeliest, as a sentence."""
+        return (
+            f"{len(self.flipped)} of {len(self.positions)} tokens are the formula's likeliest and "
+            "not the bare model's"
+        )
+
+    def table(self, every: bool = False) -> list[tuple[str, ...]]:
+        """Return a table of texts: its heads, then the flipped positions, or `every` position."""
+        return table_of(self.positions if every else self.flipped, self.parts)
 
     def without_texts(self) -> Inspection:
         """The same for whoever may not read the system prompts of the terms.
@@ -129,7 +149,7 @@ class Inspection:
         is absent.
         """
         try:
-            from marith.request.inspected.widget.inspection_widget import InspectionWidget
+            from marith.inspection.widget.inspection_widget import InspectionWidget
         except ModuleNotFoundError as error:
             if error.name != "anywidget":
                 raise
@@ -145,7 +165,7 @@ class Inspection:
         return f"<Inspection of {tokens} by {_brief(self.formula)}: {flipped} flipped>"
 
     def _repr_html_(self) -> str:
-        return inspection_html(self.positions, self.parts)
+        return inspection_html(self.runs, self.summary, self.table(every=not self.flipped))
 
 
 def _brief(text: str) -> str:

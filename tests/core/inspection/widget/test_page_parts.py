@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from marith.request.inspected.widget.page_parts import joined_module
+from marith.inspection.widget.page_parts import joined_module
 
 WIDGET = Path(joined_module.__code__.co_filename).with_name("widget.js")
 JOINED = joined_module(WIDGET)

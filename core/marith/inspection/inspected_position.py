@@ -1,4 +1,4 @@
-"""A position of an inspected text as plain data, the characters of tokens, and both in words."""
+"""A position of an inspected text, and the characters of tokens, as plain data."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from marith.formula.tree.nodes import PLAUSIBLE
-from marith.request.visible_text import harmless
 
 RANKED = 1000  # a rank is exact up to this one; beyond it is None
 PartKind: TypeAlias = Literal["exact", "leave_one_out"]
 TermKind: TypeAlias = Literal["model", "n-gram", "uniform", "classifier", "other"]
-_BREAKS = str.maketrans({"\n": "␊", "\t": "␉"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,39 +205,3 @@ def _finds_plausible(view: TermView) -> bool:
     if view.logprob is None or best is None:
         return False
     return view.logprob >= best + math.log(PLAUSIBLE)
-
-
-def on_one_line(text: str) -> str:
-    """A text with all that is no plain letter made visible."""
-    return harmless(text).translate(_BREAKS)
-
-
-def quoted(text: str) -> str:
-    """A token's text, whose spaces are seen."""
-    return f'"{on_one_line(text)}"'
-
-
-def signed(number: float | None) -> str:
-    """A number of nats with its sign; a dash for one that is infinite."""
-    return "-" if number is None else f"{number:+.2f}"
-
-
-def likely_text(likely: LikelyToken) -> str:
-    """A token and its log-probability."""
-    return f"{quoted(likely.text)} {signed(likely.logprob)}"
-
-
-def flipped_text(positions: Sequence[InspectedPosition]) -> str:
-    """Say at how many positions the formula changed which token is likeliest."""
-    flipped = sum(position.flipped for position in positions)
-    return (
-        f"{flipped} of {len(positions)} tokens are the formula's likeliest and not the bare model's"
-    )
-
-
-def part_text(part: InspectedPart, most: int | None = None) -> str:
-    """The head of a part's column, of at most so many letters."""
-    text = on_one_line(part.text)
-    if most is not None and len(text) > most:
-        text = f"{text[: most - 1]}…"
-    return text if part.kind == "exact" else f"without {text}"

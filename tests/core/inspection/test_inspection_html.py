@@ -9,7 +9,7 @@ import pytest
 from support.html_pages import ParsedHtml
 from support.inspected import inspection
 
-from marith.request.inspected.inspected_position import LikelyToken
+from marith.inspection.inspected_position import LikelyToken
 
 HOSTILE = [
     '<script>alert("x & y")</script>\'<b title="', "</span><img src=x onerror=alert(1)>",

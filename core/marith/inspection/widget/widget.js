@@ -1,8 +1,8 @@
 // An inspection in a notebook: its tokens, and the card and the curves of the chosen one.
 
-import { curvesOf, judgedCurvesOf, markInCurves, tokenCard } from "../../../serving/page/card.js";
-import { filterOf, legend, TokenStrip } from "../../../serving/page/strip.js";
-import { element } from "../../../serving/page/values.js";
+import { curvesOf, judgedCurvesOf, markInCurves, tokenCard } from "../../serving/page/card.js";
+import { filterOf, legend, TokenStrip } from "../../serving/page/strip.js";
+import { element } from "../../serving/page/values.js";
 
 /** Shows the model's inspection in `el`. Returns a function that ends what it has begun. */
 function render({ model, el }) {

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 
-from marith.request.inspected.inspected_position import (
-    InspectedPart,
-    InspectedPosition,
-    TokenRun,
-    flipped_text,
-    likely_text,
-    part_text,
-    quoted,
-    runs_of,
-    signed,
-)
+from marith.inspection.inspected_position import InspectedPosition, TokenRun
+from marith.inspection.inspection_words import likely_text, quoted, signed
 from marith.request.visible_text import harmless
 
 LIKELIER, LESS_LIKELY = "40, 120, 220", "230, 120, 20"  # blue and orange: red, green, blue
@@ -24,25 +15,29 @@ DARKEST = 0.5
 SURPRISES = (1.0, 2.0, 4.0)  # nats: the underline is one pixel thicker from each of them on
 MOST_ROWS = 200
 _TEXT_STYLE = "white-space: pre-wrap; line-height: 1.7"
+_LEGEND = (
+    "blue: made likelier, orange: less likely, the thicker the line the more surprising · "
+    "log-probabilities in nats"
+)
 _CELL = "text-align: left; padding: 0 .8em 0 0"
 
 
-def inspection_html(positions: Sequence[InspectedPosition], parts: Sequence[InspectedPart]) -> str:
-    """Return an inspection as HTML without scripts; all that was generated, or given, is escaped.
+def inspection_html(
+    runs: Sequence[TokenRun], summary: str, table: Sequence[tuple[str, ...]]
+) -> str:
+    """Return an inspection as HTML without scripts; every text is escaped.
 
     A token is blue where the formula made it likelier than the bare model, and orange where less
-    likely; the thicker its underline, the more surprising it is; a bold one is flipped. The table
-    has the positions that are flipped, or all where there is none.
+    likely; the thicker its underline, the more surprising it is; a bold one is flipped.
     """
-    strip = "".join(map(_token, runs_of(positions)))
-    listed = [position for position in positions if position.flipped] or positions
-    return "".join(
-        [
-            f'<div style="{_TEXT_STYLE}">{strip}</div>',
-            f"<div><small>{escape(_summary(positions))}</small></div>",
-            _table(listed[:MOST_ROWS], parts) if listed else "",
-            _left_out(len(listed)),
-        ]
+    strip = "".join(map(_token, runs))
+    head, *rows = table
+    body = "".join(_row("td", row) for row in rows[:MOST_ROWS])
+    return (
+        f'<div style="{_TEXT_STYLE}">{strip}</div>'
+        f"<div><small>{escape(f'{summary} (bold) · {_LEGEND}')}</small></div>"
+        f"<table><thead>{_row('th', head)}</thead><tbody>{body}</tbody></table>"
+        + _left_out(len(rows))
     )
 
 
@@ -77,36 +72,6 @@ def _title(position: InspectedPosition) -> str:
             f"likeliest: {likely}",
             f"likeliest to M: {likely_text(position.bare_likeliest)}",
         ]
-    )
-
-
-def _summary(positions: Sequence[InspectedPosition]) -> str:
-    return (
-        f"{flipped_text(positions)} (bold) · blue: made likelier, "
-        "orange: less likely, the thicker the line the more surprising · log-probabilities in nats"
-    )
-
-
-def _table(positions: Iterable[InspectedPosition], parts: Iterable[InspectedPart]) -> str:
-    heads = ["at", "token", "log P", "push", "likeliest to M", "against", "log-odds"]
-    heads += [*map(part_text, parts), "likeliest"]
-    rows = (
-        [
-            str(position.place),
-            quoted(position.text),
-            signed(position.logprob),
-            signed(position.push),
-            likely_text(position.bare_likeliest),
-            quoted(position.reference.text),
-            signed(position.log_odds),
-            *(signed(contribution.value) for contribution in position.contributions),
-            ", ".join(map(likely_text, position.top)),
-        ]
-        for position in positions
-    )
-    head = _row("th", heads)
-    return (
-        f"<table><thead>{head}</thead><tbody>{''.join(_row('td', r) for r in rows)}</tbody></table>"
     )
 
 

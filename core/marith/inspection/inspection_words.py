@@ -1,0 +1,65 @@
+"""The words of an inspection, which terminals and notebooks show: a table of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from marith.inspection.inspected_position import (
+    RANKED,
+    InspectedPart,
+    InspectedPosition,
+    LikelyToken,
+)
+from marith.request.visible_text import harmless
+
+_BREAKS = str.maketrans({"\n": "␊", "\t": "␉"})
+_LETTERS = 28  # of a part's text in the head of its column
+
+
+def on_one_line(text: str) -> str:
+    """Return a text in which line breaks and what a terminal obeys are visible."""
+    return harmless(text).translate(_BREAKS)
+
+
+def quoted(text: str) -> str:
+    """Return a token's text in quotation marks, which show its spaces."""
+    return f'"{on_one_line(text)}"'
+
+
+def signed(number: float | None) -> str:
+    """Return a number of nats with its sign; a dash for an infinite one."""
+    return "-" if number is None else f"{number:+.2f}"
+
+
+def likely_text(likely: LikelyToken) -> str:
+    """Return a token and its log-probability."""
+    return f"{quoted(likely.text)} {signed(likely.logprob)}"
+
+
+def table_of(
+    positions: Iterable[InspectedPosition], parts: Sequence[InspectedPart]
+) -> list[tuple[str, ...]]:
+    """Return the heads of a table, then a row for each position."""
+    heads = ("at", "token", "log P", "rank", "push", "M likeliest", "against", "log-odds")
+    rows = [
+        (
+            str(position.place),
+            quoted(position.text),
+            signed(position.logprob),
+            f">{RANKED}" if position.rank is None else str(position.rank),
+            signed(position.push),
+            likely_text(position.bare_likeliest),
+            quoted(position.reference.text),
+            signed(position.log_odds),
+            *(signed(contribution.value) for contribution in position.contributions),
+            ", ".join(map(likely_text, position.top)),
+        )
+        for position in positions
+    ]
+    return [(*heads, *map(_head, parts), "likeliest"), *rows]
+
+
+def _head(part: InspectedPart) -> str:
+    text = on_one_line(part.text)
+    text = text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
+    return text if part.kind == "exact" else f"without {text}"
