@@ -27,8 +27,7 @@ class Bounds:
     `body` is in bytes; `seconds` are from the request to the end
     of the answer; `tokens` of an answer are at most so many, None for as many as the context holds.
     `inspected` are positions × likeliest tokens of one request, of which `inspected_top` for each
-    position. `kept_bytes` are of log-probabilities that are kept for other `values` of a number:
-    by the server, and of one text.
+    position. `what_if_bytes` are of a text's log-probabilities, for other `values` of a number.
     """
 
     body: int = 8_000_000
@@ -48,8 +47,7 @@ class Bounds:
     inspected: int = 20_000
     inspected_top: int = 20
     values: int = 21
-    kept_bytes: int = 2**30
-    kept_bytes_of_text: int = 2**28
+    what_if_bytes: int = 2**28
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,6 @@ _NEUTRAL_OF: Mapping[str, tuple[Any, ...]] = {
     "modalities": (*_NEUTRAL, ["text"]),
     "function_call": (*_NEUTRAL, "none", "auto"),
 }
-_BESIDE_KEPT = {"kept", "number", "values", "model"}
 _LEAST_MASS = 1e-9  # one token has more, so the fewest tokens that reach it are one
 # Fields that would change the text, and what to write instead.
 REFUSED: Mapping[str, str] = {
@@ -313,27 +312,14 @@ class InspectFields(MadeTextFields):
 class WhatIfFields(MadeTextFields):
     """A number of a formula and other values of it: `POST /v1/what_if`.
 
-    First with the text's tokens and all with which they were drawn, then with what is `kept` of
-    them. `ended` says that an end of the text was drawn after its tokens.
+    The text's tokens come with all with which they were drawn. `ended` says that an end of the text
+    was drawn after its tokens.
     """
 
-    continuation: list[StrictInt] | None = None
+    continuation: list[StrictInt]
     ended: StrictBool = False
-    kept: StrictStr | None = Field(default=None, max_length=100)
     number: StrictInt = Field(ge=0)
     values: list[Number] = Field(min_length=1)
-
-    def require_kept(self, model: str) -> None:
-        """Raises Refusal for fields beside `kept`, where it is given: they are what was kept."""
-        if self.kept is None:
-            return
-        others = self.model_fields_set - _BESIDE_KEPT - self.harmless
-        given = (name for name in others if getattr(self, name) is not None)
-        if name := min(given, default=None):
-            problem = f"beside kept there are number and values alone, and no {name}"
-            raise Refusal(f"{problem}; without kept the text is read anew", param=name)
-        if self.model and self.model != model:
-            raise Refusal(f"this text was kept of {model!r}, not of {self.model!r}", param="model")
 
 
 Fields = TypeVar("Fields", bound=KnownFields)
