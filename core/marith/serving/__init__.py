@@ -2,7 +2,7 @@
 
 - `app`: the application: its routes, how it begins, and how it ends.
 - `event_stream`: streams of server-sent events: pings, readers that leave.
-- `guard`: who may ask: keys, hosts, origins, the page's token.
+- `guard`: who may ask: keys, hosts, origins.
 - `openapi`: the OpenAPI document: every route, and the body that it takes.
 - `process`: one process that serves: it listens, loads, reads its file again, and ends in order.
 - `served_models`: models by name: each formula of the persona file.

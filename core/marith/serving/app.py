@@ -24,7 +24,6 @@ from marith.serving.wire.wire_fields import (
     DetokenizeFields,
     ExplainFields,
     InspectFields,
-    PageKeyFields,
     ScoreFields,
     TextFields,
     TokenizeFields,
@@ -58,7 +57,6 @@ ROUTES: dict[str, Operation] = {
     "/openapi.json": Operation("GET", openapi),
     "/": Operation("GET", about_routes.page),
     "/page/{file}": Operation("GET", about_routes.page_file),
-    "/page/key": Operation("POST", about_routes.page_key, PageKeyFields),
 }
 _log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from typing import Any
 from starlette.requests import Request as WebRequest
 
 from marith import Engine, Inspection
-from marith.serving.guard import KEY, PageToken
+from marith.serving.guard import KEY
 from marith.serving.served_models import ServedModel, ServedModels, load_models
 from marith.serving.server_metrics import Metrics
 from marith.serving.server_settings import ServerSettings
@@ -35,7 +35,6 @@ class Server:
         self._loading = threading.Lock()
         self._of_key: Counter[Any] = Counter()
         self.metrics = Metrics(self.engines)
-        self.page_token = PageToken(settings.page_key)
         self.what_ifs = asyncio.Semaphore(WHAT_IFS)
 
     @property

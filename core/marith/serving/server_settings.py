@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -58,8 +57,7 @@ class ServerSettings:
     what clients call that model (by default its own name). `aliases` are further names of models.
     `hosts` are names that the server is asked under, beside those of the loopback; `origins` are
     those of web pages that may ask. With `allow_formulas` a request may bring a formula and terms.
-    `strict` refuses fields that are not known. `page` says whether browsers get the page;
-    `page_key` is the key that the page gets for a one-use token.
+    `strict` refuses fields that are not known. `page` says whether browsers get the page.
     """
 
     file: Path | None = None
@@ -73,7 +71,6 @@ class ServerSettings:
     strict: bool = False
     log_texts: bool = False
     page: bool = True
-    page_key: str | None = None
     bounds: Bounds = Bounds()
 
 
@@ -132,14 +129,6 @@ def read_keys(path: Path | None) -> tuple[str, ...]:
                 f"that of line {keys.index(key) + 1} has {len(key)} letters"
             )
     return tuple(dict.fromkeys(keys))
-
-
-def with_page_key(settings: ServerSettings) -> ServerSettings:
-    """The settings with one more key, the page's own, where keys are asked for."""
-    if not settings.keys:
-        return settings
-    key = secrets.token_urlsafe(32)
-    return replace(settings, keys=(*settings.keys, key), page_key=key)
 
 
 def require_key(host: str, keys: Sequence[str]) -> None:

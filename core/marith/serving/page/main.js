@@ -243,15 +243,11 @@ const EXAMPLE = {
   formula: "2*happy - M", terms: [["happy", "You are a happy assistant."]],
 };
 
-/** The key for a token of one use, or a form from a link: both leave the address at once. */
+/** The form from a link, which leaves the address at once. */
 async function readAddress() {
   const { hash } = location;
   if (hash.length < 2) return "";
   history.replaceState(null, "", location.pathname);
-  if (hash.startsWith("#token=")) {
-    useKey((await json("/page/key", { token: hash.slice("#token=".length) })).key);
-    return "";
-  }
   const form = formOf(hash);
   if (form === null) return "";
   fillForm(form);

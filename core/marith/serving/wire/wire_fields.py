@@ -259,14 +259,6 @@ def require_one_prompt(prompt: object, messages: object) -> None:
         raise Refusal(f"{sentence}; this body has {given}", param="prompt")
 
 
-class PageKeyFields(BaseModel):
-    """A token of one use, for which the page gets its key: `POST /page/key`."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    token: StrictStr = Field(max_length=100)
-
-
 class ExplainFields(KnownFields):
     """A formula to be explained, or a model's own: `POST /v1/explain`."""
 
@@ -323,7 +315,6 @@ class WhatIfFields(MadeTextFields):
 
 
 Fields = TypeVar("Fields", bound=KnownFields)
-Body = TypeVar("Body", bound=BaseModel)
 
 
 async def read_body(request: Request, most: int) -> bytes:
@@ -367,7 +358,7 @@ def parsed(body: bytes) -> dict[str, Any]:
     return value
 
 
-def read_fields(kind: type[Body], body: Mapping[str, Any]) -> Body:
+def read_fields(kind: type[Fields], body: Mapping[str, Any]) -> Fields:
     """The fields of a body. Raises Refusal that names the first field that is wrong."""
     try:
         return kind.model_validate(body)
