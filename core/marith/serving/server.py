@@ -93,11 +93,8 @@ class Server:
         self, web: WebRequest, choices: int | None, prompts: int = 1
     ) -> AbstractContextManager[None]:
         """The places of all answers of one request but its first. Raises Refusal."""
-        bounds = self.settings.bounds
         each = choices or 1
-        if each > bounds.answers:
-            raise Refusal(f"n is at most {bounds.answers}, not {each}", param="n")
-        count, most = prompts * each, bounds.requests_of_key
+        count, most = prompts * each, self.settings.bounds.requests_of_key
         if count > most:
             needed = f"{prompts} prompts with n {each}" if prompts > 1 else f"n {each}"
             problem = f"{needed} need {count} answers, and a key has at most {most} at once"

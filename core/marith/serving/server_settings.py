@@ -21,31 +21,22 @@ _ORIGIN = re.compile(r"https?://[^/\s]+/?")
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How large a request may be; docs/how-to/serve.md has the table.
+    """How much a request may take; docs/how-to/serve.md has the table.
 
-    `body` is in bytes; `seconds` are from the request to the end
-    of the answer; `tokens` of an answer are at most so many, None for as many as the context holds.
-    `inspected` are positions × likeliest tokens of one request, of which `inspected_top` for each
-    position. `what_if_bytes` are of a text's log-probabilities, for other `values` of a number.
+    The fields of a body have bounds of their own, in `wire_fields`. `body` is in bytes; `letters`
+    are those of a text, or of all messages; `tokens` are the most of an answer, None for as many as
+    the context holds; `seconds` are from the request to the end of the answer. `inspected` are
+    positions × likeliest tokens of one request. `what_if_bytes` are of the log-probabilities of a
+    text, for other values of a number.
     """
 
     body: int = 8_000_000
-    messages: int = 1_000
     letters: int = 2_000_000
-    tools: int = 128
-    stops: int = 64
-    stop_letters: int = 4_096
-    bans: int = 256
-    top_logprobs: int = 20
-    answers: int = 16
-    grammar_letters: int = 100_000
     tokens: int | None = None
     seconds: float | None = 600.0
     requests_of_key: int = 64
     write_seconds: float = 60.0
     inspected: int = 20_000
-    inspected_top: int = 20
-    values: int = 21
     what_if_bytes: int = 2**28
 
 

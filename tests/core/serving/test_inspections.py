@@ -131,7 +131,7 @@ def test_an_answer_goes_on_from_tokens_exactly(web: httpx.Client) -> None:
     [
         ("/v1/inspect", {"continuation": [5] * 41}, "at most 40 tokens, not 41"),
         ("/v1/inspect", {"continuation": [5] * 401, "top": 1}, "at most 400 tokens, not 401"),
-        ("/v1/inspect", {"continuation": " a", "top": 21}, "at most 20, not 21"),
+        ("/v1/inspect", {"continuation": " a", "top": 21}, "less than or equal to 20, not 21"),
         ("/v1/inspect", {"continuation": [4096]}, "4096"),
         ("/v1/inspect", {"continuation": [5], "stream": True}, "does not stream"),
         ("/v1/inspect", {}, "'continuation' is missing"),

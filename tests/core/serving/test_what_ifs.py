@@ -105,7 +105,7 @@ def test_a_value_that_has_no_meaning_is_refused_by_itself(web: httpx.Client) -> 
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        ({"values": [0.1] * 22}, "at most 21 values at once, not 22"),
+        ({"values": [0.1] * 22}, "at most 21 items after validation, not 22"),
         ({"number": 2}, "number"),
         ({"values": ["1"]}, "values.0"),
         ({"continuation": None}, "continuation"),

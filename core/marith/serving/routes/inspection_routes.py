@@ -40,7 +40,7 @@ from marith.serving.wire.wire_fields import (
     TextFields,
     WhatIfFields,
 )
-from marith.serving.wire.wire_requests import chat_requests, hold_top, text_requests, warnings_of
+from marith.serving.wire.wire_requests import chat_requests, text_requests, warnings_of
 
 
 async def inspect(server: Server, web: WebRequest) -> Response:
@@ -51,7 +51,6 @@ async def inspect(server: Server, web: WebRequest) -> Response:
     with server.place_for(web):
         fields, persona = await server.fields(InspectFields, web)
         warnings = warnings_of(fields, server.settings)
-        hold_top(fields.top, server.settings.bounds, "top")
 
         def begin() -> Future[Inspection]:
             request = _request(fields, persona, server, web)
@@ -104,9 +103,6 @@ async def what_if(server: Server, web: WebRequest) -> Response:
     with server.place_for(web):
         fields, persona = await server.fields(WhatIfFields, web)
         bounds, warnings = server.settings.bounds, warnings_of(fields, server.settings)
-        if len(fields.values) > bounds.values:
-            problem = f"there are at most {bounds.values} values at once, not {len(fields.values)}"
-            raise Refusal(problem, param="values")
 
         def begin() -> Future[WhatIf]:
             request = _request(fields, persona, server, web)
