@@ -46,8 +46,6 @@ VECTORS: list[tuple[str, list[Any], Any]] = [
     ("added", [{"text": "a", "completed": None}], "a"),
     ("added", [{"text": "�", "completed": ""}], ""),
     ("added", [{"text": "�", "completed": "日"}], "日"),
-    ("copiedSpans", ["It opens AT nine today.", "it opens at nine."], [[0, 16]]),
-    ("copiedSpans", ["at nine", "opens at nine"], []),
 ]
 
 

@@ -3,7 +3,7 @@
 import { judgedCurvesOf, markInCurves } from "./card.js";
 import { chat, json } from "./server.js";
 import { filterOf, legend, TokenStrip } from "./strip.js";
-import { added, copiedSpans, element, firstUnequal, shown, spelled } from "./values.js";
+import { added, element, firstUnequal, shown, spelled } from "./values.js";
 
 const ASKED_TOP = 10; // likeliest tokens of each position that the card shows
 const FINISHED = {
@@ -199,13 +199,6 @@ export class Pane {
 
   mark(kind, index, note) { this.#strip.mark(kind, index, note); }
 
-  /** Marks what the text repeats of a passage. Returns how many tokens of it are in all. */
-  markCopies(passage) {
-    const text = (this.inspection?.positions ?? []).map(added).join("");
-    const spans = passage ? copiedSpans(text, passage) : [];
-    this.#strip.markSpans(spans);
-    return spans.length;
-  }
 }
 
 // A stop string cuts the text within its tokens; at an end of its own the text has all of them.

@@ -3,8 +3,8 @@
 /** The most characters of a link's fragment; beyond it browsers and chat programs cut links. */
 export const LONGEST_FRAGMENT = 8000;
 const MARK = "#form=";
-const TEXTS = ["mode", "system", "passage", "question", "join", "formula"];
-const NUMBERS = ["seed", "temperature", "top_p", "max_tokens", "faithful"];
+const TEXTS = ["system", "formula"];
+const NUMBERS = ["seed", "temperature", "top_p", "max_tokens"];
 
 /** The fragment of a link that fills the form as it is now. Throws Error where it is too long. */
 export function fragmentOf(form) {

@@ -101,16 +101,6 @@ export class TokenStrip {
     token.title = note;
   }
 
-  /** Marks the tokens within spans of the text: pairs of start and end. */
-  markSpans(spans) {
-    let end = 0;
-    this.#tokens.forEach((token, i) => {
-      const start = end;
-      end += added(this.#positions[i]).length;
-      token.classList.toggle("copied", spans.some(([from, to]) => start < to && from < end));
-    });
-  }
-
   /** Shows the other tokens pale, and leads the arrow keys over them. */
   onlyFlipped(only) {
     this.#only = only;
