@@ -78,7 +78,7 @@ TEXTS = [
 @pytest.mark.parametrize("text", TEXTS)
 def test_quotes_are_read_back_as_they_were(page: Any, text: str) -> None:
     def quoted(name: str) -> str:
-        return str(page.evaluate(CALLS, ["sharing.js", name, text]))
+        return str(page.evaluate(CALLS, ["copies.js", name, text]))
 
     whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     for name, read in (

@@ -1,10 +1,10 @@
 // The page: what is in the form, which pane asks what, and what is shown of it.
 
 import { curvesOf, markInCurves, tokenCard } from "./card.js";
+import { copiesOf, openCopies, readyCopies } from "./copies.js";
 import { Editor } from "./editor.js";
 import { compare, Pane } from "./panes.js";
 import { hasKey, json, onKey, useKey } from "./server.js";
-import { copiesOf, formOf, openCopies, readyCopies, shareLink } from "./sharing.js";
 import { Sliders } from "./sliders.js";
 import { element, termsFor } from "./values.js";
 
@@ -17,7 +17,7 @@ const at = (id) => document.getElementById(id);
 
 let models = [];
 let base = "";
-let isFilled = false; // by a link, or by the first persona of the server
+let isFilled = false; // by the first persona of the server
 let chosen = null; // the pane and the index of the token that the card is about
 const editor = new Editor((meaning) => sliders.show(meaning));
 const onChoose = (pane, index) => choose({ pane, index });
@@ -65,30 +65,16 @@ function addMessage(role, content) {
   return text;
 }
 
-/** Everything that the form holds, as plain data; never the key. */
+/** What the form holds of a request, as plain data. */
 function formNow() {
   const number = (id) => at(id).valueAsNumber;
   return {
     system: at("system").value,
     messages: [...at("messages").children].map((row) => (
       { role: row.querySelector("select").value, content: row.querySelector("textarea").value })),
-    formula: editor.text, terms: editor.terms, panes: panes.map((pane) => pane.model),
-    seed: number("seed"), temperature: number("temperature"), top_p: number("top_p"),
-    max_tokens: number("max_tokens"),
+    terms: editor.terms, seed: number("seed"), temperature: number("temperature"),
+    top_p: number("top_p"), max_tokens: number("max_tokens"),
   };
-}
-
-function fillForm(form) {
-  for (const name of ["system", "seed", "temperature", "top_p", "max_tokens"]) {
-    if (form[name] !== undefined) at(name).value = form[name];
-  }
-  at("system-details").open = at("system").value !== "";
-  if (form.messages) {
-    at("messages").replaceChildren();
-    for (const { role, content } of form.messages) addMessage(role, content);
-  }
-  if (form.formula !== undefined) editor.fill(form.formula, form.terms ?? []);
-  (form.panes ?? []).forEach((model, i) => panes[i].take(model));
 }
 
 // What is asked.
@@ -183,8 +169,7 @@ function copies() {
 /** Runs `work`; what is wrong becomes a sentence above the form. */
 async function withNotice(work) {
   try {
-    const sentence = await work();
-    if (sentence) notice(sentence);
+    await work();
   } catch (error) {
     notice(error.message);
   }
@@ -218,23 +203,6 @@ function nameOfModel({ id, parent, marith }) {
   return about ? `${id}: ${about}` : id;
 }
 
-const EXAMPLE = {
-  messages: [{ role: "user", content: "Tell me of your day." }],
-  formula: "2*happy - M", terms: [["happy", "You are a happy assistant."]],
-};
-
-/** The form from a link, which leaves the address at once. */
-async function readAddress() {
-  const { hash } = location;
-  if (hash.length < 2) return "";
-  history.replaceState(null, "", location.pathname);
-  const form = formOf(hash);
-  if (form === null) return "";
-  fillForm(form);
-  isFilled = true;
-  return "The link filled the form. Nothing has run: press “Generate”.";
-}
-
 function listen() {
   at("asked").addEventListener("submit", (event) => {
     event.preventDefault();
@@ -247,22 +215,16 @@ function listen() {
   at("add-message").addEventListener("click", () => addMessage("user", "").focus());
   at("key").addEventListener("change", () => useKey(at("key").value));
   at("key-form").addEventListener("submit", (event) => event.preventDefault());
-  at("share").addEventListener("click", () => withNotice(() => shareLink(formNow())));
   at("copy").addEventListener("click", () => withNotice(() => openCopies(copies())));
-  addEventListener("hashchange", () => withNotice(readAddress));
   readyCopies();
 }
 
 async function begin() {
   at("panes").append(...panes.map((pane) => pane.root));
-  fillForm(EXAMPLE);
+  addMessage("user", "Tell me of your day.");
+  editor.fill("2*happy - M", [["happy", "You are a happy assistant."]]);
   listen();
-  const sentences = [];
-  for (const work of [readAddress, load]) {
-    await withNotice(work);
-    sentences.push(at("notice").textContent);
-  }
-  notice(sentences.find((sentence) => sentence !== "") ?? "");
+  await withNotice(load);
   onKey(() => withNotice(load));
 }
 

@@ -13,7 +13,7 @@ const FINISHED = {
 /** One pane. `events` has onChoose(pane, index), onChange(pane) and onState(pane, sentence). */
 export class Pane {
   inspection = null; request = null; finish = null; running = false; ended = false;
-  #events; #strip; #text; #status; #read; #select; #filter; #legend; #judged; #aborting = null; #runs = 0; #wanted = null; #warnings = [];
+  #events; #strip; #text; #status; #read; #select; #filter; #legend; #judged; #aborting = null; #runs = 0; #warnings = [];
 
   constructor(name, events) {
     this.name = name;
@@ -40,19 +40,10 @@ export class Pane {
 
   /** The models that can be chosen, as pairs of value and text. */
   offer(models, chosen) {
-    const kept = this.#wanted ?? (this.model || chosen);
+    const kept = this.model || chosen;
     this.#select.replaceChildren(
       ...models.map(([value, text]) => element("option", { value }, text)));
     if (models.some(([value]) => value === kept)) this.#select.value = kept;
-    this.#wanted = null;
-  }
-
-  /** Chooses a model, if it is there; before any are, it is chosen later. */
-  take(model) {
-    this.#wanted = this.model === "" ? model : null;
-    if ([...this.#select.options].some((option) => option.value === model)) {
-      this.#select.value = model;
-    }
   }
 
   stop() { this.#aborting?.abort(); }
