@@ -79,7 +79,7 @@ export class Pane {
       }
       const whole = await this.#whole(inspection, prefix);
       this.ended = this.finish === "stop" && !isCut(whole, prefix.length, content);
-      await this.#show(run, whole);
+      this.#show(run, whole);
     } catch (error) {
       if (run === this.#runs) this.#failed(error);
     } finally {
@@ -92,7 +92,7 @@ export class Pane {
     const run = this.#begin(request);
     try {
       this.finish = finish;
-      await this.#show(run, await inspected(request, tokens, this.#aborting.signal));
+      this.#show(run, await inspected(request, tokens, this.#aborting.signal));
     } catch (error) {
       if (run === this.#runs) this.#failed(error);
     } finally {
@@ -141,15 +141,14 @@ export class Pane {
     return inspected(this.request, [...prefix, ...known], this.#aborting.signal);
   }
 
-  async #show(run, inspection) {
+  #show(run, inspection) {
     if (run !== this.#runs) return;
     this.inspection = inspection;
     if (inspection === null) {
       this.#say("The text is here, but the server did not inspect it.");
       return;
     }
-    await this.#strip.show(inspection.positions);
-    if (run !== this.#runs) return;
+    this.#strip.show(inspection.positions);
     this.#text.hidden = true;
     this.#strip.root.hidden = this.#legend.hidden = false;
     this.#strip.onlyFlipped(this.#filter.checked);
