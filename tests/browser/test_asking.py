@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -126,25 +125,6 @@ def test_terms_are_added_and_removed_and_recipes_fill_the_editor(page: Any) -> N
     recipe = page.locator("#begin option[value^='recipe ']").first.get_attribute("value")
     page.select_option("#begin", recipe)
     assert page.input_value("#formula") == page.locator("#begin option:checked").inner_text()
-
-
-def test_a_passage_is_read_by_the_right_pane_alone_and_copies_are_marked(page: Any) -> None:
-    bodies: list[Any] = []
-    page.on("request", lambda sent: bodies.append(sent.post_data))
-    page.click("#tab-passage")
-    page.fill("#passage", "The library opens at nine.")
-    page.fill("#question", "When does the library open?")
-    for choose in page.locator(".pane select").all():
-        choose.select_option("pocket")
-    page.fill("#temperature", "0")
-    generate(page)
-    asked = [json.loads(body) for body in bodies if body and '"stream":true' in body]
-    left, right = sorted((body["messages"][0]["content"] for body in asked), key=len)
-    assert left == "When does the library open?"
-    assert right == "<context>\nThe library opens at nine.\n</context>\n\n" + left
-    assert sorted(body["marith"].get("faithful", 0) for body in asked) == [0, 0.5]
-    copied = "".join(pane(page, 1).locator(".copied").all_text_contents())
-    assert "opens at nine" in copied.lower()
 
 
 def test_only_what_m_would_not_have_said(page: Any) -> None:

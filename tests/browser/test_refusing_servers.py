@@ -77,21 +77,3 @@ def test_without_formulas_the_editor_and_sliders_are_off_and_say_why(
     assert KEY not in page.inner_text("#copy-text")
     assert "$MARITH_API_KEY" in page.inner_text("#copy-text")
     context.close()
-
-
-def test_a_token_is_good_once_and_leaves_the_address(browser: Any, tmp_path: Path) -> None:
-    with serving(tmp_path, "play", "--no-browser", key=KEY) as server:
-        lines = server.log.read_text().splitlines()
-        [address] = [line for line in lines if line.startswith(f"{server.url}/#token=")]
-        page = opened(browser, address)
-        assert page.url == f"{server.url}/"
-        assert page.input_value("#key") == ""
-        assert page.evaluate("history.length") <= 2
-        page.context.close()
-        context = browser.new_context()
-        page = context.new_page()
-        page.goto(address)
-        page.wait_for_selector("#notice:not([hidden])")
-        assert "has been used" in page.inner_text("#notice")
-        assert page.url == f"{server.url}/"
-        context.close()

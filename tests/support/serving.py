@@ -164,7 +164,6 @@ JSON = {"content-type": "application/json"}
 @contextmanager
 def guarded(folder: Path) -> Iterator[Server]:
     """A server with keys, a name, a page that may ask, and small bounds."""
-    few = {"answers": 3, "tools": 2, "stops": 4, "messages": 5, "tokens": 40}
-    bounds = replace(Bounds(), body=220_000, letters=15_000, **few)
+    bounds = replace(Bounds(), body=220_000, letters=15_000, tokens=40)
     with served(folder, bounds, keys=KEYS, hosts=("models.example",), origins=(PAGE,)) as server:
         yield server

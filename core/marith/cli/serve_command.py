@@ -6,9 +6,7 @@ import socket
 import sys
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -131,47 +129,17 @@ def play(
 
     Serves this machine alone, and takes formulas from the page; all else is as by `marith serve`.
     """
-    from marith.serving.guard import TOKEN_SECONDS
 
     def ready(server: "Server", address: str) -> None:
         say_ready(server, address)
-        page = page_address(server, address)
-        typer.echo(page)
-        if server.settings.page_key is not None:
-            typer.echo(f"(good once, for {TOKEN_SECONDS:.0f} seconds)", err=True)
-        if not no_browser and not webbrowser.open(leading_to(page, Path(folder))):
+        typer.echo(f"{address}/")
+        if not no_browser and not webbrowser.open(f"{address}/"):
             typer.echo("no browser was found here: open this address in one", err=True)
 
     settings = {"file": file, "model": model, "allow_formulas": True}
-    with clear_errors(), TemporaryDirectory(prefix="marith-play-") as folder:
+    with clear_errors():
         bounds = {"tokens": max_tokens}
-        run_server(settings, api_key_file, bounds, (LOOPBACK, port), ready, has_own_key=True)
-
-
-def leading_to(page: str, folder: Path) -> str:
-    """Return the address of a file in a private folder that leads to the page.
-
-    Without a token, that is the page's own address. Others may read the command line of a browser,
-    and so the address, but not the file.
-    """
-    if "#" not in page:
-        return page
-    address = escape(page)
-    file = folder / "play.html"
-    file.touch(mode=0o600)
-    file.write_text(
-        '<!doctype html><meta charset="utf-8">'
-        f'<meta http-equiv="refresh" content="0; url={address}">'
-        f'<title>marith</title><a href="{address}">The page of marith</a>\n',
-        encoding="utf-8",
-    )
-    return file.as_uri()
-
-
-def page_address(server: "Server", address: str) -> str:
-    """Return where the page is; the fragment, which no browser sends, has a token for a key."""
-    token = server.page_token.offer()
-    return f"{address}/" if token is None else f"{address}/#token={token}"
+        run_server(settings, api_key_file, bounds, (LOOPBACK, port), ready)
 
 
 def run_server(
@@ -180,19 +148,16 @@ def run_server(
     bounds: Mapping[str, Any],
     where: Sequence[Any],
     ready: "Callable[[Server, str], None]",
-    has_own_key: bool = False,
 ) -> None:
     """Serve until a signal ends it; `ready` gets the server and its address. Raises MarithError.
 
-    `given` are settings of the server, `where` the fields of `Listening`. With `has_own_key` the
-    page of a server that asks for keys gets one of its own.
+    `given` are settings of the server, `where` the fields of `Listening`.
     """
     from marith.serving.server_settings import (
         Bounds,
         ServerSettings,
         read_keys,
         require_key,
-        with_page_key,
     )
 
     host, port, unix_socket = (*where, None)[:3]
@@ -210,8 +175,6 @@ def run_server(
     listening = Listening(*where)
     if (listening.certificate is None) != (listening.certificate_key is None):
         raise RequestError("--tls-certificate and --tls-key come together")
-    if has_own_key:
-        settings = with_page_key(settings)
     _log_lines()
     serve(settings, listening, lambda server: ready(server, listening.address))
 
@@ -257,6 +220,6 @@ def say_ready(server: "Server", address: str) -> None:
             typer.echo(f"warning: {one.name}: {warning}", err=True)
     for engine in models.engines():
         typer.echo(repr(engine), err=True)
-    keys = len(server.settings.keys) - (server.settings.page_key is not None)
+    keys = len(server.settings.keys)
     asked = f"{keys} API keys" if keys else "no API key"
     typer.echo(f"marith serves {address}/v1 ({asked})", err=True)

@@ -2,8 +2,8 @@
 
 - `app`: the application: its routes, how it begins, and how it ends.
 - `event_stream`: streams of server-sent events: pings, readers that leave.
-- `guard`: who may ask: keys, hosts, origins, the page's token.
-- `openapi`: the OpenAPI document: what clients get, exactly, and of which routes.
+- `guard`: who may ask: keys, hosts, origins.
+- `openapi`: the OpenAPI document: every route, and the body that it takes.
 - `process`: one process that serves: it listens, loads, reads its file again, and ends in order.
 - `served_models`: models by name: each formula of the persona file.
 - `server`: what all routes of a server share: its models, its threads, its counts.

@@ -24,7 +24,6 @@ from marith.serving.wire.wire_fields import (
     DetokenizeFields,
     ExplainFields,
     InspectFields,
-    PageKeyFields,
     ScoreFields,
     TextFields,
     TokenizeFields,
@@ -33,38 +32,31 @@ from marith.serving.wire.wire_fields import (
 
 
 async def openapi(server: Server, _: WebRequest) -> Response:
-    """This document: every route, what it takes and what it gives."""
+    """This document: every route, and the body that it takes."""
     has_keys, has_page = bool(server.settings.keys), server.settings.page
     write = partial(openapi_document, ROUTES, has_keys, has_page)
     return JSONResponse(await server.runner.off_loop(write))
 
 
 ROUTES: dict[str, Operation] = {
-    "/v1/chat/completions": Operation(
-        "POST", text_routes.chat, ChatFields, "ChatAnswer", ("ChatEvent", "Error")
-    ),
-    "/v1/completions": Operation(
-        "POST", text_routes.text, TextFields, "TextAnswer", ("TextEvent", "Error")
-    ),
-    "/v1/models": Operation("GET", about_routes.models, None, "ModelList"),
-    "/v1/models/{name:path}": Operation("GET", about_routes.model, None, "ModelCard"),
-    "/v1/score": Operation("POST", token_routes.score, ScoreFields, "Scores"),
-    "/v1/recipes": Operation("GET", about_routes.recipes, None, "RecipeList"),
-    "/v1/explain": Operation("POST", about_routes.explain, ExplainFields, "Explanation"),
-    "/v1/inspect": Operation("POST", inspection_routes.inspect, InspectFields, "InspectedText"),
-    "/v1/what_if": Operation("POST", inspection_routes.what_if, WhatIfFields, "WhatIf"),
-    "/tokenize": Operation("POST", token_routes.tokenize, TokenizeFields, "TokenizeAnswer"),
-    "/detokenize": Operation("POST", token_routes.detokenize, DetokenizeFields, "DetokenizeAnswer"),
-    "/tokenizer_info": Operation(
-        "GET", token_routes.tokenizer_info, None, "TokenizerInfo", query=("model",)
-    ),
-    "/health": Operation("GET", about_routes.health, None, "Status", statuses=(200, 503)),
-    "/ready": Operation("GET", about_routes.ready, None, "Status", statuses=(200, 503)),
-    "/metrics": Operation("GET", about_routes.metrics, None, "text/plain"),
-    "/openapi.json": Operation("GET", openapi, None, "application/json"),
-    "/": Operation("GET", about_routes.page, None, "text/html"),
-    "/page/{file}": Operation("GET", about_routes.page_file, None, "*/*"),
-    "/page/key": Operation("POST", about_routes.page_key, PageKeyFields, "PageKey"),
+    "/v1/chat/completions": Operation("POST", text_routes.chat, ChatFields),
+    "/v1/completions": Operation("POST", text_routes.text, TextFields),
+    "/v1/models": Operation("GET", about_routes.models),
+    "/v1/models/{name:path}": Operation("GET", about_routes.model),
+    "/v1/score": Operation("POST", token_routes.score, ScoreFields),
+    "/v1/recipes": Operation("GET", about_routes.recipes),
+    "/v1/explain": Operation("POST", about_routes.explain, ExplainFields),
+    "/v1/inspect": Operation("POST", inspection_routes.inspect, InspectFields),
+    "/v1/what_if": Operation("POST", inspection_routes.what_if, WhatIfFields),
+    "/tokenize": Operation("POST", token_routes.tokenize, TokenizeFields),
+    "/detokenize": Operation("POST", token_routes.detokenize, DetokenizeFields),
+    "/tokenizer_info": Operation("GET", token_routes.tokenizer_info),
+    "/health": Operation("GET", about_routes.health),
+    "/ready": Operation("GET", about_routes.ready),
+    "/metrics": Operation("GET", about_routes.metrics),
+    "/openapi.json": Operation("GET", openapi),
+    "/": Operation("GET", about_routes.page),
+    "/page/{file}": Operation("GET", about_routes.page_file),
 }
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Who may ask: keys, hosts, origins, the page's token; and the id and log line of each request."""
+"""Who may ask: keys, hosts, origins; and the id and log line of each request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from marith.serving.wire.refusals import Refusal, refusal
 
 HEADER_BYTES = 32_768
 OPEN = ("/health", "/ready")  # for probes, which have no key and know no name
-TOKEN_SECONDS = 60.0  # for which the page's token is good, from the offer on
 KEY, ID = "marith.key", "marith.id"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _log = logging.getLogger("marith.serving")
@@ -153,25 +152,3 @@ def _name(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.rpartition(":")[0] if host.count(":") == 1 else host
-
-
-class PageToken:
-    """A token that is good once, and not for long: the page gets a key for it that nobody types."""
-
-    def __init__(self, key: str | None) -> None:
-        self._key, self._offered, self._until = key, "", 0.0
-
-    def offer(self) -> str | None:
-        """Return a new token, in place of the former one; None where the page needs no key."""
-        if self._key is None:
-            return None
-        self._offered, self._until = secrets.token_urlsafe(32), time.monotonic() + TOKEN_SECONDS
-        return self._offered
-
-    def exchange(self, token: str) -> str | None:
-        """Return the key for the token that was offered last, once and in time; or else None."""
-        same = hmac.compare_digest(self._offered.encode(), token.encode())
-        if not (same and self._offered and time.monotonic() < self._until):
-            return None
-        self._offered = ""
-        return self._key

@@ -1,69 +1,27 @@
-"""What all routes of a server share: its models, its threads, its counts, what is kept of texts."""
+"""What all routes of a server share: its models, its threads, its counts."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import secrets
 import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request as WebRequest
 
-from marith import Engine, Inspection, WhatIf
-from marith.serving.guard import KEY, PageToken
+from marith import Engine, Inspection
+from marith.serving.guard import KEY
 from marith.serving.served_models import ServedModel, ServedModels, load_models
 from marith.serving.server_metrics import Metrics
-from marith.serving.server_settings import Bounds, ServerSettings
+from marith.serving.server_settings import ServerSettings
 from marith.serving.until_gone import Runner
 from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.wire_fields import Fields, parsed, read_body, read_fields
 
-MOST_TEXTS = 256  # that are kept: each holds its prompt too
-KEEPING = 2  # texts of which log-probabilities are computed to be kept: each may take much memory
-
-
-@dataclass(frozen=True, slots=True)
-class KeptText:
-    """The log-probabilities of every term for a text after a `prefix` that was not drawn."""
-
-    what_if: WhatIf
-    persona: ServedModel
-    prefix: Sequence[int]
-
-
-class KeptTexts:
-    """Texts that keys have kept; what was used least recently goes first. For the event loop."""
-
-    def __init__(self, bounds: Bounds) -> None:
-        self._bounds = bounds
-        self._kept: OrderedDict[tuple[str | None, str], KeptText] = OrderedDict()
-
-    def keep(self, key: str | None, kept: KeptText) -> str:
-        """Keep a text for a key; returns the id by which that key finds it."""
-        made = secrets.token_urlsafe(16)
-        self._kept[key, made] = kept
-        while len(self._kept) > MOST_TEXTS or self.byte_count > self._bounds.kept_bytes:
-            self._kept.popitem(last=False)
-        return made
-
-    def find(self, key: str | None, name: str) -> KeptText:
-        """What a key has kept. Raises Refusal for what is another's, or is gone."""
-        kept = self._kept.get((key, name))
-        if kept is None:
-            problem = "what was kept of this text is gone; send the text again"
-            raise Refusal(problem, 404, "kept_gone", "kept")
-        self._kept.move_to_end((key, name))
-        return kept
-
-    @property
-    def byte_count(self) -> int:
-        """How many bytes of log-probabilities are kept."""
-        return sum(kept.what_if.byte_count for kept in self._kept.values())
+WHAT_IFS = 2  # that run at once: each may take much memory
 
 
 class Server:
@@ -77,9 +35,7 @@ class Server:
         self._loading = threading.Lock()
         self._of_key: Counter[Any] = Counter()
         self.metrics = Metrics(self.engines)
-        self.page_token = PageToken(settings.page_key)
-        self.kept = KeptTexts(settings.bounds)
-        self.keeping = asyncio.Semaphore(KEEPING)
+        self.what_ifs = asyncio.Semaphore(WHAT_IFS)
 
     @property
     def models(self) -> ServedModels:
@@ -110,7 +66,6 @@ class Server:
                 one.engine.next_logprobs("a", formula, terms)
             Inspection.json_schema()  # builds what writes inspections: 0.2 s without other threads
             self._models = models
-            self.kept = KeptTexts(self.settings.bounds)  # what was kept is of the former models
         return models
 
     async def fields(self, kind: type[Fields], web: WebRequest) -> tuple[Fields, ServedModel]:
@@ -138,11 +93,8 @@ class Server:
         self, web: WebRequest, choices: int | None, prompts: int = 1
     ) -> AbstractContextManager[None]:
         """The places of all answers of one request but its first. Raises Refusal."""
-        bounds = self.settings.bounds
         each = choices or 1
-        if each > bounds.answers:
-            raise Refusal(f"n is at most {bounds.answers}, not {each}", param="n")
-        count, most = prompts * each, bounds.requests_of_key
+        count, most = prompts * each, self.settings.bounds.requests_of_key
         if count > most:
             needed = f"{prompts} prompts with n {each}" if prompts > 1 else f"n {each}"
             problem = f"{needed} need {count} answers, and a key has at most {most} at once"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -22,34 +21,23 @@ _ORIGIN = re.compile(r"https?://[^/\s]+/?")
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How large a request may be; docs/how-to/serve.md has the table.
+    """How much a request may take; docs/how-to/serve.md has the table.
 
-    `body` is in bytes; `seconds` are from the request to the end
-    of the answer; `tokens` of an answer are at most so many, None for as many as the context holds.
-    `inspected` are positions × likeliest tokens of one request, of which `inspected_top` for each
-    position. `kept_bytes` are of log-probabilities that are kept for other `values` of a number:
-    by the server, and of one text.
+    The fields of a body have bounds of their own, in `wire_fields`. `body` is in bytes; `letters`
+    are those of a text, or of all messages; `tokens` are the most of an answer, None for as many as
+    the context holds; `seconds` are from the request to the end of the answer. `inspected` are
+    positions × likeliest tokens of one request. `what_if_bytes` are of the log-probabilities of a
+    text, for other values of a number.
     """
 
     body: int = 8_000_000
-    messages: int = 1_000
     letters: int = 2_000_000
-    tools: int = 128
-    stops: int = 64
-    stop_letters: int = 4_096
-    bans: int = 256
-    top_logprobs: int = 20
-    answers: int = 16
-    grammar_letters: int = 100_000
     tokens: int | None = None
     seconds: float | None = 600.0
     requests_of_key: int = 64
     write_seconds: float = 60.0
     inspected: int = 20_000
-    inspected_top: int = 20
-    values: int = 21
-    kept_bytes: int = 2**30
-    kept_bytes_of_text: int = 2**28
+    what_if_bytes: int = 2**28
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +48,7 @@ class ServerSettings:
     what clients call that model (by default its own name). `aliases` are further names of models.
     `hosts` are names that the server is asked under, beside those of the loopback; `origins` are
     those of web pages that may ask. With `allow_formulas` a request may bring a formula and terms.
-    `strict` refuses fields that are not known. `page` says whether browsers get the page;
-    `page_key` is the key that the page gets for a one-use token.
+    `strict` refuses fields that are not known. `page` says whether browsers get the page.
     """
 
     file: Path | None = None
@@ -75,7 +62,6 @@ class ServerSettings:
     strict: bool = False
     log_texts: bool = False
     page: bool = True
-    page_key: str | None = None
     bounds: Bounds = Bounds()
 
 
@@ -134,14 +120,6 @@ def read_keys(path: Path | None) -> tuple[str, ...]:
                 f"that of line {keys.index(key) + 1} has {len(key)} letters"
             )
     return tuple(dict.fromkeys(keys))
-
-
-def with_page_key(settings: ServerSettings) -> ServerSettings:
-    """The settings with one more key, the page's own, where keys are asked for."""
-    if not settings.keys:
-        return settings
-    key = secrets.token_urlsafe(32)
-    return replace(settings, keys=(*settings.keys, key), page_key=key)
 
 
 def require_key(host: str, keys: Sequence[str]) -> None:

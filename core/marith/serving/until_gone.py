@@ -46,9 +46,9 @@ class Runner:
 
     async def begin(self, engine: Engine, requests: Sequence[Request]) -> list[Ticket]:
         """A ticket for each request; of none of them, where one cannot be taken on."""
-        tickets: list[Ticket] = []
 
         def submit_all() -> list[Ticket]:
+            tickets: list[Ticket] = []
             try:
                 for request in requests:
                     submit = submit_inspected if request.inspect else Engine.submit
@@ -58,32 +58,25 @@ class Runner:
                 raise
             return tickets
 
-        try:
-            return await self.off_loop(submit_all)
-        except asyncio.CancelledError:
-            cancel(tickets)
-            raise
+        return await self._begun(submit_all, cancel)
 
     async def result_of(self, begin: Callable[[], Future[T]]) -> T:
-        """The result of the future that some work begins on a thread.
+        """The result of the future that some work begins on a thread."""
+        future = await self._begun(begin, Future.cancel)
+        return await asyncio.wrap_future(future)
 
-        Whoever stops waiting cancels the future, also one that is begun only after that.
-        """
-        begun: list[Future[T]] = []
-        left = False
-
-        def work() -> None:
-            begun.append(begin())
-            if left:
-                begun[0].cancel()
-
+    async def _begun(self, begin: Callable[[], T], cancel_begun: Callable[[T], object]) -> T:
+        """What some work begins. Whoever stops waiting cancels it, also where it begins later."""
+        beginning = self._threads.submit(begin)
         try:
-            await self.off_loop(work)
-            return await asyncio.wrap_future(begun[0])
+            return await asyncio.wrap_future(beginning)
         except asyncio.CancelledError:
-            left = True
-            for future in begun:
-                future.cancel()
+
+            def undo(done: Future[T]) -> None:
+                if not done.cancelled() and done.exception() is None:
+                    cancel_begun(done.result())
+
+            beginning.add_done_callback(undo)
             raise
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""One server for each file of tests, a client of it, and its OpenAPI document.
+"""One server for each file of tests, and a client of it.
 
 A file whose server is another one than that with keys and small bounds has its own `server`.
 """
@@ -6,7 +6,6 @@ A file whose server is another one than that with keys and small bounds has its 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import httpx
 import pytest
@@ -25,8 +24,3 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def web(server: Server) -> Iterator[httpx.Client]:
     with client(server, headers=BEARER if server.settings.keys else None) as web:
         yield web
-
-
-@pytest.fixture(scope="module")
-def document(web: httpx.Client) -> Any:
-    return web.get("/openapi.json").json()

@@ -95,7 +95,7 @@ def test_texts_that_no_context_holds_are_not_read(web: httpx.Client) -> None:
 
 
 def test_a_score_reads_no_more_messages_than_a_chat(web: httpx.Client) -> None:
-    told = web.post("/v1/score", json={"messages": CHAT * 6, "continuation": "a"})
+    told = web.post("/v1/score", json={"messages": CHAT * 1001, "continuation": "a"})
     assert told.status_code == 400
     assert told.json()["error"]["param"] == "messages"
 

@@ -34,7 +34,8 @@ function render({ model, el }) {
     element("div", { class: "inspection" }, strip.root, legend(filterOf(strip)), read, card, curves),
   );
   el.append(host);
-  strip.show(inspection.positions).then(showChosen);
+  strip.show(inspection.positions);
+  showChosen();
   model.on("change:chosen", showChosen);
   const unfollow = followTheme(host, el);
   return () => {

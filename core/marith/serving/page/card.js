@@ -233,17 +233,14 @@ function pathOf(values, least, most) {
 /** The numbers of a chart as a table, made once somebody opens it. */
 function tableOf(title, series, tokens) {
   const details = element("details", {}, element("summary", {}, "As a table"));
-  details.addEventListener("toggle", async () => {
-    const body = element("tbody");
-    details.append(framed(title, element("caption", {}, title),
-      ["", "Token", ...series.map(({ name }) => name)], [body]));
-    for (let i = 0; i < tokens.length; i += 1) {
-      if (i > 0 && i % 100 === 0) await new Promise((resolve) => setTimeout(resolve, 0));
-      body.append(element(
-        "tr", {}, number(String(i + 1)), element("th", { scope: "row" }, quoted(tokens[i])),
-        ...series.map(({ values }) => number(decimal(values[i], 3))),
-      ));
-    }
+  details.addEventListener("toggle", () => {
+    const rows = tokens.map((token, i) => element(
+      "tr", {}, number(String(i + 1)), element("th", { scope: "row" }, quoted(token)),
+      ...series.map(({ values }) => number(decimal(values[i], 3))),
+    ));
+    const heads = ["", "Token", ...series.map(({ name }) => name)];
+    details.append(
+      framed(title, element("caption", {}, title), heads, [element("tbody", {}, ...rows)]));
   }, { once: true });
   return details;
 }

@@ -1,12 +1,12 @@
 // The page: what is in the form, which pane asks what, and what is shown of it.
 
 import { curvesOf, markInCurves, tokenCard } from "./card.js";
+import { copiesOf, openCopies, readyCopies } from "./copies.js";
 import { Editor } from "./editor.js";
 import { compare, Pane } from "./panes.js";
 import { hasKey, json, onKey, useKey } from "./server.js";
-import { copiesOf, formOf, openCopies, readyCopies, shareLink } from "./sharing.js";
 import { Sliders } from "./sliders.js";
-import { element, messagesOf, termsFor } from "./values.js";
+import { element, termsFor } from "./values.js";
 
 const THE_FORMULA = "@formula";
 const NO_FORMULAS =
@@ -17,7 +17,7 @@ const at = (id) => document.getElementById(id);
 
 let models = [];
 let base = "";
-let isFilled = false; // by a link, or by the first persona of the server
+let isFilled = false; // by the first persona of the server
 let chosen = null; // the pane and the index of the token that the card is about
 const editor = new Editor((meaning) => sliders.show(meaning));
 const onChoose = (pane, index) => choose({ pane, index });
@@ -48,20 +48,6 @@ function speak(sentence) {
 
 // The form.
 
-const isPassage = () => at("tab-passage").getAttribute("aria-selected") === "true";
-
-function showTab(passage, focused = false) {
-  for (const [name, on] of [["conversation", !passage], ["passage", passage]]) {
-    const tab = at(`tab-${name}`);
-    tab.setAttribute("aria-selected", String(on));
-    tab.tabIndex = on ? 0 : -1;
-    at(tab.getAttribute("aria-controls")).hidden = !on;
-    if (on && focused) tab.focus();
-  }
-  at("faithful-row").hidden = !cardOf(panes[1].model)?.marith.faithful;
-  if (passage && focused) panes[0].take(panes[1].model);
-}
-
 function addMessage(role, content) {
   const roles = ["user", "assistant"].map((name) => element("option", { value: name }, name));
   const select = element("select", { "aria-label": "Role of this message" }, ...roles);
@@ -79,33 +65,16 @@ function addMessage(role, content) {
   return text;
 }
 
-/** Everything that the form holds, as plain data; never the key. */
+/** What the form holds of a request, as plain data. */
 function formNow() {
   const number = (id) => at(id).valueAsNumber;
   return {
-    mode: isPassage() ? "passage" : "conversation",
     system: at("system").value,
     messages: [...at("messages").children].map((row) => (
       { role: row.querySelector("select").value, content: row.querySelector("textarea").value })),
-    passage: at("passage").value, question: at("question").value, join: at("join").value,
-    formula: editor.text, terms: editor.terms, panes: panes.map((pane) => pane.model),
-    seed: number("seed"), temperature: number("temperature"), top_p: number("top_p"),
-    max_tokens: number("max_tokens"),
-    faithful: number("faithful"),
+    terms: editor.terms, seed: number("seed"), temperature: number("temperature"),
+    top_p: number("top_p"), max_tokens: number("max_tokens"),
   };
-}
-
-function fillForm(form) {
-  for (const name of ["system", "passage", "question", "join", "seed", "temperature", "top_p",
-    "max_tokens", "faithful"]) if (form[name] !== undefined) at(name).value = form[name];
-  at("system-details").open = at("system").value !== "";
-  if (form.messages) {
-    at("messages").replaceChildren();
-    for (const { role, content } of form.messages) addMessage(role, content);
-  }
-  if (form.formula !== undefined) editor.fill(form.formula, form.terms ?? []);
-  (form.panes ?? []).forEach((model, i) => panes[i].take(model));
-  showTab(form.mode === "passage");
 }
 
 // What is asked.
@@ -122,16 +91,14 @@ function requestOf(pane) {
       throw new Error(`“${label}” is a ${whole ? "whole number" : "number"}.`);
     }
   }
-  const messages = messagesOf(form, pane === 1);
+  const system = form.system.trim() ? [{ role: "system", content: form.system }] : [];
+  const messages = [...system, ...form.messages];
   if (messages.every(({ content }) => content.trim() === "")) throw new Error("Write a message.");
   const { seed, temperature, top_p, max_tokens } = form;
   const { model } = panes[pane];
   const own = model === THE_FORMULA;
   const terms = Object.fromEntries(form.terms);
   const marith = own ? { formula: editor.formula, terms } : {};
-  if (form.mode === "passage" && pane === 1 && cardOf(model)?.marith.faithful) {
-    marith.faithful = form.faithful;
-  }
   return { model: own ? base : model, messages, seed, temperature, top_p, max_tokens, marith };
 }
 
@@ -155,7 +122,6 @@ function onChange(pane) {
   if (pane === composedPane() && !pane.running) sliders.forget();
   else sliders.refresh();
   if (running) return;
-  for (const one of panes) one.markCopies(isPassage() ? at("passage").value : "");
   const sentence = compare(...panes);
   at("difference").hidden = sentence === null;
   at("difference").textContent = sentence ?? "";
@@ -196,15 +162,14 @@ function copies() {
   const terms = own ? editor.terms : termsFor(formula, Object.entries(card?.marith.terms ?? {}));
   const isWhole = own || card?.parent === null || Boolean(card?.marith.terms);
   const asked = { ...body, model: cardOf(base)?.root ?? base, formula, terms };
-  const isPlain = cardOf(body.model)?.marith.options.length === 0 && body.marith.faithful === undefined;
+  const isPlain = cardOf(body.model)?.marith.options.length === 0;
   return copiesOf(isWhole && isPlain ? asked : null, body, hasKey());
 }
 
 /** Runs `work`; what is wrong becomes a sentence above the form. */
 async function withNotice(work) {
   try {
-    const sentence = await work();
-    if (sentence) notice(sentence);
+    await work();
   } catch (error) {
     notice(error.message);
   }
@@ -238,27 +203,6 @@ function nameOfModel({ id, parent, marith }) {
   return about ? `${id}: ${about}` : id;
 }
 
-const EXAMPLE = {
-  messages: [{ role: "user", content: "Tell me of your day." }],
-  formula: "2*happy - M", terms: [["happy", "You are a happy assistant."]],
-};
-
-/** The key for a token of one use, or a form from a link: both leave the address at once. */
-async function readAddress() {
-  const { hash } = location;
-  if (hash.length < 2) return "";
-  history.replaceState(null, "", location.pathname);
-  if (hash.startsWith("#token=")) {
-    useKey((await json("/page/key", { token: hash.slice("#token=".length) })).key);
-    return "";
-  }
-  const form = formOf(hash);
-  if (form === null) return "";
-  fillForm(form);
-  isFilled = true;
-  return "The link filled the form. Nothing has run: press “Generate”.";
-}
-
 function listen() {
   at("asked").addEventListener("submit", (event) => {
     event.preventDefault();
@@ -271,28 +215,16 @@ function listen() {
   at("add-message").addEventListener("click", () => addMessage("user", "").focus());
   at("key").addEventListener("change", () => useKey(at("key").value));
   at("key-form").addEventListener("submit", (event) => event.preventDefault());
-  at("share").addEventListener("click", () => withNotice(() => shareLink(formNow())));
   at("copy").addEventListener("click", () => withNotice(() => openCopies(copies())));
-  for (const name of ["conversation", "passage"]) {
-    at(`tab-${name}`).addEventListener("click", () => showTab(name === "passage", true));
-    at(`tab-${name}`).addEventListener("keydown", (event) => {
-      if (event.key === "ArrowRight" || event.key === "ArrowLeft") showTab(!isPassage(), true);
-    });
-  }
-  addEventListener("hashchange", () => withNotice(readAddress));
   readyCopies();
 }
 
 async function begin() {
   at("panes").append(...panes.map((pane) => pane.root));
-  fillForm(EXAMPLE);
+  addMessage("user", "Tell me of your day.");
+  editor.fill("2*happy - M", [["happy", "You are a happy assistant."]]);
   listen();
-  const sentences = [];
-  for (const work of [readAddress, load]) {
-    await withNotice(work);
-    sentences.push(at("notice").textContent);
-  }
-  notice(sentences.find((sentence) => sentence !== "") ?? "");
+  await withNotice(load);
   onKey(() => withNotice(load));
 }
 

@@ -3,7 +3,7 @@
 import { judgedCurvesOf, markInCurves } from "./card.js";
 import { chat, json } from "./server.js";
 import { filterOf, legend, TokenStrip } from "./strip.js";
-import { added, copiedSpans, element, firstUnequal, shown, spelled } from "./values.js";
+import { added, element, firstUnequal, shown, spelled } from "./values.js";
 
 const ASKED_TOP = 10; // likeliest tokens of each position that the card shows
 const FINISHED = {
@@ -13,7 +13,7 @@ const FINISHED = {
 /** One pane. `events` has onChoose(pane, index), onChange(pane) and onState(pane, sentence). */
 export class Pane {
   inspection = null; request = null; finish = null; running = false; ended = false;
-  #events; #strip; #text; #status; #read; #select; #filter; #legend; #judged; #aborting = null; #runs = 0; #wanted = null; #warnings = [];
+  #events; #strip; #text; #status; #read; #select; #filter; #legend; #judged; #aborting = null; #runs = 0; #warnings = [];
 
   constructor(name, events) {
     this.name = name;
@@ -40,19 +40,10 @@ export class Pane {
 
   /** The models that can be chosen, as pairs of value and text. */
   offer(models, chosen) {
-    const kept = this.#wanted ?? (this.model || chosen);
+    const kept = this.model || chosen;
     this.#select.replaceChildren(
       ...models.map(([value, text]) => element("option", { value }, text)));
     if (models.some(([value]) => value === kept)) this.#select.value = kept;
-    this.#wanted = null;
-  }
-
-  /** Chooses a model, if it is there; before any are, it is chosen later. */
-  take(model) {
-    this.#wanted = this.model === "" ? model : null;
-    if ([...this.#select.options].some((option) => option.value === model)) {
-      this.#select.value = model;
-    }
   }
 
   stop() { this.#aborting?.abort(); }
@@ -88,7 +79,7 @@ export class Pane {
       }
       const whole = await this.#whole(inspection, prefix);
       this.ended = this.finish === "stop" && !isCut(whole, prefix.length, content);
-      await this.#show(run, whole);
+      this.#show(run, whole);
     } catch (error) {
       if (run === this.#runs) this.#failed(error);
     } finally {
@@ -101,7 +92,7 @@ export class Pane {
     const run = this.#begin(request);
     try {
       this.finish = finish;
-      await this.#show(run, await inspected(request, tokens, this.#aborting.signal));
+      this.#show(run, await inspected(request, tokens, this.#aborting.signal));
     } catch (error) {
       if (run === this.#runs) this.#failed(error);
     } finally {
@@ -150,15 +141,14 @@ export class Pane {
     return inspected(this.request, [...prefix, ...known], this.#aborting.signal);
   }
 
-  async #show(run, inspection) {
+  #show(run, inspection) {
     if (run !== this.#runs) return;
     this.inspection = inspection;
     if (inspection === null) {
       this.#say("The text is here, but the server did not inspect it.");
       return;
     }
-    await this.#strip.show(inspection.positions);
-    if (run !== this.#runs) return;
+    this.#strip.show(inspection.positions);
     this.#text.hidden = true;
     this.#strip.root.hidden = this.#legend.hidden = false;
     this.#strip.onlyFlipped(this.#filter.checked);
@@ -199,13 +189,6 @@ export class Pane {
 
   mark(kind, index, note) { this.#strip.mark(kind, index, note); }
 
-  /** Marks what the text repeats of a passage. Returns how many tokens of it are in all. */
-  markCopies(passage) {
-    const text = (this.inspection?.positions ?? []).map(added).join("");
-    const spans = passage ? copiedSpans(text, passage) : [];
-    this.#strip.markSpans(spans);
-    return spans.length;
-  }
 }
 
 // A stop string cuts the text within its tokens; at an end of its own the text has all of them.

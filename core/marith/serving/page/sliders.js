@@ -11,7 +11,7 @@ const at = (id) => document.getElementById(id);
  * there what a slider has made that was let go, and gives it as the server prints it, or null.
  */
 export class Sliders {
-  #pane; #isCurrent; #onRelease; #meaning = null; #rows = []; #kept = null; #foreseen = new Map();
+  #pane; #isCurrent; #onRelease; #meaning = null; #rows = []; #foreseen = new Map();
   #off = ""; #asking = null;
 
   constructor(pane, isCurrent, onRelease) {
@@ -38,9 +38,8 @@ export class Sliders {
     this.refresh();
   }
 
-  /** The text is another one: what was kept of the former is of no use. */
+  /** The text is another one: what was foreseen of the former is of no use. */
   forget() {
-    this.#kept = null;
     this.#foreseen.clear();
     this.#asking?.abort();
     this.#asking = null;
@@ -84,20 +83,9 @@ export class Sliders {
 
   async #foresee(number, values) {
     this.#asking ??= new AbortController();
-    const { signal } = this.#asking;
-    const pane = this.#pane();
-    if (this.#kept !== null) {
-      try {
-        return await json("/v1/what_if", { kept: this.#kept, number, values }, signal);
-      } catch (error) {
-        if (error.code !== "kept_gone") throw error;
-      }
-    }
-    const { request, tokens, ended } = pane;
+    const { request, tokens, ended } = this.#pane();
     const body = { ...request, continuation: tokens, ended, number, values };
-    const answer = await json("/v1/what_if", body, signal);
-    this.#kept = answer.kept;
-    return answer;
+    return json("/v1/what_if", body, this.#asking.signal);
   }
 
   /** Where the tokens at one value turn from the text, and what stands there. */

@@ -4,10 +4,6 @@ import {
   added, chance, decimal, element, pushOf, pushStrength, shown, spelled, surpriseStrength,
 } from "./values.js";
 
-const SLICE = 100; // tokens made in one go, so that no frame waits for a long text
-const LONG = 400; // tokens from which on what is out of sight is not laid out
-const LONGEST_BLOCK = 120; // tokens after which a block ends with the next line
-
 /** What is shown of the token at `index`, in a sentence. */
 export function sentenceOf(positions, index) {
   const position = positions[index];
@@ -25,7 +21,7 @@ export function sentenceOf(positions, index) {
 /** A strip of tokens: one tab stop, arrow keys, and one listener for all of them. */
 export class TokenStrip {
   #root; #tokens = []; #positions = []; #current = 0; #chosen = null; #only = false;
-  #onChoose; #onRead; #building = 0;
+  #onChoose; #onRead;
 
   /** `onChoose` gets the index of a clicked token, `onRead` a sentence about one that is pointed at. */
   constructor(label, onChoose, onRead) {
@@ -41,43 +37,15 @@ export class TokenStrip {
   }
 
   get root() { return this.#root; }
-  get positions() { return this.#positions; }
 
-  /** Shows positions of an inspection; resolves once all are there. */
-  async show(positions) {
-    const building = (this.#building += 1);
+  /** Shows positions of an inspection. */
+  show(positions) {
     this.#positions = positions;
-    this.#tokens = [];
+    this.#tokens = positions.map(tokenOf);
     this.#current = 0;
     this.#chosen = null;
-    this.#root.replaceChildren();
-    this.#root.classList.toggle("long", positions.length > LONG);
-    let block = null;
-    for (let from = 0; from < positions.length; from += SLICE) {
-      if (from > 0) await nextFrame();
-      if (building !== this.#building) return;
-      block = this.#append(positions, from, Math.min(from + SLICE, positions.length), block);
-    }
+    this.#root.replaceChildren(...this.#tokens);
     this.#tokens[0]?.setAttribute("tabindex", "0");
-  }
-
-  #append(positions, from, to, block) {
-    let filling = block;
-    let pieces = document.createDocumentFragment();
-    for (let i = from; i < to; i += 1) {
-      if (filling === null) filling = this.#root.appendChild(element("div", { class: "block" }));
-      const made = tokenOf(positions[i], i);
-      this.#tokens.push(made);
-      pieces.append(made);
-      const size = filling.childElementCount + pieces.childElementCount;
-      if (size >= LONGEST_BLOCK && positions[i].text.endsWith("\n")) {
-        filling.append(pieces);
-        pieces = document.createDocumentFragment();
-        filling = null;
-      }
-    }
-    filling?.append(pieces);
-    return filling;
   }
 
   /** Marks the token that the card is about. */
@@ -99,16 +67,6 @@ export class TokenStrip {
     if (!token) return;
     token.classList.add(kind);
     token.title = note;
-  }
-
-  /** Marks the tokens within spans of the text: pairs of start and end. */
-  markSpans(spans) {
-    let end = 0;
-    this.#tokens.forEach((token, i) => {
-      const start = end;
-      end += added(this.#positions[i]).length;
-      token.classList.toggle("copied", spans.some(([from, to]) => start < to && from < end));
-    });
   }
 
   /** Shows the other tokens pale, and leads the arrow keys over them. */
@@ -207,5 +165,3 @@ function shownToken(position) {
   if (position.text === "") return "∅";
   return shown(added(position)).replace(/\n/g, "↵\n");
 }
-
-const nextFrame = () => new Promise((resolve) => setTimeout(resolve, 0));

@@ -133,49 +133,6 @@ export function namesIn(formula) {
   return [...new Set([...found].map((match) => match[1]))].filter((name) => name !== "M");
 }
 
-const WORDS = /[\p{L}\p{N}]+/gu;
-const FEWEST_WORDS = 3;
-
-/** Where a text repeats at least three words of a passage, as pairs of start and end. */
-export function copiedSpans(text, passage) {
-  const words = [...text.matchAll(WORDS)];
-  const source = [...passage.matchAll(WORDS)].map((word) => word[0].toLowerCase());
-  const places = new Map();
-  source.forEach((word, i) => places.set(word, [...(places.get(word) ?? []), i]));
-  const spans = [];
-  for (let i = 0; i < words.length; ) {
-    const longest = longestRun(words, i, source, places);
-    if (longest >= FEWEST_WORDS) {
-      const last = words[i + longest - 1];
-      spans.push([words[i].index, last.index + last[0].length]);
-      i += longest;
-    } else i += 1;
-  }
-  return spans;
-}
-
-function longestRun(words, from, source, places) {
-  let longest = 0;
-  for (const place of places.get(words[from][0].toLowerCase()) ?? []) {
-    let count = 0;
-    while (
-      from + count < words.length &&
-      source[place + count] === words[from + count][0].toLowerCase()
-    ) count += 1;
-    longest = Math.max(longest, count);
-  }
-  return longest;
-}
-
-/** The messages of a form; of a passage and a question one message, or the question alone. */
-export function messagesOf(form, withPassage) {
-  const system = form.system.trim() ? [{ role: "system", content: form.system }] : [];
-  if (form.mode !== "passage") return [...system, ...form.messages];
-  const parts = { "{passage}": form.passage, "{question}": form.question };
-  const joined = form.join.replace(/\{passage\}|\{question\}/g, (name) => parts[name]);
-  return [...system, { role: "user", content: withPassage ? joined : form.question }];
-}
-
 /** Of all terms, as pairs, those that a formula names, and those that these name in turn. */
 export function termsFor(formula, terms) {
   const meanings = new Map(terms);

@@ -21,20 +21,14 @@ from marith import (
 from marith.serving.served_models import ServedModel, shown_name
 from marith.serving.server import Server
 from marith.serving.server_metrics import CONTENT_TYPE
-from marith.serving.server_settings import is_loopback
 from marith.serving.wire.refusals import Refusal, naming
 from marith.serving.wire.wire_answers import warnings_note
 from marith.serving.wire.wire_fields import (
     ExplainFields,
-    PageKeyFields,
-    parsed,
-    read_body,
-    read_fields,
 )
 from marith.serving.wire.wire_requests import warnings_of, with_formula
 
 MOST_WITH_VALUES = 20  # numbers of a formula for which values are looked for: each takes a while
-MOST_BYTES = 1_000  # of a body that is read without a key
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -172,18 +166,6 @@ async def page(server: Server, _: WebRequest) -> Response:
 async def page_file(server: Server, web: WebRequest) -> Response:
     """A style, a script or a picture of the page."""
     return _file(server, web.path_params["file"])
-
-
-async def page_key(server: Server, web: WebRequest) -> Response:
-    """A key for the token that `marith play` put into the page's address: once, on this machine."""
-    if web.client is not None and not is_loopback(web.client.host):
-        raise Refusal("a token is for a browser on the server's machine", 403, "not_here")
-    body = parsed(await read_body(web, MOST_BYTES))
-    key = server.page_token.exchange(read_fields(PageKeyFields, body).token)
-    if key is None:
-        problem = "this token has been used, or is too old; type a key of the server's"
-        raise Refusal(problem, 401, "invalid_token", "token")
-    return JSONResponse({"key": key}, headers={"cache-control": "no-store"})
 
 
 def _file(server: Server, name: str) -> Response:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import Any, Literal
 
 from starlette.requests import Request as WebRequest
 from starlette.responses import Response
 
 from marith import (
     Completion,
+    Engine,
     Inspection,
     NumberedFormula,
     Request,
@@ -28,7 +28,7 @@ from marith.serving.event_stream import ascii_json
 from marith.serving.guard import KEY
 from marith.serving.routes.about_routes import number_entries
 from marith.serving.served_models import ServedModel
-from marith.serving.server import KeptText, Server, note
+from marith.serving.server import Server, note
 from marith.serving.server_settings import Bounds
 from marith.serving.until_gone import LEFT, until_gone
 from marith.serving.wire.refusals import Refusal, naming
@@ -40,7 +40,7 @@ from marith.serving.wire.wire_fields import (
     TextFields,
     WhatIfFields,
 )
-from marith.serving.wire.wire_requests import chat_requests, hold_top, text_requests, warnings_of
+from marith.serving.wire.wire_requests import chat_requests, text_requests, warnings_of
 
 
 async def inspect(server: Server, web: WebRequest) -> Response:
@@ -51,7 +51,6 @@ async def inspect(server: Server, web: WebRequest) -> Response:
     with server.place_for(web):
         fields, persona = await server.fields(InspectFields, web)
         warnings = warnings_of(fields, server.settings)
-        hold_top(fields.top, server.settings.bounds, "top")
 
         def begin() -> Future[Inspection]:
             request = _request(fields, persona, server, web)
@@ -99,71 +98,45 @@ def _prefix(fields: MadeTextFields, tokens: Sequence[int]) -> list[int]:
 async def what_if(server: Server, web: WebRequest) -> Response:
     """Which tokens a text would have had, were a number of its formula another.
 
-    At first one pass over the text, of which the log-probabilities are kept for the same key, as
-    long as there is memory; with `kept` no model is asked.
+    One pass over the text; each value is then tried on the log-probabilities of every term.
     """
     with server.place_for(web):
         fields, persona = await server.fields(WhatIfFields, web)
         bounds, warnings = server.settings.bounds, warnings_of(fields, server.settings)
-        if len(fields.values) > bounds.values:
-            problem = f"there are at most {bounds.values} values at once, not {len(fields.values)}"
-            raise Refusal(problem, param="values")
-        key, name, texts = web.scope.get(KEY), fields.kept, server.kept
-        if name is None:
-            made = await until_gone(web, _made(fields, persona, server, web))
-            name = texts.keep(key, KeptText(made, persona, fields.marith.prefix or ()))
-            server.metrics.read(persona.name, len(made.tokens))
-        kept = texts.find(key, name)
-        fields.require_kept(kept.persona.name)
-        note(web, model=kept.persona.name, values=len(fields.values))
-        head = {"object": "marith.what_if", "kept": name, "model": kept.persona.name}
-        hides = not server.settings.allow_formulas
-        left = threading.Event()
+
+        def begin() -> Future[WhatIf]:
+            request = _request(fields, persona, server, web)
+            persona.hold_tokens(fields.continuation, "continuation")
+            with naming("number"):
+                NumberedFormula.of(request.formula).require(fields.number)
+            tokens = fields.continuation[len(_prefix(fields, fields.continuation)) :]
+            reason: Literal["stop", "length"] = "stop" if fields.ended else "length"
+            completion = Completion("", tokens, reason, Usage(0, 0), Stats(0, 0, 0, 0.0))
+            return submit_what_if(persona.engine, request, completion, bounds.what_if_bytes)
+
+        head = {"object": "marith.what_if", "model": persona.name, **warnings_note(warnings)}
+        hides, left = not server.settings.allow_formulas, threading.Event()
+
+        async def redrawn() -> bytes:
+            async with server.what_ifs:
+                made = await server.runner.result_of(begin)
+                tried = partial(_redrawn, made, persona.engine, fields, hides, left.is_set)
+                return await asyncio.to_thread(lambda: ascii_json({**head, **tried()}))
+
         try:
-            answer = await until_gone(
-                web,
-                asyncio.to_thread(
-                    _redrawn, {**head, **warnings_note(warnings)}, kept, fields, hides, left.is_set
-                ),
-            )
+            answer = await until_gone(web, redrawn())
         finally:
             left.set()
+        server.metrics.read(persona.name, len(fields.continuation))
+        note(web, model=persona.name, values=len(fields.values))
     return Response(answer, media_type="application/json")
 
 
-async def _made(
-    fields: WhatIfFields, persona: ServedModel, server: Server, web: WebRequest
-) -> WhatIf:
-    """The log-probabilities of every term for the text."""
-    most = server.settings.bounds.kept_bytes_of_text
-    if fields.continuation is None:
-        raise Refusal("the tokens of a text are needed, or kept", param="continuation")
-
-    def begin() -> Future[WhatIf]:
-        request = _request(fields, persona, server, web)
-        persona.hold_tokens(fields.continuation or (), "continuation")
-        with naming("number"):
-            NumberedFormula.of(request.formula).require(fields.number)
-        tokens = [*(fields.continuation or ())]
-        tokens = tokens[len(_prefix(fields, tokens)) :]
-        completion = Completion(
-            "", tokens, "stop" if fields.ended else "length", Usage(0, 0), Stats(0, 0, 0, 0.0)
-        )
-        return submit_what_if(persona.engine, request, completion, most)
-
-    async with server.keeping:
-        return await server.runner.result_of(begin)
-
-
 def _redrawn(
-    head: dict[str, Any],
-    kept: KeptText,
-    fields: WhatIfFields,
-    hides: bool,
-    left: Callable[[], bool],
-) -> bytes:
+    what_if: WhatIf, engine: Engine, fields: WhatIfFields, hides: bool, left: Callable[[], bool]
+) -> dict[str, Any]:
     """The answer, value by value, until the client has left; `hides` texts of the formula."""
-    what_if, engine = kept.what_if, kept.persona.engine
+    prefix = fields.marith.prefix or []
     formula = NumberedFormula(what_if.text, what_if.numbers)
     formula = formula.without_texts() if hides else formula
     spell = cache(lambda token: None if token is None else engine.spell([token]))
@@ -176,23 +149,21 @@ def _redrawn(
         redrawn = what_if.at(fields.number, [value])
         redrawn = redrawn.without_texts() if hides else redrawn
         drawn = [token if token >= 0 else None for token in redrawn.tokens[0]]
-        tokens = [*kept.prefix, *drawn] if drawn else []
+        tokens = [*prefix, *drawn] if drawn else []
         answer["tokens"].append(tokens)
         answer["texts"].append([*map(spell, tokens)])
         answer["first_flip"] += [
-            None if flip is None else len(kept.prefix) + flip for flip in redrawn.first_flip
+            None if flip is None else len(prefix) + flip for flip in redrawn.first_flip
         ]
         answer["flipped_to"] += redrawn.flipped_to
         answer["refused"] += redrawn.refused
-    whole = {
-        **head,
+    return {
         "formula": formula.text,
         "numbers": number_entries(formula.numbers),
         "number": fields.number,
         "values": fields.values,
         **answer,
     }
-    return json.dumps(whole).encode()
 
 
 def _request(

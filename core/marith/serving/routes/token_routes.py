@@ -56,7 +56,7 @@ async def detokenize(server: Server, web: WebRequest) -> Response:
 
 
 async def tokenizer_info(server: Server, web: WebRequest) -> Response:
-    """What a harness asks before it sends tokens.
+    """What a harness asks before it sends tokens, of the model that the query names.
 
     It turns both names into numbers by `/tokenize`, and begins texts that have no context with the
     one of `bos_token`, as the engine begins them.

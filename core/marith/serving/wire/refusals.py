@@ -114,6 +114,7 @@ def wrong_value(error: ValidationError) -> Refusal:
         *of, name = where
         problem = f"{name!r:.80} is no field of {'.'.join(of) or 'the body'}"
     elif first["type"] != "value_error":  # pydantic's own sentence, which names neither
-        at, given = ".".join(where[:4]) or "the body", repr(first.get("input"))[:80]
-        problem = f"{at}: {problem[:1].lower()}{problem[1:]}, not {given}"
+        problem = f"{'.'.join(where[:4]) or 'the body'}: {problem[:1].lower()}{problem[1:]}"
+        if first["type"] not in ("too_long", "string_too_long"):
+            problem += f", not {repr(first.get('input'))[:80]}"
     return Refusal(problem, code="invalid_value", param=where[0] if where else None)

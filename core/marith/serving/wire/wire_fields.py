@@ -31,6 +31,8 @@ _MARK = b"\xef\xbb\xbf"  # which some editors begin a file with
 
 
 Number = Annotated[StrictFloat, AllowInfNan(False)]  # takes whole numbers too
+Messages = Annotated[list[dict[str, Any]], Field(max_length=1_000)]
+ToolList = Annotated[list[dict[str, Any]], Field(max_length=128)]
 Plain = StrictStr | StrictBool | StrictInt | StrictFloat
 # Fields that change no text.
 HARMLESS = frozenset(
@@ -46,7 +48,9 @@ _NEUTRAL_OF: Mapping[str, tuple[Any, ...]] = {
     "modalities": (*_NEUTRAL, ["text"]),
     "function_call": (*_NEUTRAL, "none", "auto"),
 }
-_BESIDE_KEPT = {"kept", "number", "values", "model"}
+MOST_LETTERS = 100_000  # of a grammar, and of all tools
+MOST_TOP = 20  # likeliest tokens at a position
+_STOPS, _STOP_LETTERS = 64, 4_096
 _LEAST_MASS = 1e-9  # one token has more, so the fewest tokens that reach it are one
 # Fields that would change the text, and what to write instead.
 REFUSED: Mapping[str, str] = {
@@ -97,7 +101,9 @@ class FormulaFields(BaseModel):
 class MarithFields(FormulaFields):
     """What OpenAI has no word for."""
 
-    ban: list[StrictStr] | None = None
+    ban: list[Annotated[StrictStr, Field(min_length=1)]] | None = Field(
+        default=None, max_length=256
+    )
     faithful: Number | None = Field(default=None, ge=0, le=100)
     speculation: Literal["auto", "none"] | None = None
     composition: StrictBool = False
@@ -157,10 +163,19 @@ class DrawnFields(SaltedFields):
     min_tokens: StrictInt | None = Field(default=None, ge=0)
     stop_token_ids: list[StrictInt] | None = Field(default=None, max_length=64)
     ignore_eos: StrictBool | None = None
-    grammar: StrictStr | None = None
+    grammar: StrictStr | None = Field(default=None, max_length=MOST_LETTERS)
     stream: StrictBool | None = None
     stream_options: dict[str, Any] | None = None
     marith: MarithFields = MarithFields()
+
+    @field_validator("stop")
+    @classmethod
+    def _few_stops(cls, value: str | list[str] | None) -> Any:
+        stops = [value] if isinstance(value, str) else value or []
+        if len(stops) > _STOPS or sum(map(len, stops)) > _STOP_LETTERS or "" in stops:
+            most = f"at most {_STOPS} texts of {_STOP_LETTERS:,} letters together"
+            raise ValueError(f"stop has {most}, each with at least one letter")
+        return value
 
     def drawn(self) -> dict[str, Any]:
         """How tokens are drawn and where a text ends, as options; without what is not given.
@@ -181,7 +196,7 @@ class AskedFields(DrawnFields):
     """What chats and texts have in common."""
 
     max_tokens: StrictInt | None = Field(default=None, ge=0)
-    n: StrictInt | None = Field(default=None, ge=1)
+    n: StrictInt | None = Field(default=None, ge=1, le=16)
 
     @field_validator("max_tokens", "max_completion_tokens", mode="before", check_fields=False)
     @classmethod
@@ -197,11 +212,11 @@ class AskedFields(DrawnFields):
 class ChatFields(AskedFields):
     """A chat: `POST /v1/chat/completions`."""
 
-    messages: list[dict[str, Any]] = Field(min_length=1)
+    messages: Messages = Field(min_length=1)
     max_completion_tokens: StrictInt | None = Field(default=None, ge=1)
     logprobs: StrictBool | None = None
-    top_logprobs: StrictInt | None = Field(default=None, ge=0)
-    tools: list[dict[str, Any]] | None = None
+    top_logprobs: StrictInt | None = Field(default=None, ge=0, le=MOST_TOP)
+    tools: ToolList | None = None
     tool_choice: StrictStr | dict[str, Any] | None = None
     parallel_tool_calls: StrictBool | None = None
     response_format: dict[str, Any] | None = None
@@ -234,7 +249,7 @@ class TokenizeFields(KnownFields):
     """A text or messages that become tokens."""
 
     prompt: StrictStr | None = None
-    messages: list[dict[str, Any]] | None = None
+    messages: Messages | None = None
     add_special_tokens: StrictBool = True
 
 
@@ -248,7 +263,7 @@ class ScoreFields(SaltedFields):
     """A continuation, and what it follows: `POST /v1/score`."""
 
     prompt: StrictStr | list[StrictInt] | None = None
-    messages: list[dict[str, Any]] | None = None
+    messages: Messages | None = None
     continuation: StrictStr | list[StrictInt]
 
 
@@ -258,14 +273,6 @@ def require_one_prompt(prompt: object, messages: object) -> None:
         given = "neither" if prompt is None else "both"
         sentence = "write either prompt, a text as it stands, or messages, a chat"
         raise Refusal(f"{sentence}; this body has {given}", param="prompt")
-
-
-class PageKeyFields(BaseModel):
-    """A token of one use, for which the page gets its key: `POST /page/key`."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    token: StrictStr = Field(max_length=100)
 
 
 class ExplainFields(KnownFields):
@@ -282,9 +289,9 @@ class MadeTextFields(DrawnFields):
         "max_tokens", "max_completion_tokens", "logprobs", "top_logprobs",
     }  # fmt: skip
 
-    messages: list[dict[str, Any]] | None = None
+    messages: Messages | None = None
     prompt: StrictStr | list[StrictInt] | None = None
-    tools: list[dict[str, Any]] | None = None
+    tools: ToolList | None = None
     tool_choice: StrictStr | dict[str, Any] | None = None
     parallel_tool_calls: StrictBool | None = None
     response_format: dict[str, Any] | None = None
@@ -306,38 +313,24 @@ class InspectFields(MadeTextFields):
     """A continuation to be inspected: `POST /v1/inspect`. No token of it is drawn."""
 
     continuation: StrictStr | list[StrictInt]
-    top: StrictInt = Field(default=10, ge=1)
+    top: StrictInt = Field(default=10, ge=1, le=MOST_TOP)
     leave_one_out: StrictBool = True
 
 
 class WhatIfFields(MadeTextFields):
     """A number of a formula and other values of it: `POST /v1/what_if`.
 
-    First with the text's tokens and all with which they were drawn, then with what is `kept` of
-    them. `ended` says that an end of the text was drawn after its tokens.
+    The text's tokens come with all with which they were drawn. `ended` says that an end of the text
+    was drawn after its tokens.
     """
 
-    continuation: list[StrictInt] | None = None
+    continuation: list[StrictInt]
     ended: StrictBool = False
-    kept: StrictStr | None = Field(default=None, max_length=100)
     number: StrictInt = Field(ge=0)
-    values: list[Number] = Field(min_length=1)
-
-    def require_kept(self, model: str) -> None:
-        """Raises Refusal for fields beside `kept`, where it is given: they are what was kept."""
-        if self.kept is None:
-            return
-        others = self.model_fields_set - _BESIDE_KEPT - self.harmless
-        given = (name for name in others if getattr(self, name) is not None)
-        if name := min(given, default=None):
-            problem = f"beside kept there are number and values alone, and no {name}"
-            raise Refusal(f"{problem}; without kept the text is read anew", param=name)
-        if self.model and self.model != model:
-            raise Refusal(f"this text was kept of {model!r}, not of {self.model!r}", param="model")
+    values: list[Number] = Field(min_length=1, max_length=21)
 
 
 Fields = TypeVar("Fields", bound=KnownFields)
-Body = TypeVar("Body", bound=BaseModel)
 
 
 async def read_body(request: Request, most: int) -> bytes:
@@ -381,7 +374,7 @@ def parsed(body: bytes) -> dict[str, Any]:
     return value
 
 
-def read_fields(kind: type[Body], body: Mapping[str, Any]) -> Body:
+def read_fields(kind: type[Fields], body: Mapping[str, Any]) -> Fields:
     """The fields of a body. Raises Refusal that names the first field that is wrong."""
     try:
         return kind.model_validate(body)

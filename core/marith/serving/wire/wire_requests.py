@@ -13,7 +13,14 @@ from marith.openai_format import text_of, to_grammar, to_logprobs, to_tools
 from marith.serving.served_models import ServedModel
 from marith.serving.server_settings import Bounds, ServerSettings
 from marith.serving.wire.refusals import Refusal, naming
-from marith.serving.wire.wire_fields import AskedFields, ChatFields, KnownFields, TextFields
+from marith.serving.wire.wire_fields import (
+    MOST_LETTERS,
+    MOST_TOP,
+    AskedFields,
+    ChatFields,
+    KnownFields,
+    TextFields,
+)
 
 _FORMATS = ("text", "json_object", "json_schema")
 _LARGEST_BIAS = 100
@@ -44,12 +51,12 @@ def chat_requests(
         prefix = _prefix(messages, last, prefix)
     request = options.request(
         messages,
-        tools=_tools(fields, bounds),
-        grammar=_grammar(fields, bounds, fields.response_format),
-        logprobs=_logprobs(fields, bounds),
+        tools=_tools(fields),
+        grammar=_grammar(fields, fields.response_format),
+        logprobs=_logprobs(fields),
         template_options={**options.chat_template_kwargs, **(fields.chat_template_kwargs or {})},
         prefix=prefix,
-        inspect=inspected_top(fields, persona, bounds) or False,
+        inspect=inspected_top(fields, persona) or False,
         cache_salt=fields.salt(key),
     )
     return _answers(request, fields, options, warnings, settings)
@@ -72,39 +79,34 @@ def text_requests(
         warnings += persona.warnings_of_text(prompt)
     if not tokens:
         raise Refusal("a prompt has at least one token", param="prompt")
-    grammar = _grammar(fields, settings.bounds, None)
+    grammar = _grammar(fields, None)
     request = options.request(
         tokens,
         grammar=grammar,
         logprobs=fields.logprobs,
-        inspect=inspected_top(fields, persona, settings.bounds) or False,
+        inspect=inspected_top(fields, persona) or False,
         cache_salt=fields.salt(key),
     )
     return _answers(request, fields, options, warnings, settings)
 
 
-def inspected_top(fields: AskedFields, persona: ServedModel, bounds: Bounds) -> int:
-    """How many likeliest tokens are inspected at each position; 0 for no inspection.
+def inspected_top(fields: AskedFields, persona: ServedModel) -> int:
+    """Return how many likeliest tokens are inspected at each position; 0 for no inspection.
 
-    Raises Refusal for more than the bound.
+    Raises Refusal for more than MOST_TOP.
     """
     asked = fields.marith.inspect
     value = persona.options.inspect if asked is None else asked
     top = TOP if value is True else int(value)
-    hold_top(top, bounds, "marith.inspect")
+    if not 0 <= top <= MOST_TOP:
+        problem = f"marith.inspect is a number of likeliest tokens, at most {MOST_TOP}, not {top}"
+        raise Refusal(problem, param="marith")
     return top
-
-
-def hold_top(top: int, bounds: Bounds, name: str) -> None:
-    """Raises Refusal for a number of likeliest tokens that is none, or too large."""
-    if not 0 <= top <= bounds.inspected_top:
-        problem = f"{name} is a number of likeliest tokens, at most {bounds.inspected_top}"
-        raise Refusal(f"{problem}, not {top}", param=name.partition(".")[0])
 
 
 def most_inspected(fields: AskedFields, persona: ServedModel, bounds: Bounds) -> int | None:
     """The most tokens of each answer that is inspected; None where none is."""
-    top = inspected_top(fields, persona, bounds)
+    top = inspected_top(fields, persona)
     answers = (fields.n or 1) * (len(fields.prompts) if isinstance(fields, TextFields) else 1)
     return max(1, bounds.inspected // (top * answers)) if top else None
 
@@ -142,7 +144,6 @@ def _options(
 ) -> tuple[Options, list[str]]:
     """The persona's options with those of the body, and what of the body is not known."""
     bounds, warnings = settings.bounds, warnings_of(fields, settings)
-    _hold_bounds(fields, bounds)
     call = fields.drawn()
     if "logit_bias" in call:
         call["logit_bias"] = _biases(call["logit_bias"])
@@ -194,23 +195,8 @@ def warnings_of(fields: KnownFields, settings: ServerSettings) -> list[str]:
     return [f"{name!r} is no field here, and was ignored" for name in unknown]
 
 
-def _hold_bounds(fields: AskedFields, bounds: Bounds) -> None:
-    stops = [fields.stop] if isinstance(fields.stop, str) else fields.stop or []
-    if len(stops) > bounds.stops or sum(map(len, stops)) > bounds.stop_letters:
-        most = f"{bounds.stops} stop strings of {bounds.stop_letters:,} letters together"
-        raise Refusal(f"there are at most {most}", param="stop")
-    for name, texts in (("stop", stops), ("marith.ban", fields.marith.ban or ())):
-        if "" in texts:
-            problem = f"each text of {name} has at least one letter"
-            raise Refusal(problem, param=name.partition(".")[0])
-    if len(fields.marith.ban or ()) > bounds.bans:
-        raise Refusal(f"there are at most {bounds.bans} banned words", param="marith")
-
-
 def hold_messages(messages: Sequence[Mapping[str, Any]], bounds: Bounds) -> None:
-    """Raises Refusal for too many or too long messages, and for content that is no text."""
-    if len(messages) > bounds.messages:
-        raise Refusal(f"there are at most {bounds.messages} messages", param="messages")
+    """Raises Refusal for messages that are too long, and for content that is no text."""
     letters = 0
     for i, message in enumerate(messages):
         content = message.get("content")
@@ -240,12 +226,9 @@ def _prefix(messages: Sequence[Any], last: Mapping[str, Any], tokens: object) ->
     return content
 
 
-def _tools(fields: ChatFields, bounds: Bounds) -> Tools | None:
-    if len(fields.tools or ()) > bounds.tools:
-        raise Refusal(f"there are at most {bounds.tools} tools", param="tools")
-    if fields.tools and len(json.dumps(fields.tools)) > bounds.grammar_letters:
-        problem = f"tools have at most {bounds.grammar_letters:,} letters together"
-        raise Refusal(problem, param="tools")
+def _tools(fields: ChatFields) -> Tools | None:
+    if fields.tools and len(json.dumps(fields.tools)) > MOST_LETTERS:
+        raise Refusal(f"tools have at most {MOST_LETTERS:,} letters together", param="tools")
     parallel = fields.parallel_tool_calls
     with naming("tools"):
         to_tools(fields.tools, list, "auto", parallel)
@@ -253,12 +236,8 @@ def _tools(fields: ChatFields, bounds: Bounds) -> Tools | None:
         return to_tools(fields.tools, list, fields.tool_choice, parallel)
 
 
-def _grammar(
-    fields: AskedFields, bounds: Bounds, response_format: Mapping[str, Any] | None
-) -> Grammar | None:
+def _grammar(fields: AskedFields, response_format: Mapping[str, Any] | None) -> Grammar | None:
     text = fields.grammar
-    if text is not None and len(text) > bounds.grammar_letters:
-        raise Refusal(f"a grammar has at most {bounds.grammar_letters:,} letters", param="grammar")
     kind = (response_format or {}).get("type", "text")
     if kind not in _FORMATS:
         problem = f"response_format has a type of {', '.join(_FORMATS)}, not {kind!r:.80}"
@@ -269,11 +248,9 @@ def _grammar(
         return to_grammar(grammar, response_format or None)
 
 
-def _logprobs(fields: ChatFields, bounds: Bounds) -> int | None:
+def _logprobs(fields: ChatFields) -> int | None:
     if fields.top_logprobs and not fields.logprobs:
         raise Refusal("top_logprobs needs logprobs: true", param="top_logprobs")
-    if (fields.top_logprobs or 0) > bounds.top_logprobs:
-        raise Refusal(f"top_logprobs is at most {bounds.top_logprobs}", param="top_logprobs")
     return to_logprobs(bool(fields.logprobs), fields.top_logprobs)
 
 

@@ -1,78 +1,11 @@
-// What the form holds as a link and as code; never a key.
-
-/** The most characters of a link's fragment; beyond it browsers and chat programs cut links. */
-export const LONGEST_FRAGMENT = 8000;
-const MARK = "#form=";
-const TEXTS = ["mode", "system", "passage", "question", "join", "formula"];
-const NUMBERS = ["seed", "temperature", "top_p", "max_tokens", "faithful"];
-
-/** The fragment of a link that fills the form as it is now. Throws Error where it is too long. */
-export function fragmentOf(form) {
-  const bytes = new TextEncoder().encode(JSON.stringify({ version: 1, ...picked(form) }));
-  const letters = Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
-  const packed = btoa(letters).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
-  const fragment = MARK + packed;
-  if (fragment.length > LONGEST_FRAGMENT) {
-    throw new Error(
-      `The texts are too long for a link: it would have ${fragment.length.toLocaleString("en")} ` +
-      `characters, and at most ${LONGEST_FRAGMENT.toLocaleString("en")} arrive whole everywhere. ` +
-      "Copy as TOML instead.",
-    );
-  }
-  return fragment;
-}
-
-/** What a fragment fills the form with; null for one without. Throws Error for one that is broken. */
-export function formOf(fragment) {
-  if (!fragment.startsWith(MARK)) return null;
-  const broken = new Error("This link is broken: what it should fill the form with is not whole.");
-  if (fragment.length > LONGEST_FRAGMENT) throw broken;
-  try {
-    const packed = fragment.slice(MARK.length).replace(/-/g, "+").replace(/_/g, "/");
-    const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-    const form = JSON.parse(text);
-    if (form.version !== 1) throw broken;
-    return picked(form);
-  } catch {
-    throw broken;
-  }
-}
-
-/** The known fields alone, each of its own kind. Throws Error for another kind. */
-function picked(form) {
-  const found = {};
-  for (const name of TEXTS) if (form[name] !== undefined) found[name] = text(form[name]);
-  for (const name of NUMBERS) {
-    if (form[name] === undefined || form[name] === null) continue;
-    if (!Number.isFinite(form[name])) throw new Error(`${name} is a number`);
-    found[name] = form[name];
-  }
-  if (form.messages) {
-    found.messages = form.messages.map(({ role, content }) => (
-      { role: text(role), content: text(content) }));
-  }
-  if (form.terms) {
-    found.terms = form.terms.map(([name, meaning]) => [
-      text(name),
-      meaning.formula === undefined ? text(meaning) : { formula: text(meaning.formula) },
-    ]);
-  }
-  if (form.panes) found.panes = form.panes.slice(0, 2).map(text);
-  return found;
-}
-
-function text(value) {
-  if (typeof value !== "string") throw new Error("a text is a text");
-  return value.toWellFormed ? value.toWellFormed() : value;
-}
+// A request as code, to be copied; never a key.
 
 // Letters that people do not see, or that change the direction of a line, are written as numbers.
 const UNSEEN = /[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u;
 const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\" };
 
 function quotedAs(given, number) {
-  const letters = Array.from(text(given), (letter) => {
+  const letters = Array.from(given.toWellFormed(), (letter) => {
     if (SHORT[letter]) return SHORT[letter];
     return UNSEEN.test(letter) ? number(letter) : letter;
   });
@@ -211,17 +144,6 @@ export function copiesOf(asked, body, withKey) {
 
 const at = (id) => document.getElementById(id);
 const option = (text) => Object.assign(document.createElement("option"), { textContent: text });
-
-/** Puts the link into the address and the clipboard. Returns a sentence. */
-export async function shareLink(form) {
-  history.replaceState(null, "", fragmentOf(form));
-  try {
-    await navigator.clipboard.writeText(location.href);
-  } catch {
-    return "The link is in the address bar. It fills the form, and runs nothing.";
-  }
-  return "The link is copied. It fills the form of whoever opens it, and runs nothing.";
-}
 
 let copies = {};
 
