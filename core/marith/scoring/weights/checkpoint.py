@@ -10,7 +10,7 @@ from torch import Tensor
 
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.weights.cpu_threads import threads_for
-from marith.scoring.weights.footprint import Footprint, amount, lanes_that_fit
+from marith.scoring.weights.footprint import Footprint, amount, room_for_texts
 from marith.scoring.weights.placing import main_device
 from marith.scoring.weights.shared_weights import nbytes, weights
 
@@ -64,11 +64,7 @@ class Checkpoint:
 
     def room_for_texts(self, free: int) -> str:
         """In words what texts take, and how many lanes of a whole context so much memory holds."""
-        lanes = lanes_that_fit(free, self.token_bytes, self.context_length)
-        if self.token_bytes is None or lanes is None:
-            return ""
-        taken = f", 1,000 tokens of a lane take {amount(1000 * self.token_bytes)}"
-        return f"{taken}, and {lanes:,} lanes of {self.context_length:,} fit"
+        return room_for_texts(self.token_bytes, self.context_length, free)
 
     @property
     def weights(self) -> tuple[Tensor, ...]:

@@ -57,11 +57,13 @@ class Footprint:
             yield f"dtype={dtype!r}", self.nbytes(dtype, packed=packed)
 
 
-def lanes_that_fit(free: int, token_bytes: int | None, context: int) -> int | None:
-    """How many lanes of a whole context half of the free memory holds, as an engine takes it."""
+def room_for_texts(token_bytes: int | None, context: int, free: int) -> str:
+    """Say what texts take, and how many lanes of a whole context half of the free memory holds."""
     if not token_bytes:
-        return None
-    return max(0, free) // 2 // (token_bytes * context)
+        return ""
+    taken = f", 1,000 tokens of a lane take {amount(1000 * token_bytes)}"
+    lanes = max(0, free) // 2 // (token_bytes * context)  # an engine takes half of it
+    return f"{taken}, and {lanes:,} lanes of {context:,} fit"
 
 
 def _kept(config: Mapping[str, Any]) -> int | None:

@@ -11,7 +11,7 @@ from marith import Engine, ModelError
 from marith.scoring.weights.footprint import (
     Footprint,
     amount,
-    lanes_that_fit,
+    room_for_texts,
 )
 from marith.scoring.weights.locate import WEIGHTS
 
@@ -54,9 +54,9 @@ def test_what_files_say_of_texts() -> None:
     assert Footprint.of(10**6, {"n_layer": 2, "n_head": 4, "n_embd": 32}).token == 2 * 2 * 32
     assert Footprint.of(10**6, LLAMA | {"model_type": "mamba"}).token is None
     assert Footprint.of(10**6, {}).token is None
-    assert lanes_that_fit(10**6, 100, 50) == 100
-    assert lanes_that_fit(-5, 100, 50) == 0
-    assert lanes_that_fit(10**6, None, 50) is None
+    assert "and 100 lanes of 50 fit" in room_for_texts(100, 50, 10**6)
+    assert "and 0 lanes of 50 fit" in room_for_texts(100, 50, -5)
+    assert not room_for_texts(None, 50, 10**6)
 
 
 def test_too_large_a_model_is_refused_and_smaller_choices_are_named(
