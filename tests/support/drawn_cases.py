@@ -16,7 +16,7 @@ from support.languages import NESTED, REGULAR, Language
 from marith import Completion, Plan, Request, Sampling, Stop, parse
 
 ENOUGH = 20_000  # draws of each case
-EIGHTH = 0.125
+EIGHTH, TWENTIETH = 0.125, 0.05
 PROMPTS = ("a b", "c", "e f a d a b c a", "b b")
 
 

@@ -113,14 +113,6 @@ def test_a_sum_is_its_score_divided_by_its_weight(
     close(evaluate(formula, world).double(), expected, 1e-4)
 
 
-@given(worlds, st.floats(0.0, 0.97))
-def test_a_union_subtracted_is_a_relu(world: Mapping[Term, Tensor], factor: float) -> None:
-    k = factor / (1 - factor)
-    base, toxic = world[a].double(), world[b].double()
-    expected = torch.log_softmax(base - k * torch.relu(toxic - base), dim=-1)
-    close(evaluate(a - factor * union(b, a), world).double(), expected, 1e-4)
-
-
 @given(worlds)
 def test_union_is_the_maximum_and_intersection_the_minimum(world: Mapping[Term, Tensor]) -> None:
     p, q = world[a].exp(), world[b].exp()

@@ -131,23 +131,6 @@ def test_draws_follow_the_distribution_and_never_the_impossible(seed: int) -> No
     assert result.pvalue > 1e-3
 
 
-SCALARS = [
-    *(("temperature", kind(0.5)) for kind in (float, np.float32, np.float16, torch.tensor)),
-    *(("temperature", kind(1)) for kind in (int, np.int64, torch.tensor)),
-    *(("top_p", kind) for kind in (np.float32(0.5), torch.tensor([0.25, 0.5])[1])),
-    *(("top_k", kind(3)) for kind in (np.int64, np.uint8, torch.tensor)),
-    *(("seed", kind(7)) for kind in (np.int64, np.int32, torch.tensor)),
-]
-
-
-@pytest.mark.parametrize(("name", "value"), SCALARS, ids=lambda v: f"{v!r}"[:24])
-def test_scalars_of_numpy_and_torch_are_pythons_own(name: str, value: Any) -> None:
-    own = value if isinstance(value, (int, float)) else value.item()
-    assert Sampling(**{name: value}) == Sampling(**{name: own})
-    whole = name in ("top_k", "seed")
-    assert type(getattr(Sampling(**{name: value}), name)) is (int if whole else float)
-
-
 BAD: list[tuple[str, Any]] = [
     *(("temperature", v) for v in (-0.1, math.nan, math.inf, "1", None, True, 10**400)),
     *(("temperature", v) for v in (np.float32(math.inf), np.bool_(1), torch.ones(2))),

@@ -112,11 +112,3 @@ def test_an_adapter_that_does_not_fit_is_refused_before_it_is_asked(
     with wide, pytest.raises(marith.ModelError):
         wide.submit(Request("a", Prompted(adapter=next(iter(merged)))))
     assert engine.generate("a", stop=Stop(2)).finish_reason
-
-
-def test_the_shipped_voices_differ() -> None:
-    prompt = "I broke my bicycle this morning."
-    with Engine.load("pocket") as engine:
-        polite = engine.next_logprobs(prompt, 'prompted(adapter="pocket-polite")')
-        rude = engine.next_logprobs(prompt, 'prompted(adapter="pocket-rude")')
-    assert 0.5 * float((polite.exp() - rude.exp()).abs().sum()) > 0.3

@@ -189,13 +189,6 @@ def test_what_requests_share_leaves_memory_for_more_of_them() -> None:
         assert most > 2
 
 
-def test_one_that_needs_more_than_the_limit_runs_alone() -> None:
-    with endless(512, cache_bytes=1) as engine:
-        most, texts = most_at_once(engine, [asked("a"), asked("b"), asked("c")])
-        assert most == 1
-        assert all(texts)
-
-
 def test_one_for_which_there_is_no_memory_is_refused_and_the_others_are_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -86,10 +86,3 @@ def test_a_missing_template_is_said_once(base: Engine, caplog: pytest.LogCapture
             base.generate(TURNS, max_tokens=1)
     assert caplog.text.count("has no chat template") == 1
     assert 'template="plain"' in caplog.text
-
-
-def test_a_model_with_a_template_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    with Engine.load() as engine, caplog.at_level(logging.WARNING, "marith"):
-        told = engine.generate(TURNS, constraints=[saying(engine, SAID)], temperature=0)
-    assert told.text == SAID
-    assert "chat template" not in caplog.text

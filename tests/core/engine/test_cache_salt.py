@@ -10,8 +10,6 @@ import pytest
 
 import marith
 from marith import Completion, Engine, NGram, Plan, Prompted, Request, Sampling, Stop
-from marith.engine.job_queue import memory_of
-from marith.engine.prepare import prepare
 from marith.scoring.terms.prefix_tree import TreeRunner
 
 PROMPT = "Tell me, in a few words, which rivers of this country you have seen, and when."
@@ -57,13 +55,6 @@ def test_requests_in_flight_together_share_by_salt(engine: Engine) -> None:
     assert shared == [False, False, True, False]
     assert [out.stats.cached for out in answers[:2]] == [0, 0]
     assert len({out.text for out in answers}) == 1
-
-
-def test_samples_and_lists_of_one_call_share(engine: Engine) -> None:
-    outs = engine.generate([PROMPT, PROMPT], n=2, seed=1, max_tokens=4, cache_salt="a")
-    cached = [out.usage.cached_tokens for samples in outs for out in samples]
-    assert cached[0] == 0
-    assert all(count >= REPEATED for count in cached[1:])
 
 
 @pytest.mark.parametrize("way", ["stream", "astream", "agenerate", "score", "next_logprobs"])
@@ -122,17 +113,6 @@ def test_a_draft_that_copies_is_from_the_requests_own_text(engine: Engine) -> No
     options: Any = {"speculation": plan, "sampling": Sampling(temperature=0), "stop": Stop(8)}
     asked_for = [engine.generate(PROMPT, **options, cache_salt=salt) for salt in ("a", "b", "a")]
     assert len({(out.text, out.stats.calls) for out in asked_for}) == 1
-
-
-def test_memory_counts_what_is_shared_by_salt(engine: Engine) -> None:
-    def together(*salts: str | None) -> int:
-        from marith.engine.engine import loading
-
-        requests = [Request(PROMPT * 5, stop=Stop(2), cache_salt=salt) for salt in salts]
-        return memory_of(prepare(each, engine._registry, loading) for each in requests)
-
-    asked(engine, None)
-    assert together("a", "a") == together(None, None) < together("a", "b") == 2 * together("a")
 
 
 def test_a_system_prompt_is_no_part_of_the_prompt_that_was_cached(engine: Engine) -> None:

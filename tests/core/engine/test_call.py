@@ -63,27 +63,12 @@ def test_what_contradicts_itself_is_refused(values: dict[str, Any], problem: str
         request(**values)
 
 
-@pytest.mark.parametrize("prompt", ["Hi", CONVERSATION, (), 5, None])
-def test_one_prompt_is_no_list_of_prompts(prompt: Any) -> None:
-    assert prompts_of(prompt) is None
-
-
 def test_a_list_of_texts_or_of_conversations_is_many_prompts() -> None:
     assert prompts_of(["Hi", CONVERSATION]) == ["Hi", CONVERSATION]
     with pytest.raises(RequestError, match="either messages, as one prompt, or prompts, not both"):
         prompts_of(["Hi", *CONVERSATION])
     with pytest.raises(RequestError, match="one prompt is needed here, not a list of 2"):
         to_prompt(["Hi", "Hello"])  # type: ignore[list-item]
-
-
-@pytest.mark.parametrize(
-    ("name", "role"), [("user", "user"), ("human", "user"), ("ai", "assistant")]
-)
-def test_a_pair_is_shown_as_the_message_that_it_means(name: str, role: str) -> None:
-    with pytest.raises(
-        RequestError, match=f"written as {{'content': 'Hi', 'role': '{role}'}}, not"
-    ):
-        to_prompt([(name, "Hi")])  # type: ignore[list-item]
 
 
 @given(st.integers(1, 4), st.booleans(), st.integers(1, 3), st.integers(-(2**63), 2**63 - 1))

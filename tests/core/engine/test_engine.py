@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 import torch
@@ -23,13 +25,7 @@ SAMPLINGS = (
     Sampling(temperature=0.7, top_k=6, seed=2),
     Sampling(temperature=1.5, top_p=0.8, min_p=0.02, repetition_penalty=1.3, seed=3),
 )
-# every formula by two samplings, and every sampling with half of the formulas
-EACH = [
-    (formula, sampling)
-    for i, formula in enumerate(FORMULAS)
-    for j, sampling in enumerate(SAMPLINGS)
-    if (i + j) % 2 == 0
-]
+EACH = list(zip(FORMULAS, itertools.cycle(SAMPLINGS), strict=False))
 
 
 @pytest.mark.parametrize(("formula", "sampling"), EACH)
@@ -47,9 +43,9 @@ def test_every_family_of_models_is_spoken_as_the_reference_speaks_it(family: str
     model, tokenizer = tiny_model(family, seed=5), tiny_tokenizer()
     with Engine.load(model, tokenizer=tokenizer) as engine:
         reference = Reference({None: (model, engine._registry.vocabulary)})
-        for i in range(4):
+        for i in range(3):
             asked = Request(
-                "a b c " * (i + 1), "2*M - 0.5*x", {"x": "q q"}, Sampling(seed=i), Stop(20)
+                "a b c " * (i + 1), "2*M - 0.5*x", {"x": "q q"}, Sampling(seed=i), Stop(12)
             )
             got = engine.submit(asked).result(timeout=60)
             assert (got.text, got.tokens, got.finish_reason) == reference.decode(asked)
@@ -57,8 +53,8 @@ def test_every_family_of_models_is_spoken_as_the_reference_speaks_it(family: str
 
 def test_a_scored_continuation_is_what_generation_would_have_given_it(house: House) -> None:
     for i, formula in enumerate(FORMULAS):
-        asked = request(house, formula, i)
-        tokens = house.reference.decode(asked)[1][:6]
+        asked = replace(request(house, formula, i), stop=Stop(6))
+        tokens = house.reference.decode(asked)[1]
         scores = house.engine.score(asked.prompt, tokens, formula, house.terms)
         for k, (token, score) in enumerate(zip(tokens, scores, strict=True)):
             want = house.reference.distribution(asked, tokens[:k])[0, token]
@@ -84,17 +80,17 @@ def test_texts_scored_together_say_which_tokens_are_likeliest(house: House) -> N
 
 
 def test_sixteen_uneven_requests_from_threads_and_tasks_equal_the_reference(house: House) -> None:
-    asked = [request(house, FORMULAS[i % len(FORMULAS)], 100 + i) for i in range(32)]
+    asked = [request(house, FORMULAS[i % len(FORMULAS)], 100 + i) for i in range(16)]
     want = [house.reference.decode(one) for one in asked]
 
     async def tasks() -> list[marith.Completion]:
-        tickets = [house.engine.submit(one) for one in asked[16:]]
+        tickets = [house.engine.submit(one) for one in asked[8:]]
         return await asyncio.gather(*(ticket._finished() for ticket in tickets))
 
-    with ThreadPoolExecutor(17) as pool:
+    with ThreadPoolExecutor(9) as pool:
         from_tasks = pool.submit(lambda: asyncio.run(tasks()))
         from_threads = [
-            pool.submit(lambda r=r: house.engine.submit(r).result(60)) for r in asked[:16]
+            pool.submit(lambda r=r: house.engine.submit(r).result(60)) for r in asked[:8]
         ]
         got = [future.result() for future in from_threads] + from_tasks.result()
     assert [(c.text, c.tokens, c.finish_reason) for c in got] == want
@@ -125,7 +121,7 @@ def test_any_interleaving_with_cancellations_equals_the_reference(
 
 
 def test_a_stream_joins_to_the_text_that_generate_gives(house: House) -> None:
-    for formula in FORMULAS:
+    for formula in FORMULAS[::4]:
         asked = request(house, formula, 7)
         whole = house.engine.submit(asked).result(60)
         chunks = list(house.engine.submit(asked))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -97,21 +97,6 @@ def test_a_stop_string_ends_a_text_before_its_grammar_does(letters: Engine) -> N
     assert (out.text, out.finish_reason, out.stop_string) == ("a", "stop", "ba")
     out = letters.generate("q", grammar=grammar, stop=Stop(99, ("c",)))
     assert (out.text, out.stop_string) == ("ab" * 9, "c")
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Request("q", grammar="[ab]"),  # type: ignore[arg-type]
-        lambda: Request("q", grammar={"type": "object"}),  # type: ignore[arg-type]
-        lambda: Request("q", template_options=["a"]),  # type: ignore[arg-type]
-    ],
-)
-def test_what_is_no_grammar_is_said_before_anything_runs(make: Callable[[], object]) -> None:
-    with pytest.raises(marith.RequestError) as told:
-        make()
-    assert "\n" not in str(told.value)
-    assert len(str(told.value)) < 400
 
 
 def test_a_grammar_that_leaves_no_probability_fails_its_own_request(letters: Engine) -> None:

@@ -4,85 +4,22 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from threading import Event
 
 import pytest
-import torch
 from support.holding import engine as loaded
-from support.holding import held, until
+from support.holding import held
 
 import marith
 from marith import Ban, Busy, Classifier, Engine, Grammar, Plan, Request, Stop, Tools
-from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
+from marith.testing import tiny_model, tiny_tokenizer
 
 
 def messages(caplog: pytest.LogCaptureFixture, room: str, level: int) -> list[str]:
     """The records of a logger and those below it, at one level."""
     records = [r for r in caplog.records if f"{r.name}.".startswith(f"{room}.")]
     return [record.getMessage() for record in records if record.levelno == level]
-
-
-def test_a_load_says_which_model_it_was_how_it_runs_and_on_how_many_threads(
-    caplog: pytest.LogCaptureFixture, tmp_path: Path
-) -> None:
-    path = str(tmp_path / "judge")
-    tiny_classifier().save_pretrained(path)
-    tiny_tokenizer().save_pretrained(path)
-    caplog.set_level(logging.INFO, "marith")
-    with Engine.load(tiny_model(), tokenizer=tiny_tokenizer()) as engine:
-        engine.generate("a", max_tokens=1)
-        first, second = messages(caplog, "marith.scoring", logging.INFO)
-        assert re.fullmatch(
-            r"loaded 'LlamaForCausalLM' in \d+\.\d\d s: LlamaForCausalLM, \d+ kB, float32 on cpu, "
-            r"\d+ kB copied, 1,000 tokens of a lane take 256 kB, "
-            r"and [\d,]+ lanes of 128 fit",
-            first,
-        )
-        assert re.fullmatch(r"'LlamaForCausalLM' runs with a cache, probed in \d+\.\d\d s", second)
-        [threads] = messages(caplog, "marith.engine", logging.INFO)
-        small = "the mean matrix has fewer than"
-        assert threads.startswith("the engine's thread computes with ")
-        if "no number for one thread" not in threads:
-            assert f"1 of torch's {usual()} threads: {small}" in threads
-        caplog.clear()
-        engine.generate("a", "M + 0.1*C", {"C": marith.Classifier(path)}, max_tokens=1)
-        [classifier] = messages(caplog, "marith.scoring", logging.INFO)
-        assert classifier.startswith(f"loaded {path!r} in ")
-        assert ": LlamaForSequenceClassification, " in classifier
-        caplog.clear()
-        engine.generate("b", "M + 0.1*C", {"C": marith.Classifier(path)}, max_tokens=1)
-        assert not caplog.records, "what is loaded is loaded once"
-
-
-def usual() -> int:
-    return torch.get_num_threads()
-
-
-def test_a_request_that_ends_says_what_it_cost(caplog: pytest.LogCaptureFixture) -> None:
-    with loaded() as engine:
-        engine.generate("a b", max_tokens=3, speculation=None)
-        engine.score("a", "b")  # by then the end of the first request is past its logging
-        caplog.set_level(logging.DEBUG, "marith")
-        caplog.clear()
-        out = engine.generate("a b", max_tokens=3, speculation=None, seed=1)
-        assert until(lambda: bool(caplog.records))  # the caller has the answer first
-        [ended] = messages(caplog, "marith.engine", logging.DEBUG)
-        usage, stats = out.usage, out.stats
-        assert ended == (
-            f"a request ended ({out.finish_reason}): {usage.completion_tokens} tokens after a "
-            f"prompt of {usage.prompt_tokens} ({usage.cached_tokens} cached), "
-            f"{stats.passes} passes, {stats.seconds:.3f} s"
-        )
-        caplog.clear()
-        with held(engine), pytest.raises(marith.DeadlineExceeded):
-            engine.generate("a b", max_tokens=3, timeout=0.05)
-        assert until(lambda: bool(caplog.records))
-        [failed] = messages(caplog, "marith.engine", logging.DEBUG)
-        assert re.fullmatch(r"a request failed after 0\.\d+ s: DeadlineExceeded", failed)
 
 
 SECRET = ("cucumber", "umbrella", "walrus", "zeppelin", "accordion")
@@ -169,27 +106,6 @@ def test_a_handler_that_raises_keeps_no_caller_waiting(capfd: pytest.CaptureFixt
             engine.generate("a b", max_tokens=3, timeout=0.05)
         assert engine.generate("a", max_tokens=2, timeout=20).finish_reason
     assert capfd.readouterr().err.count("ZeroDivisionError: a request ended (") == 2
-
-
-def test_a_caller_has_the_answer_before_it_is_logged() -> None:
-    waited = Event()
-
-    class Waiting(logging.Filter):
-        def filter(self, record: logging.LogRecord) -> bool:
-            return waited.wait(20)
-
-    logger, waiting = logging.getLogger("marith.engine.jobs.generation"), Waiting()
-    logger.setLevel(logging.DEBUG)
-    logger.addFilter(waiting)
-    try:
-        with loaded() as engine:
-            begun = time.monotonic()
-            assert engine.generate("a", max_tokens=2).finish_reason
-            assert time.monotonic() - begun < 15
-            waited.set()
-    finally:
-        logger.removeFilter(waiting)
-        logger.setLevel(logging.NOTSET)
 
 
 def test_a_template_that_knows_no_tools_is_said_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -72,27 +72,6 @@ def test_what_was_waited_is_taken_off_the_timeout(crowded: tuple[Options, Ticket
     assert options.over({"timeout": 60}).deadline(before).left == pytest.approx(40, abs=1)
 
 
-def test_an_error_tells_the_timeout_that_was_given(
-    crowded: tuple[Options, Ticket], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    options, running = crowded
-    late = options.over({"max_retries": 12, "timeout": 0.6, "max_tokens": 3900})
-    sleep, pauses = time.sleep, []
-
-    def cancelling(seconds: float) -> None:
-        pauses.append(seconds)
-        running.cancel()
-        sleep(seconds)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(time, "sleep", cancelling)
-        ticket = late.submit("b")
-    assert pauses  # it was asked more than once
-    with pytest.raises(marith.DeadlineExceeded) as refused:
-        ticket.result(60)
-    assert str(refused.value) == "not finished within 0.6 seconds"
-
-
 def test_what_is_wrong_is_said_at_once(crowded: tuple[Options, Ticket]) -> None:
     options, _ = crowded
     with pytest.raises(marith.ContextOverflow):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,6 +20,9 @@ from marith.request.completion import StageStats
 OWN = "ngram(order=3, online=True)"
 GREEDY = Sampling(0.0)
 KEYS = "q w e r t y u i o p"  # a prompt
+DRAFTS = ("A", "big", OWN, f"supersede({OWN}, big)")
+# every draft for three of the formulas, and two drafts for each of them
+DRAFTED = [(f, d) for i, f in enumerate(FORMULAS[:6]) for j, d in enumerate(DRAFTS) if (i + j) % 2]
 
 every = st.dictionaries(st.text(), st.integers(1, 16))
 some = st.lists(st.text(), min_size=1).map(tuple)
@@ -42,9 +44,11 @@ def plans_for(house: House, formula: str) -> Iterator[Plan]:
 
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_at_temperature_zero_no_plan_changes_the_text(house: House, formula: str) -> None:
-    asked = request(house, formula, 3 + FORMULAS.index(formula), GREEDY)
+    i = FORMULAS.index(formula)
+    asked = request(house, formula, 3 + i, GREEDY)
     expected = house.reference.decode(asked)
-    requests = [replace(asked, speculation=plan) for plan in plans_for(house, formula)]
+    plans = [*plans_for(house, formula)][i % 2 :: 2]  # each for half of the formulas
+    requests = [replace(asked, speculation=plan) for plan in plans]
     tickets = [(one, house.engine.submit(one)) for one in requests]
     for one, ticket in tickets:
         out = ticket.result(60)
@@ -52,19 +56,11 @@ def test_at_temperature_zero_no_plan_changes_the_text(house: House, formula: str
         assert out.stats.accepted <= out.stats.drafted
 
 
-@pytest.mark.parametrize("formula", FORMULAS[:6])
-@pytest.mark.parametrize("draft", ["A", "big", OWN, f"supersede({OWN}, big)"])
+@pytest.mark.parametrize(("formula", "draft"), DRAFTED)
 def test_with_a_seed_auto_says_what_the_reference_says(
     house: House, formula: str, draft: str
 ) -> None:
     asked = request(house, f"supersede({draft}, {formula})", 5, Sampling(0.9, top_p=0.95, seed=8))
-    out = house.engine.submit(replace(asked, speculation="auto")).result(60)
-    assert (out.text, out.tokens, out.finish_reason) == house.reference.decode(asked)
-
-
-@pytest.mark.parametrize("formula", FORMULAS)
-def test_without_a_draft_of_its_own_auto_is_the_reference_too(house: House, formula: str) -> None:
-    asked = request(house, formula, 6, Sampling(1.2, seed=9))
     out = house.engine.submit(replace(asked, speculation="auto")).result(60)
     assert (out.text, out.tokens, out.finish_reason) == house.reference.decode(asked)
 
@@ -104,14 +100,14 @@ def test_seeds_reproduce_alone_and_among_others(house: House) -> None:
             request(house, formula, i, Sampling(1.1, seed=i)),
             speculation=list(plans_for(house, formula))[i % 6],
         )
-        for i in range(32)
+        for i in range(16)
         for formula in [FORMULAS[i % len(FORMULAS)]]
     ]
     together = [house.engine.submit(one) for one in asked]
     tokens = [ticket.result(60).tokens for ticket in together]
     backwards = [house.engine.submit(one) for one in reversed(asked)]
     assert [ticket.result(60).tokens for ticket in reversed(backwards)] == tokens
-    for i in range(0, 32, 3):
+    for i in range(0, 16, 3):
         assert house.engine.submit(asked[i]).result(60).tokens == tokens[i]
 
 
@@ -141,41 +137,23 @@ def test_what_is_drafted_in_vain_is_counted(house: House) -> None:
 @given(plans)
 def test_a_plan_survives_json(plan: Plan) -> None:
     assert Plan.from_json(plan.to_json()) == plan
-    assert Plan.from_json(plan.to_json().encode()) == plan
 
 
-@pytest.mark.parametrize("s", [0, 17, -1, True, 2.0, "2", None])
-def test_a_factor_is_a_whole_number(s: Any) -> None:
-    with pytest.raises(RequestError, match=f"'M' is a whole number from 1 to 16, not {s!r}"):
-        Plan.factors({"M": s})
-
-
-@pytest.mark.parametrize("length", [0, 16, True, 1.5, "3"])
-def test_a_draft_has_a_length(length: Any) -> None:
-    with pytest.raises(RequestError, match=f"from 1 to 15, not {length!r}"):
-        Plan.drafts("A", length=length)
-
-
-@pytest.mark.parametrize("length", [0, 4, True])
-def test_a_length_without_drafts_is_refused(length: Any) -> None:
-    with pytest.raises(RequestError, match="of drafts, and the plan names none"):
-        Plan(length=length)
-
-
-def test_no_term_has_two_factors(house: House) -> None:
-    with pytest.raises(RequestError, match="names 'x' twice"):
-        Plan(every=(("x", 2), ("x", 5)))
-    plan = Plan(every=(("M", 2), ("prompted()", 5)))
-    with pytest.raises(RequestError, match="two factors: 2 and 5"):
-        house.engine.generate("a", "M + x", house.terms, speculation=plan)
-
-
-def test_a_plan_of_nothing_is_refused() -> None:
-    with pytest.raises(RequestError, match="names at least one"):
-        Plan.drafts()
-    factors: Any = [("M", 1)]
-    with pytest.raises(RequestError, match="factors map terms to whole numbers, not"):
-        Plan.factors(factors)
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda: Plan.factors({"M": 17}), "'M' is a whole number from 1 to 16, not 17"),
+        (lambda: Plan.factors({"M": True}), "'M' is a whole number from 1 to 16, not True"),
+        (lambda: Plan.factors([("M", 1)]), "factors map terms to whole numbers, not"),
+        (lambda: Plan.drafts("A", length=16), "from 1 to 15, not 16"),
+        (lambda: Plan.drafts(), "names at least one"),
+        (lambda: Plan(length=4), "of drafts, and the plan names none"),
+        (lambda: Plan(every=(("x", 2), ("x", 5))), "names 'x' twice"),
+    ],
+)
+def test_a_plan_that_means_nothing_is_refused(make: Callable[[], Plan], problem: str) -> None:
+    with pytest.raises(RequestError, match=problem):
+        make()
 
 
 @pytest.mark.parametrize(
@@ -186,6 +164,7 @@ def test_a_plan_of_nothing_is_refused() -> None:
         (Plan.factors({"M": 2, "x": 3}), "no term is evaluated at every token"),
         (Plan.drafts("M +"), "names 'M \\+': not a formula"),
         (Plan.drafts("nobody"), "names 'nobody': unknown term"),
+        (Plan(every=(("M", 2), ("prompted()", 5))), "two factors: 2 and 5"),
     ],
 )
 def test_a_plan_that_does_not_fit_is_refused(house: House, plan: Plan, problem: str) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-import re
 from pathlib import Path
 
-import pytest
 from support.holding import engine as loaded
 from support.holding import held
 from support.house import wait_until_idle
@@ -14,15 +11,6 @@ from support.house import wait_until_idle
 import marith
 from marith import Engine, Request, Stop
 from marith.testing import tiny_model, tiny_tokenizer
-
-
-def test_an_engine_without_requests_is_idle() -> None:
-    with Engine.load("pocket") as engine:
-        status = engine.status()
-        assert (status.running, status.waiting, status.lanes) == (0, 0, 0)
-        assert (status.idle, status.checkpoints) == (True, ("pocket",))
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            status.running = 1  # type: ignore[misc]
 
 
 def test_requests_run_wait_and_leave() -> None:
@@ -53,13 +41,3 @@ def test_a_checkpoint_that_a_term_names_is_listed_once_it_is_loaded(tmp_path: Pa
         [base] = engine.status().checkpoints
         engine.generate("a", "M + big", {"big": marith.Prompted(model=other)}, stop=Stop(1))
         assert engine.status().checkpoints == (base, other)
-
-
-def test_an_engine_shows_its_model_how_it_runs_and_its_lanes() -> None:
-    with Engine.load("pocket", device="cpu", max_lanes=8, context_length=100) as engine:
-        assert re.fullmatch(
-            r"<Engine 'pocket': LlamaForCausalLM, 2\d MB, float32 on cpu, cached, "
-            r"context of 100 tokens, 0 of 8 lanes busy>",
-            repr(engine),
-        )
-    assert repr(engine).endswith("context of 100 tokens, the engine is closed>")

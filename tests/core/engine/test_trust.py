@@ -153,8 +153,11 @@ def test_every_recipe_is_among_what_is_harmless() -> None:
 
 
 def test_harmless_text_is_answered(engine: Engine) -> None:
+    """All of it is taken, and a third of it is computed."""
+    terms = {**OWN, "t": "You are a pirate."}
     for formula in HARMLESS:
-        terms = {**OWN, "t": "You are a pirate."}
+        Request("Do you like my cake?", formula, terms, trusted=False)
+    for formula in HARMLESS[::3]:
         told = engine.next_logprobs("Do you like my cake?", formula, terms, trusted=False)
         assert float(told.exp().sum()) == pytest.approx(1, abs=1e-3), formula
 

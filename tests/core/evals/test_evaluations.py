@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from inspect_ai.log import read_eval_log
 
-from marith.errors import FormulaError, RequestError
+from marith.errors import RequestError
 from marith.evals.evaluations import (
     FormulaEvaluation,
     Sentiment,
@@ -89,13 +89,6 @@ def test_a_folder_gives_what_was_asked_and_nothing_older(tmp_path: Path) -> None
 def test_what_is_asked_twice_is_refused(asked: dict[str, Any], problem: str) -> None:
     with pytest.raises(RequestError, match=problem):
         texts(Texts(**{"measures": ["length"], **FEW, **asked}))
-
-
-def test_mistakes_are_told_before_any_text() -> None:
-    with pytest.raises(RequestError, match="temperature is a number from 0"):
-        Toxicity(temperature=-1)
-    with pytest.raises(FormulaError, match="happy"):
-        toxicity(Toxicity(formulas=("M + happy",), **FEW))
 
 
 def test_a_killed_run_is_resumed_with_the_texts_that_it_had(tmp_path: Path) -> None:

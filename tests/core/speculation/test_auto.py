@@ -87,35 +87,9 @@ def test_a_text_that_repeats_itself_is_copied_and_takes_few_passes(engine: Engin
     assert plain.stats.passes_per_token >= 1.0
 
 
-def test_nothing_is_drafted_where_every_token_costs_what_a_pass_costs(engine: Engine) -> None:
-    fly(engine, Steep)
-    auto = engine.generate("a b c", ROUND, sampling=COLD, stop=TEXT)
-    assert auto.stats.drafted <= 3  # what is tried now and then all the same
-
-
 def test_nothing_is_drafted_before_a_plain_step_has_been_timed(engine: Engine) -> None:
     auto = engine.generate("a b a b a b a b", ROUND, sampling=COLD, stop=Stop(2))
     assert auto.stats.drafted == 0
-
-
-def test_drafts_that_never_stand_are_given_up(engine: Engine) -> None:
-    fly(engine, Mild)
-    shares = []
-    for seed in range(20):
-        hot = Sampling(temperature=50.0, seed=seed)
-        stats = engine.generate("a b c", "M + uniform()", sampling=hot, stop=TEXT).stats
-        shares.append(stats.drafted / max(1, stats.tokens))
-    assert shares[0] > 0.3  # at first it is believed in
-    assert max(shares[-5:]) < 0.2 * shares[0]
-
-
-def test_what_was_learnt_of_one_formula_is_not_believed_of_another(engine: Engine) -> None:
-    fly(engine, Mild)
-    hot = Sampling(temperature=50.0, seed=1)
-    for _ in range(10):
-        engine.generate("a b c", "M + uniform()", sampling=hot, stop=TEXT)
-    auto = engine.generate("a b c", ROUND, sampling=COLD, stop=TEXT)
-    assert auto.stats.passes_per_token < 0.4
 
 
 class CheapDraft(Fixed):

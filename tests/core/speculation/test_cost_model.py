@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -12,14 +10,6 @@ from marith.speculation.cost_model import best_factor, cost_per_token, expected_
 
 chances = st.floats(0, 1)
 costs = st.floats(0.001, 100)
-
-
-def run(acceptance: float, drafted: int, dice: random.Random) -> int:
-    """Tokens that one check makes: those that stand, and the one after them."""
-    stood = 0
-    while stood < drafted and dice.random() < acceptance:
-        stood += 1
-    return stood + 1
 
 
 @given(chances, st.integers(0, 30))
@@ -31,16 +21,6 @@ def run(acceptance: float, drafted: int, dice: random.Random) -> int:
 def test_the_closed_form_is_the_sum(acceptance: float, drafted: int) -> None:
     summed = sum(acceptance**i for i in range(drafted + 1))
     assert expected_tokens(acceptance, drafted) == pytest.approx(summed, rel=1e-12)
-
-
-@pytest.mark.parametrize(("acceptance", "drafted"), [(0.2, 4), (0.6, 3), (0.9, 15), (1.0, 5)])
-def test_simulated_checks_make_as_many_tokens(acceptance: float, drafted: int) -> None:
-    dice = random.Random(7)
-    draws = [run(acceptance, drafted, dice) for _ in range(20_000)]
-    mean = sum(draws) / len(draws)
-    spread = (sum((draw - mean) ** 2 for draw in draws) / len(draws)) ** 0.5
-    five_errors = 5 * spread / len(draws) ** 0.5
-    assert abs(mean - expected_tokens(acceptance, drafted)) <= five_errors
 
 
 @given(chances, costs, costs, st.floats(2, 40), st.floats(0.01, 1))

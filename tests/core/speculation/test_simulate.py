@@ -29,8 +29,8 @@ def rehearsed(formula: Formula, drafts: tuple[Term, ...], acceptance: float) -> 
     )
 
 
-@pytest.mark.parametrize("acceptance", [0.0, 0.3, 0.7, 0.95, 1.0])
-@pytest.mark.parametrize("s", [1, 2, 4, 8])
+@pytest.mark.parametrize("acceptance", [0.0, 0.7, 1.0])
+@pytest.mark.parametrize("s", [1, 4, 8])
 def test_one_term_with_a_draft_costs_what_the_closed_form_says(acceptance: float, s: int) -> None:
     cost = rehearsed(supersede(A, M), (A,), acceptance).cost_per_token({M: s})
     assert cost == pytest.approx(1 / expected_tokens(acceptance, s - 1), rel=0.12)

@@ -11,7 +11,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chisquare
 from support.strategies import logprobs
 from torch import Tensor
 
@@ -24,7 +23,6 @@ from marith.speculation.verify import NOTHING, Check, Verdict, residual, verify,
 from marith.tensor_rows import gather, rows_of
 
 ROWS, VOCAB = 6, 9
-DRAWS = 100_000
 
 rows = logprobs(ROWS, VOCAB, holes=True).map(lambda raw: torch.log_softmax(raw.double(), dim=-1))
 
@@ -206,16 +204,3 @@ def test_at_temperature_zero_only_the_likeliest_stands() -> None:
     [verdict] = verify_all([one])
     assert verdict.tokens == gather(one.rows).argmax(dim=-1).tolist()
     assert (gather(verdict.targets).exp().sum(dim=-1) == 1).all()
-
-
-def test_what_stands_is_drawn_from_the_truth() -> None:
-    """Chi-square of what many tokens drawn from one guess become."""
-    source = torch.Generator().manual_seed(5)
-    truth = torch.tensor([0.05, 0.3, 0.1, 0.25, 0.3], dtype=torch.float64)
-    guess = torch.tensor([0.3, 0.1, 0.3, 0.2, 0.1], dtype=torch.float64)
-    chances = torch.rand(DRAWS, 3, generator=source, dtype=torch.float64)
-    stood = drawn(guess.expand(DRAWS, -1), chances[:, 2])
-    guesses = list(guess.log().expand(DRAWS, -1))
-    tokens, _ = verify(truth.log().expand(DRAWS, -1), guesses, stood, chances[:, :2])
-    counts = tokens.bincount(minlength=5).numpy()
-    assert chisquare(counts, (truth * DRAWS).numpy()).pvalue > 1e-3

@@ -79,11 +79,6 @@ def test_what_is_said_before_a_call_is_text(engine: marith.Engine) -> None:
     assert calls(answer) == [("weather", {"city": "Zürich"})]
 
 
-def test_who_wants_no_call_makes_none(engine: marith.Engine) -> None:
-    answer = ask(engine, "Hello", tools=Tools(ALL))
-    assert (answer.text, answer.calls, answer.finish_reason) == ("Good day.", (), "stop")
-
-
 @pytest.mark.parametrize("choice", ["auto", "none"])
 def test_letters_that_spell_a_call_are_no_call(choice: str) -> None:
     """As when a text is copied that holds one: only the model's own mark opens a call."""

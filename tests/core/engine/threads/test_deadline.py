@@ -67,18 +67,6 @@ def test_waiting_ends_at_the_deadline_while_a_pass_goes_on(engine: Engine, way: 
     assert engine._registry.base.runner.lanes.busy == 0
 
 
-def test_many_deadlines_pass_each_in_its_time(engine: Engine) -> None:
-    timeouts = [0.3, 0.1, 60, 0.2, None]
-    begun = time.monotonic()
-    with held(engine):
-        futures = [engine.submit_scoring("a", "b c", timeout=each) for each in timeouts]
-        for i in (1, 3, 0):
-            with pytest.raises(marith.DeadlineExceeded):
-                futures[i].result()
-            assert timeouts[i] <= time.monotonic() - begun < timeouts[i] + 2 * LATE
-    assert len(futures[2].result(30).logprobs) == len(futures[4].result(30).logprobs) == 2
-
-
 def test_callbacks_learn_of_a_deadline_when_the_step_ends(engine: Engine) -> None:
     ended: list[Any] = []
     with held(engine) as begun:
@@ -91,17 +79,6 @@ def test_callbacks_learn_of_a_deadline_when_the_step_ends(engine: Engine) -> Non
     assert until(lambda: {*ended} == {running, waiting})
     # The step that ran has scored one of them. The other has not been begun.
     assert isinstance(waiting.exception(), marith.DeadlineExceeded)
-
-
-async def test_a_task_learns_of_a_deadline_when_the_step_ends(engine: Engine) -> None:
-    with held(engine) as begun:
-        running = engine.submit(Request("b", stop=Stop(1)))
-        assert begun.wait(20)
-        asked = asyncio.wrap_future(engine.submit_scoring("a", "b c", timeout=TIMEOUT))
-        await asyncio.sleep(TIMEOUT)
-    with pytest.raises(marith.DeadlineExceeded):
-        await asked
-    assert (await running).usage
 
 
 def before_reading(monkeypatch: pytest.MonkeyPatch, wait: Callable[[], object]) -> None:
@@ -154,7 +131,7 @@ def test_a_grammar_counts(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> No
     late(lambda: engine.submit(Request("a", grammar=Grammar.regex("a"), timeout=TIMEOUT)))
 
 
-@pytest.mark.parametrize("letters", ["a ", "a" * 40, " a\n", "ab"])
+@pytest.mark.parametrize("letters", ["a ", "a" * 40])
 def test_a_text_that_cannot_fit_is_refused_before_it_is_read(letters: str) -> None:
     with Engine.load("pocket") as engine:
         text = letters * (3_000_000 // len(letters))

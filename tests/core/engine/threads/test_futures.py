@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import gc
 import threading
 import time
@@ -86,13 +85,6 @@ def test_a_cancelled_question_frees_its_lanes_within_a_step(engine: Engine) -> N
     assert engine._registry.base.runner.lanes.busy == 0
 
 
-def test_who_waits_for_several_learns_that_one_was_cancelled(engine: Engine) -> None:
-    futures = [engine.submit_scoring("a", [5] * 3000), engine.submit_scoring(*SCORED)]
-    futures[0].cancel()
-    done, left = concurrent.futures.wait(futures, timeout=30)
-    assert (len(done), left) == (2, set())
-
-
 async def test_a_task_that_stops_waiting_drops_its_question(engine: Engine) -> None:
     with held(engine):
         waits = []
@@ -122,33 +114,6 @@ def test_callbacks_run_in_order_and_never_on_the_engines_thread(engine: Engine) 
     late: list[Future[Any]] = []
     future.add_done_callback(late.append)  # done already: at once, and here
     assert late == [future]
-
-
-def test_callbacks_ask_and_wait_three_deep_while_others_are_delivered(engine: Engine) -> None:
-    depths: list[int] = []
-    wait, done = threading.Event(), threading.Event()
-
-    def ask(depth: int) -> None:
-        if depth == 3:
-            done.set()
-            wait.wait(20)  # meanwhile others are served
-            return
-        inner = engine.submit_scoring(*SCORED)
-        inner.add_done_callback(lambda _: ask(depth + 1))
-        assert len(inner.result(20).logprobs) == 3
-        assert len(engine.score(*SCORED, timeout=20)) == 3
-        depths.append(depth)
-
-    engine.submit_scoring(*SCORED).add_done_callback(lambda _: ask(0))
-    try:
-        assert done.wait(20)
-        told = threading.Event()
-        other = engine.submit_scoring("a", "b c")
-        other.add_done_callback(lambda _: told.set())
-        assert told.wait(20)
-    finally:
-        wait.set()
-    assert until(lambda: sorted(depths) == [0, 1, 2])
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])

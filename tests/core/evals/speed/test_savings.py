@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import csv
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from marith import Plan
 from marith.cli import app
 from marith.evals import pocket_texts
 from marith.evals.speed import setups
 from marith.evals.speed.savings import per_token
-from marith.evals.speed.setups import F2, ROWS, plan_label
+from marith.evals.speed.setups import F2, ROWS
 from marith.formula.meaning.binding import resolve
 from marith.formula.meaning.checking import check
 from marith.formula.text.trust import parse
@@ -139,13 +137,6 @@ def test_costs_are_per_drawn_token_and_shares_are_of_the_checked_drafts() -> Non
     assert per_token([plain]) == (2, 1, None, None)
 
 
-def test_a_plan_is_told_by_the_names_of_its_terms() -> None:
-    terms: dict[str, Any] = {**setups.named_terms()}
-    plan = Plan(((str(terms["A2"]), 2), ("prompted()", 3)), (str(terms["A5"]),), 7)
-    assert plan_label(plan, terms) == "A5, 7 ahead, A2: 2, M: 3"
-    assert plan_label(None, terms) == ""
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -165,10 +156,3 @@ def test_bad_values_are_one_sentence_and_exit_code_2(
     assert (code, out) == (2, "")
     assert words in err
     assert len(err.splitlines()) == 1
-
-
-def test_a_plot_without_matplotlib_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)  # as where it is not installed
-    code, out, err = speed("--plot", "x.png")
-    assert (code, out) == (2, "")
-    assert "pip install 'marith[evals]'" in err

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from support.architectures import CLOSE, UNCACHED, build, expected, judge, judge_whole
 
+# `test_segments`, `test_windows` and `test_state_runner` have others.
 SAMPLE = (
-    "llama", "gpt2", "mixtral", "deepseek_v3", "phi3", "mpt", "llama rope dynamic",
-    "big_bird block sparse", "phi3 longrope, long", "gpt_neo", "gemma2", "mistral",
-    "gpt_oss", "llama4_text", "bloom", "rwkv", "xlm",
+    "llama", "mixtral", "deepseek_v3", "phi3", "mpt", "llama rope dynamic",
+    "big_bird block sparse", "phi3 longrope, long", "bloom", "xlm",
 )  # fmt: skip
 WHOLE = ("gemma3_text", "lfm2", "phi3 longrope", "phimoe longrope")
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
 from support.asking import CONTEXT, VOCAB
 from torch import Tensor
-from transformers import DynamicCache
 
 from marith.errors import ModelError
 from marith.scoring.passes.cached_runner import CachedRunner
@@ -122,20 +121,6 @@ def test_adapters_share_the_weights_of_the_model() -> None:
     adapted.forward(adapters, input_ids=IDS)
     own = {id(parameter) for parameter in model.parameters()}
     assert {id(parameter) for parameter in adapted._tree.parameters()} == own
-
-
-def test_a_pass_over_keys_and_values_is_as_one_over_the_whole_text() -> None:
-    model, adapters, alone = family()
-    adapted, kept = Adapted(model), DynamicCache()
-    rows, ids = [adapters[1], None, adapters[2]], IDS[:3]
-    with torch.inference_mode():
-        adapted.forward(rows, input_ids=ids[:, :4], past_key_values=kept, use_cache=True)
-        last = adapted.forward(
-            rows, input_ids=ids[:, 4:], past_key_values=kept, use_cache=True, logits_to_keep=1
-        )
-        for row, i in enumerate([1, 0, 2]):
-            want = logprobs(alone[i](ids[row : row + 1]))[0, -1]
-            assert float((logprobs(last)[row, 0] - want).abs().max()) < 1e-4
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 7)), min_size=2, max_size=6))

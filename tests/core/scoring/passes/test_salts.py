@@ -99,7 +99,7 @@ def test_what_is_at_hand_says_nothing_of_what_another_salt_has_asked(kind: str) 
     """Neither whether it has, nor how long the text is, nor how much of it is alike."""
     mine = ("b", (*LONG, *[5] * 20))
     for alike in (1, 64, 300):
-        for others in (1, 10, 17, 70, 300):
+        for others in (1, 17, 300):
             theirs = ("a", (*LONG[:alike], *[3] * others))
             assert cached(kind, [theirs, mine])[1] == 0
 
@@ -118,23 +118,6 @@ def test_a_text_in_flight_serves_its_own_salt_whatever_other_salts_hold(kind: st
         for lane in ("in flight", "again"):
             runner.release(lane)
     assert found == {109}
-
-
-def test_requests_in_flight_together_read_what_their_salt_shares_once() -> None:
-    runner = runner_of("segments")
-    prompts = [(*LONG, letter, 3, letter) for letter in (5, 6, 7)]
-    for salts, expected in (("abc", 3 * 303), ("aaa", 300 + 3 * 3)):
-        runner.passes.forget_counts()
-        lanes = [(salts, i) for i in range(3)]
-        asked = [
-            Asked(lane, prompt, salt=salt)
-            for lane, prompt, salt in zip(lanes, prompts, salts, strict=True)
-        ]
-        ask(runner, asked)
-        assert runner.passes.tokens_read == expected
-        for lane in lanes:
-            runner.release(lane)
-        runner.forget()
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 120))))

@@ -20,7 +20,7 @@ from marith.scoring.terms.runner import start_runner
 from marith.testing import FAMILIES, tiny_model
 
 NAMES = (*FAMILIES, "gemma2", "gpt_oss", "llama4_text", "mistral")
-EACH = max(8, settings().max_examples // len(NAMES))
+EACH = max(5, settings().max_examples // len(NAMES))
 Share = tuple[int, int, list[int], int, bool]
 
 

@@ -43,7 +43,7 @@ asked_spans = st.tuples(st.lists(letters, min_size=3, max_size=8), candidate_row
 @pytest.mark.parametrize(
     ("build", "column"), [(llama_scorer, 1), (pairing_scorer, 1), (bert_scorer, 2)]
 )
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(asked=asked_spans)
 def test_ratios_are_the_models_own_and_zero_elsewhere(
     build: Any, column: int, asked: tuple[list[int], list[list[int]]]
@@ -63,7 +63,7 @@ def test_ratios_are_the_models_own_and_zero_elsewhere(
         torch.testing.assert_close(scored.logprobs[i], want, atol=CLOSE, rtol=CLOSE)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(several=st.lists(asked_spans, min_size=1, max_size=5))
 @pytest.mark.parametrize("build", [llama_scorer, pairing_scorer, bert_scorer])
 def test_spans_together_are_the_spans_one_by_one(

@@ -32,11 +32,6 @@ def scorer(*terms: NGram) -> NGramScorer:
     return made
 
 
-def guessed(term: NGram, continuation: list[int], most: int = 8) -> list[int]:
-    asked = Span(term, 0, (), continuation)
-    return [guess.token for guess in scorer(term).propose(asked, most)]
-
-
 def followers(order: int, texts: list[list[int]], before: list[int]) -> tuple[int, list[int]]:
     """The length of the longest context that was seen, and what followed it, in order."""
     for length in range(min(order - 1, len(before)), 0, -1):
@@ -116,12 +111,6 @@ def test_no_guess_changes_a_score(
         assert torch.equal(got.logprobs, want.logprobs)
 
 
-def test_of_equal_counts_the_texts_give_the_smallest_and_the_request_the_latest() -> None:
-    assert guessed(NGram(texts=("a c a b",)), [A], 1) == [B]
-    assert guessed(NGram(online=True), [A, B, A, C, A], 1) == [C]
-    assert guessed(NGram(online=True), [A, C, A, B, A], 1) == [B]
-
-
 def test_a_quoted_span_of_the_prompt_is_copied() -> None:
     term = NGram(order=4, online=True)
     asked = scorer()
@@ -130,9 +119,3 @@ def test_a_quoted_span_of_the_prompt_is_copied() -> None:
     spoken, rest = asked.vocabulary.encode("t h e"), asked.vocabulary.encode("q u i c k f o x")
     guesses = asked.propose(Span(term, 0, reading, spoken), len(rest))
     assert [guess.token for guess in guesses] == rest
-
-
-def test_at_equal_length_the_surer_decides() -> None:
-    term = NGram(order=2, texts=("a b a b a b",), online=True)
-    assert guessed(term, [A, C, A], 1) == [B]
-    assert guessed(term, [A, C] * 9 + [A], 1) == [C]

@@ -18,7 +18,7 @@ from marith.errors import ModelError
 from marith.scoring.weights.kinds import raising_model_error
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 
-SAMPLE = 60
+SAMPLE = 24
 
 
 @pytest.fixture(scope="module")
