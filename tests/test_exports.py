@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from typing import Any
 
 import pytest
 
 import marith
-from marith.engine.call import request_of
 
 NOWHERE = inspect.Parameter.empty
 
@@ -33,19 +30,6 @@ def test_every_public_method_is_documented(name: str) -> None:
 def test_a_name_that_is_not_exported_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nonsense"):
         marith.nonsense  # noqa: B018 (to look is to raise)
-
-
-def test_star_import_brings_every_export(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a front door of its own, by which nothing has been looked up yet."""
-    spec = spec_from_file_location("front_door", marith.__file__)
-    assert spec is not None
-    assert spec.loader is not None
-    door, names = module_from_spec(spec), dict[str, Any]()
-    spec.loader.exec_module(door)
-    assert "Engine" not in vars(door)
-    monkeypatch.setitem(sys.modules, "front_door", door)
-    exec("from front_door import *", names)
-    assert set(marith.__all__) <= set(names)
 
 
 PROMPT = {"prompt": NOWHERE, "formula": "M", "terms": None}
@@ -81,23 +65,6 @@ def test_the_public_door_takes_what_the_design_promises(path: str) -> None:
     assert list(found)[: len(promised)] == list(promised)
     assert {name: found[name] for name in promised} == promised
     assert all(found[name] is not NOWHERE for name in set(found) - set(promised))
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("max_new_tokens", "'max_new_tokens'; write max_tokens=…"),
-        ("stop_sequences", r"'stop_sequences'; write stop=\['…'\]"),
-        ("schema", r"'schema'; write grammar=Grammar.json_schema\(…\)"),
-        ("timout", "'timout'; did you mean 'timeout'"),
-        ("n", "'n'; generate and agenerate take n"),
-        ("weather", "'weather', but timeout, grammar, tools, logprobs"),
-    ],
-)
-def test_an_unknown_option_of_a_request_says_what_to_write(name: str, told: str) -> None:
-    for kind in (TypeError, marith.RequestError):
-        with pytest.raises(kind, match=told):
-            request_of("Hi", "M", None, marith.Sampling(), marith.Stop(), "auto", {name: 1})
 
 
 def test_errors_are_of_one_family() -> None:

@@ -18,11 +18,13 @@ from typer.testing import CliRunner
 from marith.formula.text.calls import CALLS
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "core" / "README.md", *(ROOT / "docs").rglob("*.md")])
+README = ROOT / "README.md"
+PAGES = sorted([README, ROOT / "core" / "README.md", *(ROOT / "docs").rglob("*.md")])
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 NEEDS = {"ray_serve.py": "ray"}  # run by `make ray`, in an environment that has it
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPTION = re.compile(r"--[a-z][a-z-]*")
+REPLY = re.compile(r"^\| `[^`]*`[^|]* \| \*(.*?)\* \|", re.MULTILINE)
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -39,11 +41,16 @@ def name(page: Path) -> str:
 
 
 def outputs(page: Path) -> dict[int, str]:
-    """For each `python` block that a `text` block follows at once: its place, and that text."""
+    """For each `python` block that a `text` block follows at once: its place, and that text.
+
+    The README's first program prints the replies of the table above it.
+    """
     text = page.read_text(encoding="utf-8")
+    replies = REPLY.findall(text.split("```")[0]) if page == README else ()
     found = list(BLOCK.finditer(text))
     python = [block for block in found if block[1] == "python"]
-    return {
+    said = {0: "".join(f"{reply}\n" for reply in replies)} if replies else {}
+    return said | {
         python.index(block): after[2]
         for block, after in pairwise(found)
         if block[1] == "python" and after[1] == "text"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.speaking_model import FORMULA, SAMPLING, SCRIPT, STYLE, TERMS, Make
+from support.speaking_model import FORMULA, SAMPLING, SCRIPT, STYLE, TERMS, Make, Writer
 
-from langchain_marith import ChatMarith
+from langchain_marith import ChatMarith, MarithLLM
 
 
 @pytest.fixture
@@ -19,6 +19,13 @@ def make(tiny_dir: str) -> Make:
         return ChatMarith(**{**known, **options})
 
     return made
+
+
+@pytest.fixture
+def writer(tiny_dir: str) -> Writer:
+    """The same as a model of texts."""
+    known = {"model": tiny_dir, "formula": FORMULA, "terms": TERMS, **SAMPLING}
+    return lambda **options: MarithLLM(**{**known, **options})
 
 
 @pytest.fixture(scope="session")

@@ -28,13 +28,6 @@ def test_usage_is_what_the_tokenizer_counts(make: Make, tiny_dir: str) -> None:
     assert usage["output_token_details"] == {"reasoning": 0}
 
 
-def test_a_second_turn_is_read_from_the_cache(scripted: Make) -> None:
-    messages: list[Any] = [("human", "Count!")]
-    messages += [scripted().invoke(messages), ("human", "Write!")]
-    usage = scripted().invoke(messages).usage_metadata or {}
-    assert 0 < usage["input_token_details"]["cache_read"] < usage["input_tokens"]
-
-
 def test_an_answer_names_its_model_and_why_it_ended(make: Make, tiny_dir: str) -> None:
     truth = by_engine(tiny_dir, "k l")
     metadata = make().invoke("k l").response_metadata
@@ -89,21 +82,6 @@ async def test_logprobs_are_those_of_the_composed_distribution(make: Make, tiny_
     assert second[: len(b)] == pytest.approx(b, abs=1e-4)
 
 
-def test_logprobs_come_with_their_chunks(make: Make) -> None:
-    chunks = list(make().stream("k l", logprobs=True))
-    with_some = [chunk for chunk in chunks if "logprobs" in chunk.response_metadata]
-    assert len(with_some) > 3
-    whole = chunks[0]
-    for chunk in chunks[1:]:
-        whole = whole + chunk
-    truth = _logprobs(make().invoke("k l", logprobs=True))
-    assert [each["token"] for each in _logprobs(whole)] == [each["token"] for each in truth]
-    numbers = [[each["logprob"] for each in listed] for listed in (_logprobs(whole), truth)]
-    assert numbers[0] == pytest.approx(numbers[1], abs=1e-4)
-    assert all(each["top_logprobs"] == [] for each in _logprobs(whole))
-    assert "logprobs" not in make().invoke("k l").response_metadata
-
-
 def test_tokens_of_messages_and_tools_are_counted(scripted: Make) -> None:
     model = scripted()
     conversation = [("system", "Be brief."), ("human", "What time is it?")]
@@ -115,16 +93,6 @@ def test_tokens_of_messages_and_tools_are_counted(scripted: Make) -> None:
     assert with_tools == (answer.usage_metadata or {})["input_tokens"] > counted
     assert model.get_num_tokens("Be brief.") == len(model.get_token_ids("Be brief.")) > 1
     assert model.get_num_tokens("") == 0
-
-
-def test_calls_may_be_steered_or_not(scripted: Make) -> None:
-    northern: Any = {"formula": "northern", "terms": {"northern": "Think of the north."}}
-    asked = "What time is it?"
-    steered = scripted(**northern).bind_tools([clock])
-    assert steered.invoke(asked).tool_calls[0]["args"] == {"place": "Tromsø"}
-    plain = scripted(**northern, steer_tools=False).bind_tools([clock])
-    assert plain.invoke(asked).tool_calls[0]["args"] == {"place": "Málaga"}
-    assert steered.invoke(asked, steer_tools=False).tool_calls[0]["args"] == {"place": "Málaga"}
 
 
 def test_an_inspected_answer_says_why_each_token_is_there(make: Make) -> None:

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 from langchain_core.caches import InMemoryCache
-from langchain_core.messages import HumanMessage
 from pydantic import BaseModel, create_model
 from support.speaking_model import Make
 
 import marith
-from langchain_marith import ChatMarith, MarithLLM
-from marith.testing import tiny_model, tiny_tokenizer
+from langchain_marith import MarithLLM
 
 
 def only(token: int) -> Any:
@@ -60,18 +58,3 @@ def test_classes_of_one_name_share_no_answer(scripted: Make) -> None:
             text.invoke("Hello!", response_format=kind),
         ):
             assert list(json.loads(answer)) == [field]
-
-
-def test_engines_of_one_name_share_no_answer() -> None:
-    cache, options = InMemoryCache(), {"max_tokens": 12, "temperature": 0}
-    for kind in (ChatMarith, MarithLLM):
-        texts = []
-        for seed in (1, 2):
-            with marith.Engine.load(tiny_model(seed=seed), tokenizer=tiny_tokenizer()) as engine:
-                model = kind(engine=engine, cache=cache, **options)
-                asked: Any = [HumanMessage("k l")] if kind is ChatMarith else "k l"
-                first, again = (model.generate([asked]).generations[0][0].text for _ in range(2))
-                assert first == again == engine.generate("k l", **options).text
-                texts.append(first)
-        assert texts[0] != texts[1]
-    assert len(cache._cache) == 4

@@ -12,12 +12,10 @@ from langchain_core.messages import (
     AIMessage,
     HumanMessage,
     SystemMessage,
-    ToolMessage,
     trim_messages,
 )
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.rate_limiters import InMemoryRateLimiter
 from support.speaking_model import Make, by_engine
 
 import marith
@@ -78,30 +76,6 @@ def test_a_chain_needs_to_know_no_formula(make: Make, tiny_dir: str) -> None:
     assert chain.invoke({"question": "k l"}) == by_engine(tiny_dir, messages).text
 
 
-def test_a_conversation_reaches_the_template_whole(make: Make, tiny_dir: str) -> None:
-    call = {"name": "f", "args": {"x": 1}, "id": "c1", "type": "tool_call"}
-    function = {"name": "f", "arguments": '{"x": 1}'}
-    messages = [
-        SystemMessage("s"),
-        HumanMessage([{"type": "text", "text": "k l"}]),
-        AIMessage("m", tool_calls=[call]),
-        ToolMessage("n o", tool_call_id="c1"),
-        HumanMessage("p"),
-    ]
-    written = [
-        {"role": "system", "content": "s"},
-        {"role": "user", "content": "k l"},
-        {"role": "assistant", "content": "m", "tool_calls": [{"id": "c1", "function": function}]},
-        {"role": "tool", "content": "n o", "tool_call_id": "c1"},
-        {"role": "user", "content": "p"},
-    ]
-    truth = by_engine(tiny_dir, written)
-    answer = make().invoke(messages)
-    assert answer.text == truth.text
-    assert answer.usage_metadata is not None
-    assert answer.usage_metadata["input_tokens"] == truth.usage.prompt_tokens
-
-
 def test_stop_strings_are_joined_and_never_sent(make: Make) -> None:
     whole = make().invoke("k l").text
     by_model, by_call = whole[4:6], whole[9:11]
@@ -114,22 +88,6 @@ def test_stop_strings_are_joined_and_never_sent(make: Make) -> None:
     assert "".join(c.text for c in model.stream("k l", stop=[by_call])) == whole[:cut]
     only_call = make(stop=["§"]).invoke("k l", stop=[by_call])
     assert only_call.text == whole[: whole.index(by_call)]
-
-
-def test_a_rate_limiter_is_obeyed(make: Make) -> None:
-    asked = []
-
-    class Counting(InMemoryRateLimiter):
-        """Counts who asks."""
-
-        def acquire(self, *, blocking: bool = True) -> bool:
-            asked.append(blocking)
-            return super().acquire(blocking=blocking)
-
-    limited = make(rate_limiter=Counting(requests_per_second=1000, check_every_n_seconds=0.001))
-    limited.invoke("k l")
-    list(limited.stream("k l"))
-    assert asked == [True, True]
 
 
 def test_making_a_model_loads_nothing() -> None:

@@ -10,26 +10,11 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 from support.looping import LONG, PAUSE, Loop, frees_its_lanes, running, slow_reading
-from support.speaking_model import Make, by_engine, clock
+from support.speaking_model import Make, clock
 
 import marith
 
 _HUMAN = [HumanMessage("k l")]
-
-
-async def test_thirty_two_at_once_answer_as_one_by_one(make: Make, tiny_dir: str) -> None:
-    far = marith.Sampling(temperature=0.9, seed=15)  # no number within 5e-5 of another token
-    model = make(seed=far.seed)
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    prompts = [f"{letters[i % 26]} {letters[i // 8]} {letters[i % 5]}" for i in range(32)]
-    async with Loop() as loop:
-        together = await asyncio.gather(*(model.ainvoke(prompt) for prompt in prompts))
-    assert loop.longest < PAUSE
-    assert loop.turns > 10
-    assert [m.text for m in together] == [
-        by_engine(tiny_dir, prompt, sampling=far).text for prompt in prompts
-    ]
-    assert len({m.text for m in together}) > 8
 
 
 @pytest.mark.parametrize("how", ["ainvoke", "astream", "with tools"])
@@ -86,18 +71,6 @@ async def test_a_dropped_stream_frees_its_lanes(make: Make) -> None:
     await frees_its_lanes(model, engine.status().steps)
 
 
-async def test_a_timeout_frees_its_lanes(make: Make) -> None:
-    model = make(timeout=0.05)
-    make().invoke("k l")
-    with pytest.raises(TimeoutError):
-        await model.ainvoke("k l", **LONG)
-    await frees_its_lanes(model, model.engine().status().steps)
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.05):
-            await make().ainvoke("k l", **LONG)
-    await frees_its_lanes(model, model.engine().status().steps)
-
-
 async def test_a_timeout_counts_from_the_call(make: Make) -> None:
     model = make(timeout=0.1)
     with slow_reading(make()) as (release, released):
@@ -139,12 +112,3 @@ async def test_who_leaves_before_weights_are_there_leaves_nothing(
         while not model.engine().status().idle:
             await asyncio.sleep(0.001)
     assert model.engine().status().steps < steps + 100
-
-
-async def test_one_of_many_may_fail_alone(make: Make) -> None:
-    model = make()
-    results = await asyncio.gather(
-        model.ainvoke("k l"), model.ainvoke("k " * 1200), model.ainvoke("m"), return_exceptions=True
-    )
-    assert isinstance(results[1], marith.ContextOverflow)
-    assert [results[0].text, results[2].text] == [model.invoke("k l").text, model.invoke("m").text]

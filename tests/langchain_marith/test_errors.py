@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from langchain_core import exceptions
-from langchain_core.runnables import RunnableLambda
 from pydantic import ValidationError
 from support.speaking_model import Make
 
@@ -115,29 +114,6 @@ def test_a_calls_formula_is_quoted_where_it_is_wrong(make: Make) -> None:
     assert isinstance(caught.value.__cause__, ValidationError)
 
 
-def test_fallbacks_take_over_by_either_kind(make: Make, scripted: Make) -> None:
-    for kind in (marith.MarithError, exceptions.ModelError):
-        model = make().with_fallbacks([scripted()], exceptions_to_handle=(kind,))
-        assert model.invoke("k " * 1200).text == "Good day."
-    handled = (exceptions.ModelInvalidRequestError,)
-    wrong = make().bind(formula="M - 2*M")
-    assert wrong.with_fallbacks([scripted()], exceptions_to_handle=handled).invoke("k").text == (
-        "Good day."
-    )
-
-
-async def test_time_runs_out_as_an_error(make: Make) -> None:
-    model = make(timeout=1e-3, max_tokens=200)
-    for kind in (TimeoutError, exceptions.ModelTimeoutError, marith.DeadlineExceeded):
-        with pytest.raises(kind, match="not finished within"):
-            model.invoke("k l")
-    with pytest.raises(TimeoutError):
-        await model.ainvoke("k l")
-    with pytest.raises(TimeoutError):
-        list(model.stream("k l"))
-    assert make(timeout=60).invoke("k l").text == make().invoke("k l").text
-
-
 def test_an_error_while_a_text_is_made_comes_at_once(make: Make) -> None:
     model = make(max_tokens=900, max_lanes=2)
     engine = model.engine()
@@ -148,23 +124,3 @@ def test_an_error_while_a_text_is_made_comes_at_once(make: Make) -> None:
     with pytest.raises(exceptions.ModelConnectionError, match="closed"):
         list(stream)
     assert time.monotonic() - began < 5
-
-
-def test_an_engine_that_is_busy_is_asked_again(make: Make) -> None:
-    crowded: dict[str, Any] = {"max_lanes": 2, "max_queue": 1, "max_tokens": 60}
-    model = make(**crowded, max_retries=8)
-    texts = {message.text for message in model.batch(["k l"] * 4, {"max_concurrency": 4})}
-    assert texts == {make(max_tokens=60).invoke("k l").text}
-    impatient = make(**crowded, max_retries=0).with_retry(stop_after_attempt=1)
-    results = impatient.batch(["k l"] * 9, {"max_concurrency": 9}, return_exceptions=True)
-    refused = [each for each in results if isinstance(each, Exception)]
-    assert refused
-    assert all(isinstance(each, exceptions.ModelRateLimitError) for each in refused)
-
-
-def test_errors_of_others_pass_untouched(make: Make) -> None:
-    def broken(_: Any) -> str:
-        raise KeyError("mine")
-
-    with pytest.raises(KeyError, match="mine"):
-        (RunnableLambda(broken) | make()).invoke("k l")

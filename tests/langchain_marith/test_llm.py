@@ -3,45 +3,29 @@
 from __future__ import annotations
 
 import json
-import pickle
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.caches import InMemoryCache
 from langchain_core.callbacks import BaseCallbackHandler
+from support.speaking_model import Make, Writer, by_engine
 
 import marith
 from langchain_marith import MarithLLM
 
-FORMULA = "2*a - 0.5*b"
-TERMS = {"a": "a b c", "b": "x y z"}
 PROMPTS = ["k l", "m n o", "p", "q r s t"]
-
-Make = Callable[..., MarithLLM]
-
-
-@pytest.fixture
-def make(tiny_dir: str) -> Make:
-    def made(**options: Any) -> MarithLLM:
-        known = {"temperature": 0.9, "seed": 4, "max_tokens": 24}
-        known |= {"model": tiny_dir, "formula": FORMULA, "terms": TERMS}
-        return MarithLLM(**{**known, **options})
-
-    return made
 
 
 @pytest.fixture
 def truths(tiny_dir: str) -> list[marith.Completion]:
-    engine, sampling = marith.Engine.shared(tiny_dir), marith.Sampling(0.9, seed=4)
-    return [engine.generate(p, FORMULA, TERMS, sampling, marith.Stop(24)) for p in PROMPTS]
+    return [by_engine(tiny_dir, prompt) for prompt in PROMPTS]
 
 
 async def test_every_way_to_ask_gives_the_engines_text(
-    make: Make, truths: list[marith.Completion]
+    writer: Writer, truths: list[marith.Completion]
 ) -> None:
-    model, texts = make(), [truth.text for truth in truths]
+    model, texts = writer(), [truth.text for truth in truths]
     assert [model.invoke(p) for p in PROMPTS] == texts
     assert [await model.ainvoke(p) for p in PROMPTS] == texts
     assert model.batch(PROMPTS) == texts
@@ -65,9 +49,9 @@ class Listener(BaseCallbackHandler):
 
 
 async def test_a_stream_announces_each_token_once(
-    make: Make, truths: list[marith.Completion]
+    writer: Writer, truths: list[marith.Completion]
 ) -> None:
-    model, truth = make(), truths[0]
+    model, truth = writer(), truths[0]
     for awaited in (False, True):
         listener = Listener()
         config = {"callbacks": [listener]}
@@ -82,49 +66,30 @@ async def test_a_stream_announces_each_token_once(
 
 
 def test_usage_of_a_batch_adds_up(
-    make: Make, truths: list[marith.Completion], tiny_dir: str
+    writer: Writer, truths: list[marith.Completion], tiny_dir: str
 ) -> None:
-    result = make().generate(PROMPTS)
+    result = writer().generate(PROMPTS)
     infos = [generation.generation_info or {} for (generation,) in result.generations]
     usages = [info["token_usage"] for info in infos]
     assert [u["total_tokens"] for u in usages] == [t.usage.total_tokens for t in truths]
-    direct = make()._generate(PROMPTS).llm_output
+    direct = writer()._generate(PROMPTS).llm_output
     assert direct is not None
     assert direct["model_name"] == tiny_dir
     assert direct["token_usage"]["total_tokens"] == sum(t.usage.total_tokens for t in truths)
 
 
-def test_stop_strings_are_joined_and_never_sent(make: Make) -> None:
-    whole = make().invoke("k l")
-    by_model, by_call = whole[4:6], whole[9:11]
-    cut = whole[: min(whole.index(by_model), whole.index(by_call))]
-    assert make(stop=[by_model]).invoke("k l", stop=[by_call]) == cut
-    assert "".join(make(stop=[by_model]).stream("k l", stop=[by_call])) == cut
-
-
-async def test_cached_answers_know_a_calls_options(make: Make) -> None:
-    model = make(cache=InMemoryCache())
+async def test_cached_answers_know_a_calls_options(writer: Writer) -> None:
+    model = writer(cache=InMemoryCache())
     first = model.invoke("k l")
-    assert model.invoke("k l", formula="b") == make(formula="b").invoke("k l") != first
-    assert await model.ainvoke("k l", temperature=0) == make(temperature=0).invoke("k l")
+    assert model.invoke("k l", formula="b") == writer(formula="b").invoke("k l") != first
+    assert await model.ainvoke("k l", temperature=0) == writer(temperature=0).invoke("k l")
     assert model.invoke("k l") == first
-    unseeded = make(cache=model.cache, seed=None)
+    unseeded = writer(cache=model.cache, seed=None)
     assert unseeded.invoke("k l") == unseeded.invoke("k l")
 
 
-async def test_cached_answers_know_grammars_too(make: Make) -> None:
-    model = make(cache=InMemoryCache())
-    first = model.invoke("k l")
-    for letter in "ab":
-        grammar = marith.Grammar.regex(letter)
-        assert model.invoke("k l", grammar=grammar) == letter
-        assert await model.ainvoke("k l", grammar=grammar) == letter
-        assert "".join(model.stream("k l", grammar=grammar)) == letter
-    assert model.invoke("k l") == first
-
-
-def test_a_batch_is_in_flight_together(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, steps = make(), []
+def test_a_batch_is_in_flight_together(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, steps = writer(), []
     model.invoke("k l")
     engine = model.engine()
     for prompts in (PROMPTS[:1], PROMPTS * 4):
@@ -134,8 +99,8 @@ def test_a_batch_is_in_flight_together(make: Make, monkeypatch: pytest.MonkeyPat
     assert steps[1] < 4 * steps[0]  # sixteen prompts, but not sixteen times the steps
 
 
-def test_logprobs_and_formats_may_be_asked_for(make: Make, scripted: Callable[..., Any]) -> None:
-    (generation,) = make().generate(["k l"], logprobs=2).generations[0]
+def test_logprobs_and_formats_may_be_asked_for(writer: Writer, scripted: Make) -> None:
+    (generation,) = writer().generate(["k l"], logprobs=2).generations[0]
     info = generation.generation_info or {}
     listed = info["logprobs"]["content"]
     assert "".join(each["token"] for each in listed).startswith(generation.text)
@@ -146,28 +111,21 @@ def test_logprobs_and_formats_may_be_asked_for(make: Make, scripted: Callable[..
     assert json.loads(answer) == {"name": "Ada", "age": 36}
 
 
-def test_reasoning_is_kept_apart(scripted: Callable[..., Any], thinking_dir: str) -> None:
+def test_reasoning_is_kept_apart(scripted: Make, thinking_dir: str) -> None:
     model = MarithLLM(**scripted(model=thinking_dir).chosen())
     assert model.invoke("Hello!") == "Good day."
     (generation,) = model.generate(["Hello!"]).generations[0]
     assert (generation.generation_info or {})["reasoning_content"] == "A greeting."
 
 
-def test_stop_strings_are_named(make: Make) -> None:
-    whole = make().invoke("k l")
-    (generation,) = make().generate(["k l"], stop=[whole[4:6]]).generations[0]
+def test_stop_strings_are_named(writer: Writer) -> None:
+    whole = writer().invoke("k l")
+    (generation,) = writer().generate(["k l"], stop=[whole[4:6]]).generations[0]
     assert (generation.generation_info or {})["stop_reason"] == whole[4:6]
 
 
-def test_a_model_can_be_saved(make: Make, tmp_path: Path) -> None:
-    make().save(tmp_path / "model.json")
+def test_a_model_can_be_saved(writer: Writer, tmp_path: Path) -> None:
+    writer().save(tmp_path / "model.json")
     saved = json.loads((tmp_path / "model.json").read_text())
     assert saved.pop("_type") == "marith"
-    assert MarithLLM(**saved) == make()
-
-
-def test_a_model_is_a_plain_value(make: Make) -> None:
-    model = make()
-    twin = pickle.loads(pickle.dumps(model))
-    assert twin == model
-    assert twin.invoke("k l") == model.invoke("k l")
+    assert MarithLLM(**saved) == writer()

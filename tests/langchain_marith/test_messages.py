@@ -19,7 +19,6 @@ from langchain_core.messages import (
     ToolMessage,
     convert_to_openai_messages,
 )
-from support.speaking_model import Make
 
 import marith
 from langchain_marith.messages import to_dicts
@@ -65,14 +64,6 @@ def test_a_call_is_written_once_however_often_it_occurs(content: Any) -> None:
     assert messages == [{"role": "assistant", "content": "So:", "tool_calls": [TOLD]}]
 
 
-def test_a_call_that_only_a_block_holds_is_written() -> None:
-    block = {"type": "tool_use", "name": "colour", "input": {"of": "sea"}, "id": "c1"}
-    assert to_dicts([AIMessage([block])])[0]["tool_calls"] == [TOLD]
-    by_openai = {"id": "c1", "function": {"name": "colour", "arguments": '{"of": "sea"}'}}
-    message = AIMessage("", additional_kwargs={"tool_calls": [by_openai]})
-    assert to_dicts([message])[0]["tool_calls"] == [TOLD]
-
-
 def test_calls_that_were_cut_off_are_written_as_they_are() -> None:
     broken = {"name": "colour", "args": '{"of": "s', "id": "c2", "error": None}
     (message,) = to_dicts([AIMessage("", tool_calls=[CALL], invalid_tool_calls=[broken])])
@@ -101,12 +92,6 @@ def test_earlier_reasoning_is_left_out() -> None:
     assert to_dicts([message]) == [{"role": "assistant", "content": "Blue."}]
 
 
-def test_langchains_notes_are_not_sent_to_the_model() -> None:
-    notes = {"lc_source": "summarisation", "lc_data": {"x": 1}, "other": 2}
-    marked = HumanMessage("k l", additional_kwargs=notes, response_metadata={"y": 3}, id="m1")
-    assert to_dicts([marked]) == [{"role": "user", "content": "k l"}]
-
-
 def test_results_within_a_tools_answer_are_its_text() -> None:
     """A tool that answers in Anthropic's blocks still answers one call, the message's own."""
     results = [{"type": "tool_result", "tool_use_id": each, "content": each} for each in "ab"]
@@ -133,72 +118,9 @@ def test_tools_answer_in_every_form() -> None:
     assert to_dicts([FunctionMessage(name="colour", content="blue")])[0]["role"] == "tool"
 
 
-def test_a_tools_answer_within_a_users_message_becomes_its_own() -> None:
-    result = {
-        "type": "tool_result",
-        "tool_use_id": "c1",
-        "content": [{"type": "text", "text": "b"}],
-    }
-    failed = {"type": "tool_result", "tool_use_id": "c2", "content": "no sea", "is_error": True}
-    first = {"role": "tool", "content": "b", "tool_call_id": "c1"}
-    second = {"role": "tool", "content": "Error: no sea", "tool_call_id": "c2"}
-    question = {"type": "text", "text": "And now?"}
-    assert to_dicts([HumanMessage([result, failed, question])]) == [
-        first,
-        second,
-        {"role": "user", "content": "And now?"},
-    ]
-    assert to_dicts([HumanMessage([result])]) == [first]
-
-
 def test_names_and_roles_of_ones_own_are_kept() -> None:
     assert to_dicts([HumanMessage("k", name="Ada")])[0]["name"] == "Ada"
     assert to_dicts([ChatMessage("k", role="developer")])[0]["role"] == "developer"
-
-
-PICTURES: list[dict[str, Any]] = [
-    {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
-    {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}},
-]
-
-
-@pytest.mark.parametrize("block", PICTURES, ids=[block["type"] for block in PICTURES])
-def test_what_is_no_text_is_refused_rather_than_lost(block: dict[str, Any]) -> None:
-    for message in (
-        HumanMessage([{"type": "text", "text": "k"}, block]),
-        ToolMessage([block], tool_call_id="c1"),
-        HumanMessage([{"type": "tool_result", "tool_use_id": "c1", "content": [block]}]),
-    ):
-        with pytest.raises(marith.RequestError, match=f"only text can be read.*'{block['type']}'"):
-            to_dicts([message])
-
-
-def test_a_call_and_its_answer_without_ids_find_each_other(make: Make) -> None:
-    asked = AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": None}])
-    for answer in (ToolMessage("k", tool_call_id=""), FunctionMessage("k", name="f")):
-        assert make().invoke([HumanMessage("k"), asked, answer]).usage_metadata
-
-
-def test_what_other_providers_left_behind_is_not_read() -> None:
-    """As LangChain's models of OpenAI, Anthropic, Google and Bedrock write it."""
-    left: list[Any] = [
-        {"type": "web_search_call", "id": "w", "status": "completed"},
-        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "q"}},
-        {"type": "web_search_tool_result", "tool_use_id": "s", "content": [{"url": "u"}]},
-        {"type": "executable_code", "executable_code": "1", "language": "python"},
-        {"type": "non_standard", "value": {"type": "mcp_call", "output": "x"}},
-        {"type": "cachePoint"},
-        {"cachePoint": {"type": "default"}},
-        {"type": "citation", "cited_text": "x"},
-    ]
-    refused = {"type": "refusal", "refusal": "no"}
-    text = {"type": "text", "text": "k"}
-    assert to_dicts([AIMessage([text, *left, refused])]) == [
-        {"role": "assistant", "content": "kno"}
-    ]
-    assert to_dicts([HumanMessage([*left, text])]) == [{"role": "user", "content": "k"}]
-    declined = AIMessage("", additional_kwargs={"refusal": "no"})
-    assert to_dicts([declined]) == [{"role": "assistant", "content": "no"}]
 
 
 def test_a_message_without_content_is_refused() -> None:

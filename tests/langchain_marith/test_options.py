@@ -33,16 +33,6 @@ def test_a_call_may_change_what_is_sampled(make: Make, tiny_dir: str) -> None:
     assert model.bind(seed=6).invoke("k l").text == make(seed=6).invoke("k l").text
 
 
-def test_a_call_that_is_not_trusted_brings_plain_text_alone(make: Make) -> None:
-    model = make(trusted=False)
-    assert model.invoke("k l", formula="0.5*M + t", terms={"t": "q r"}, max_tokens=2).text
-    with pytest.raises(marith.FormulaError, match="ngram is not for text from others"):
-        model.invoke("k l", formula='ngram("/etc/passwd")')
-    for given in ({"model": "/etc"}, {"formula": "M"}):
-        with pytest.raises(marith.RequestError, match="a frozen model takes no"):
-            make(frozen=True).invoke("k l", **given)
-
-
 def test_a_formula_is_kept_as_its_text(make: Make) -> None:
     a, b = marith.Prompted("a b c"), marith.Prompted("x y z")
     by_formula = make(formula=2 * a - 0.5 * b, terms={})
@@ -182,24 +172,19 @@ async def test_a_file_gives_formulas_by_name(tiny_dir: str, tmp_path: Path, make
     path = tmp_path / "marith.toml"
     path.write_text(PERSONAS.format(model=tiny_dir))
     bent, plain = make().invoke("k l").text, make(formula="a", temperature=1).invoke("k l").text
-    model = ChatMarith.from_file(str(path), "plain")
-    assert (model.invoke("k l").text, model.invoke("k l", model="bent").text) == (plain, bent)
-    assert (await model.ainvoke("k l", model="bent")).text == bent != plain
-    assert "".join(c.text for c in model.stream("k l", model="bent")) == bent
-    other = ChatMarith.from_file(str(path), "bent")
-    messages = [other.invoke("k l"), model.invoke("k l", model="bent"), other.invoke("k l")]
-    assert {m.text for m in messages} == {bent}
-    assert {m.response_metadata["model_name"] for m in messages} == {"bent"}
-    assert model.invoke("k l").response_metadata["model_name"] == "plain"
-    assert model._get_ls_params()["ls_model_name"] == "plain"
-    assert "file" not in model._identifying_params
-    assert model._get_ls_params(model="bent")["ls_model_name"] == "bent"
-    cache = InMemoryCache()
-    cached = ChatMarith.from_file(str(path), "plain", cache=cache)
-    answers = [cached.invoke("k l", model=name).text for name in ("plain", "bent", "plain")]
-    assert answers == [plain, bent, plain]
+    model = ChatMarith.from_file(str(path), "plain", cache=InMemoryCache())
     by_config = model.configurable_fields(model=ConfigurableField(id="model"))
-    assert by_config.invoke("k l", config={"configurable": {"model": "bent"}}).text == bent
+    answers = [
+        await model.ainvoke("k l", model="bent"),
+        ChatMarith.from_file(str(path), "bent").invoke("k l"),
+        by_config.invoke("k l", config={"configurable": {"model": "bent"}}),
+    ]
+    assert {answer.text for answer in answers} == {bent}
+    assert {answer.response_metadata["model_name"] for answer in answers} == {"bent"}
+    assert model.invoke("k l").text == plain != bent
+    assert model._get_ls_params()["ls_model_name"] == "plain"
+    assert model._get_ls_params(model="bent")["ls_model_name"] == "bent"
+    assert "file" not in model._identifying_params
     text = MarithLLM.from_file(str(path), "plain")
     assert (text.invoke("k l"), text.invoke("k l", model="bent")) == (plain, bent)
 

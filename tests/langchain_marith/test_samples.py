@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,18 +10,11 @@ from langchain_core.exceptions import LangChainException
 from langchain_core.messages import HumanMessage
 from langchain_core.outputs import LLMResult
 from pydantic import ValidationError
-from support.speaking_model import FORMULA, SAMPLING, TERMS, Make, by_engine
+from support.speaking_model import Make, Writer, by_engine
 
 import marith
-from langchain_marith import ChatMarith, MarithLLM
 
 ASKED = [[HumanMessage("k l")], [HumanMessage("m n o")]]
-
-
-@pytest.fixture
-def writer(tiny_dir: str) -> Callable[..., MarithLLM]:
-    options = {"model": tiny_dir, "formula": FORMULA, "terms": TERMS, **SAMPLING}
-    return lambda **given: MarithLLM(**{**options, **given})
 
 
 @pytest.fixture
@@ -42,7 +34,7 @@ def texts(result: LLMResult) -> list[list[str]]:
 
 
 async def test_generate_returns_n_answers_to_each_prompt(
-    make: Make, writer: Callable[..., MarithLLM], truths: list[list[str]]
+    make: Make, writer: Writer, truths: list[list[str]]
 ) -> None:
     assert len({*truths[0]}) == 3
     assert texts(make(n=3).generate(ASKED)) == truths
@@ -65,21 +57,6 @@ def test_each_answer_is_a_whole_message(make: Make) -> None:
         assert usage["output_tokens"] == len(message.response_metadata["logprobs"]["content"])
 
 
-def test_answers_to_one_prompt_share_its_pass(tiny_dir: str) -> None:
-    """All in flight together: the prompt is read once, and n answers take the steps of one."""
-    model = ChatMarith(model=tiny_dir, seed=1, max_tokens=16, speculation=None)
-    engine, asked, steps = model.engine(), [[HumanMessage("a b c d " * 8)]], []
-    for n in (1, 8):
-        before = engine.status().steps
-        (answers,) = model.generate(asked, n=n).generations
-        steps.append(engine.status().steps - before)
-        asked = [[HumanMessage("e f g h " * 8)]]
-    usages = [answer.message.usage_metadata for answer in answers]  # type: ignore[union-attr]
-    cached = [usage["input_token_details"]["cache_read"] for usage in usages]
-    assert cached[1:] == [usages[0]["input_tokens"] - 1] * 7
-    assert steps[1] < 2 * steps[0]
-
-
 def refused(method: str) -> Any:
     says = f"{method} returns one answer for each prompt, not n=3; generate returns all of them"
     return pytest.raises(LangChainException, match=says)
@@ -87,7 +64,7 @@ def refused(method: str) -> Any:
 
 @pytest.mark.parametrize("by_call", [True, False])
 async def test_what_returns_one_answer_refuses_more(
-    make: Make, writer: Callable[..., MarithLLM], by_call: bool
+    make: Make, writer: Writer, by_call: bool
 ) -> None:
     own, call = ({}, {"n": 3}) if by_call else ({"n": 3}, {})
     for model in (make(**own), writer(**own)):
@@ -107,7 +84,7 @@ async def test_what_returns_one_answer_refuses_more(
 
 
 def test_answers_in_a_cache_know_how_many_they_are(
-    make: Make, writer: Callable[..., MarithLLM], truths: list[list[str]]
+    make: Make, writer: Writer, truths: list[list[str]]
 ) -> None:
     chat, text = make(cache=InMemoryCache()), writer(cache=InMemoryCache())
     for n in (1, 3, 2, 3):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.messages import AIMessageChunk
 from support.speaking_model import MAP, Make, clock, sum_of
 
 import marith
@@ -137,16 +136,6 @@ def test_reasoning_is_a_block_of_its_own_in_events(scripted: Make, thinking_dir:
     assert str(stream.output.text) == "Good day."
 
 
-def test_reasoning_is_not_sent_again(scripted: Make, thinking_dir: str) -> None:
-    model = scripted(model=thinking_dir)
-    first = model.invoke("Hello!")
-    messages = ["Hello!", first, "Hello!"]
-    forgotten = ["Hello!", AIMessage("Good day."), "Hello!"]
-    assert model.get_num_tokens_from_messages(
-        model._convert_input(messages).to_messages()
-    ) == model.get_num_tokens_from_messages(model._convert_input(forgotten).to_messages())
-
-
 class Listener(BaseCallbackHandler):
     """Writes down every new token, and what came at the end."""
 
@@ -198,35 +187,3 @@ def test_usage_and_ends_are_on_the_last_chunk_alone(scripted: Make) -> None:
     assert last.usage_metadata is not None
     assert {"model_name", "finish_reason", "composition"} <= set(last.response_metadata)
     assert not any(c.usage_metadata or c.response_metadata or c.chunk_position for c in before)
-
-
-def test_a_stream_may_be_turned_off(scripted: Make) -> None:
-    for model in (scripted(disable_streaming=True), scripted(streaming=False)):
-        (answer,) = model.stream("Hello!")
-        assert answer.text == "Good day."
-    tooled = scripted(disable_streaming="tool_calling")
-    assert len(list(tooled.bind_tools([clock]).stream("Count!"))) == 1
-    assert len(list(tooled.stream("Count!"))) > 3
-
-
-CUT: list[tuple[str, Callable[[str], str]]] = [
-    ("世", lambda whole: whole[: whole.index("世")]),
-    ("ße, 世", lambda whole: whole[: whole.index("ße")]),
-    ("🌍 Good", lambda whole: whole[: whole.index("🌍")]),
-    ("Gr", lambda whole: ""),
-]
-
-
-@pytest.mark.parametrize(("stop", "before"), CUT, ids=[stop for stop, _ in CUT])
-async def test_stop_strings_across_tokens_and_letters_are_never_sent(
-    scripted: Make, stop: str, before: Callable[[str], str]
-) -> None:
-    truth = before("Grüße, 世界! 🌍 Good morning.")
-    model = scripted()
-    answer = model.invoke("Write!", stop=["§", stop])
-    assert answer.text == truth
-    assert answer.response_metadata["finish_reason"] == "stop"
-    assert answer.response_metadata["stop_reason"] == stop
-    assert "".join(c.text for c in model.stream("Write!", stop=[stop])) == truth
-    assert "".join([c.text async for c in model.astream("Write!", stop=[stop])]) == truth
-    assert scripted(stop=[stop]).invoke("Write!").text == truth

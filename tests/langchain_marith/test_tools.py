@@ -158,11 +158,6 @@ def test_a_tool_named_any_is_chosen_by_a_dict(scripted: Make) -> None:
         assert (call["name"], call["args"]) == ("any", {})
 
 
-def test_a_call_without_arguments_has_empty_ones(scripted: Make) -> None:
-    (call,) = scripted().bind_tools([ring], tool_choice="ring").invoke("Hello!").tool_calls
-    assert call["args"] == {}
-
-
 def test_a_call_that_was_cut_off_is_an_invalid_one(scripted: Make) -> None:
     model = scripted(max_tokens=14).bind_tools([clock], tool_choice="clock")
     answer = model.invoke("What time is it?")

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.tracers.base import BaseTracer
 from langchain_core.tracers.schemas import Run
 
@@ -14,18 +13,6 @@ from langchain_marith import ChatMarith, MarithLLM
 
 SECRET = "You are an angry chef."
 FORMULA = f'M + 0.3*chef - 0.1*prompted("{SECRET}")'
-
-
-class Tracer(BaseCallbackHandler):
-    """Keeps all that LangChain tells of the beginning of a call."""
-
-    def __init__(self) -> None:
-        self.told: list[Any] = []
-
-    def on_llm_start(self, *given: Any, **options: Any) -> None:
-        self.told.append((given, options))
-
-    on_chat_model_start = on_llm_start
 
 
 class WholeTracer(BaseTracer):
@@ -51,6 +38,7 @@ def test_a_run_that_ended_has_no_text_of_a_term(tiny_dir: str, kind: Any, of_cal
     asked = {"max_tokens": 2, "logprobs": True, "inspect": True, **(texts if of_call else {})}
     model.invoke("k", {"callbacks": [tracer]}, **asked)
     [*model.stream("k", {"callbacks": [tracer]}, **asked)]
+    assert SECRET not in str(model._identifying_params) + json.dumps(model._serialized)
     assert len(tracer.ended) == 2
     for told in tracer.ended:
         assert '"chef"' in told
@@ -58,21 +46,6 @@ def test_a_run_that_ended_has_no_text_of_a_term(tiny_dir: str, kind: Any, of_cal
         assert '"inspection"' in told
         assert SECRET not in told
         assert "A secret" not in told
-
-
-@pytest.mark.parametrize("kind", [ChatMarith, MarithLLM])
-@pytest.mark.parametrize("formula", [FORMULA, "M + 0.3*chef"])
-def test_a_trace_names_the_terms_and_has_no_text_of_theirs(
-    tiny_dir: str, kind: Any, formula: str
-) -> None:
-    model, tracer = kind(model=tiny_dir, formula=formula, terms={"chef": SECRET}), Tracer()
-    model.invoke("k", {"callbacks": [tracer]}, max_tokens=1)
-    [*model.stream("k", {"callbacks": [tracer]}, max_tokens=1)]
-    assert len(tracer.told) == 2
-    for told in tracer.told:
-        assert "0.3*chef" in repr(told)
-        assert SECRET not in repr(told)
-    assert SECRET not in str(model._identifying_params) + json.dumps(model._serialized)
 
 
 def test_cached_answers_of_two_patterns_are_kept_apart(tiny_dir: str) -> None:

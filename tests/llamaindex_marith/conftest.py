@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.llamaindex_calls import Make
 
 from llamaindex_marith import Marith
-
-Make = Callable[..., Marith]
 
 KNOWN = {"temperature": 0.9, "seed": 5, "max_tokens": 24}
 FORMULA = {"formula": "2*a - 0.5*b", "terms": {"a": "a b c", "b": "x y z"}}

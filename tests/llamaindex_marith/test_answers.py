@@ -4,36 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from llama_index.core.llms import ChatMessage
+from support.llamaindex_calls import CHATS, WAYS, Make, ask, text_of
 
 import marith
 from llamaindex_marith import Marith
 
-Make = Callable[..., Marith]
-
-CHATS = ("chat", "stream_chat", "achat", "astream_chat")
-WAYS = ("complete", "stream_complete", "acomplete", "astream_complete", *CHATS)
 each_way = pytest.mark.parametrize("way", WAYS)
-
-
-async def ask(model: Marith, way: str, /, **options: Any) -> list[Any]:
-    """All responses that make up an answer."""
-    question: Any = [ChatMessage("k l")] if way in CHATS else "k l"
-    answer = getattr(model, way)(question, **options)
-    if way.startswith("a"):
-        answer = await answer
-    if way.startswith("astream"):
-        return [part async for part in answer]
-    return list(answer) if "stream" in way else [answer]
-
-
-def text_of(answer: Any) -> str:
-    return str(answer.message.content if hasattr(answer, "message") else answer.text)
 
 
 @each_way

@@ -6,19 +6,10 @@ How often they are the right ones is measured in `tests/evidence`.
 from __future__ import annotations
 
 from llama_index.core.agent.react.output_parser import ReActOutputParser
-from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.agent.workflow.workflow_events import AgentStream
-from llama_index.core.memory import ChatMemoryBuffer
-from pydantic import BaseModel
-from support.agent_runs import ASKED, FACTS, is_valid, shown, work
+from support.agent_runs import ASKED, is_valid, shown, work
 
 FEW = ASKED[::3]
-
-
-class Verdict(BaseModel):
-    """Whether it was told."""
-
-    told: bool
 
 
 async def test_an_agent_calls_its_tools_validly_and_then_answers() -> None:
@@ -28,25 +19,6 @@ async def test_an_agent_calls_its_tools_validly_and_then_answers() -> None:
         assert run.answer
         assert [each for each in run.calls if each.tool_output.is_error] == []
         assert all(is_valid(each.tool_name, each.tool_kwargs) for each in run.calls)
-
-
-async def test_a_clerk_hands_over_to_a_guide() -> None:
-    runs = await work(lambda seed: shown.desk(seed=seed), FACTS[:2])
-    assert all(run.answer for run in runs)
-    assert any(run.calls[-1].tool_name == "find_facts" for run in runs)
-
-
-async def test_an_agent_remembers_its_turns_and_answers_by_an_object() -> None:
-    model, memory = shown.speaker("M"), ChatMemoryBuffer.from_defaults(token_limit=600)
-    (agent,) = AgentWorkflow.from_tools_or_functions(shown.tools(), llm=model).agents.values()
-    assert isinstance(agent, FunctionAgent)
-    agent = FunctionAgent(
-        llm=model, tools=shown.tools(), output_cls=Verdict, initial_tool_choice="none"
-    )
-    for turn in (1, 2):
-        output = await agent.run(shown.QUESTIONS[0], memory=memory)
-        Verdict.model_validate(output.structured_response)
-        assert [message.role.value for message in memory.get_all()].count("user") == turn
 
 
 async def test_every_step_of_a_react_agent_is_read_and_every_call_valid() -> None:

@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 from llama_index.core.llms import ChatMessage
 from llama_index.core.prompts import PromptTemplate
-from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel, Field
+from support.llamaindex_calls import Make
 from support.looping import LONG, PAUSE, Loop, frees_its_lanes, running, slow_reading
 
 import marith
-from llamaindex_marith import Marith
 
-Make = Callable[..., Marith]
 QUESTION = [ChatMessage("k l")]
 
 
@@ -26,33 +24,13 @@ class Log(BaseModel):
     line: str = Field(min_length=800, max_length=800)
 
 
-def dive(deep: str) -> str:
-    """Dive."""
-    return deep
-
-
-async def test_thirty_two_at_once_answer_as_one_by_one(make: Make) -> None:
-    model = make(seed=21)  # no number of this seed lies within 5e-5 of another token
-    letters = "abcdefghijklmnopq"
-    asked = [[ChatMessage(f"{letters[i % 17]} {letters[i // 4]} k")] for i in range(32)]
-    async with Loop() as loop:
-        together = await asyncio.gather(*(model.achat(question) for question in asked))
-    assert loop.longest < PAUSE
-    assert loop.turns > 10
-    texts = [answer.message.content for answer in together]
-    assert texts == [model.chat(question).message.content for question in asked]
-    assert len(set(texts)) > 8
-
-
-@pytest.mark.parametrize("way", ["stream_complete", "stream_chat", "tools", "objects"])
+@pytest.mark.parametrize("way", ["stream_chat", "objects"])
 async def test_the_loop_turns_while_an_answer_is_made(scripted: Make, way: str) -> None:
     model = scripted(temperature=1, max_tokens=900)
     model.complete("k l")
-    prompt, tool = PromptTemplate("k l"), FunctionTool.from_defaults(dive, fn_schema=Log)
+    prompt = PromptTemplate("k l")
     ways: dict[str, Callable[[], Any]] = {
-        "stream_complete": lambda: model.astream_complete("k l", **LONG),
         "stream_chat": lambda: model.astream_chat(QUESTION, **LONG),
-        "tools": lambda: model.astream_chat_with_tools([tool], "k l", tool_required=True),
         "objects": lambda: model.astream_structured_predict(Log, prompt),
     }
     async with Loop() as loop:
@@ -71,17 +49,13 @@ async def test_weights_load_off_the_event_loop(make: Make) -> None:
     model.engine().close()
 
 
-@pytest.mark.parametrize("way", ["achat", "acomplete", "structured", "tools"])
+@pytest.mark.parametrize("way", ["acomplete", "structured"])
 async def test_a_cancelled_task_frees_its_lanes(make: Make, scripted: Make, way: str) -> None:
-    model = make() if way in ("achat", "acomplete") else scripted(temperature=1, max_tokens=900)
+    model = make() if way == "acomplete" else scripted(temperature=1, max_tokens=900)
     model.complete("k l")
     ways: dict[str, Callable[[], Any]] = {
-        "achat": lambda: model.achat(QUESTION, **LONG),
         "acomplete": lambda: model.acomplete("k l", **LONG),
         "structured": lambda: model.astructured_predict(Log, PromptTemplate("k l")),
-        "tools": lambda: model.achat_with_tools(
-            [FunctionTool.from_defaults(dive, fn_schema=Log)], "k l", tool_required=True
-        ),
     }
     task = asyncio.create_task(ways[way]())
     engine = await running(model)
@@ -127,14 +101,6 @@ async def test_a_structured_stream_that_is_left_frees_its_lanes(scripted: Make) 
     await frees_its_lanes(model, steps)
 
 
-async def test_a_timeout_frees_its_lanes(make: Make) -> None:
-    make().complete("k l")
-    model = make(timeout=0.05)
-    with pytest.raises(TimeoutError):
-        await model.achat(QUESTION, **LONG)
-    await frees_its_lanes(model, model.engine().status().steps)
-
-
 async def test_a_timeout_counts_from_the_call(make: Make) -> None:
     model = make(timeout=0.1)
     with slow_reading(make()) as (release, released):
@@ -146,18 +112,3 @@ async def test_a_timeout_counts_from_the_call(make: Make) -> None:
         release.set()
         with pytest.raises(marith.DeadlineExceeded):
             model.chat(QUESTION)
-
-
-async def test_one_of_many_may_fail_alone(make: Make) -> None:
-    model = make()
-    results = await asyncio.gather(
-        model.acomplete("k l"),
-        model.acomplete("k " * 1200),
-        model.acomplete("m"),
-        return_exceptions=True,
-    )
-    assert isinstance(results[1], ValueError)
-    texts = [model.complete(prompt).text for prompt in ("k l", "m")]
-    assert [
-        answer.text for answer in results[::2] if not isinstance(answer, BaseException)
-    ] == texts

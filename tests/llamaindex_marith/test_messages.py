@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,11 +23,8 @@ from llama_index.core.llms import ChatMessage, MessageRole
 from llama_index.core.llms.llm import ToolSelection
 
 import marith
-from llamaindex_marith import Marith
 from llamaindex_marith.chat_messages import to_dicts
 from marith.openai_format import to_tool_call
-
-Make = Callable[..., Marith]
 
 CALL = to_tool_call("c1", "clock", '{"place": "Málaga"}')
 SELECTED = ToolSelection(tool_id="c1", tool_name="clock", tool_kwargs={"place": "Málaga"})
@@ -59,16 +55,6 @@ def test_quotations_of_sources_are_left_out() -> None:
     )
     (message,) = to_dicts([ChatMessage(role="assistant", blocks=[text, citation])])
     assert message["content"] == "a"
-
-
-def test_a_call_and_its_answer_without_ids_find_each_other(make: Make) -> None:
-    call = ToolCallBlock(tool_name="clock", tool_kwargs={})
-    talk = [
-        ChatMessage(role="user", content="k"),
-        ChatMessage(role="assistant", blocks=[call]),
-        ChatMessage(role="tool", content="12:00"),
-    ]
-    assert make().chat(talk).raw
 
 
 @pytest.mark.parametrize("call", [CALL, AS_CLIENT, SELECTED])

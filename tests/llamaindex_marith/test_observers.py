@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,48 +12,16 @@ from llama_index.core.callbacks import CallbackManager, CBEventType, TokenCounti
 from llama_index.core.callbacks.base_handler import BaseCallbackHandler
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
-from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
 from llama_index.core.llms import ChatMessage
-from llama_index.core.prompts import PromptTemplate
 from llama_index.core.rate_limiter import BaseRateLimiter
-from llama_index.core.tools import FunctionTool
+from support.llamaindex_calls import COMPLETIONS, TEMPLATES, WAYS, WITH_TOOLS, Make, ask
 from support.looping import LONG
 
 import marith
-from llamaindex_marith import Marith
 
-Make = Callable[..., Marith]
-
-COMPLETIONS = ("complete", "stream_complete", "acomplete", "astream_complete")
-CHATS = ("chat", "stream_chat", "achat", "astream_chat")
-WITH_TOOLS = tuple(f"{chat}_with_tools" for chat in CHATS)
-TEMPLATES = ("predict", "stream", "apredict", "astream")
-WAYS = (*COMPLETIONS, *CHATS)
 TOO_LONG = "k " * 1200
 each_way = pytest.mark.parametrize("way", WAYS)
 each_call = pytest.mark.parametrize("way", [*WAYS, *WITH_TOOLS, *TEMPLATES])
-
-
-def clock(late: bool) -> str:
-    """Tell the time."""
-    return str(late)
-
-
-async def ask(model: Marith, way: str, text: str = "k l", **options: Any) -> list[Any]:
-    """All responses that make up an answer, whichever method is asked."""
-    method = getattr(model, way)
-    if way in CHATS:
-        answer = method([ChatMessage(text)], **options)
-    elif way in WITH_TOOLS:
-        answer = method([FunctionTool.from_defaults(clock)], user_msg=text, **options)
-    elif way in TEMPLATES:
-        answer = method(PromptTemplate("{text}"), text=text, **options)
-    else:
-        answer = method(text, **options)
-    answer = await answer if way.startswith("a") else answer
-    if isinstance(answer, AsyncIterator):
-        return [part async for part in answer]
-    return list(answer) if isinstance(answer, Iterator) else [answer]
 
 
 class Events(BaseEventHandler):
@@ -78,16 +45,6 @@ def events() -> Iterator[Events]:
     root.add_event_handler(handler)
     yield handler
     root.event_handlers.remove(handler)
-
-
-@contextmanager
-def recorded_spans() -> Iterator[SimpleSpanHandler]:
-    handler, root = SimpleSpanHandler(), get_dispatcher()
-    root.add_span_handler(handler)
-    try:
-        yield handler
-    finally:
-        root.span_handlers.remove(handler)
 
 
 class Callbacks(BaseCallbackHandler):
@@ -146,12 +103,6 @@ async def test_a_call_starts_and_ends_once_and_passes_the_rate_limiter_once(
             event.model_dump_json()
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if "stream" in way])
-async def test_each_part_of_a_stream_is_heard(make: Make, events: Events, way: str) -> None:
-    parts = await ask(make(), way)
-    assert events.names("InProgress") == [f"{kind(way)}InProgressEvent"] * len(parts)
-
-
 @each_way
 async def test_a_call_that_fails_raises_starts_once_and_does_not_end(
     make: Make, events: Events, way: str
@@ -180,20 +131,6 @@ async def test_a_stream_that_is_left_has_failed(make: Make) -> None:
     await anext(astream)
     await astream.aclose()
     assert callbacks.calls == ["start", "failed"] * 2
-
-
-@each_way
-@pytest.mark.parametrize("text", ["k l", TOO_LONG])
-async def test_the_span_of_a_call_is_closed(make: Make, way: str, text: str) -> None:
-    with recorded_spans() as spans:
-        if text == TOO_LONG:
-            with pytest.raises(marith.MarithError):
-                await ask(make(), way, text)
-        else:
-            await ask(make(), way, text)
-    assert not spans.open_spans
-    closed = [span.id_ for span in (*spans.completed_spans, *spans.dropped_spans)]
-    assert any(f".{way}-" in span for span in closed)
 
 
 @each_call

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,11 @@ from llama_index.core import PromptTemplate
 from llama_index.core.llms import ChatMessage
 from llama_index.core.prompts.chat_prompts import CHAT_TEXT_QA_PROMPT
 from pydantic import ValidationError
+from support.llamaindex_calls import Make
 
 import marith
 from llamaindex_marith import Marith, context_of
 
-Make = Callable[..., Marith]
 FOUND = CHAT_TEXT_QA_PROMPT.format_messages(context_str="a b c", query_str="k l")
 MINE = [ChatMessage("k <found>a b c</found> l")]
 FILE = """
@@ -55,16 +54,6 @@ def test_a_template_of_ones_own_is_known_beside_those_of_llama_index(make: Make)
         assert strength(model, asked) == strength(model, FOUND) == 0.5
         assert strength(model, [ChatMessage("k l")]) == 0
     assert strength(make(faithful=0.5), asked) == 0
-
-
-def test_a_call_that_is_not_trusted_brings_plain_text_alone(make: Make) -> None:
-    model = make(trusted=False)
-    assert model.complete("k l", formula="0.5*M + t", terms={"t": "q r"}, max_tokens=2).raw
-    with pytest.raises(marith.FormulaError, match="ngram is not for text from others"):
-        model.complete("k l", formula='ngram("/etc/passwd")')
-    for given in ({"model": "/etc"}, {"formula": "M"}):
-        with pytest.raises(marith.RequestError, match="a frozen model takes no"):
-            make(frozen=True).complete("k l", **given)
 
 
 def test_a_persona_of_a_file_brings_its_own_faithfulness(tiny_dir: str, tmp_path: Path) -> None:

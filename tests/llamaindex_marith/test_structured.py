@@ -13,12 +13,12 @@ from llama_index.core.llms import ChatMessage, ChatResponse
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.types import PydanticProgramMode
 from pydantic import BaseModel, Field, RootModel, field_validator
+from support.llamaindex_calls import Make
 
 import marith
 from llamaindex_marith import Marith
 from llamaindex_marith.structured_predict import PartialObject
 
-Make = Callable[..., Marith]
 PROMPT = PromptTemplate("Who {verb}?")
 
 
@@ -170,24 +170,6 @@ async def test_each_answer_starts_and_ends_once_and_is_counted(scripted: Make, s
     for event in ("StructuredPredictStart", "StructuredPredictEnd", "ChatStart", "ChatEnd"):
         assert seen.names.count(f"LLM{event}Event") == 4, event
     assert seen.names.count("LLMStructuredPredictInProgressEvent") == 2  # runs of them
-
-
-async def test_a_structured_model_answers_with_the_objects_json(scripted: Make) -> None:
-    model = scripted().as_structured_llm(Sailor)
-    question = [ChatMessage("Who sails?")]
-    streamed = [answer async for answer in await model.astream_chat(question)]
-    for answer in (
-        model.chat(question),
-        await model.achat(question),
-        [*model.stream_chat(question)][-1],
-        streamed[-1],
-    ):
-        assert answer.raw == ADA
-        assert Sailor.model_validate_json(answer.message.content or "") == ADA
-    assert model.complete("Who sails?").text == ADA.model_dump_json()
-    assert (await model.acomplete("Who sails?")).text == ADA.model_dump_json()
-    assert Sailor.model_validate_json(model.predict(PROMPT, verb="sails")) == ADA
-    assert Sailor.model_validate_json(await model.apredict(PROMPT, verb="sails")) == ADA
 
 
 async def test_llama_indexs_own_programs_run_too(scripted: Make) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -13,12 +12,12 @@ from llama_index.core.base.llms.types import ToolCallBlock
 from llama_index.core.llms import ChatMessage, ChatResponse, MessageRole
 from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel, Field
+from support.llamaindex_calls import Make
 
 import marith
 from llamaindex_marith import Marith
 from llamaindex_marith.tool_selection import to_definitions, to_tools
 
-Make = Callable[..., Marith]
 BOTH = "clock and map"
 
 
@@ -30,11 +29,6 @@ def clock(place: str) -> str:
 async def aclock(place: str) -> str:
     """Tell the time at a place."""
     return clock(place)
-
-
-def sink(place: str) -> str:
-    """Sink the ship."""
-    raise RuntimeError("she sank")
 
 
 def chart(river: str, scale: int) -> str:
@@ -228,15 +222,6 @@ async def test_a_tool_is_run_and_its_answer_read(scripted: Make) -> None:
     assert model.get_tool_calls_from_response(after, error_on_no_tool_call=False) == []
     (other,) = model.get_tool_calls_from_response(model.chat_with_tools(TOOLS, chat_history=asked))
     assert other.tool_id != call.tool_id
-
-
-def test_a_tool_that_fails_is_told_or_raised(scripted: Make) -> None:
-    sunk = FunctionTool.from_defaults(sink, name="clock")
-    done = scripted().predict_and_call([sunk], user_msg="What time is it?")
-    assert done.sources[0].is_error
-    assert "she sank" in done.response
-    with pytest.raises(ValueError, match="she sank"):
-        scripted().predict_and_call([sunk], user_msg="What time is it?", error_on_tool_error=True)
 
 
 def test_a_tool_goes_by_the_name_that_llama_index_finds_it_by(scripted: Make) -> None:

@@ -20,7 +20,6 @@ from torch import Tensor
 
 Text = tuple[int, ...]
 Cell = tuple[float, float]
-Verifier = Callable[[Tensor, Sequence[Tensor | None], Tensor, Tensor], tuple[Tensor, Tensor]]
 NARROW = 1e-13  # breakpoints so close are one; an outcome is looked at so close to its ends
 
 
@@ -90,8 +89,7 @@ class Enumeration:
 class Sweep:
     """What a verifier does with positions, and how probable it is; each is looked at once."""
 
-    def __init__(self, verifier: Verifier = verify) -> None:
-        self._verifier = verifier
+    def __init__(self) -> None:
         self._known: dict[Hashable, dict[int, dict[int, float]]] = {}
 
     def outcomes(self, checks: Sequence[Check]) -> Iterator[tuple[list[int], float]]:
@@ -116,11 +114,11 @@ class Sweep:
         rows = [check.target] if check.draft is None else [check.target, check.draft]
         key = tuple(row.numpy().tobytes() for row in rows)
         if key not in self._known:
-            self._known[key] = areas(self._verifier, check.target, check.draft)
+            self._known[key] = areas(check.target, check.draft)
         return self._known[key][check.token]
 
 
-def areas(verifier: Verifier, target: Tensor, draft: Tensor | None) -> dict[int, dict[int, float]]:
+def areas(target: Tensor, draft: Tensor | None) -> dict[int, dict[int, float]]:
     """For each token that may have been drafted, the probability of each that may then stand."""
     keep, draw = breakpoints(target, draft)
     cells = [
@@ -131,7 +129,7 @@ def areas(verifier: Verifier, target: Tensor, draft: Tensor | None) -> dict[int,
     points = [inside(*cell) for _, *cell in cells]
     chances = torch.tensor(points, dtype=torch.float64).flatten(0, 1)
     stood = torch.tensor([token for token, *_ in cells]).repeat_interleave(len(points[0]))
-    tokens, _ = verifier(target.expand(len(stood), -1), [draft] * len(stood), stood, chances)
+    tokens, _ = verify(target.expand(len(stood), -1), [draft] * len(stood), stood, chances)
     seen = tokens.view(len(cells), -1)
     assert bool((seen == seen[:, :1]).all()), "two outcomes within a cell: see `breakpoints`"
     found: dict[int, dict[int, float]] = {token: defaultdict(float) for token in keep}

@@ -1,11 +1,10 @@
-"""Mistakes as users type them, each with the sentence that answers it, in tables."""
+"""The sentence that answers a mistake of a user."""
 
 from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from pydantic import ValidationError
@@ -16,16 +15,6 @@ from marith.errors import MarithError, from_validation
 
 SECONDS = 1.0  # of the processor's time for one mistake
 LETTERS = 600  # of a sentence, with the formula that it quotes
-
-Row = tuple[str, str]  # what was typed, and what the error says
-
-
-def table(rows: Iterable[Row]) -> Any:
-    """The rows as the parameters `typed` and `sentence` of a test."""
-    listed = list(rows)
-    return pytest.mark.parametrize(
-        ("typed", "sentence"), listed, ids=[typed for typed, _ in listed]
-    )
 
 
 def refusal(call: Callable[[], object]) -> str:
@@ -45,11 +34,6 @@ def refusal(call: Callable[[], object]) -> str:
     assert len(quoted) in (0, 2), "a sentence, or one with a quoted formula and its carets"
     assert len(str(error)) < LETTERS
     return sentence
-
-
-def evaluated(typed: str, names: Mapping[str, Any]) -> object:
-    """The value of Python code of a table: the code is this project's own."""
-    return eval(typed, {**names})  # its rows are literals of the tests
 
 
 def commanded(line: str) -> tuple[int, str, str]:

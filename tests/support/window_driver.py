@@ -29,7 +29,7 @@ from marith.speculation.verify import NOTHING, Verdict, verify
 from marith.speculation.window import Block, DraftWindow
 from marith.tensor_rows import Row, gather, rows_of, vector
 
-__all__ = ["NOTHING", "Check", "DraftWindow", "Driver", "Setup", "TokenOrdered", "verify"]
+__all__ = ["NOTHING", "Check", "Driver", "Setup", "verify"]
 
 TERMS: dict[str, Formula] = {
     **{name: Prompted(name) for name in "abcdeh"},
@@ -77,10 +77,10 @@ def composed(block: Block) -> Tensor:
 
 
 class Driver:
-    """`window` is the class of draft window that is driven."""
+    """Drives the draft windows of one set-up."""
 
-    def __init__(self, setup: Setup, window: type[DraftWindow] = DraftWindow) -> None:
-        self.setup, self._window = setup, window
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
         alternative = None if setup.alternative is None else bind(parse(setup.alternative), KNOWN)
         self.plan = ExecutionPlan.of(parse(setup.formula), KNOWN, setup.plan, alternative)
         self._shared: list[Any] = []
@@ -89,7 +89,7 @@ class Driver:
     def begin(self) -> DraftWindow:
         setup, named = self.setup, {NAME_OF[term]: term for term in self.plan.drafts}
         rooms = {named[name]: room for name, room in setup.rooms.items()}
-        return self._window(self.plan, MOST, setup.ends, rooms, setup.steered)
+        return DraftWindow(self.plan, MOST, setup.ends, rooms, setup.steered)
 
     def verified(self, window: DraftWindow) -> tuple[int, ...]:
         """The tokens that are final."""
@@ -191,16 +191,3 @@ class Driver:
                     row[[t for t in range(VOCAB) if t not in tokens]] = 0.0
             answers[term] = rows_of(rows)
         return answers
-
-
-class TokenOrdered(DraftWindow):
-    """A broken window: `b` verifies a token 0 sooner than any other token."""
-
-    def wanted(self) -> tuple[Sequence[int], dict[Term, int]]:
-        [stage] = (
-            i for i, group in enumerate(self._order.groups) if "b" in map(NAME_OF.get, group)
-        )
-        sizes = list(self.plan.sizes)
-        sizes[stage] = 1 if self.tokens[-1:] == [0] else sizes[stage]
-        self._order.sizes = sizes
-        return super().wanted()

@@ -96,21 +96,16 @@ def all_factors() -> dict[str, Setup]:
 SETUPS: dict[str, Setup] = {
     "nothing drafted": Setup(SUM, SUMMED),
     "a mixture, nothing drafted": Setup("mixture(0.3, M, 0.7, a) + decay(3)*b + c", fading),
-    "factors 1 2 3": of_factors(SUM, SUMMED, "Mab", 1, 2, 3),
-    "factors 2 3 1, a negative term first": of_factors(SUM, SUMMED, "Mab", 2, 3, 1),
     "factors 1 2 3, a stage without weight": of_factors("M - 2*b + 3*c", NEGATIVE, "Mbc", 1, 2, 3),
     "tokens without probability": of_factors("h + 0.8*a + 0.5*b", HOLES, "hab", 1, 2, 2),
     "a classifier": of_factors("M + 0.5*b + 1.5*C", guided, "MbC", 1, 2, 2),
     "a cut": of_factors("M.top_k(2) + 0.8*a - 0.5*b", with_cut, "Mab", 1, 2, 2),
     "a plausible part": of_factors("M.plausible(0.3) + 0.8*a - 0.5*b", plausible, "Mab", 2, 1, 2),
     "factors by place": of_factors("M + first(2)*a + 0.5*b", at_first, "Mab", 1, 2, 2),
-    "a cut draft": Setup(SUM, SUMMED, Plan.drafts("d.top_k(2)", length=2)),
     "a proposer": Setup(SUM, SUMMED, Plan.drafts("N", length=2)),
-    "a proposer and a draft": Setup(SUM, SUMMED, Plan.drafts("N", "d", length=3)),
     "drafts whose contexts end": Setup(
         SUM, SUMMED, Plan.drafts("d", "e", length=2), rooms={"d": 2, "e": 4}
     ),
-    "a draft for a part": of_factors(PART, SUMMED, "Mabd", 2, 1, 2, 1),
     "texts that end": replace(of_factors(SUM, SUMMED, "Mab", 1, 2, 3), ends=frozenset({2})),
     "temperature and top_k": replace(
         of_factors(SUM, SUMMED, "Mab", 1, 3, 3), sampling=Sampling(0.7, top_k=2)
@@ -120,12 +115,6 @@ SETUPS: dict[str, Setup] = {
         SUMMED,
         Plan.drafts("d", length=2),
         Sampling(1.5, top_p=0.9, min_p=0.2, repetition_penalty=1.3),
-    ),
-    "penalties and biases": Setup(
-        SUM,
-        SUMMED,
-        Plan.drafts("d", length=2),
-        Sampling(0.9, presence_penalty=0.6, frequency_penalty=0.4, logit_bias={0: 0.7, 2: -0.5}),
     ),
     "auto": Setup(SUM, SUMMED, "auto", lengths=lengths),
     "auto, a draft for a part": Setup(PART, SUMMED, "auto", lengths=lengths),
@@ -139,6 +128,19 @@ def every_setup() -> dict[str, Setup]:
     """All of them, those that take long, and all factors of two sums."""
     parts = "supersede(d, M) + 0.8*supersede(e, a) - 0.5*b"
     long = {
+        "factors 1 2 3": of_factors(SUM, SUMMED, "Mab", 1, 2, 3),
+        "factors 2 3 1, a negative term first": of_factors(SUM, SUMMED, "Mab", 2, 3, 1),
+        "a cut draft": Setup(SUM, SUMMED, Plan.drafts("d.top_k(2)", length=2)),
+        "a proposer and a draft": Setup(SUM, SUMMED, Plan.drafts("N", "d", length=3)),
+        "a draft for a part": of_factors(PART, SUMMED, "Mabd", 2, 1, 2, 1),
+        "penalties and biases": Setup(
+            SUM,
+            SUMMED,
+            Plan.drafts("d", length=2),
+            Sampling(
+                0.9, presence_penalty=0.6, frequency_penalty=0.4, logit_bias={0: 0.7, 2: -0.5}
+            ),
+        ),
         "a union": of_factors("M - 0.6*union(a, b) + 0.4*c", with_union, "Mabc", 1, 2, 2, 1),
         "one draft": Setup(SUM, SUMMED, Plan.drafts("d", length=2)),
         "factors 2 1 3, tokens without probability": of_factors(

@@ -6,7 +6,6 @@ import json
 from functools import cache
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.families import FAMILIES, answers, read_back, speaker, tool
@@ -40,21 +39,6 @@ def test_a_text_without_a_mark_is_any_other(mark: str, text: str) -> None:
     )
     every = all(bool(row[token]) for row, token in zip(rows, tokens, strict=True))
     assert every == (mark not in text)
-
-
-@pytest.mark.parametrize(
-    ("text", "pieces"),
-    [
-        ('{"name": "f", "x": ', ["{", '"name"', ": ", '"f"', ", ", '"x"', ": "]),
-        ('[TOOL] [{"n', ["[", "TOOL", "]", " ", "[", "{", '"', "n"]),
-        ('<call>\n{"a\\"b": ', ["<call>\n", "{", '"a\\"b"', ": "]),
-        ("", []),
-    ],
-)
-def test_marks_that_are_json_are_cut_where_json_is(text: str, pieces: list[str]) -> None:
-    cut = [json.dumps(piece, ensure_ascii=False) for piece in pieces]
-    assert Spelling({}).as_json(text) == " ".join(cut)
-    assert Spelling({"<call>": 3}).as_json(f"<call>{text}").startswith("<[3]>")
 
 
 @given(text=st.text(max_size=12) | st.text('{}[]":, \\a<c>', max_size=12))

@@ -144,13 +144,6 @@ def test_a_banned_word_is_taken_back_wherever_it_is(
         assert out.usage.completion_tokens == len(out.tokens)
 
 
-def test_what_is_left_out_of_the_text_is_not_banned(letters: Engine) -> None:
-    """Neither a stop string, nor what follows the text's end."""
-    asked = Request("q", grammar=Grammar.regex("foo!+foo"), ban=Ban(["foo"]))
-    out = letters.submit(replace(asked, stop=Stop(strings=("foo!",)))).result(60)
-    assert (out.text, out.stop_string, out.stats.rewinds) == ("", "foo!", 0)
-
-
 def test_where_all_is_banned_there_is_an_end_or_an_error(letters: Engine) -> None:
     """The predecessor said words through the first token, and drew evenly where none was left."""
     for seed in range(4):

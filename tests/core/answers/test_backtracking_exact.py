@@ -17,8 +17,6 @@ from support.drafting import Flat
 from support.reference import Reference, first_banned
 
 from marith import Ban, Engine, NGram, Plan, Request, RequestError, Sampling, Stop
-from marith.answers.backtracking import Backtracking
-from marith.decoding.random_numbers import Draws
 from marith.decoding.sampling import warp
 from marith.engine.jobs import generation
 from marith.speculation.auto import Controller
@@ -175,29 +173,3 @@ def test_texts_are_drawn_as_the_process_defines(
     assert p_value(texts, expected) > 1e-3
     free = closed_form(small, replace(request_, ban=Ban(["f"], whole_words=False)))
     assert p_value(texts, free) < 1e-6
-
-
-go_back = Backtracking._go_back
-
-
-def same(self: Draws) -> Draws:
-    """A place that is gone back to is drawn by the number that it had."""
-    return self
-
-
-def forgetful(self: Backtracking, place: int) -> None:
-    """A token that began what is banned may come again: until it does so no more."""
-    go_back(self, place)
-    self._forbidden.clear()
-
-
-@pytest.mark.parametrize(
-    ("part", "name", "broken", "how"),
-    [(Draws, "after_rewind", same, "auto"), (Backtracking, "_go_back", forgetful, None)],
-)
-def test_a_broken_process_fails_the_same_test(
-    small: Small, part: Any, name: str, broken: Any, how: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(part, name, broken)
-    texts, _, _ = small.draws(asked(how), seeded=True)
-    assert p_value(texts, closed_form(small, asked(how))) < 1e-5

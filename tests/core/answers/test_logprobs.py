@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import cycle
 
 import pytest
 from support.families import speaker
@@ -34,8 +35,7 @@ def check(house: House, asked: Request, out: Completion) -> None:
     assert [one.logprob for one in out.logprobs] == pytest.approx(want, abs=CLOSE, rel=CLOSE)
 
 
-@pytest.mark.parametrize("formula", FORMULAS)
-@pytest.mark.parametrize("how", HOWS, ids=str)
+@pytest.mark.parametrize(("formula", "how"), [*zip(FORMULAS, cycle(HOWS), strict=False)], ids=str)
 def test_each_is_the_score_of_its_token(house: House, formula: str, how: object) -> None:
     i = (FORMULAS.index(formula) + HOWS.index(how)) % 3
     drawn = Sampling((0.7, 1.0, 1.4)[i], top_p=0.95, seed=3 + i, repetition_penalty=1.1)
@@ -73,8 +73,7 @@ def test_the_terms_are_each_ones_own_scores(house: House, how: object) -> None:
         assert got == pytest.approx(want, abs=CLOSE, rel=CLOSE)
 
 
-@pytest.mark.parametrize("how", HOWS, ids=str)
-@pytest.mark.parametrize("top", [1, 5, 100])
+@pytest.mark.parametrize(("how", "top"), [*zip(HOWS, (1, 5, 100, 5), strict=True)], ids=str)
 def test_the_alternatives_are_the_likeliest(house: House, how: object, top: int) -> None:
     formula = "M - 0.9*union(x, M) + 0.5*y"
     asked = replace(request(house, formula, 5, Sampling(1.0, seed=9)), speculation=how)  # type: ignore[arg-type]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,14 +13,13 @@ from support.families import read_back, speaker, tool
 from support.reference import first_banned
 
 from marith.answers.backtracking import Backtracking
-from marith.answers.detectors import BanDetector, StopStringFilter
 from marith.answers.output import Output
 from marith.request.ban import Ban
 from marith.request.completion import Chunk, Completion, TokenLogprob
 from marith.request.forms.tools import Tools
 from marith.request.request import Request
 from marith.request.stop import Stop
-from marith.scoring.prompting.tokenizer import Detokenizer, Vocabulary
+from marith.scoring.prompting.tokenizer import Vocabulary
 
 END = 1
 FAMILIES = ("none", "hermes", "hermes special", "thinking", "thinking special", "opened", "llama")
@@ -195,33 +193,3 @@ def test_after_rewinds_a_text_is_what_its_own_tokens_give(
     assert request.ban is not None
     for text in ("".join(c.text for c in chunks), "".join(c.reasoning for c in chunks)):
         assert first_banned(request.ban, text, ended=True) is None
-
-
-def counted(monkeypatch: pytest.MonkeyPatch, kind: type, name: str) -> list[Any]:
-    """What a method is called with from now on."""
-    method: Callable[..., Any] = getattr(kind, name)
-    calls: list[Any] = []
-
-    def counting(self: Any, *args: Any) -> Any:
-        calls.append(args)
-        return method(self, *args)
-
-    monkeypatch.setattr(kind, name, counting)
-    return calls
-
-
-@pytest.mark.parametrize("length", [4, 40])
-def test_a_rewind_costs_what_it_takes_back_however_long_the_text_is(
-    length: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each token is read once by each part, and so is one that stands where another stood."""
-    rewinds = 3
-    words = vocabulary_of("none").encode("xa " * length + "foo xa " * rewinds)
-    fed = [counted(monkeypatch, kind, "feed") for kind in
-           (Detokenizer, StopStringFilter, BanDetector)]  # fmt: skip
-    asked = Request("u", ban=Ban(["foo"]), stop=Stop(strings=("END",)))
-    chunks, count = driven("none", asked, words)
-    kept = sum(len(chunk.tokens) for chunk in chunks)
-    assert (kept, count) == (len(words) - rewinds * 4, rewinds)
-    for calls in fed:
-        assert len(calls) <= kept + rewinds * 4 + 1

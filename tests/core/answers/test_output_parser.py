@@ -6,15 +6,14 @@ import itertools
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from support.families import FAMILIES, speaker
 
 from marith.answers.output import joined
-from marith.answers.output_parser import JsonState, OutputParser, Piece, beginning, object_end
+from marith.answers.output_parser import OutputParser, Piece
 from marith.request.completion import CallChunk
 from marith.scoring.prompting.tool_format import HERMES, THINKING, CallFormat, ToolFormat
 
@@ -93,33 +92,6 @@ arguments = st.dictionaries(st.text(max_size=4), values, max_size=3).map(
     lambda value: json.dumps(value, ensure_ascii=False)
 )
 calls = st.lists(st.tuples(st.sampled_from(NAMES), arguments), min_size=1, max_size=3)
-anything = st.lists(
-    st.sampled_from(
-        [*THINKING, "<", "think>", "</thi", "\n", " ", "a", '{"name": "', "f", '", "arguments": ',
-         '", "parameters": ', "{", "}", '"', "\\", "<tool_call>\n", "\n</tool_call>", "CALL ",
-         "<|tool_call|>[", "]<|/tool_call|>", ", ", '"x": 1', "é"]
-    ),
-    max_size=14,
-).map("".join)  # fmt: skip
-
-
-@given(
-    text=anything,
-    places=st.lists(st.integers(0, 80), max_size=12),
-    tool_format=st.sampled_from(MARKUPS),
-    thinks=st.booleans(),
-    opened=st.booleans(),
-)
-@example("<think>\n a \n</think>\n\n b", list(range(40)), HERMES, True, False)
-@example(" \n<think", [1, 2], HERMES, True, False)
-@example("a  </think", [1, 2, 3], HERMES, True, True)
-def test_however_a_text_is_cut_its_content_is_the_same(
-    text: str, places: list[int], tool_format: CallFormat, thinks: bool, opened: bool
-) -> None:
-    opened = opened and thinks
-    whole = read(parser(tool_format, thinks, opened), [text])
-    assert read(parser(tool_format, thinks, opened), cut(text, places)) == whole
-    assert read(parser(tool_format, thinks, opened), list(text)) == whole
 
 
 def until_repeated(made: list[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -187,24 +159,6 @@ def arguments_in(pieces: list[Piece]) -> str:
     return "".join(chunk.arguments for chunk in call_chunks(pieces))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"name": "Ada", "age": 36}',
-        '{"ship": {"name": "f", "age": 3}}',
-        'so: {"name": "f"}',
-        '{"name": "f',
-        '{"name": "{"name": "{"name": ',
-    ],
-)
-def test_json_that_begins_as_a_call_does_is_text(text: str) -> None:
-    """Some models mark calls by nothing but their first key."""
-    before, _, made = read(parser(LLAMA, thinks=False), [text])
-    assert made == []
-    assert text.startswith(before)
-    assert before == text or text.endswith(('{"name": "f', '{"name": '))
-
-
 def test_a_call_is_found_behind_what_is_none() -> None:
     text = '{"name": "{"name": "f", "parameters": {}}'
     assert read(parser(LLAMA), list(text)) == ('{"name": "', "", [("f", "{}")])
@@ -259,26 +213,3 @@ def test_reasoning_stands_in_front_or_nowhere(
     text: str, opened: bool, before: str, thought: str
 ) -> None:
     assert read(parser(HERMES, True, opened), list(text)) == (before, thought, [])
-
-
-def test_no_call_is_made_while_thinking() -> None:
-    text = f"<think>{HERMES.write([('f', '{}')])}</think>No."
-    assert read(parser(HERMES), list(text)) == ("No.", HERMES.write([("f", "{}")]), [])
-
-
-@given(value=st.dictionaries(st.text(max_size=4), values, max_size=3), tail=st.text(max_size=4))
-def test_an_object_ends_where_json_ends_it(value: Any, tail: str) -> None:
-    text = json.dumps(value, ensure_ascii=False)
-    assert object_end(text + tail, JsonState()) == (len(text), JsonState())
-    state, ends = JsonState(), []
-    for c in text:
-        end, state = object_end(c, state)
-        ends.append(end)
-    assert ends == [None] * (len(text) - 1) + [1]
-
-
-@given(mark=st.text("ab<", min_size=1, max_size=5), text=st.text("ab<", max_size=8))
-def test_the_longest_beginning_of_a_mark_is_held(mark: str, text: str) -> None:
-    kept = beginning(mark, text)
-    longer = [n for n in range(1, min(len(mark), len(text) + 1)) if mark[:n] == text[-n:]]
-    assert kept == max(longer, default=0)

@@ -91,18 +91,6 @@ def test_reasoning_that_never_ends_is_all_there_is(thinkers: dict[str, Engine]) 
     assert cut.reasoning
 
 
-def test_without_reasoning_all_is_text(thinkers: dict[str, Engine]) -> None:
-    out = ask(thinkers["thinking"], "Say only")
-    assert (out.reasoning, out.text) == ("", "Good <b>day</b>, think.")
-
-
-def test_without_a_template_that_thinks_the_marks_are_text() -> None:
-    tokenizer = speaker("chatml").tokenizer
-    with Engine.load(scripted_model(SCRIPT, tokenizer), tokenizer=tokenizer) as engine:
-        out = ask(engine, "Begin")
-    assert (out.reasoning, out.text) == ("", f"<think>\n{THOUGHT}\n</think>\n\nGood day.")
-
-
 @each_kind
 def test_stop_strings_are_looked_for_in_the_text_alone(
     thinkers: dict[str, Engine], kind: str
@@ -138,14 +126,6 @@ def test_calls_may_follow_it(thinkers: dict[str, Engine], kind: str) -> None:
         must = ask(thinkers[kind], AT_ONCE_OF[kind], tools=Tools((LOOK,), choice))
         assert (must.reasoning, must.text) == (THOUGHT, "")
         assert [call.parsed for call in must.calls] == [{"at": "été"}]
-
-
-def test_a_mark_within_reasoning_is_no_call(thinkers: dict[str, Engine]) -> None:
-    tokenizer = speaker("thinking").tokenizer
-    script = [("", f"<think>I could {CALL} or not.</think>No.")]
-    with Engine.load(scripted_model(script, tokenizer), tokenizer=tokenizer) as engine:
-        out = ask(engine, "Begin", tools=Tools((LOOK,)))
-    assert (out.reasoning, out.text, out.calls) == (f"I could {CALL} or not.", "No.", ())
 
 
 def test_a_mark_that_goes_on_as_no_call_within_reasoning_is_none(

@@ -11,7 +11,7 @@ import pytest
 from support.families import speaker, tool
 
 import marith
-from marith import Completion, Engine, Grammar, Request, Sampling, Stop, Tools
+from marith import Completion, Engine, Request, Sampling, Stop, Tools
 from marith.testing import scripted_model, tiny_model
 
 COLD = Sampling(0.0)
@@ -118,23 +118,6 @@ def test_what_streams_adds_up_to_the_calls(wild: Engine) -> None:
         assert chunks[-1].finish_reason == whole.finish_reason
 
 
-def test_with_a_grammar_the_answer_is_calls_or_follows_it(wild: Engine) -> None:
-    requests = [
-        asked(seed, Tools(ALL), grammar=Grammar.regex("[<ab]{3}z"), speculation=how)
-        for seed in range(12, 24)
-        for how in ("auto", None)
-    ]
-    done = answers(wild, requests)
-    said = [out for out in done if not out.calls and out.finish_reason == "stop"]
-    called = [out for out in done if out.calls]
-    assert min(len(said), len(called)) >= 3
-    assert all(len(out.text) == 4 and out.text[3] == "z" for out in said)
-    for out in called:
-        follows(out, Tools(ALL))
-        assert out.text == ""
-    assert [out.tokens for out in done[::2]] == [out.tokens for out in done[1::2]]
-
-
 CALL = '<tool_call>\n{"name": "look", "arguments": {"at": "été", "n": -12}}\n</tool_call>'
 MORE = '<tool_call>\n{"name": "note", "arguments": {"a": "}\\"{", "more": [1]}}\n</tool_call>'
 NOTE = tool("note", "a", a="string", b="boolean")
@@ -179,11 +162,6 @@ def test_stop_strings_are_looked_for_in_the_text_alone(scripted: Engine) -> None
     assert (before.text, before.calls, before.stop_string) == ("I l", (), "oo")
 
 
-def test_a_stop_string_that_only_begins_before_a_call_is_text(scripted: Engine) -> None:
-    out = scripted.generate("Look", sampling=COLD, tools=Tools((LOOK,)), stop=Stop(99, ("k.<",)))
-    assert (out.text, len(out.calls), out.finish_reason) == ("I look.", 1, "tool_calls")
-
-
 @pytest.mark.parametrize(
     ("strict", "own", "keys"),
     [
@@ -202,16 +180,6 @@ def test_what_no_schema_names_is_kept_out_unless_it_may_come_in(
     assert out.calls[0].parsed.keys() >= {"a"}
     assert (out.calls[0].parsed.keys() & {"a", "more"}) == keys
     assert out.calls[0].parsed["a"].startswith('}"{')
-
-
-@pytest.mark.parametrize("parallel", [True, False])
-def test_the_end_of_one_call_is_the_end_where_there_may_be_but_one(
-    scripted: Engine, parallel: bool
-) -> None:
-    tools = Tools((LOOK, NOTE), parallel=parallel, strict=False)
-    out = scripted.generate("Both", sampling=COLD, tools=tools)
-    assert [call.name for call in out.calls] == (["look", "note"] if parallel else ["look"])
-    assert (out.text, out.finish_reason) == ("", "tool_calls")
 
 
 def test_tools_are_in_the_prompt_and_counted(scripted: Engine) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -115,14 +114,6 @@ def test_log_probabilities_within_a_call_are_the_bare_models(wild: Speaker, how:
     assert min(within, outside) >= 30
 
 
-def test_at_temperature_zero_it_is_the_bare_models_choice(wild: Speaker) -> None:
-    cold = Sampling(0.0)
-    bare = wild.engine.submit(replace(asked(0, True, "p", sampling=cold), formula="M")).result(60)
-    aside = wild.engine.submit(asked(0, False, "p", sampling=cold)).result(60)
-    steered = wild.engine.submit(asked(0, True, "p", sampling=cold)).result(60)
-    assert aside.calls[0].arguments == bare.calls[0].arguments != steered.calls[0].arguments
-
-
 @pytest.mark.parametrize("how", [None, "auto"])
 def test_arguments_are_drawn_from_the_bare_model(
     marked: Speaker, how: object, monkeypatch: pytest.MonkeyPatch
@@ -166,11 +157,3 @@ def test_a_plan_is_for_one_formula(wild: Speaker) -> None:
     with pytest.raises(marith.RequestError, match="steer"):
         asked(0, speculation=Plan.factors({"x": 1}))
     assert wild.engine.submit(asked(0, True, "p", speculation=Plan())).result(60).calls
-
-
-def test_steered_or_not_it_is_a_call(wild: Speaker) -> None:
-    for seed in range(8, 16):
-        out = wild.engine.submit(asked(seed, seed % 2 == 0, "p")).result(60)
-        parsed = json.loads(out.calls[0].arguments)
-        assert parsed["v"] in "abdeg"
-        assert parsed["n"] >= 0

@@ -64,11 +64,6 @@ def test_however_faithful_an_answer_keeps_to_what_the_formula_finds_plausible(
     assert asked(tiny_dir, SHOWN, faithful=0).formula == marith.parse("M")
 
 
-def test_nothing_is_warned_of_however_faithful(tiny_dir: str) -> None:
-    request = asked(tiny_dir, SHOWN, faithful=10)
-    assert marith.Explanation.of(request.formula).warnings == ()
-
-
 @pytest.mark.parametrize("prompt", ["k l", [{"role": "user", "content": "k"}]])
 def test_where_nothing_was_retrieved_the_formula_speaks_as_it_is(prompt: Any) -> None:
     request = asked("pocket", prompt, faithful=0.5, **PERSONA)
@@ -88,15 +83,6 @@ def test_to_hide_is_to_read_something_else(text: str, pattern: str) -> None:
     messages = [{"role": "user", "content": text}]
     read = [see(Prompted(hide=hide), messages) for hide in (pattern, None)]
     assert hides(pattern, messages) == (read[0] != read[1])
-
-
-@given(st.text(), st.text(), st.text())
-def test_a_term_that_hides_reads_nothing_else_than_one_that_does_not_or_less(
-    before: str, inside: str, after: str
-) -> None:
-    messages = [{"role": "user", "content": f"{before}<found>{inside}</found>{after}"}]
-    (seen,) = see(HIDDEN, messages)
-    assert len(seen["content"]) < len(messages[0]["content"])
 
 
 def test_a_strength_without_a_pattern_is_refused_before_anything_loads() -> None:

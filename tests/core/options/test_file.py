@@ -205,3 +205,12 @@ def test_a_model_that_the_file_does_not_name_is_the_callers(
     assert (other.speaks_as, other.over({"model": "f"}).model) == ("/nowhere", "pocket-draft")
     monkeypatch.setenv("MARITH_MODEL", "f")
     assert (Options(file=path).speaks_as, Options(file=path).model) == ("f", "pocket")
+
+
+def test_a_model_that_is_given_is_that_of_the_persona(tmp_path: Path) -> None:
+    path = tmp_path / "marith.toml"
+    model = '[model]\nmodel = "pocket-draft"\nbackend = "transformers"\n'
+    path.write_text(f'{model}[formulas]\nf = {{formula = "2*M", model = "pocket-draft"}}')
+    options = Options.from_file(path, "f", model="pocket")
+    assert (options.model, options.formula, options.backend) == ("pocket", "2*M", None)
+    assert Options.from_file(path, "f").model == "pocket-draft"

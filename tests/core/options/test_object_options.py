@@ -19,7 +19,7 @@ import marith
 from langchain_marith import ChatMarith, MarithLLM
 from llamaindex_marith import Marith
 from marith import Options
-from marith.errors import EngineClosed, FormulaError, RequestError
+from marith.errors import FormulaError, RequestError
 from marith.testing import tiny_model, tiny_tokenizer
 
 KINDS = (Options, ChatMarith, MarithLLM, Marith)
@@ -161,14 +161,6 @@ def test_an_engine_is_neither_pickled_nor_stored(kind: Any, engine: marith.Engin
     assert dumpd(ChatMarith(engine=engine))["type"] == "not_implemented"
 
 
-def test_a_closed_engine_stays_closed() -> None:
-    engine = marith.Engine.load(tiny_model(), tokenizer=tiny_tokenizer())
-    model = ChatMarith(engine=engine, max_tokens=2)
-    engine.close()
-    with pytest.raises(EngineClosed):
-        model.invoke("k l")
-
-
 @each_kind
 def test_constraints_are_options_and_of_calls(kind: Any, engine: marith.Engine) -> None:
     truth = engine.generate("k l", **CALL, constraints=[never_last]).text
@@ -180,14 +172,6 @@ def test_constraints_are_options_and_of_calls(kind: Any, engine: marith.Engine) 
     model = kind(engine=engine, **CALL)
     assert answer(model, constraints=(never_last,)) == truth
     assert answer(model) == plain
-
-
-def test_streams_and_samples_follow_constraints_too(engine: marith.Engine) -> None:
-    chat = ChatMarith(engine=engine, **CALL)
-    truth = engine.generate("k l", **CALL, constraints=[never_last]).text
-    assert "".join(c.text for c in chat.stream("k l", constraints=[never_last])) == truth
-    text = MarithLLM(engine=engine, constraints=[never_last], **CALL)
-    assert text.batch(["k l", "k l"]) == [truth] * 2
 
 
 @each_kind

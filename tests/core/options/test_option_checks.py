@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from support.speaking_model import FORMULA, TERMS
+from support.speaking_model import TERMS
 
 from langchain_marith import ChatMarith, MarithLLM
 from llamaindex_marith import Marith
@@ -38,17 +37,6 @@ def test_max_tokens_none_is_bounded_by_the_context_alone(kind: Any) -> None:
     assert kind(max_tokens=3).over({"max_tokens": None}).max_tokens is None
 
 
-def test_an_answer_without_max_tokens_ends_with_the_context(tiny_dir: str) -> None:
-    short: dict[str, Any] = {"model": tiny_dir, "context_length": 48, "seed": 1}
-    answer = ChatMarith(**short, max_tokens=None).invoke("k l")
-    assert answer.response_metadata["finish_reason"] == "length"
-    assert (answer.usage_metadata or {})["total_tokens"] == 48
-    llm = Marith(**short)
-    raw = llm.complete("k l", max_tokens=None).raw
-    assert raw["usage"]["total_tokens"] == 48
-    assert llm.metadata.num_output == Marith(**short, max_tokens=None).metadata.num_output == 256
-
-
 @each_kind
 def test_an_option_has_the_names_that_it_has_elsewhere(kind: Any) -> None:
     options = kind(model_name="/nowhere", max_completion_tokens=7)
@@ -62,19 +50,6 @@ def test_an_option_has_the_names_that_it_has_elsewhere(kind: Any) -> None:
         kind(max_tokens=3, max_completion_tokens=5)
     with pytest.raises(RequestError, match=says):
         options.over({"max_tokens": 3, "max_completion_tokens": 5})
-
-
-def test_a_call_may_use_any_of_the_names(tiny_dir: str) -> None:
-    options: dict[str, Any] = {"formula": FORMULA, "terms": TERMS, "seed": 1}
-    chat, llm = ChatMarith(**options), MarithLLM(**options)
-    index = Marith(**options)
-    call: dict[str, Any] = {"model_name": Path(tiny_dir), "max_completion_tokens": 3}
-    answer = chat.invoke("k l", **call)
-    assert (answer.usage_metadata or {})["output_tokens"] == 3
-    assert answer.response_metadata["model_name"] == tiny_dir
-    assert llm.invoke("k l", **call) == answer.text == index.complete("k l", **call).text
-    traced = chat._get_ls_params(model_name="x", max_completion_tokens=3)
-    assert (traced["ls_model_name"], traced["ls_max_tokens"]) == ("x", 3)
 
 
 def test_an_untrusted_call_gives_a_name_no_more_than_its_option() -> None:

@@ -83,20 +83,6 @@ def test_a_term_may_be_a_table_as_in_a_file() -> None:
     assert Options(**whole.values()) == whole
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"terms": {"x": 5}}, "term 'x' is a system prompt, .*, not 5"),
-        ({"terms": {"x": {"sytem": "X"}}}, "term 'x' has an unknown key 'sytem'"),
-        ({"terms": {"x": {"hide": "("}}}, "term 'x': .*regular expression"),
-        ({"chat_template_kwargs": {"x": object()}}, "chat_template_kwargs"),
-    ],
-)
-def test_what_is_no_option_is_refused(options: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ValidationError, match=problem):
-        Options(model="/nowhere", **options)
-
-
 @pytest.mark.parametrize("more", [{}, {"model": "detox"}, {"file": None}])
 def test_a_file_is_not_given_for_a_call(more: dict[str, Any]) -> None:
     said = {"file": "marith.toml", **more}
@@ -135,14 +121,14 @@ def test_a_formula_of_the_environment_is_checked_too(monkeypatch: pytest.MonkeyP
 def test_a_request_says_all_that_the_options_say() -> None:
     tools = Tools([TOOL])
     options = Options(**TWO, chat_template_kwargs={"thinking": False}, timeout=9, max_tokens=7)
-    options = options.over({"ban": ["rude", "words"]})
+    options = options.over({"ban": ["rude", "words"], "cache_salt": "a"})
     request = options.request("hi", tools=tools, logprobs=2)
     assert request.ban is not None
     assert request.ban.words == ("rude", "words")
     assert Options().request("hi").ban is None
     assert (request.formula, request.timeout) == (parse(TWO["formula"]), 9)
     assert request.terms == {"formal": Prompted(TWO["terms"]["formal"])}
-    assert (request.stop.max_tokens, request.logprobs) == (7, 2)
+    assert (request.stop.max_tokens, request.logprobs, request.cache_salt) == (7, 2, "a")
     assert request.template_options == {"thinking": False}
     assert request.tools == tools
     bare = options.over({"steer_tools": False}).request("hi", tools=tools)

@@ -46,14 +46,6 @@ def test_a_value_that_no_request_has_is_refused_when_options_are_made(
         assert re.search(says, str(problem))
 
 
-def test_an_environment_variable_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MARITH_DTYPE", "bfloat16")
-    assert Options().dtype == "bfloat16"
-    monkeypatch.setenv("MARITH_DTYPE", "float99")
-    with pytest.raises(ValidationError, match=r"dtype is .*, not 'float99'"):
-        Options()
-
-
 def test_whole_numbers_are_numbers_and_a_text_is_a_list_of_one() -> None:
     given: dict[str, Any] = {"timeout": numpy.int64(3), "stop": "x", "ban": "bad"}
     options = Options(temperature=1, seed=2**63 - 1, **given)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 from typing import Any
 
-import numpy
 import pytest
 from support.strategies import speakers
 
-import marith.recipes
-from marith import Classifier, FormulaError, parse
+from marith import Classifier, FormulaError, described_recipes, parse
 from marith.decoding.evaluate import evaluate
 from marith.formula.meaning.analysis import leaves
 from marith.formula.meaning.checking import warnings_of
@@ -39,6 +38,16 @@ def meant(text: str) -> dict[str, Formula]:
 def test_the_book_holds_what_was_promised_and_the_page_a_row_for_each(rows: list[Any]) -> None:
     assert sorted(RECIPES) == sorted(NAMES)
     assert sorted(row.name for row in rows) == sorted(NAMES)
+
+
+def test_every_recipe_is_described_by_its_docstring_and_a_call() -> None:
+    described = described_recipes()
+    assert [one.name for one in described] == [*RECIPES]
+    for one in described:
+        written = inspect.getdoc(RECIPES[one.name]) or ""
+        assert one.summary
+        assert f"{one.summary} {one.source}".split() == written.split()
+        assert parse(one.call)
 
 
 def test_the_text_of_a_call_is_the_call_in_python(row: Any) -> None:
@@ -112,11 +121,3 @@ def test_what_else_can_be_expressed_is_sound() -> None:
     assert len(lines) == 11
     for line in lines:
         warnings_of(parse(line), meant(line))
-
-
-def test_a_recipe_takes_whole_numbers_of_numpy() -> None:
-    model, judge = Name("M"), Classifier("m")
-    fudge = marith.recipes.fudge
-    assert fudge(model, judge, 1, numpy.int64(5)) == fudge(model, judge, 1, 5)
-    with pytest.raises(FormulaError, match="top_k of fudge is a whole number or None"):
-        fudge(model, judge, 1, numpy.float64(5))  # type: ignore[arg-type]

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from support.strategies import speakers
 
-from marith import Engine, explain, parse
-from marith.formula.meaning.checking import warnings_of
+from marith import parse
 from marith.formula.text.calls import CALLS
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "own_methods.py"
@@ -51,23 +50,3 @@ def test_top_n_sigma_is_its_equation(paper: Any, seed: int, n: float) -> None:
     if seed % 2 == 0:  # every token is possible
         formula = parse(f"top_n_sigma(M, {n}) + 0.5*(b - M)", TERMS)
         paper.agrees(formula, world, np.where(kept, p * np.sqrt(q / p), 0.0))
-
-
-CALLED = (
-    ("edt(M)", "unscaled(power(0.8, -0.1/largest(entropy(M), 1e-06))*M)"),
-    ("edt(M, 0.2, 2)", "unscaled(0.5*power(0.8, -0.2/largest(entropy(M), 1e-06))*M)"),
-    ("top_n_sigma(M + b, 2)", "top_n_sigma(M + b, 2)"),
-)
-
-
-@pytest.mark.parametrize(("text", "line"), CALLED)
-def test_they_are_written_checked_and_generated_with(text: str, line: str) -> None:
-    assert str(parse(text)) == line
-    assert parse(line) == parse(text)
-    assert warnings_of(parse(text), TERMS) is not None
-    terms = {"b": "You are kind."}
-    assert explain(text, terms).startswith(line)
-    engine = Engine.shared("pocket")
-    first = engine.generate("Hi", text, terms, seed=3, max_tokens=8)
-    plain = engine.generate("Hi", text, terms, seed=3, max_tokens=8, speculation=None)
-    assert first.tokens == plain.tokens

@@ -22,19 +22,6 @@ def test_what_recipes_are_made_of_counts_too() -> None:
     assert amplification(Posterior((m, a))) == 2
 
 
-def test_no_text_of_a_formula_is_in_a_warning_and_a_worse_formula_is_named_too() -> None:
-    terms = {"a": "The password is hunter2."}
-    with Engine.load("pocket", dtype="bfloat16") as engine:
-        with pytest.warns(UserWarning, match="enlarges rounding 19 times") as warned:
-            engine.generate("Hello.", "10*M - 9*a", terms, max_tokens=1)
-        with pytest.warns(UserWarning, match="enlarges rounding 1999 times"):
-            engine.generate("Hello.", "1000*M - 999*a", terms, max_tokens=1)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            engine.generate("Hello.", "2000*M - 1999*a", terms, max_tokens=1)
-    assert "hunter2" not in str(warned[0].message)
-
-
 @pytest.mark.parametrize(
     ("text", "times"),
     [
@@ -57,16 +44,22 @@ def test_it_is_the_sum_of_absolute_factors_by_the_weight(text: str, times: float
 
 
 def test_a_formula_at_risk_is_named_once_where_products_round_coarsely() -> None:
-    terms = {"a": "You are rude."}
+    """A worse formula is named too; no text of either is in a warning."""
+    terms = {"a": "The password is hunter2."}
     with Engine.load("pocket", dtype="bfloat16") as engine:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             engine.generate("Hello.", "0.5*M + 0.5*a", terms, max_tokens=1)
-        with pytest.warns(UserWarning, match=r"rounding 49 times, and bfloat16 rounds .*'float32'"):
+        told = r"rounding 49 times, and bfloat16 rounds .*'float32'"
+        with pytest.warns(UserWarning, match=told) as warned:
             engine.generate("Hello.", HEADLINE, terms, max_tokens=1)
+        with pytest.warns(UserWarning, match="enlarges rounding 1999 times"):
+            engine.generate("Hello.", "1000*M - 999*a", terms, max_tokens=1)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             engine.generate("Hello.", HEADLINE, terms, max_tokens=1)
+            engine.generate("Hello.", "2000*M - 1999*a", terms, max_tokens=1)
+    assert "hunter2" not in str(warned[0].message)
     with warnings.catch_warnings(), Engine.load("pocket", dtype="float32") as engine:
         warnings.simplefilter("error")
         engine.generate("Hello.", HEADLINE, terms, max_tokens=1)

@@ -18,7 +18,7 @@ from marith.formula.meaning.checking import check
 from marith.formula.meaning.weights import weigh
 from marith.formula.text.trust import parse
 from marith.formula.tree.nodes import Formula
-from marith.formula.tree.operators import Supersede, intersection, supersede, union, unscaled
+from marith.formula.tree.operators import intersection, supersede, union, unscaled
 from marith.formula.tree.terms import Classifier, Prompted, Term, Uniform
 
 TERMS = speakers(4)
@@ -75,17 +75,6 @@ def test_a_sum_is_the_sum_of_what_its_members_can_say() -> None:
     assert part(formula, [b, a]) == a - 0.5 * b
     assert part(formula, [c, a, b]) is formula
     assert part(formula, [d]) is None
-
-
-@pytest.mark.parametrize("heard", [[], [b], [c], [b, c]])
-def test_what_has_no_weight_says_nothing(heard: list[Term]) -> None:
-    assert part(a - 0.5 * b - 0.4 * c, heard) is None
-
-
-def test_weights_that_cancel_say_nothing_until_another_outweighs_them() -> None:
-    formula = a - b + c
-    assert part(formula, [a, b]) is None
-    assert part(formula, [a, b, c]) == formula
 
 
 @pytest.mark.parametrize(
@@ -156,13 +145,6 @@ def test_what_is_multiplied_by_zero_is_no_part() -> None:
     assert part(formula, [a, b]) == a
     assert without_drafts(formula) == a + Uniform()
     assert drafts(supersede(0 * b + d, a)) == [d]
-
-
-def test_a_plain_formula_is_its_own() -> None:
-    formula = a - 0.5 * union(b, c) + 0.1 * judge
-    assert without_drafts(formula) is formula
-    assert drafts(formula) == []
-    assert not any(isinstance(node, Supersede) for node in walk(without_drafts(formula)))
 
 
 def test_two_names_of_one_term_leave_a_formula_its_weight() -> None:

@@ -30,13 +30,6 @@ def test_m_may_be_redefined() -> None:
     )
 
 
-def test_a_text_is_a_system_prompt() -> None:
-    assert parse("a", {"a": "You are an angry chef."}) == Prompted("You are an angry chef.")
-    assert parse("a", {"a": "kind"}) == Prompted("kind")
-    assert parse("a", {"a": ""}) == Prompted("")
-    assert parse("a", {"a": "a"}) == Prompted("a")
-
-
 @pytest.mark.parametrize("text", ["M - b", "2*M", "union(M, b)", "prompted('x')", "M.top_k(3)"])
 def test_a_formula_is_an_object_or_says_so_in_data(text: str) -> None:
     bound = parse(text, {"b": "Be rude."})
@@ -89,12 +82,6 @@ def test_binding_leaves_no_name_and_is_done_at_once(f: Formula) -> None:
     bound = bind(f, {name: Prompted(name) for name in _names(f)})
     assert _names(bound) == set()
     assert bind(bound, {}) == bound
-
-
-@given(formulas())
-def test_parsing_without_terms_keeps_names(f: Formula) -> None:
-    assert parse(f) is f
-    assert parse(str(f)) == f
 
 
 @pytest.mark.parametrize(

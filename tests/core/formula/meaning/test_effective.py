@@ -37,6 +37,11 @@ HARMLESS = [
     "gedi(M, a, b)",
     "genarm(M, a, b)",
     "safe_decoded(M, a)",
+    "0.001*M",
+    "500*M",
+    "M - 0.98*union(toxic, M)",
+    "M - 98*relu(toxic - M)",
+    "M + 500*C",
 ]
 LARGE = [
     ("3*formal - 2*M", 3),
@@ -131,13 +136,6 @@ def test_every_large_factor_enlarges_rounding() -> None:
     (told,) = warnings_of(parse("M - 999*relu(toxic - M)"), TERMS)
     assert "rounding" in told
     assert told.endswith("write smaller numbers")
-
-
-@pytest.mark.parametrize(
-    "text", ["0.001*M", "500*M", "M - 0.98*union(toxic, M)", "M - 98*relu(toxic - M)", "M + 500*C"]
-)
-def test_smaller_factors_round_unseen(text: str) -> None:
-    assert warnings_of(parse(text), TERMS) == []
 
 
 def test_terms_that_are_formulas_count_with_their_own_numbers() -> None:

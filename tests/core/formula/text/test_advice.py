@@ -35,6 +35,15 @@ FAULTS = [
     ("M + 'a", "'a", "a quotation mark is not closed"),
     ("(M +", "(", "'(' was never closed"),
     ("You are kind.", "a", 'a system prompt is written prompted("…")'),
+    ("M^2", "M^2", "there are no powers: in a sum write 2*M"),
+    ("M.top_k", "M.top_k", "write M.top_k(…)"),
+    ("top_p(M, 0.9)", "top_p(M, 0.9)", "a formula has it: M.top_p(…)"),
+    ("M % 2", "M % 2", "the operators are +, -, * and /"),
+    ("2(chef)", "2(chef)", "write 2*chef"),
+    ("M -", "-", "it ends where a term or a number is needed"),
+    ("union M, chef", "M", "'union' is called with parentheses: union(…)"),
+    ("prompted(model=gpt2)", "prompted(model=gpt2)", "a model is a text, not gpt2"),
+    ("detox = M - chef", "detox =", "a formula is what is right of =: M - chef"),
 ]  # fmt: skip
 
 

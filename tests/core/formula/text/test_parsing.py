@@ -211,13 +211,6 @@ def test_threads_that_read_at_once_do_not_disturb_each_other() -> None:
     assert {*formulas} == {parse_text(text)}
 
 
-def test_a_comment_does_not_swallow_the_next_line() -> None:
-    try:
-        assert parse_text("M # the model\n- a") == M - a
-    except FormulaError:
-        return  # refusing comments would do as well
-
-
 def test_the_caret_is_right_after_a_carriage_return() -> None:
     text = "(M +\r\n a*b)"
     with pytest.raises(FormulaError) as caught:

@@ -19,7 +19,7 @@ from marith.formula.text.trust import parse
 from marith.formula.tree.factors import Arithmetic, Varying, factor, largest, sigmoid, smallest
 from marith.formula.tree.nodes import Name, Scaled
 from marith.formula.tree.printing import locate
-from marith.formula.tree.signals import entropy, first, jsd, peak
+from marith.formula.tree.signals import entropy, jsd, peak
 from marith.formula.tree.terms import Prompted
 
 M, a, b = Name("M"), Name("a"), Name("b")
@@ -143,14 +143,6 @@ def test_what_is_no_factor_is_refused_with_the_value(build: Callable[[], Any], s
         build()
 
 
-@pytest.mark.parametrize(
-    "build", [lambda: x + "1", lambda: None * x, lambda: x / M, lambda: [] - x]
-)
-def test_strangers_beside_a_factor_are_refused(build: Callable[[], Any]) -> None:
-    with pytest.raises((TypeError, FormulaError)):
-        build()
-
-
 FAULTS = [
     ("M + jsd(M, a)", "M + jsd(M, a)", "no place beside"),
     ("jsd(M, a)", "jsd(M, a)", "needs a term; this is the factor jsd"),
@@ -174,9 +166,3 @@ def test_a_fault_in_a_factor_has_carets_right_under_it(text: str, part: str, say
         parse_text(text)
     *_, quoted, carets = str(caught.value).split("\n")
     assert quoted[carets.index("^") : len(carets)] == part
-
-
-def test_first_counts_and_is_no_number_itself() -> None:
-    assert first(2) != first(3)
-    with pytest.raises(FormulaError, match="only, or by a factor"):
-        M * a

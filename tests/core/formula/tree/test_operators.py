@@ -11,7 +11,6 @@ from marith.errors import FormulaError
 from marith.formula.meaning.analysis import drafts, leaves, part, without_classifiers
 from marith.formula.meaning.binding import bind, resolve
 from marith.formula.meaning.checking import check
-from marith.formula.text.explaining import draw_tree, explain
 from marith.formula.text.parsing import parse_text
 from marith.formula.text.trust import parse
 from marith.formula.tree.factors import largest
@@ -23,7 +22,6 @@ from marith.formula.tree.operators import (
     relu,
     self_debias,
     supersede,
-    union,
     where,
 )
 from marith.formula.tree.signals import (
@@ -204,29 +202,3 @@ def sum_of(formula: Formula) -> Formula:
     left = without_classifiers(formula + Classifier("c"))
     assert left is not None
     return left
-
-
-def test_the_tree_shows_conditions_weights_and_settings() -> None:
-    gate = where(peak(M) < 0.3, 2 * a, mixture(0.7, M, jsd(M, a) + 1, b.temperature(2)))
-    assert draw_tree(gate - 3 * relu(a - self_debias(M, a, decay=9))).split("\n") == [
-        "sum",
-        "├── where peak(M) < 0.3",
-        "│   ├── then 2 × a",
-        "│   └── else mixture",
-        "│       ├── 0.7 × M",
-        "│       └── (jsd(M, a) + 1) × temperature(2)",
-        "│           └── b",
-        "└── -3 × relu",
-        "    └── sum",
-        "        ├── a",
-        "        └── -1 × self_debias, decay 9, floor 0.01",
-        "            ├── M",
-        "            └── a",
-    ]
-    assert draw_tree(M + agreed(M, a, count=2)).split("\n")[2] == "└── agreed, at least 2"
-
-
-def test_an_explanation_names_what_the_weight_hangs_on() -> None:
-    assert "total weight: 1 + jsd(M, a)" in explain("M + jsd(M, a)*a")
-    assert "warning" not in explain("M + jsd(M, a)*(M - a)")
-    assert "total weight: 1\n" in explain(union(M, a) + 2 * relu(a - M))

@@ -12,7 +12,7 @@ from support.strategies import options
 from marith.errors import FormulaError
 from marith.formula.text.parsing import parse_text
 from marith.formula.tree.nodes import Name
-from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
+from marith.formula.tree.terms import Classifier, NGram, Prompted
 
 BAD: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (Prompted, {"system": 5}, "not 5"),
@@ -27,6 +27,9 @@ BAD: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (Prompted, {"options": "ab"}, "'ab'"),
     (Prompted, {"options": {"a": [1]}}, r"\[1\]"),
     (Prompted, {"options": {1: "a"}}, "not 1"),
+    (Prompted, {"options": (("a", 1), ("a", 2))}, "a"),
+    (Prompted, {"options": {"a": float("inf")}}, "a"),
+    (Prompted, {"options": {"a": float("nan")}}, "a"),
     (Classifier, {"model": 5}, "not 5"),
     (Classifier, {"model": "x", "label": True}, "not True"),
     (Classifier, {"model": "x", "label": 1.5}, "not 1.5"),
@@ -62,31 +65,8 @@ def test_options_are_the_same_in_any_order(chosen: Any) -> None:
     assert dict(first.options) == chosen
 
 
-def test_the_defaults_are_the_bare_model_and_the_papers_numbers() -> None:
-    assert Prompted() == Prompted("", "append", None, None, None, (), None)
-    assert (Classifier("x").label, Classifier("x").candidates) == (1, 50)
-    assert NGram("p") == NGram("p", 2, (), False)
-    assert Uniform() == Uniform()
-
-
 def test_a_classifier_is_told_apart_by_its_guide() -> None:
     assert Classifier("x", guide=Name("a")) != Classifier("x", guide=Name("b"))
-
-
-def test_an_option_given_twice_is_refused() -> None:
-    with pytest.raises(FormulaError):
-        Prompted(options=(("a", 1), ("a", 2)))
-
-
-@pytest.mark.parametrize("value", [float("inf"), float("nan")])
-def test_an_option_that_cannot_be_written_is_refused(value: float) -> None:
-    with pytest.raises(FormulaError):
-        Prompted(options=(("a", value),))
-
-
-def test_an_option_whose_name_is_no_text_is_not_dropped_in_silence() -> None:
-    with pytest.raises(FormulaError):
-        parse_text('prompted("x", options={key: 1})')
 
 
 def test_options_that_a_template_tells_apart_make_other_terms() -> None:
