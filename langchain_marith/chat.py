@@ -237,19 +237,19 @@ class ChatMarith(LangChainOptions, BaseChatModel):
         self, messages: Sequence[BaseMessage], stop: list[str] | None, options: dict[str, Any]
     ) -> tuple[marith.Options, list[marith.Ticket]]:
         """Start a conversation's requests on the engine. The timeout counts from here."""
-        begun = time.monotonic()
+        started = time.monotonic()
         with translated():
             invocation, prompt = self._read(messages, stop, options)
-            return invocation.options, invocation.submit([prompt], begun)
+            return invocation.options, invocation.submit([prompt], started)
 
     async def _asubmit(
         self, messages: Sequence[BaseMessage], stop: list[str] | None, options: dict[str, Any]
     ) -> tuple[marith.Options, list[marith.Ticket]]:
         """The same off the event loop."""
-        begun = time.monotonic()
+        started = time.monotonic()
         with translated():
             invocation, prompt = await run_in_executor(None, self._read, messages, stop, options)
-            return invocation.options, await invocation.asubmit([prompt], begun)
+            return invocation.options, await invocation.asubmit([prompt], started)
 
     def _read(
         self, messages: Sequence[BaseMessage], stop: list[str] | None, options: dict[str, Any]

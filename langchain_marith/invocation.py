@@ -222,24 +222,24 @@ class Invocation:
             named["constraints"] = chosen.identity()["constraints"]
         return named
 
-    def submit(self, prompts: Sequence[Prompt], begun: float) -> list[marith.Ticket]:
-        """`n` tickets for each prompt, all in flight together; the timeout counts from `begun`."""
+    def submit(self, prompts: Sequence[Prompt], started: float) -> list[marith.Ticket]:
+        """Return `n` tickets for each prompt, all in flight; the timeout counts from `started`."""
         samples = [self.options.sample(i) for i in range(self.n)]
         tickets: list[marith.Ticket] = []
         try:
             for prompt in prompts:
                 for options in samples:
-                    ticket = options.submit(prompt, begun=begun, **self.request_options)
+                    ticket = options.submit(prompt, started=started, **self.request_options)
                     tickets.append(ticket)
         except BaseException:
             _cancel(tickets)
             raise
         return tickets
 
-    async def asubmit(self, prompts: Sequence[Prompt], begun: float) -> list[marith.Ticket]:
+    async def asubmit(self, prompts: Sequence[Prompt], started: float) -> list[marith.Ticket]:
         """The same in a thread, for weights may load; awaited until the deadline."""
-        submitted = run_in_executor(None, self.submit, prompts, begun)
-        return await self.options.deadline(begun).bound(submitted)
+        submitted = run_in_executor(None, self.submit, prompts, started)
+        return await self.options.deadline(started).bound(submitted)
 
 
 def collect(tickets: Sequence[marith.Ticket]) -> list[marith.Completion]:

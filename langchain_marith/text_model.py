@@ -139,21 +139,21 @@ class MarithLLM(LangChainOptions, BaseLLM):
         self, prompts: list[str], stop: list[str] | None, options: dict[str, Any]
     ) -> tuple[Invocation, list[marith.Ticket]]:
         """Start prompts' requests on the engine. The timeout counts from here."""
-        begun = time.monotonic()
+        started = time.monotonic()
         with translated():
             invocation = Invocation.of(self, stop, options, calls_tools=False)
-            return invocation, invocation.submit(prompts, begun)
+            return invocation, invocation.submit(prompts, started)
 
     async def _asubmit(
         self, prompts: list[str], stop: list[str] | None, options: dict[str, Any]
     ) -> tuple[Invocation, list[marith.Ticket]]:
         """The same off the event loop."""
-        begun = time.monotonic()
+        started = time.monotonic()
         with translated():
             invocation = await run_in_executor(
                 None, Invocation.of, self, stop, options, calls_tools=False
             )
-            return invocation, await invocation.asubmit(prompts, begun)
+            return invocation, await invocation.asubmit(prompts, started)
 
     def _for_call(self, kwargs: dict[str, Any]) -> Self:
         """This model with a call's options: fields are taken out of `kwargs`, others are kept."""

@@ -66,14 +66,14 @@ class ChatCall:
             return self
         return replace(self, options=self.options.model_copy(update={"faithful": 0.0}))
 
-    def submit(self, prompt: Sequence[dict[str, Any]], begun: float) -> marith.Ticket:
+    def submit(self, prompt: Sequence[dict[str, Any]], started: float) -> marith.Ticket:
         """Start a request. Blocks while weights load, or while the engine is busy.
 
-        The timeout counts from `begun`.
+        The timeout counts from `started`.
         """
-        return self.options.submit(prompt, begun=begun, **self.request_options)
+        return self.options.submit(prompt, started=started, **self.request_options)
 
-    async def asubmit(self, prompt: Sequence[dict[str, Any]], begun: float) -> marith.Ticket:
+    async def asubmit(self, prompt: Sequence[dict[str, Any]], started: float) -> marith.Ticket:
         """The same in a thread, awaited until the deadline."""
-        submitted = sync_to_async(self.submit)(prompt, begun)
-        return await self.options.deadline(begun).bound(submitted)
+        submitted = sync_to_async(self.submit)(prompt, started)
+        return await self.options.deadline(started).bound(submitted)

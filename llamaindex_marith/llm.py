@@ -219,17 +219,17 @@ class Marith(marith.Options, StructuredPrediction):
         self, messages: Sequence[ChatMessage], options: dict[str, Any], in_chat: bool
     ) -> tuple[ChatCall, marith.Ticket]:
         """Start a conversation's request on the engine. The timeout counts from here."""
-        begun = time.monotonic()
+        started = time.monotonic()
         call, prompt = self._read(messages, options, in_chat)
-        return call, call.submit(prompt, begun)
+        return call, call.submit(prompt, started)
 
     async def _asubmit(
         self, messages: Sequence[ChatMessage], options: dict[str, Any], in_chat: bool
     ) -> tuple[ChatCall, marith.Ticket]:
         """The same off the event loop."""
-        begun = time.monotonic()
+        started = time.monotonic()
         call, prompt = await sync_to_async(self._read)(messages, options, in_chat)
-        return call, await call.asubmit(prompt, begun)
+        return call, await call.asubmit(prompt, started)
 
     def _read(
         self, messages: Sequence[ChatMessage], options: dict[str, Any], in_chat: bool

@@ -195,4 +195,4 @@ def p_value(tokens: Tensor, truths: Tensor, contexts: Sequence[Hashable]) -> flo
 def refused(completions: Sequence[Completion]) -> float:
     """The share of the evaluated drafted tokens that did not stand."""
     stages = [stage for done in completions for stage in done.stats.stages]
-    return 1 - sum(stage.stood for stage in stages) / sum(stage.evaluated for stage in stages)
+    return 1 - sum(stage.accepted for stage in stages) / sum(stage.evaluated for stage in stages)

@@ -97,8 +97,8 @@ def answer(
         first = options.seed
         samples = [options.over({} if first is None else {"seed": first + i}) for i in range(count)]
     load(options)
-    begun = time.monotonic()
-    tickets = [each.submit(messages, begun=begun, grammar=grammar) for each in samples]
+    started = time.monotonic()
+    tickets = [each.submit(messages, started=started, grammar=grammar) for each in samples]
     print_answers(tickets, as_json, options.timeout is not None)
 
 

@@ -164,17 +164,17 @@ class Engine(Entrypoints, TokenCalls):
         return replace(self._thread.scheduler.status(), checkpoints=checkpoints)
 
     @names_checked()
-    def submit(self, request: Request, begun: float | None = None) -> Ticket:
+    def submit(self, request: Request, started: float | None = None) -> Ticket:
         """Start a request. Raises FormulaError, RequestError or ModelError for a bad one.
 
-        Its timeout counts from now, or from when it was `begun` by `time.monotonic`. Raises Busy
+        Its timeout counts from now, or from when it was `started` by `time.monotonic`. Raises Busy
         where as many requests as the engine takes on wait already.
         """
         if not isinstance(request, Request):
             value = shown(request)
             advice = f"write submit(Request({value})), or generate({value}) for the text"
             raise RequestError(f"submit takes a Request, not {value}; {advice}")
-        return self.start(request, Ticket(self, Deadline.of(request.timeout, begun)))
+        return self.start(request, Ticket(self, Deadline.of(request.timeout, started)))
 
     def start(self, request: Request, ticket: Ticket) -> Ticket:
         """Start a request for a ticket, until the ticket's deadline. Errors are those of `submit`.

@@ -119,7 +119,7 @@ class Entrypoints(ABC):
     """Each makes requests and calls `submit`, or `submit_scoring`; a `with` block closes."""
 
     @abstractmethod
-    def submit(self, request: Request, begun: float | None = None) -> Ticket:
+    def submit(self, request: Request, started: float | None = None) -> Ticket:
         """Start a request."""
 
     @abstractmethod
@@ -139,7 +139,7 @@ class Entrypoints(ABC):
     async def _started(self, request: Request) -> Ticket:
         """`submit` in a thread, since a prompt may be long; awaited until the deadline."""
         deadline = Deadline.of(request.timeout)
-        return await deadline.bound(asyncio.to_thread(self.submit, request, deadline.begun))
+        return await deadline.bound(asyncio.to_thread(self.submit, request, deadline.started))
 
     # fmt: off
     @overload

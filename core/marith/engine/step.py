@@ -104,12 +104,12 @@ def run(turns: Sequence[Turn], controller: Controller) -> list[Turn]:
     scorers: set[Scorer] = set()
     if any(turn.job.prepared.plan.adapts for turn in turns):
         scorers = {turn.job.prepared.lanes.scorers[term] for turn in turns for term in turn.counts}
-    read, begun = sum(scorer.tokens_read for scorer in scorers), time.perf_counter()
+    read, started = sum(scorer.tokens_read for scorer in scorers), time.perf_counter()
     ready = score(turns)
     checks = compose(ready)
     verdicts = verify_all([check for _, check in checks])
     if scorers:
-        seconds, rows = time.perf_counter() - begun, judged(turns)
+        seconds, rows = time.perf_counter() - started, judged(turns)
         rows += sum(scorer.tokens_read for scorer in scorers) - read
         if rows:
             controller.times_of(scorers).note(rows, seconds)

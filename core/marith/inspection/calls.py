@@ -145,7 +145,7 @@ def submit_inspection(
     return _inspecting(engine, request, continuation, top, start, leave_one_out)
 
 
-def submit_inspected(engine: Engine, request: Request, begun: float | None = None) -> Ticket:
+def submit_inspected(engine: Engine, request: Request, started: float | None = None) -> Ticket:
     """Start a request, as `Engine.submit` does, and inspect its text when it has ended.
 
     The last chunk and the completion of the ticket have the inspection. `Request.inspect` says how
@@ -154,7 +154,7 @@ def submit_inspected(engine: Engine, request: Request, begun: float | None = Non
     """
     if not isinstance(request, Request):
         raise RequestError(f"submit_inspected takes a Request, not {shown(request)}")
-    deadline = Deadline.of(request.timeout, begun)
+    deadline = Deadline.of(request.timeout, started)
     with faults_named():
         read = replace(request, speculation=None, inspect=False)
         prepared = engine.open(read, deadline, Name(BARE))
@@ -231,13 +231,13 @@ def submit_what_if(
 def _inspecting(
     engine: Engine,
     request: Request,
-    given: str | Sequence[int],
+    text_or_tokens: str | Sequence[int],
     top: object,
     start: object,
     leave_one_out: object,
 ) -> EngineFuture[Inspection]:
     """Queue the inspection of a continuation. Raises RequestError."""
-    prepared, continuation = engine.open_at(request, given, Name(BARE))
+    prepared, continuation = engine.open_at(request, text_or_tokens, Name(BARE))
     first = whole("start", start, 0, len(continuation))
     by_leaving_out = flag("leave_one_out", leave_one_out)
     formula = InspectedFormula.of(request, prepared, top_of(top), by_leaving_out)
@@ -252,7 +252,7 @@ def _keeping(
 ) -> EngineFuture[WhatIf]:
     """Queue the query of the log-probabilities of every term for a completion."""
     _require_kinds(request, completion)
-    most = byte_count("most_bytes", most_bytes)
+    limit = byte_count("most_bytes", most_bytes)
     deadline = Deadline.of(request.timeout)
     alternative = NumberedFormula.of(request.formula).without_zeros()
     answers = engine.answers
@@ -261,7 +261,7 @@ def _keeping(
         tokens_of(completion.tokens, answers.vocabulary, prepared.room.shortest)
         redrawing = Redrawing(request, prepared, completion, answers)
     continuation, start = redrawing.continuation, redrawing.start
-    require_bytes(prepared, len(continuation) - start, most)
+    require_bytes(prepared, len(continuation) - start, limit)
 
     def made(rows: Mapping[Term, Tensor]) -> WhatIf:
         return WhatIf(request, prepared, rows, redrawing, answers)

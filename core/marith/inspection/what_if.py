@@ -304,14 +304,14 @@ class WhatIf:
         return tokens
 
 
-def require_bytes(prepared: Prepared, positions: int, most: int) -> None:
-    """Raises RequestError where the log-probabilities of a text take more than `most` bytes."""
+def require_bytes(prepared: Prepared, positions: int, limit: int) -> None:
+    """Raises RequestError where the log-probabilities of a text take more than `limit` bytes."""
     terms, width = len(prepared.plan.terms), prepared.width
     needed = positions * terms * width * torch.float32.itemsize
-    if needed > most:
+    if needed > limit:
         raise RequestError(
             f"the log-probabilities of {positions:,} positions × {terms} terms × {width:,} tokens "
-            f"take {needed / 2**20:,.0f} MiB, and at most {most / 2**20:,.0f} MiB are kept: "
+            f"take {needed / 2**20:,.0f} MiB, and at most {limit / 2**20:,.0f} MiB are kept: "
             "generate a shorter text, or allow more by most_bytes"
         )
 

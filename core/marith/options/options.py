@@ -246,7 +246,7 @@ class Options(OptionFields):
         self,
         prompt: AnyPrompt,
         *,
-        begun: float | None = None,
+        started: float | None = None,
         **asked: Unpack[InspectedOptions],
     ) -> Ticket:
         """Start a request on the engine. Blocks while weights load, or while the engine is busy.
@@ -254,19 +254,19 @@ class Options(OptionFields):
         `asked` are other fields of the request, as for `request`. Raises Busy after `max_retries`,
         or if the timeout ends before the next one; other errors are those of `Engine.submit`.
         """
-        begun = time.monotonic() if begun is None else begun  # loading counts too
+        started = time.monotonic() if started is None else started  # loading counts too
         request, engine, retry = self.request(prompt, **asked), self.engine(), 0
         while True:
             try:
                 if request.inspect:
                     from marith.inspection.calls import submit_inspected
 
-                    return submit_inspected(engine, request, begun)
-                return engine.submit(request, begun)
+                    return submit_inspected(engine, request, started)
+                return engine.submit(request, started)
             except Busy:
                 from marith.engine.threads.deadline import Deadline
 
-                pause, deadline = FIRST_PAUSE * 2**retry, Deadline.of(request.timeout, begun)
+                pause, deadline = FIRST_PAUSE * 2**retry, Deadline.of(request.timeout, started)
                 if retry == self.max_retries or pause >= deadline.left:
                     raise
                 time.sleep(pause)
@@ -278,11 +278,11 @@ class Options(OptionFields):
             return self
         return self.model_copy(update={"seed": sample_seed(self.seed, i)})
 
-    def deadline(self, begun: float | None = None) -> Deadline:
-        """The deadline of an answer that is requested now, or at `begun` (time.monotonic)."""
+    def deadline(self, started: float | None = None) -> Deadline:
+        """The deadline of an answer that is requested now, or at `started` (time.monotonic)."""
         from marith.engine.threads.deadline import Deadline
 
-        return Deadline.of(self.timeout, begun)
+        return Deadline.of(self.timeout, started)
 
     def request(self, prompt: AnyPrompt, **asked: Unpack[InspectedOptions]) -> Request:
         """The request for a prompt; the fields in `asked` override these options.

@@ -116,20 +116,20 @@ class Usage:
 class StageStats:
     """How many drafted tokens one part of a formula has verified, and how many it accepted.
 
-    Of `evaluated` tokens `stood` were accepted; `predicted` is the expected share, the mean of 1 −
-    the total variation between the distribution that they were drawn from and that part's (paper,
-    lemma 3). Tokens after one that was not accepted are not evaluated.
+    `accepted` of `evaluated` tokens were accepted; `predicted` is the expected share, the mean of
+    1 − the total variation between the distribution that they were drawn from and that part's
+    (paper, lemma 3). Tokens after one that was not accepted are not evaluated.
     """
 
     part: str
     evaluated: int
-    stood: int
+    accepted: int
     predicted: float
 
     @property
     def acceptance(self) -> float:
-        """The share of the evaluated tokens that stood."""
-        return self.stood / self.evaluated
+        """Return the share of the evaluated tokens that were accepted."""
+        return self.accepted / self.evaluated
 
 
 @dataclass(frozen=True, slots=True)

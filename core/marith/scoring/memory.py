@@ -76,9 +76,9 @@ def _left() -> Iterator[int]:
             yield limit - int(psutil.Process().memory_info().vms)
     for hierarchy in _HIERARCHIES:
         for group in _groups(hierarchy):
-            most, taken = _number(group / hierarchy.most), _number(group / hierarchy.taken)
-            if most is not None and taken is not None:
-                yield most - max(0, taken - _unused(group, hierarchy))
+            limited, taken = _number(group / hierarchy.most), _number(group / hierarchy.taken)
+            if limited is not None and taken is not None:
+                yield limited - max(0, taken - _unused(group, hierarchy))
 
 
 def _groups(hierarchy: _Hierarchy) -> Iterator[Path]:
@@ -284,6 +284,6 @@ class StateSize:
         """Return the bytes of a state of `length` tokens; 0 before two lengths are known."""
         if len(self._known) < 2:
             return 0
-        (short, least), (long, most) = sorted(self._known.items())
-        slope = max(0.0, (most - least) / (long - short))
-        return round(max(0.0, least - slope * short) + slope * length)
+        (short, small), (long, large) = sorted(self._known.items())
+        slope = max(0.0, (large - small) / (long - short))
+        return round(max(0.0, small - slope * short) + slope * length)

@@ -190,8 +190,8 @@ class Registry:
         for scorer in self._models.values():  # the same weights under another name
             if isinstance(scorer, PromptedScorer) and scorer.checkpoint.model is checkpoint.model:
                 return scorer
-        most, answers = self.cache_limit.most_bytes, self._device_of_answers(checkpoint)
-        return PromptedScorer(checkpoint, most, self._recent, answers)
+        limit, answers = self.cache_limit.most_bytes, self._device_of_answers(checkpoint)
+        return PromptedScorer(checkpoint, limit, self._recent, answers)
 
     def _require_equal(self, term: Term, name: str, vocabulary: Vocabulary) -> None:
         """Raises FormulaError for another vocabulary than the base model's."""
@@ -208,8 +208,8 @@ class Registry:
         for scorer in self._models.values():
             if isinstance(scorer, ClassifierScorer) and scorer.checkpoint is checkpoint:
                 return scorer
-        most, answers = self.cache_limit.most_bytes, self._device_of_answers(checkpoint)
-        return ClassifierScorer(checkpoint, self.vocabulary, most, answers)
+        limit, answers = self.cache_limit.most_bytes, self._device_of_answers(checkpoint)
+        return ClassifierScorer(checkpoint, self.vocabulary, limit, answers)
 
     def _device_of_answers(self, checkpoint: Checkpoint) -> torch.device | None:
         """Where a checkpoint's answers are brought to; None where they are there already."""

@@ -176,6 +176,6 @@ class Proposal:
 class Proposer(Protocol):
     """A scorer that can also propose tokens outright, at next to no cost."""
 
-    def propose(self, span: Span, most: int) -> Sequence[Proposal]:
-        """At most `most` tokens that may follow the span's text, each given those before it."""
+    def propose(self, span: Span, limit: int) -> Sequence[Proposal]:
+        """At most `limit` tokens that may follow the span's text, each given those before it."""
         ...

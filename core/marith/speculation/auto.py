@@ -176,7 +176,7 @@ class Controller:
 
         The next pass, of `scorers`, has `rows` rows without drafts, and makes `made` tokens.
         """
-        begun = time.perf_counter()
+        started = time.perf_counter()
         cost = self.times_of(scorers).cost
         seconds = cost(rows)
         if seconds is None:
@@ -202,7 +202,7 @@ class Controller:
             text.window.propose(draft.tokens[:count], draft.sources[:count])
             text.rounds = 0 if length else min(2 * text.rounds + 1, self._longest)
             text.left = 0 if count else text.rounds
-        each = (time.perf_counter() - begun) / len(texts)
+        each = (time.perf_counter() - started) / len(texts)
         self._seconds = 0.9 * self._seconds + 0.1 * each if self._seconds else each
         longest = math.ceil(self._seconds * made / max(SHARE * seconds, 1e-9)) - 1
         self._longest = max(SHORT, min(longest, LONG))

@@ -65,8 +65,8 @@ def verify_all(checks: Sequence[Check]) -> list[Verdict]:
         return []
     targets = _warped(checks)
     drafts = [d and vector(d) for check in checks for d in check.drafts]
-    stood = torch.tensor([token for check in checks for token in check.tokens])
-    verified, shared = verify(gather(targets), drafts, stood, _random_numbers(checks))
+    proposed = torch.tensor([token for check in checks for token in check.tokens])
+    verified, shared = verify(gather(targets), drafts, proposed, _random_numbers(checks))
     # One tensor, so that a step waits once for the device: float64 holds every token.
     tokens, overlaps = torch.stack((verified.to(shared.dtype), shared)).tolist()
     require_numbers(tokens)
@@ -80,17 +80,17 @@ def verify_all(checks: Sequence[Check]) -> list[Verdict]:
 
 
 def verify(
-    targets: Tensor, drafts: Sequence[Tensor | None], stood: Tensor, numbers: Tensor
+    targets: Tensor, drafts: Sequence[Tensor | None], proposed: Tensor, numbers: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The verified tokens [rows] and the overlaps [rows], from normalised log-probabilities.
 
-    `targets` is [rows, vocab], `stood` has the tokens [rows] to verify, or `NOTHING`. `numbers` has
-    two numbers of [0, 1) for each row: the first decides whether the token is kept, NaN if it is
-    kept only where it would be drawn; the second draws a token. There are no epsilons: if P = Q
+    `targets` is [rows, vocab], `proposed` has the tokens [rows] to verify, or `NOTHING`. `numbers`
+    has two numbers of [0, 1) for each row: the first decides whether the token is kept, NaN if it
+    is kept only where it would be drawn; the second draws a token. There are no epsilons: if P = Q
     every token is kept, if they share no token every token is replaced, and −inf is probability 0.
     """
     target = targets.double().exp()
-    numbers, stands = numbers.to(target), stood.to(target.device).clamp(min=0)
+    numbers, stands = numbers.to(target), proposed.to(target.device).clamp(min=0)
     overlaps = target.gather(1, stands[:, None])[:, 0]
     drafted = [row for row, draft in enumerate(drafts) if draft is not None]
     if not drafted:

@@ -128,13 +128,13 @@ class Verified:
     """Counts of the tokens that one formula verified: all, those accepted, and Σ (1 − TV)."""
 
     evaluated: int = 0
-    stood: int = 0
+    accepted: int = 0
     overlap: float = 0.0
 
-    def add(self, stood: bool, overlap: float) -> None:
+    def add(self, accepted: bool, overlap: float) -> None:
         """Count one more token."""
         self.evaluated += 1
-        self.stood += stood
+        self.accepted += accepted
         self.overlap += overlap
 
 
@@ -288,11 +288,11 @@ class DraftWindow:
         checked_tokens = zip(checked, self.standing(), verdict.overlaps, strict=True)
         for (place, formula, token, target), pending, overlap in checked_tokens:
             if pending is not None:
-                stood = pending.token == token
-                self.verified.setdefault(formula, Verified()).add(stood, overlap)
+                accepted = pending.token == token
+                self.verified.setdefault(formula, Verified()).add(accepted, overlap)
                 self.seen.append((pending.source, overlap))
                 pending.draft = target
-                if stood:
+                if accepted:
                     continue
                 # the tokens and rows after it were computed for the refused token
                 del self.pending[place - first :], self.tokens[place:]

@@ -65,10 +65,10 @@ def test_what_was_waited_is_taken_off_the_timeout(crowded: tuple[Options, Ticket
     options, running = crowded
     running.cancel()
     before = time.monotonic() - 20
-    assert options.over({"timeout": 60}).submit("b", begun=before).result(30).tokens
+    assert options.over({"timeout": 60}).submit("b", started=before).result(30).tokens
     with pytest.raises(marith.DeadlineExceeded, match=r"within 19\.9 seconds"):
-        options.over({"timeout": 19.9}).submit("b", begun=before)
-    assert options.submit("b", begun=before).result(30).tokens
+        options.over({"timeout": 19.9}).submit("b", started=before)
+    assert options.submit("b", started=before).result(30).tokens
     assert options.over({"timeout": 60}).deadline(before).left == pytest.approx(40, abs=1)
 
 

@@ -26,7 +26,7 @@ def stand_as_predicted(done: Sequence[Completion]) -> bool:
     for stage in (stage for one in done for stage in one.stats.stages):
         stages.setdefault(stage.part, []).append(stage)
     return all(
-        abs(sum(one.stood - one.predicted * one.evaluated for one in alike))
+        abs(sum(one.accepted - one.predicted * one.evaluated for one in alike))
         < 2.5 * math.sqrt(sum(one.evaluated for one in alike))
         for alike in stages.values()
     )

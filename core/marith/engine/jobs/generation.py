@@ -340,7 +340,7 @@ class Costs:
     def stats(self, window: Window, tokens: int, rewinds: int, implausible: float) -> Stats:
         """All figures, at the text's end."""
         stages = tuple(
-            StageStats(str(part), done.evaluated, done.stood, done.overlap / done.evaluated)
+            StageStats(str(part), done.evaluated, done.accepted, done.overlap / done.evaluated)
             for part, done in window.verified.items()
         )
         cached = {term: count for term, count in self._cached.items() if self._has_read(term)}

@@ -25,17 +25,17 @@ class Deadline:
     """
 
     timeout: float | None
-    begun: float
+    started: float
     at: float = field(init=False)  # the last moment, by `time.monotonic`; infinite for no timeout
 
     def __post_init__(self) -> None:
         seconds = math.inf if self.timeout is None else self.timeout
-        object.__setattr__(self, "at", self.begun + seconds)
+        object.__setattr__(self, "at", self.started + seconds)
 
     @classmethod
-    def of(cls, timeout: float | None, begun: float | None = None) -> Self:
-        """Return the deadline of a call that begins now, or was `begun` before."""
-        return cls(seconds("timeout", timeout), time.monotonic() if begun is None else begun)
+    def of(cls, timeout: float | None, started: float | None = None) -> Self:
+        """Return the deadline of a call that begins now, or was `started` before."""
+        return cls(seconds("timeout", timeout), time.monotonic() if started is None else started)
 
     @property
     def left(self) -> float:

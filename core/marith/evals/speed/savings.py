@@ -56,7 +56,7 @@ def per_token(texts: Sequence[Completion]) -> tuple[float, float, float | None, 
         sum(text.stats.calls for text in texts) / tokens,
         sum(text.stats.passes for text in texts) / tokens,
         checked and sum(stage.predicted * stage.evaluated for stage in stages) / checked,
-        checked and sum(stage.stood for stage in stages) / checked,
+        checked and sum(stage.accepted for stage in stages) / checked,
     )
 
 

@@ -102,11 +102,11 @@ class CachedRunner:
         self.lanes.make_room(1 + max((len(lane.tokens) for lane in lanes), default=0))
         self.lanes.settle(lanes, front=self.captured is not None)
         by_row = sorted(zip(lanes, questions, strict=True), key=lambda pair: pair[0].row)
-        given = [[asked.continuation[-1]] for _, asked in by_row]
+        tokens_by_row = [[asked.continuation[-1]] for _, asked in by_row]
         adapters = [asked.adapter for _, asked in by_row]
-        tokens = rectangle([lane for lane, _ in by_row], given, adapters, 1)
+        tokens = rectangle([lane for lane, _ in by_row], tokens_by_row, adapters, 1)
         logprobs = self._logprobs(self._logits([tokens], [])[0])
-        number = self.passes.counted(len(given))
+        number = self.passes.counted(len(tokens_by_row))
         place = {id(lane): i for i, (lane, _) in enumerate(by_row)}
         answers: list[Answer | None] = []
         for lane, asked in zip(lanes, questions, strict=True):
@@ -118,8 +118,8 @@ class CachedRunner:
         """One pass, or as many as the lengths of what is missing need."""
         work = [self._begin(question) for question in questions]
         self.lanes.make_room(max((item.length for item in work), default=0))
-        most = self._beside if any(item.goes_on for item in work) else CHUNK
-        chosen = choose(work, self.lanes, self.captured is not None, most)
+        limit = self._beside if any(item.goes_on for item in work) else CHUNK
+        chosen = choose(work, self.lanes, self.captured is not None, limit)
         for groups in self._passes_over(chosen):
             self._forward(groups)
         for item in work:
@@ -168,13 +168,13 @@ class CachedRunner:
         layers = sorted({layer for item in items for layer in item.question.exits})
         rectangles = [_rectangle(group) for group in groups]
         logits, early = self._logits(rectangles, layers)
-        given = [tokens for each in rectangles for tokens in each.given]
-        number = self.passes.counted(sum(map(len, given)))
+        tokens_by_row = [tokens for each in rectangles for tokens in each.new]
+        number = self.passes.counted(sum(map(len, tokens_by_row)))
         logprobs = self._logprobs(logits)
         exits = {layer: self._logprobs(out) for layer, out in zip(layers, early, strict=True)}
         counts = [each.count for each in rectangles for _ in each.lanes]
         end = 0
-        for item, tokens, count in zip(items, given, counts, strict=True):
+        for item, tokens, count in zip(items, tokens_by_row, counts, strict=True):
             item.lane.tokens += tokens
             item.give = 0
             end += count
@@ -230,7 +230,7 @@ def _rectangle(group: list[_Work]) -> Rectangle:
     )
 
 
-def _captured_step(captured: Captured, given: Rectangle) -> Tensor:
+def _captured_step(captured: Captured, asked: Rectangle) -> Tensor:
     """Logits [rows, 1, vocab] of a captured pass for one token a lane."""
-    rows = [lane.row for lane in given.lanes]
-    return captured.step(rows, given.ids[:, 0].tolist(), given.places[:, 0].tolist())
+    rows = [lane.row for lane in asked.lanes]
+    return captured.step(rows, asked.ids[:, 0].tolist(), asked.places[:, 0].tolist())

@@ -64,12 +64,12 @@ Item = TypeVar("Item", bound=Unread)
 
 
 def choose(
-    work: Sequence[Item], lanes: Lanes, front: bool = False, most: int = CHUNK
+    work: Sequence[Item], lanes: Lanes, front: bool = False, limit: int = CHUNK
 ) -> list[Item]:
     """The texts of which something is read now, each with how much; the others wait.
 
     Those with little to read are settled side by side, with `front` in the first rows. Of the
-    others `most` tokens are read in all.
+    others `limit` tokens are read in all.
     """
     near, far = [], []
     for item in work:
@@ -80,7 +80,7 @@ def choose(
         else:
             far.append(item)
     lanes.settle([item.lane for item in near], front)
-    return [*near, *_pieces(far, lanes, most)] if far else near
+    return [*near, *_pieces(far, lanes, limit)] if far else near
 
 
 def _pieces(far: Sequence[Item], lanes: Lanes, left: int) -> list[Item]:
@@ -119,19 +119,19 @@ def group_by_width(
     items: Iterable[Anything],
     width: Callable[[Anything], int],
     row: Callable[[Anything], int],
-    most: int | None = None,
+    limit: int | None = None,
     padded: int = FREE_TOKENS,
 ) -> list[list[Anything]]:
     """Groups of about one width, in order of their rows; padding costs less than another pass.
 
-    A group has at most `most` tokens, padding included, where that is given, and at most `padded`
+    A group has at most `limit` tokens, padding included, where that is given, and at most `padded`
     for each that joins it.
     """
     groups: list[list[Anything]] = []
     for item in sorted(items, key=width):
         group = groups[-1] if groups else []
         padding = (width(item) - width(group[-1])) * len(group) if group else 0
-        fits = most is None or (len(group) + 1) * width(item) <= most
+        fits = limit is None or (len(group) + 1) * width(item) <= limit
         if group and fits and padding <= padded:
             group.append(item)
         else:

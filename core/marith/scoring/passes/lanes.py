@@ -69,14 +69,14 @@ class Lane:
 class Rectangle:
     """New tokens of some texts, [texts, width], with their places; in order of their lanes' rows.
 
-    `given` has the tokens of each text. Texts are aligned at their ends. The first `padding` tokens
+    `new` has the tokens of each text. Texts are aligned at their ends. The first `padding` tokens
     of each are none: they stand at place 0 and nobody reads them. `first` is the place of each
     text's first new token, `end` the one after its last. Logits are asked of the last `count`
     positions.
     """
 
     lanes: Sequence[Lane]
-    given: Sequence[list[int]]
+    new: Sequence[list[int]]
     ids: Tensor
     places: Tensor
     padding: Sequence[int]
@@ -89,23 +89,23 @@ class Rectangle:
 
 def rectangle(
     lanes: Sequence[Lane],
-    given: Sequence[list[int]],
+    new: Sequence[list[int]],
     adapters: Sequence[Adapter | None],
     count: int,
 ) -> Rectangle:
     """That of tokens which follow what each lane holds."""
-    width = max(map(len, given))
-    padding = [width - len(tokens) for tokens in given]
+    width = max(map(len, new))
+    padding = [width - len(tokens) for tokens in new]
     first = [len(lane.tokens) for lane in lanes]
-    end = [start + len(tokens) for start, tokens in zip(first, given, strict=True)]
-    ids = [[*[0] * none, *tokens] for none, tokens in zip(padding, given, strict=True)]
+    end = [start + len(tokens) for start, tokens in zip(first, new, strict=True)]
+    ids = [[*[0] * none, *tokens] for none, tokens in zip(padding, new, strict=True)]
     places = [
         [*[0] * none, *range(start, stop)]
         for none, start, stop in zip(padding, first, end, strict=True)
     ]
     return Rectangle(
         lanes=lanes,
-        given=given,
+        new=new,
         ids=torch.tensor(ids),
         places=torch.tensor(places),
         padding=padding,
@@ -175,11 +175,11 @@ class Lanes(Keeper):
         key: Hashable,
         prompt: Sequence[int],
         continuation: Sequence[int] = (),
-        most: int | None = None,
+        limit: int | None = None,
     ) -> Lane:
         """The owner's lane, cut back to what it has in common with the text asked for.
 
-        And to `most` tokens, where the others are to be read again.
+        And to `limit` tokens, where the others are to be read again.
         """
         lane = self.held.get(owner)
         if lane is None:
@@ -192,8 +192,8 @@ class Lanes(Keeper):
         self._clock += 1
         lane.used = self._clock
         lane.cut(prompt, continuation)
-        if most is not None:
-            del lane.tokens[most:]
+        if limit is not None:
+            del lane.tokens[limit:]
         if len(lane.tokens) < length:
             self._was_cut(lane, length)
         return lane

@@ -98,8 +98,8 @@ class _Gate:
         closed = self.closed.transpose(0, 1) if self.by_token else self.closed
         if self.by_token and isinstance(self.kept, Tensor) and x.shape[1] == len(self.kept):
             closed = closed[:, self.kept]  # the head, which reads some tokens only
-        alike = x.dim() == 3 and len(x) == len(closed) and closed.shape[1] in (1, x.shape[1])
-        return closed.to(x.device) if alike else None
+        fits = x.dim() == 3 and len(x) == len(closed) and closed.shape[1] in (1, x.shape[1])
+        return closed.to(x.device) if fits else None
 
 
 class _Layer(nn.Module):

@@ -77,9 +77,9 @@ class KVCache(Cache):
             return
         for layer in self._ragged:
             for kept in layer.kept():
-                aside = kept[a, :, :length].clone()
+                copy = kept[a, :, :length].clone()
                 kept[a, :, :length] = kept[b, :, :length]
-                kept[b, :, :length] = aside
+                kept[b, :, :length] = copy
 
     def aim(self, rows: Sequence[int], slots: Tensor, seen: int) -> None:
         """Where the next pass writes: rows in ascending order, slots [rows, count]; what it reads.
@@ -87,8 +87,8 @@ class KVCache(Cache):
         Rows side by side are read as a view; others are copied out.
         """
         index = torch.tensor(rows, device=slots.device)
-        beside = rows[-1] - rows[0] == len(rows) - 1
-        view = slice(rows[0], rows[-1] + 1) if beside else index
+        adjacent = rows[-1] - rows[0] == len(rows) - 1
+        view = slice(rows[0], rows[-1] + 1) if adjacent else index
         self.point(index[:, None], slots, seen, view)
 
     def point(self, rows: Tensor, slots: Tensor, seen: int, view: slice | Tensor) -> None:
@@ -205,27 +205,27 @@ class RectangleLanes(Lanes):
 
     def aim(self, rectangles: Sequence[Rectangle]) -> Mask:
         """Point the next pass at the lanes of one rectangle, and return its attention mask."""
-        [given] = rectangles
-        places = given.places.to(self._device)
+        [asked] = rectangles
+        places = asked.places.to(self._device)
         slots = places.clone()
-        for i, count in enumerate(given.padding):
+        for i, count in enumerate(asked.padding):
             slots[i, :count] = self.cache.padding_slot
         seen = int(places[:, -1].max()) + 1
-        self.cache.aim([lane.row for lane in given.lanes], slots, seen)
+        self.cache.aim([lane.row for lane in asked.lanes], slots, seen)
         return self.masks.of(places, seen)
 
     def make_room(self, longest: int) -> None:
         """Rows for every lane and positions for the longest; idle lanes go where that is much."""
         cache, needed = self.cache, self._bytes(longest)
         suffices = len(self._all) <= cache.rows and longest <= cache.capacity
-        most = self.cache_limit.room(self, min(needed, self.nbytes) if suffices else needed)
-        if (suffices and self.nbytes <= most) or self._shrink(longest, most):
+        limit = self.cache_limit.room(self, min(needed, self.nbytes) if suffices else needed)
+        if (suffices and self.nbytes <= limit) or self._shrink(longest, limit):
             return
         rows, capacity = len(self._all), self._longest(longest)
         capacity = cache.capacity if capacity <= cache.capacity else _roomy(capacity)
         if rows <= cache.rows:
             rows = cache.rows
-        elif cache.bytes_of(rows + SPARE_ROWS, capacity) <= most:
+        elif cache.bytes_of(rows + SPARE_ROWS, capacity) <= limit:
             rows += SPARE_ROWS
         with allocating(self, longest):
             cache.resize(rows, capacity)
@@ -282,15 +282,15 @@ class RectangleLanes(Lanes):
     def _bytes(self, asked: int) -> int:
         return self.cache.bytes_of(len(self._all), _roomy(self._longest(asked)))
 
-    def _shrink(self, longest: int, most: int) -> bool:
-        """Drop idle lanes while those that stay need more than `most` bytes.
+    def _shrink(self, longest: int, limit: int) -> bool:
+        """Drop idle lanes while those that stay need more than `limit` bytes.
 
         Whether the rectangle is smaller then, since it took more.
         """
         idle = sorted((lane for lane in self._all if lane.owner is None), key=lambda n: -n.used)
-        while idle and self._bytes(longest) > most:
+        while idle and self._bytes(longest) > limit:
             self._drop(idle.pop())
-        if not self._bytes(longest) < self.nbytes > most:
+        if not self._bytes(longest) < self.nbytes > limit:
             return False
         with allocating(self, longest):
             self.cache.resize(len(self._all), _roomy(self._longest(longest)))

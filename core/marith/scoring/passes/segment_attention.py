@@ -124,8 +124,8 @@ def _own(asked: Rectangle, kind: str, width: int | None, group: range, own: Sequ
     read = Read(slice(group.start, group.stop), slice(begin, rows[-1] + 1), start, end)
     if len(rows) < rows[-1] + 1 - begin:
         read.places = torch.tensor(rows) - begin
-    alike = all(own[i] == start and asked.end[i] == end for i in group)
-    if asked.places.shape[1] > 1 or not alike:
+    equal = all(own[i] == start and asked.end[i] == end for i in group)
+    if asked.places.shape[1] > 1 or not equal:
         lows = torch.tensor([lanes[i].start for i in group])
         _see(asked, kind, width, read, lows)
         if read.places is not None:
@@ -143,8 +143,8 @@ def _shared(
     which, ends = [i for i, _ in readers], [end for _, end in readers]
     low = min(_low(kind, width, asked.first[i]) for i in which)
     start = max(start, low)
-    beside = which == list(range(which[0], which[-1] + 1))
-    texts = slice(which[0], which[-1] + 1) if beside else torch.tensor(which)
+    adjacent = which == list(range(which[0], which[-1] + 1))
+    texts = slice(which[0], which[-1] + 1) if adjacent else torch.tensor(which)
     read = Read(texts, slice(row, row + 1), start, max(ends), shared=True)
     if width is not None or min(ends) < max(ends):
         _see(asked, kind, width, read, highs=torch.tensor(ends))
@@ -324,8 +324,8 @@ class _Attention:
         So many texts and heads are converted at once that they stay in a processor's cache.
         """
         texts, heads, rows, dim = query.shape
-        most = max(1, _AT_ONCE // (8 * keys.shape[2] * dim))
-        at_once, together = min(heads, most), max(1, most // heads)
+        limit = max(1, _AT_ONCE // (8 * keys.shape[2] * dim))
+        at_once, together = min(heads, limit), max(1, limit // heads)
         if together >= texts and at_once == heads:
             return self._wide(query, keys, values, mask)
         out = query.new_empty(query.shape)

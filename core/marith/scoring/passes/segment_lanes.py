@@ -79,9 +79,9 @@ class SegmentLanes(Lanes):
         for lane in _unread(self._all)[:too_many] if too_many > 0 else ():
             self._drop(lane)
         weight = self.nbytes
-        most = self.cache_limit.room(self, weight)
-        if weight > most:
-            self.drop_idle(weight - most)
+        limit = self.cache_limit.room(self, weight)
+        if weight > limit:
+            self.drop_idle(weight - limit)
         if longest > self.cache.capacity:
             with allocating(self, longest):
                 self.cache.grow(self._rows, longest, self._spans())
@@ -238,10 +238,10 @@ def pass_by(lanes: Sequence[Lane], window: int, cache: SegmentCache) -> None:
             lane.lost = behind
 
 
-def _rows(given: Rectangle) -> Tensor:
+def _rows(asked: Rectangle) -> Tensor:
     """Where each token is written, [texts, width]."""
-    rows = torch.tensor([lane.row for lane in given.lanes])[:, None].repeat(1, given.width)
-    for i, count in enumerate(given.padding):
+    rows = torch.tensor([lane.row for lane in asked.lanes])[:, None].repeat(1, asked.width)
+    for i, count in enumerate(asked.padding):
         rows[i, :count] = PADDING_ROW
     return rows
 

@@ -124,13 +124,13 @@ class StateRunner:
                 return {}
         tokens = [(asked.continuation or asked.prompt)[-1] for asked in questions]
         ids = torch.tensor(tokens, device=self.passes.device)[:, None]
-        given: dict[str, Any] = {self._argument: joined.cache, "use_cache": True}
+        arguments: dict[str, Any] = {self._argument: joined.cache, "use_cache": True}
         inputs, known = joined.inputs(self._places), self.passes.arguments
-        given |= {key: v.to(ids.device) for key, v in inputs.items() if key in known}
+        arguments |= {key: v.to(ids.device) for key, v in inputs.items() if key in known}
         for asked in questions:
             del self.states.held[asked.lane]  # whoever fails here begins anew
         logits, _ = self.passes.run(
-            [asked.adapter for asked in questions], 1, input_ids=ids, **given
+            [asked.adapter for asked in questions], 1, input_ids=ids, **arguments
         )
         number, answers = self.passes.counted(len(tokens)), {}
         rows = self._logprobs(logits)
@@ -225,13 +225,13 @@ class StateRunner:
         self, state: State, tokens: list[int], asked: Asked, answer: Answer
     ) -> tuple[Tensor, list[Tensor]]:
         ids = torch.tensor([tokens], device=self.passes.device)
-        given: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "input_ids": ids, self._argument: state.cache, "use_cache": True,
         }  # fmt: skip
         count, at = min(asked.count, len(tokens)), len(state.tokens)
         if self._places:
-            given["position_ids"] = torch.arange(len(tokens), device=ids.device)[None] + at
-        out = self.passes.run([asked.adapter], count, asked.exits, **given)
+            arguments["position_ids"] = torch.arange(len(tokens), device=ids.device)[None] + at
+        out = self.passes.run([asked.adapter], count, asked.exits, **arguments)
         answer.passes |= self.passes.counted(len(tokens))
         state.tokens += tokens
         self._size.learn(len(state.tokens), lambda: state.nbytes)

@@ -56,10 +56,10 @@ class State:
         if self.joined is not None:
             self.joined.split()
 
-    def begins(self, key: Hashable, text: list[int], most: int) -> bool:
-        """Whether a text goes on from it, at most `most` of whose tokens may be known."""
+    def begins(self, key: Hashable, text: list[int], limit: int) -> bool:
+        """Whether a text goes on from it, at most `limit` of whose tokens may be known."""
         length = len(self.tokens)
-        return self.key == key and length <= most and self.tokens == text[:length]
+        return self.key == key and length <= limit and self.tokens == text[:length]
 
     @property
     def kept_in(self) -> Cache | None:
@@ -120,15 +120,15 @@ class KeptStates(Keeper):
         while extra > 0 and self.idle:
             extra -= self.idle.pop(next(iter(self.idle)))
 
-    def nearest(self, lane: Hashable, key: Hashable, text: list[int], most: int) -> State:
+    def nearest(self, lane: Hashable, key: Hashable, text: list[int], limit: int) -> State:
         """The longest state from which a text goes on, the lane's own if it lacks little."""
 
         def fits(state: State) -> bool:
-            return state.begins(key, text, most)
+            return state.begins(key, text, limit)
 
         states = [self.held.get(lane), self.before.get(lane)]
         own = states[0]
-        if own is None or not fits(own) or most - len(own.tokens) >= SHORT_PREFIX:
+        if own is None or not fits(own) or limit - len(own.tokens) >= SHORT_PREFIX:
             states += self.idle
         fitting = [state for state in states if state and fits(state)]
         return max(fitting, key=lambda state: len(state.tokens), default=State(key, []))

@@ -67,10 +67,10 @@ def see(term: Prompted, messages: Sequence[Message]) -> list[dict[str, Any]]:
     if term.hide is not None:
         for message in seen:
             message["content"] = remove_matches(term.hide, message["content"])
-    given = 0
-    while given < len(seen) and seen[given]["role"] in _SYSTEM:
-        given += 1
-    parts = [message["content"] for message in seen[:given]]
+    count = 0
+    while count < len(seen) and seen[count]["role"] in _SYSTEM:
+        count += 1
+    parts = [message["content"] for message in seen[:count]]
     match term.mode:
         case "append":
             parts = [*parts, term.system]
@@ -80,7 +80,7 @@ def see(term: Prompted, messages: Sequence[Message]) -> list[dict[str, Any]]:
             parts = [term.system]
     system = "\n\n".join(part for part in parts if part)
     head = [{"role": "system", "content": system}] if system else []
-    return head + seen[given:]
+    return head + seen[count:]
 
 
 def to_tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary) -> list[int]:

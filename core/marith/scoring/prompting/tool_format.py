@@ -102,13 +102,13 @@ def call_format(tokenizer: Any) -> CallFormat | None:
         return None
     opening, closing = head[len(before) :].lstrip(), tail.rstrip().removesuffix(end).rstrip()
     parts = _split(_two_calls(tokenizer), (_FIRST, first, _SECOND, second))
-    alike = parts is not None and [parts[0], parts[1], parts[3], parts[4]] == [
+    equal = parts is not None and [parts[0], parts[1], parts[3], parts[4]] == [
         head,
         middle,
         middle,
         tail,
     ]
-    joint = parts[2] if parts is not None and alike else None
+    joint = parts[2] if parts is not None and equal else None
     return CallFormat(opening, middle, joint, closing) if opening else None
 
 

@@ -270,8 +270,8 @@ class NGramScorer(WithoutContext):
         """Log-probabilities [count, vocab] of each span."""
         return [Scored.of(self._rows(span).to(self.device)) for span in spans]
 
-    def propose(self, span: Span, most: int) -> list[Proposal]:
-        """At most `most` tokens that may follow the span's text, each given those before it.
+    def propose(self, span: Span, limit: int) -> list[Proposal]:
+        """At most `limit` tokens that may follow the span's text, each given those before it.
 
         Ends where no context is known, and after a token that ends a text. The span's lane is
         kept until it is released, as in `score`; its `count` plays no part.
@@ -279,7 +279,7 @@ class NGramScorer(WithoutContext):
         counts = self._counts_of(span)
         text, own = self._before(span, len(span.continuation))
         proposals: list[Proposal] = []
-        for _ in range(most):
+        for _ in range(limit):
             if proposals:
                 _append(text, own, proposals[-1].token)
             proposal = counts.likeliest(text, own)

@@ -142,19 +142,19 @@ class PromptedScorer:
         """
         asked: dict[Hashable, Asked] = {}
         likelihoods = sum(isinstance(span.term, Likelihood) for span in spans)
-        most = at_once(likelihoods, self.vocabulary.size) if likelihoods else 0
+        limit = at_once(likelihoods, self.vocabulary.size) if likelihoods else 0
         for span in spans:
-            if (question := self._question(span, most)) is not None:
+            if (question := self._question(span, limit)) is not None:
                 before = asked.get(span.lane)
                 asked[span.lane] = question if before is None else before.merged_with(question)
         answers = dict(zip(asked, self.runner.ask([*asked.values()]), strict=True))
         scored = [self._scored(span, answers.get(span.lane), span.lane in asked) for span in spans]
         return scored if self._output_device is None else moved_to(scored, self._output_device)
 
-    def _question(self, span: Span, most: int) -> Asked | None:
+    def _question(self, span: Span, limit: int) -> Asked | None:
         """What a span asks of the runner; None for a likelihood of which all is known.
 
-        A likelihood asks about the first `most` tokens that are unknown, and then about others.
+        A likelihood asks about the first `limit` tokens that are unknown, and then about others.
         """
         reading, continuation, count = span.reading, span.continuation, span.count
         assert not isinstance(reading, str), "a language model reads tokens"
@@ -163,7 +163,7 @@ class PromptedScorer:
             unknown = self._histories.unknown(span.lane, continuation)
             if not unknown:
                 return None
-            count = min(unknown, most)
+            count = min(unknown, limit)
             term, continuation = term.of, continuation[: len(continuation) - unknown + count - 1]
         assert isinstance(term, Prompted)
         adapter = None if term.adapter is None else self._adapters[term.adapter]

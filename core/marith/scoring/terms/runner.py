@@ -47,7 +47,7 @@ def start_runner(
     """
     if isinstance(model, GGMLModel):
         return LlamaCppRunner(model, vocab, cache_bytes, name, holes)
-    begun = time.monotonic()
+    started = time.monotonic()
     passes = ModelPasses(model, vocab, name, holes)
     on_gpu = passes.device.type == "cuda" and not getattr(model, "hf_device_map", None)
     captures = on_gpu if capture is None else capture
@@ -58,7 +58,7 @@ def start_runner(
             runner.give_up_capture(reason)
     runner.passes.forget_counts()
     mode = "without a cache" if runner.plain else "with a cache"
-    _log.info("%r runs %s, probed in %.2f s", passes.name, mode, time.monotonic() - begun)
+    _log.info("%r runs %s, probed in %.2f s", passes.name, mode, time.monotonic() - started)
     return runner
 
 

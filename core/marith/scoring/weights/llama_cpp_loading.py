@@ -193,7 +193,7 @@ def llama_cpp_checkpoint(
     `tokenizer` is for a file whose own cannot be built; `suits` is shown its vocabulary before any
     weights are read.
     """
-    begun = time.monotonic()
+    started = time.monotonic()
     _require_file(name, where, placement)
     lib, header = library(), header_of(name, where, placement.revision)
     accelerated = _accelerated(placement, lib)
@@ -217,7 +217,7 @@ def llama_cpp_checkpoint(
     )
     said = "repacked weights" if model.repacked else "weights as the file has them"
     texts = checkpoint.room_for_texts(free_memory("cpu"))
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - started
     _log.info("loaded %r in %.2f s: %s, %s%s", name, seconds, checkpoint.summary, said, texts)
     return checkpoint
 

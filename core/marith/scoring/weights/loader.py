@@ -90,7 +90,7 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     The tokenizer may be the name of a directory, or a hub id. The model stays as it is: what
     changes is a copy, which shares its weights unless they are packed, or it writes to them.
     """
-    begun = time.monotonic()
+    started = time.monotonic()
     if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
         named = "a name, a directory, a hub id or a loaded model of transformers"
         raise ModelError(f"a model is {named}, not {shown(model)}")
@@ -109,7 +109,7 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
         kinds.try_out(name, unchanging)
         copied = lay_out_copy(unchanging, model)
     stored = StoredCheckpoint(unchanging, tokenizer)
-    return _logged(_checkpoint(name, stored, placement), begun, copied)
+    return _logged(_checkpoint(name, stored, placement), started, copied)
 
 
 def _cached(kind: str, name: str, placement: Placement, suits: Suits | None = None) -> Checkpoint:
@@ -144,7 +144,7 @@ def _load(
 ) -> Checkpoint:
     if placement.backend is not None:
         return llama_cpp_checkpoint(name, where, placement, tokenizer, suits)
-    begun = time.monotonic()
+    started = time.monotonic()
     found = read(kind, name, where, placement, tokenizer=tokenizer, suits=suits)
     model = found.model
     with threads_of(model):
@@ -152,11 +152,11 @@ def _load(
             kinds.try_out(name, model)
         if not placement.is_spread:  # what accelerate has hooked stays as it is
             lay_out(model)
-    return _logged(_checkpoint(name, found, placement), begun)
+    return _logged(_checkpoint(name, found, placement), started)
 
 
-def _logged(checkpoint: Checkpoint, begun: float, copied: str = "") -> Checkpoint:
-    seconds = time.monotonic() - begun
+def _logged(checkpoint: Checkpoint, started: float, copied: str = "") -> Checkpoint:
+    seconds = time.monotonic() - started
     room = checkpoint.room_for_texts(free_memory(str(checkpoint.device)))
     said = ", ".join(filter(None, (checkpoint.summary, copied))) + room
     _log.info("loaded %r in %.2f s: %s", checkpoint.name, seconds, said)

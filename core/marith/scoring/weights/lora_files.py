@@ -154,10 +154,10 @@ def _update(
         _refuse(name, f"adapts {layer!r}, a {type(module).__name__}; only linear layers can be")
     rank = _number(name, config, "rank_pattern", layer, "r")
     alpha = _number(name, config, "alpha_pattern", layer, "lora_alpha")
-    given = tuple(pair["A"].shape), tuple(pair["B"].shape)
+    stored = tuple(pair["A"].shape), tuple(pair["B"].shape)
     wanted = (rank, sizes[0]), (sizes[1], rank)
-    if given != wanted:
-        what = f"{given} for {layer!r}, where (rank, {sizes[0]}) and ({sizes[1]}, rank) fit"
+    if stored != wanted:
+        what = f"{stored} for {layer!r}, where (rank, {sizes[0]}) and ({sizes[1]}, rank) fit"
         _refuse(name, f"was made for another model or rank: it has shapes {what}")
     scale = alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
     return Update(pair["A"], pair["B"].t() * scale)

@@ -90,11 +90,11 @@ def header_of(name: str, where: str, revision: str | None) -> GGUFHeader:
     return read_header(local_file(name, where, revision))
 
 
-def tokenizer_of(name: str, header: GGUFHeader, given: Any) -> Any:
+def tokenizer_of(name: str, header: GGUFHeader, tokenizer: Any) -> Any:
     """The tokenizer that is given for a GGUF file, or else the one that the file describes."""
-    if given is None:
+    if tokenizer is None:
         return gguf_tokenizer(name, header)
-    return read_tokenizer(given) if isinstance(given, (str, PathLike)) else given
+    return read_tokenizer(tokenizer) if isinstance(tokenizer, (str, PathLike)) else tokenizer
 
 
 def stated_positions(config: Any) -> int:
@@ -122,18 +122,18 @@ def _read_stored(
     suits: Suits,
     _tokenizer: Any,
 ) -> StoredCheckpoint:
-    given = {"revision": placement.revision, "trust_remote_code": False}
+    where_from = {"revision": placement.revision, "trust_remote_code": False}
     require_on_hub(where, placement.revision)
     with raising_model_error(f"cannot load the model {name!r}"):
         stored, _ = PreTrainedConfig.get_config_dict(where, revision=placement.revision)
         kinds.check_code(name, stored)
         found = quantised(name, stored, place[0])
-        config = AutoConfig.from_pretrained(where, **given)
+        config = AutoConfig.from_pretrained(where, **where_from)
         kinds.check_kind(name, config, kind)
         placement.context(name, stated_positions(config))
         home = where if _has_tokenizer(where) else str(WEIGHTS / EMBEDDED["pocket"])
         require_tokenizer(name, Path(home))
-        tokenizer = AutoTokenizer.from_pretrained(home, **given)
+        tokenizer = AutoTokenizer.from_pretrained(home, **where_from)
         if kind == LANGUAGE_MODEL:
             suits(vocabulary_of(name, tokenizer, config.get_text_config().vocab_size))
         weights = check_size(name, where, placement.revision, CLASSES[kind], config)
@@ -141,7 +141,7 @@ def _read_stored(
             footprint = Footprint.of(weights, config.to_dict())
             require_memory(name, footprint, *place, placement)
         with _progress(name not in EMBEDDED and _is_most_of_it(placement, place)):
-            files = {"use_safetensors": True, **given, **_how(placement, place, found)}
+            files = {"use_safetensors": True, **where_from, **_how(placement, place, found)}
             model, report = CLASSES[kind].from_pretrained(where, config=config, **files)
         model = _placed(model, placement, place, found)
     complete = _complete(name, kind, model, report["missing_keys"])
@@ -188,7 +188,7 @@ def _how(
     if placement.is_spread:
         how |= {"device_map": "auto", "offload_folder": _offloaded()}
         if placement.max_memory is not None:
-            how["max_memory"] = {_place(key): most for key, most in placement.max_memory}
+            how["max_memory"] = {_place(key): limit for key, limit in placement.max_memory}
     return how
 
 

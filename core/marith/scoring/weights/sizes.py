@@ -96,5 +96,5 @@ def _stored(where: str, revision: str | None) -> tuple[int, int]:
         raise ModelError(f"{where!r} holds no {SAFE_WEIGHTS_NAME}")
     index = json.loads(Path(listed).read_text(encoding="utf-8"))
     files = [Path(where) / file for file in set(index["weight_map"].values())]
-    here = sum(file.stat().st_size for file in files if file.is_file())
-    return len(index["weight_map"]), here or int(index["metadata"]["total_size"])
+    present = sum(file.stat().st_size for file in files if file.is_file())
+    return len(index["weight_map"]), present or int(index["metadata"]["total_size"])
