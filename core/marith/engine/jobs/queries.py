@@ -180,7 +180,7 @@ def share(
 def tokens_of(continuation: str | Sequence[int], vocabulary: Vocabulary, room: int) -> list[int]:
     """The tokens of a continuation. Raises RequestError for other values, and for too many."""
     if isinstance(continuation, str):
-        continuation = vocabulary.encode(continuation)
+        continuation = vocabulary.encode(continuation, limit=room)
     try:
         items = list(continuation)
     except TypeError:
@@ -188,6 +188,6 @@ def tokens_of(continuation: str | Sequence[int], vocabulary: Vocabulary, room: i
         raise RequestError(f"a continuation is {kind}, not {shown(continuation)}") from None
     tokens = [whole("a token", token, 0, vocabulary.size - 1) for token in items]
     if len(tokens) > room:
-        problem = f"the continuation has {len(tokens)} tokens"
+        problem = f"the continuation has {len(tokens)} tokens or more"
         raise RequestError(f"{problem}; there is room for {room}")
     return tokens

@@ -83,15 +83,22 @@ def see(term: Prompted, messages: Sequence[Message]) -> list[dict[str, Any]]:
     return head + seen[count:]
 
 
-def to_tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary) -> list[int]:
-    """Return the term's reading of the prompt, as tokens; never empty."""
+def to_tokens(
+    term: Prompted, prompt: Prompt, vocabulary: Vocabulary, limit: int | None = None
+) -> list[int]:
+    """The term's reading of the prompt, as tokens; never empty.
+
+    Of a reading of more than `limit` tokens perhaps a beginning, which has more too.
+    """
     tokens = prompt.read.get((term, vocabulary))
     if tokens is None:
-        tokens = prompt.read[term, vocabulary] = _tokens(term, prompt, vocabulary)
+        tokens = _tokens(term, prompt, vocabulary, limit)
+        if limit is None or len(tokens) <= limit:
+            prompt.read[term, vocabulary] = tokens
     return tokens
 
 
-def _tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary) -> list[int]:
+def _tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary, limit: int | None) -> list[int]:
     if prompt.tokens:
         return _numbered_tokens(term, prompt.tokens, vocabulary)
     _check_roles(prompt.messages, vocabulary)
@@ -101,11 +108,11 @@ def _tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary) -> list[int]
         raise RequestError(f"this tokenizer has no chat template, which {str(term)!r} asks for")
     if chat:
         options = {**prompt.options, **dict(term.options)}
-        return _chat_tokens(Prompt(tuple(seen), prompt.tools, options), vocabulary)
+        return _chat_tokens(Prompt(tuple(seen), prompt.tools, options), vocabulary, limit)
     if prompt.tools:
         seen = with_tools_listed(seen, prompt.tools, HERMES)
     text = to_plain_text(spelt_out(seen, HERMES, answers=True))
-    tokens = vocabulary.encode(text, start=True)
+    tokens = vocabulary.encode(text, start=True, limit=limit)
     if not tokens and vocabulary.start_id is not None:
         tokens = [vocabulary.start_id]
     if not tokens:
@@ -181,7 +188,7 @@ def fold(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return folded
 
 
-def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary) -> list[int]:
+def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary, limit: int | None) -> list[int]:
     """Rendered, then encoded without added tokens: a template writes its own first token.
 
     Text that spells a special token is data: it is kept out of the template, and encoded as
@@ -197,7 +204,9 @@ def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary) -> list[int]:
     for i, piece in enumerate(text.split(escaping.edge)):
         is_content = i % 2 == 1
         text = escaping.texts[int(piece)] if is_content else piece
-        tokens += vocabulary.encode(text, literal=is_content)
+        tokens += vocabulary.encode(text, literal=is_content, limit=limit)
+        if limit is not None and len(tokens) > limit:
+            break
     return tokens
 
 

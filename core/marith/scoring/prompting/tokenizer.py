@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ from marith.errors import ModelError, RequestError
 from marith.scoring.prompting.tool_format import ToolFormat, read_tool_format
 
 _log = logging.getLogger(__name__)
+MARGIN = 256  # a word that is cut may have so many tokens more than the whole one
 PARTIAL = "\ufffd"  # stands for a character of which bytes are missing
 
 
@@ -85,13 +86,22 @@ class Vocabulary:
                 return int(token)
         return None
 
-    def encode(self, text: str, *, literal: bool = True, start: bool = False) -> list[int]:
+    def encode(
+        self, text: str, *, literal: bool = True, start: bool = False, limit: int | None = None
+    ) -> list[int]:
         """Text → tokens. `literal` text is data: the names of special tokens in it are letters.
 
-        `start` adds what the tokenizer puts around a text of its own (mostly a first token).
+        `start` adds what the tokenizer puts around a text of its own (mostly a first token). Of a
+        text that has many more than `limit` tokens only a beginning is read, which has more too: a
+        tokenizer reads a million letters a second, and nobody can interrupt it.
         """
         raw = self._literal if literal else self._raw
         try:
+            if limit is not None:
+                for end in _beginnings(text, limit):
+                    begun = raw.encode(text[:end], add_special_tokens=False).ids
+                    if len(begun) > limit + MARGIN:
+                        return list(begun)
             return list(raw.encode(text, add_special_tokens=start).ids)
         except TypeError:  # half a surrogate pair: bytes that were no UTF-8
             raise RequestError(f"this text is not Unicode: {text[:60]!r}") from None
@@ -120,6 +130,19 @@ class Vocabulary:
     def special_in(self, text: str) -> frozenset[int]:
         """The special tokens that a text of the model's own, such as a mark, is written with."""
         return self.special_ids.intersection(self._raw.encode(text, add_special_tokens=False).ids)
+
+
+def _beginnings(text: str, limit: int) -> Iterator[int]:
+    """Where to cut a long text to see whether its beginning has more than so many tokens already.
+
+    Between words where there are words, each time twice as far, and so for no more than twice the
+    work of reading all of it.
+    """
+    end = max(4096, 2 * limit)
+    while 2 * end <= len(text):
+        space = text.rfind(" ", end - MARGIN, end)
+        yield end if space < 0 else space
+        end *= 2
 
 
 def _bare_copy(backend: Tokenizer) -> Tokenizer:

@@ -74,12 +74,12 @@ class PromptedScorer:
             return self.read(term.of, prompt)
         self.loaded(term)
         require_text(term, prompt, self.vocabulary)
-        tokens = to_tokens(term, prompt, self.vocabulary)
+        tokens = to_tokens(term, prompt, self.vocabulary, self.context_length)
         if max(tokens) >= self.vocabulary.size:
             raise RequestError(f"the prompt has token {max(tokens)}, which the model does not know")
         if len(tokens) >= self.context_length:
             raise ContextOverflow(
-                f"the prompt has {len(tokens)} tokens as {_named(term)} reads it; "
+                f"the prompt has {len(tokens)} tokens or more as {_named(term)} reads it; "
                 f"the context of {self.checkpoint.name!r} holds {self.context_length}"
             )
         return tuple(tokens)
