@@ -118,7 +118,7 @@ class CachedRunner:
         """One pass, or as many as the lengths of what is missing need."""
         work = [self._begin(question) for question in questions]
         self.lanes.make_room(max((item.length for item in work), default=0))
-        limit = self._beside if any(item.goes_on for item in work) else CHUNK
+        limit = self._beside if any(item.goes_on for item in work) else None
         chosen = choose(work, self.lanes, self.captured is not None, limit)
         for groups in self._passes_over(chosen):
             self._forward(groups)

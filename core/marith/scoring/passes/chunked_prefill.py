@@ -64,12 +64,12 @@ Item = TypeVar("Item", bound=Unread)
 
 
 def choose(
-    work: Sequence[Item], lanes: Lanes, front: bool = False, limit: int = CHUNK
+    work: Sequence[Item], lanes: Lanes, front: bool = False, limit: int | None = None
 ) -> list[Item]:
     """The texts of which something is read now, each with how much; the others wait.
 
     Those with little to read are settled side by side, with `front` in the first rows. Of the
-    others `limit` tokens are read in all.
+    others `limit` tokens are read in all, a chunk by default.
     """
     near, far = [], []
     for item in work:
@@ -80,7 +80,7 @@ def choose(
         else:
             far.append(item)
     lanes.settle([item.lane for item in near], front)
-    return [*near, *_pieces(far, lanes, limit)] if far else near
+    return [*near, *_pieces(far, lanes, CHUNK if limit is None else limit)] if far else near
 
 
 def _pieces(far: Sequence[Item], lanes: Lanes, left: int) -> list[Item]:
