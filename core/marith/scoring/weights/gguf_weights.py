@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,6 +36,8 @@ _BY_TORCH = {name: number for number, name in GGML_NAME.items()}  # by transform
 # In which a number has a nibble; the bytes before the first, and what is subtracted from each. The
 # library's numpy takes 40 ns a number for them, and transformers 4 for two of them.
 _NIBBLES = {"Q4_0": (2, 8), "Q4_1": (4, 0), "Q5_0": (6, 16), "Q5_1": (8, 0)}
+_TRIM_THRESHOLD = -1
+_MMAP_THRESHOLD = -3  # its name in malloc.h is M_MMAP_THRESHOLD
 _NEEDED = "gguf"  # the library that knows the formats; an extra of marith's
 _NOWHERE: dict[str, Any] = {"tensors": {}}  # where one of transformers' converters puts a head
 
@@ -200,7 +203,6 @@ class _UnreadTensor:
         self._path, self._stored, self._processor = path, stored, processor
 
     def __getitem__(self, _: object) -> Tensor:
-        return_freed()  # by the tensor before
         made = self._processor.process(
             self.values().numpy(), self._stored.name, parsed_parameters=_NOWHERE
         )
@@ -221,11 +223,31 @@ def _require_places(name: str, header: GGUFHeader, names: Mapping[str, str]) -> 
         )
 
 
-def return_freed() -> None:
-    """Give memory that is freed back to the system, where the C library is glibc.
+@contextmanager
+def returning_freed() -> Iterator[None]:
+    """While the block runs, what is freed goes back to the system at once.
 
     glibc keeps freed blocks of up to 32 MB, in which what comes later leaves holes: a model that is
-    read tensor by tensor would take several times its size.
+    read tensor by tensor would take several times its size. Afterwards glibc keeps such blocks
+    again, by numbers that are set and no longer follow what is freed. Elsewhere nothing changes.
     """
-    with suppress(AttributeError, OSError, TypeError):  # another C library
-        ctypes.CDLL(None).malloc_trim(0)
+    set_option = _mallopt()
+    if set_option is not None:
+        set_option(_MMAP_THRESHOLD, 2**20)
+    try:
+        yield
+    finally:
+        if set_option is not None:
+            # To which glibc itself goes, as blocks are freed.
+            set_option(_MMAP_THRESHOLD, 2**25)
+            set_option(_TRIM_THRESHOLD, 2**26)
+
+
+@cache
+def _mallopt() -> Callable[[int, int], int] | None:
+    """That of the C library, where it has one."""
+    try:
+        found: Callable[[int, int], int] = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):  # not glibc
+        return None
+    return found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from os import PathLike, fspath
 from typing import Any
@@ -20,6 +21,7 @@ from marith.scoring.weights import kinds
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.cpu_threads import threads_of
 from marith.scoring.weights.footprint import amount
+from marith.scoring.weights.gguf_weights import returning_freed
 from marith.scoring.weights.kinds import CLASSIFIER, LANGUAGE_MODEL
 from marith.scoring.weights.lean_modules import make_lean
 from marith.scoring.weights.llama_cpp_loading import llama_cpp_checkpoint, resolved
@@ -145,13 +147,15 @@ def _load(
     if placement.backend is not None:
         return llama_cpp_checkpoint(name, where, placement, tokenizer, suits)
     started = time.monotonic()
-    found = read(kind, name, where, placement, tokenizer=tokenizer, suits=suits)
-    model = found.model
-    with threads_of(model):
-        if kind == LANGUAGE_MODEL:
-            kinds.try_out(name, model)
-        if not placement.is_spread:  # what accelerate has hooked stays as it is
-            lay_out(model)
+    # Tensor by tensor, each in float32 first.
+    with returning_freed() if where.lower().endswith(GGUF) else nullcontext():
+        found = read(kind, name, where, placement, tokenizer=tokenizer, suits=suits)
+        model = found.model
+        with threads_of(model):
+            if kind == LANGUAGE_MODEL:
+                kinds.try_out(name, model)
+            if not placement.is_spread:  # what accelerate has hooked stays as it is
+                lay_out(model)
     return _logged(_checkpoint(name, found, placement), started)
 
 
