@@ -21,6 +21,7 @@ from tqdm import tqdm
 from marith import ContextOverflow, Engine, Options, Request, RequestError, Sampling, Stop
 from marith.errors import from_validation, require_known
 from marith.evals.harness.contexts import Contexts, chat_text, shorter
+from marith.request.limits import OTHER_NAMES
 
 NAME = "marith"
 AUTO = 64  # requests in flight
@@ -33,10 +34,8 @@ _ARGUMENTS = (
 )  # fmt: skip
 # What the harness's own models call an argument, and what to write here.
 _INSTEAD = {
-    "trust_remote_code": "marith never runs the code of a checkpoint",
-    "device_map": "write device=…",
-    "torch_dtype": "write dtype=…",
-    **dict.fromkeys(("max_length", "max_model_len", "n_ctx"), "write context_length=…"),
+    **OTHER_NAMES,
+    "max_length": "write context_length=…",
     "peft": "write formula=prompted(adapter=…)",
     "tokenizer": "a model brings its own tokenizer",
 }
