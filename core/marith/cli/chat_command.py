@@ -45,9 +45,9 @@ def chat(**options: Any) -> None:
             name: options[name] for name in ("model", "formula", *signature(drawn).parameters)
         }
         values["terms"] = named_terms(options["term"], options["define"]) or None
-        given = {name: value for name, value in values.items() if value is not None}
-        typed = {"seed": given.pop("seed")} if "seed" in given else {}  # what /seed changes
-        answers = Answers(options["file"], options["persona"], given)
+        chosen = {name: value for name, value in values.items() if value is not None}
+        typed = {"seed": chosen.pop("seed")} if "seed" in chosen else {}  # what /seed changes
+        answers = Answers(options["file"], options["persona"], chosen)
         talk = Conversation(answers, typed, options["system"])
         talk.introduce()
         load(answers.options)

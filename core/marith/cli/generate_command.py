@@ -152,7 +152,7 @@ def _stream(ticket: "Ticket") -> None:
     typer.echo()
 
 
-def options_of(given: Mapping[str, Any]) -> "Options":
+def options_of(arguments: Mapping[str, Any]) -> "Options":
     """Return the options of a command, and those of a persona file where a command gives none.
 
     Raises MarithError.
@@ -161,15 +161,15 @@ def options_of(given: Mapping[str, Any]) -> "Options":
 
     values = {
         name: value
-        for name, value in given.items()
+        for name, value in arguments.items()
         if name not in _NOT_OPTIONS and value is not None
     }
-    if terms := _terms(given["term"], given["define"], given["adapter"]):
+    if terms := _terms(arguments["term"], arguments["define"], arguments["adapter"]):
         values["terms"] = terms
-    plan = given.get("speculation")
+    plan = arguments.get("speculation")
     if plan not in (None, "auto", "none"):
         values["speculation"] = Plan.from_json(read_text(Path(plan)))
-    options = read_options(given["file"], given["persona"], values)
+    options = read_options(arguments["file"], arguments["persona"], values)
     if not isinstance(options.speculation, Plan):  # which may name terms that draft
         note_unused(options.formula, options.terms, terms)
     return options

@@ -105,14 +105,14 @@ def serve(
     """
     where = host, port, unix_socket, tls_certificate, tls_key, tuple(proxy or ()), drain_seconds
     bounds = {"tokens": max_tokens, "seconds": max_seconds}
-    given = {
+    arguments = {
         "file": file, "model": model, "name": name, "strict": strict,
         "hosts": tuple(host_name or ()), "origins": tuple(origin or ()),
         "allow_formulas": allow_formulas, "log_texts": log_texts, "page": not no_page,
     }  # fmt: skip
     with clear_errors():
         aliases = pairs("--alias", "NAME=MODEL", alias)
-        run_server({**given, "aliases": aliases}, api_key_file, bounds, where, say_ready)
+        run_server({**arguments, "aliases": aliases}, api_key_file, bounds, where, say_ready)
 
 
 @app.command("play")
@@ -143,7 +143,7 @@ def play(
 
 
 def run_server(
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     keys: Path | None,
     bounds: Mapping[str, Any],
     where: Sequence[Any],
@@ -151,7 +151,7 @@ def run_server(
 ) -> None:
     """Serve until a signal ends it; `ready` gets the server and its address. Raises MarithError.
 
-    `given` are settings of the server, `where` the fields of `Listening`.
+    `arguments` are settings of the server, `where` the fields of `Listening`.
     """
     from marith.serving.server_settings import (
         Bounds,
@@ -161,11 +161,11 @@ def run_server(
     )
 
     host, port, unix_socket = (*where, None)[:3]
-    settings = ServerSettings(**given, keys=read_keys(keys), bounds=Bounds(**bounds))
+    settings = ServerSettings(**arguments, keys=read_keys(keys), bounds=Bounds(**bounds))
     if unix_socket is None:
         require_key(host, settings.keys)
         require_free(host, port)
-    model = given["file"] or given["model"] or "pocket"
+    model = arguments["file"] or arguments["model"] or "pocket"
     typer.echo(f"loading {str(model)!r} …", err=True)
     try:
         from marith.serving.process import Listening, serve
@@ -214,8 +214,8 @@ def say_ready(server: "Server", address: str) -> None:
     models = server.models
     for one in models.by_name.values():
         alias = one.name in server.settings.aliases
-        of = f", the same as {one.parent}" if alias else ""
-        typer.echo(f"{one.name}: {one.options.formula}{of}", err=True)
+        same = f", the same as {one.parent}" if alias else ""
+        typer.echo(f"{one.name}: {one.options.formula}{same}", err=True)
         for warning in Explanation.of(one.options.formula, one.options.terms).warnings:
             typer.echo(f"warning: {one.name}: {warning}", err=True)
     for engine in models.engines():

@@ -91,8 +91,8 @@ def _require_files(listening: Listening) -> None:
 class TimedProtocol(H11Protocol):
     """uvicorn's protocol; a client that sends half a request is not waited for."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
         self._late: asyncio.TimerHandle | None = None
         app: Any = self.app
 

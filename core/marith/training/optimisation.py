@@ -51,8 +51,8 @@ def judges_every_prefix(model: Any, special_tokens: SpecialTokens, tokens: Seque
     prefixes = ({"input_ids": text[:, :end], "attention_mask": seen[:, :end]} for end in ends)
     alone = torch.cat([model(**prefix).logits for prefix in prefixes])
     at_once = prefix_logits(model, text, seen)[0, ends.start - 1 :]
-    most = float(alone.abs().max())
-    return bool(torch.allclose(at_once, alone, rtol=0, atol=_TOLERANCE * most))
+    largest = float(alone.abs().max())
+    return bool(torch.allclose(at_once, alone, rtol=0, atol=_TOLERANCE * largest))
 
 
 def loss_of_every_prefix(

@@ -79,9 +79,9 @@ class MarithLM(LM):
         if options.get("device") == "cuda:0" and not torch.cuda.is_available():
             del options["device"]  # the harness's default, and nobody's choice
         options |= {"model": model or pretrained, "max_tokens": max_gen_toks, "seed": seed}
-        given = {name: value for name, value in options.items() if value is not None}
+        chosen = {name: value for name, value in options.items() if value is not None}
         try:
-            read = Options.from_file(file, persona, **given) if file else Options(**given)
+            read = Options.from_file(file, persona, **chosen) if file else Options(**chosen)
         except ValidationError as error:
             raise from_validation(error) from None
         self._at_once = _at_once(batch_size)
