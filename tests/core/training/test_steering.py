@@ -38,7 +38,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "length": (("--max-length", "9999"), "max_length is a whole number from 1 to 1024, not 9999"),
     "columns": (("--label-column", "text"), "two columns, not 'text' twice"),
     "device": (("--device", "abacus"), "device is a device of torch, such as"),
-    "data": (("--data", "nowhere.csv"), "there is no file 'nowhere.csv'"),
+    "data": (("--data", "nowhere.csv"), "cannot read 'nowhere.csv': No such file"),
     "base": (("--base", "pocket-nonsense"), "cannot train 'pocket-nonsense': We couldn't"),
     "column": (("--text-column", "body"), "line 1: there is no column 'body'; there are 'text', "),
 }
