@@ -1,8 +1,6 @@
 """The commands that serve over HTTP: `marith serve`, and `marith play` with the page."""
 
-import errno
 import logging
-import socket
 import sys
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
@@ -153,18 +151,9 @@ def run_server(
 
     `arguments` are settings of the server, `where` the fields of `Listening`.
     """
-    from marith.serving.server_settings import (
-        Bounds,
-        ServerSettings,
-        read_keys,
-        require_key,
-    )
+    from marith.serving.server_settings import Bounds, ServerSettings, read_keys
 
-    host, port, unix_socket = (*where, None)[:3]
     settings = ServerSettings(**arguments, keys=read_keys(keys), bounds=Bounds(**bounds))
-    if unix_socket is None:
-        require_key(host, settings.keys)
-        require_free(host, port)
     model = arguments["file"] or arguments["model"] or "pocket"
     typer.echo(f"loading {str(model)!r} …", err=True)
     try:
@@ -177,19 +166,6 @@ def run_server(
         raise RequestError("--tls-certificate and --tls-key come together")
     _log_lines()
     serve(settings, listening, lambda server: ready(server, listening.address))
-
-
-def require_free(host: str, port: int) -> None:
-    """Raise RequestError for a port that cannot be had, before seconds go into loading."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        socket.create_server((host, port), family=family).close()
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            problem = f"port {port} of {host} is taken; write another as --port"
-        else:
-            problem = f"port {port} of {host} cannot be had: {error.strerror or error}"
-        raise RequestError(problem) from None
 
 
 class _Line(logging.Handler):

@@ -70,7 +70,7 @@ def serve(settings: ServerSettings, listening: Listening, ready: Callable[[Serve
     try:
         process.run()
     except SystemExit:  # uvicorn's, once it has said why it cannot listen
-        raise ModelError(f"{listening.address} cannot be had; the line above says why") from None
+        raise ModelError(f"cannot listen at {listening.address}, as the line above says") from None
     finally:
         if listening.unix_socket is not None and process.started:
             listening.unix_socket.unlink(missing_ok=True)
