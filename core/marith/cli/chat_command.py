@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import typer
 
 from marith import MarithError, RequestError, harmless
-from marith.cli.generate_command import load, read_options, valid_options
+from marith.cli.generate_command import load, read_options
 from marith.cli.options import asked, defined, drawn, takes
 from marith.cli.shared import app, clear_errors, for_terminal, named_terms
 from marith.cli.why_command import inspection_of, print_inspection
+from marith.errors import valid_options
 
 if TYPE_CHECKING:
     from marith import Inspection, Options

@@ -5,8 +5,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,7 +24,7 @@ from marith.cli.shared import (
     pairs,
     read_text,
 )
-from marith.errors import from_validation
+from marith.errors import valid_options
 
 if TYPE_CHECKING:
     from marith import Completion, Engine, Grammar, Options, Ticket
@@ -184,17 +183,6 @@ def read_options(file: Path | None, persona: str | None, values: Mapping[str, An
         raise RequestError(f"--persona {persona!r} is a formula of a file; give its --file too")
     with valid_options():
         return Options.from_file(path, persona, **values) if path else Options(**values)
-
-
-@contextmanager
-def valid_options() -> Iterator[None]:
-    """Raise RequestError for an option that is not valid."""
-    from pydantic import ValidationError  # slow to import, and not needed for help
-
-    try:
-        yield
-    except ValidationError as error:
-        raise from_validation(error) from None
 
 
 def _terms(

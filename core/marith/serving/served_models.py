@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 import marith
 from marith import Engine, Options, RequestError
 from marith.serving.server_settings import Bounds, ServerSettings
@@ -127,7 +125,7 @@ def named_options(settings: ServerSettings) -> dict[str, tuple[Options, str | No
     common: dict[str, Any] = {"trusted": False, "frozen": not settings.allow_formulas}
     if settings.model is not None:
         common["model"] = settings.model
-    try:
+    with marith.errors.valid_options():
         file: dict[str, Any] = {"file": str(settings.file)} if settings.file else {}
         base = Options(**common, **file)
         own_name = settings.name or shown_name(base.model)
@@ -137,8 +135,6 @@ def named_options(settings: ServerSettings) -> dict[str, tuple[Options, str | No
                 problem = f"{name!r} is a formula of the file, and the name of its model too"
                 raise RequestError(f"{problem}; write another name as --name")
             found[name] = Options.from_file(str(settings.file), name, **common), own_name
-    except ValidationError as error:
-        raise marith.errors.from_validation(error) from None
     known = ", ".join(found)
     for alias, name in settings.aliases.items():
         if name not in found:

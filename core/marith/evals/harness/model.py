@@ -15,11 +15,10 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 from lm_eval.models.utils import normalize_gen_kwargs
-from pydantic import ValidationError
 from tqdm import tqdm
 
 from marith import ContextOverflow, Engine, Options, Request, RequestError, Sampling, Stop
-from marith.errors import from_validation, require_known
+from marith.errors import require_known, valid_options
 from marith.evals.harness.contexts import Contexts, chat_text, shorter
 from marith.request.limits import OTHER_NAMES
 
@@ -80,10 +79,8 @@ class MarithLM(LM):
             del options["device"]  # the harness's default, and nobody's choice
         options |= {"model": model or pretrained, "max_tokens": max_gen_toks, "seed": seed}
         chosen = {name: value for name, value in options.items() if value is not None}
-        try:
+        with valid_options():
             read = Options.from_file(file, persona, **chosen) if file else Options(**chosen)
-        except ValidationError as error:
-            raise from_validation(error) from None
         self._at_once = _at_once(batch_size)
         self._max_gen_toks, self._seed = max_gen_toks, seed
         self._contexts = Contexts(read)
