@@ -21,12 +21,6 @@ _IDENTITY = (
 )  # fmt: skip
 
 
-def _column(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise RequestError(f"{name} is a text, not {value!r}")
-    return value
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """One training: `base` becomes a classifier of the labels in `data`, and is left in `out`.
@@ -43,8 +37,8 @@ class Settings:
     base: str
     data: Path
     out: Path
-    text_column: str = field(default="text", metadata=by(_column))
-    label_column: str = field(default="label", metadata=by(_column))
+    text_column: str = "text"
+    label_column: str = "label"
     epochs: int = field(default=5, metadata=by(whole_from(1, MOST_EPOCHS)))
     rate: float | None = None
     batch_size: int = field(default=32, metadata=by(whole_from(1)))
