@@ -52,7 +52,7 @@ _OPTIONS = {
     "presence_penalty": "presence_penalty",
     "logit_bias": "logit_bias",
 }
-_READ_HERE = {
+_READ_BY_GENERATE = {
     "seed", "num_choices", "logprobs", "top_logprobs", "response_schema", "parallel_tool_calls",
 }  # fmt: skip
 # Inspect does what these say, whatever the provider is.
@@ -163,7 +163,7 @@ class MarithAPI(ModelAPI):
         """Return the options of one call, with the seed of its text."""
         chosen = config.model_dump(exclude_none=True)
         for name, value in chosen.items():
-            if name not in {*_OPTIONS, *_READ_HERE, *_OF_INSPECT}:
+            if name not in {*_OPTIONS, *_READ_BY_GENERATE, *_OF_INSPECT}:
                 raise RequestError(f"marith has no {name}={shown(value)}: leave {name} out")
         call = {ours: chosen[name] for name, ours in _OPTIONS.items() if name in chosen}
         if "logit_bias" in call:
