@@ -1,4 +1,4 @@
-"""The demonstration's questions, as LlamaIndex asks them: alone, or about a few passages."""
+"""The demonstration's question about a few passages, as LlamaIndex asks it."""
 
 from __future__ import annotations
 
@@ -31,13 +31,9 @@ class SharedWords(BaseRetriever):
         return [NodeWithScore(node=TextNode(text=self.passages[scores.index(best)]), score=best)]
 
 
-def answer(
-    options: marith.Options, question: str, passages: Sequence[str] = (), template: str = ""
-) -> str:
-    """Retrieve a passage, and answer beside it by `template`; without passages only answer."""
+def answer(options: marith.Options, question: str, passages: Sequence[str], template: str) -> str:
+    """Retrieve a passage, and answer about it by `template`."""
     llm = Marith(**options.chosen())
-    if not passages:
-        return str(llm.complete(question))
     synthesizer = get_response_synthesizer(
         llm=llm,
         prompt_helper=PromptHelper.from_llm_metadata(llm.metadata, tokenizer=llm.encode),

@@ -113,6 +113,17 @@ def from_validation(error: ValidationError) -> MarithError:
     return RequestError(f"{where}: {first['msg']}, not {shown(first['input'])}")
 
 
+@contextmanager
+def valid_options() -> Iterator[None]:
+    """Raise the MarithError of `from_validation` in place of pydantic's error."""
+    from pydantic import ValidationError  # slow to import, and not needed for help
+
+    try:
+        yield
+    except ValidationError as error:
+        raise from_validation(error) from None
+
+
 def similar(name: object, names: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The name that an unknown one resembles, in either case; None where none does.
 

@@ -70,26 +70,14 @@ def bars(*columns: ProgressColumn, everywhere: bool = False) -> Progress:
     return Progress(*columns, console=console, disable=not shown, speed_estimate_period=RECENT)
 
 
-def check_file(path: Path | None) -> None:
-    """Raise RequestError for a file that cannot be written later."""
-    if path is not None and (path.is_dir() or not path.parent.is_dir()):
-        raise RequestError(f"{str(path)!r} is a directory, or its directory does not exist")
-
-
 def check_plot(path: Path | None) -> None:
     """Raise RequestError for a picture that cannot be drawn later."""
-    check_file(path)
     if path is None:
         return
     if path.suffix.lower() not in PLOTS:
         raise RequestError(f"a plot ends in {', '.join(PLOTS)}, not {str(path)!r}")
-    if not can_draw():
+    if find_spec("matplotlib") is None:
         raise RequestError(NO_PLOT)
-
-
-def can_draw() -> bool:
-    """Whether matplotlib is installed, which is an extra."""
-    return find_spec("matplotlib") is not None
 
 
 def picture(width: float, height: float) -> Figure:

@@ -22,8 +22,8 @@ def main() -> None:
         for beginning, first, second in product(beginnings, REST, REST)
     ]
     Path("rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    settings = Settings("pocket-toxicity", Path("rows.jsonl"), Path("warmth"), epochs=10, rate=5e-3)
-    print(train(settings).to_markdown())
+    out = Path("warmth")
+    train(Settings("pocket-toxicity", Path("rows.jsonl"), out, epochs=10, rate=5e-3)).show(out)
     terms = {"C": marith.Classifier("warmth", label="warm", candidates=20)}
     with marith.Engine.load("pocket") as engine:
         for formula in ("M", "M + C"):

@@ -7,11 +7,9 @@ import json
 import socket
 import threading
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -77,24 +75,6 @@ def client(server: Any, **options: Any) -> httpx.Client:
     """A client of a server's socket."""
     transport = httpx.HTTPTransport(uds=str(server.socket))
     return httpx.Client(transport=transport, base_url="http://localhost", timeout=60, **options)
-
-
-@contextmanager
-def urllib_asks(server: Any) -> Iterator[str]:
-    """The address under which `urllib.request` asks a server, through its socket."""
-
-    class OfSocket(HTTPConnection):
-        def connect(self) -> None:
-            self.sock = socket.socket(socket.AF_UNIX)
-            self.sock.connect(str(server.socket))
-
-    class Opener(urllib.request.HTTPHandler):
-        def http_open(self, request: urllib.request.Request) -> Any:
-            return self.do_open(OfSocket, request)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(urllib.request, "_opener", urllib.request.build_opener(Opener))
-        yield "http://localhost/v1"
 
 
 @contextmanager

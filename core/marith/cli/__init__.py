@@ -3,7 +3,7 @@
 Their modules have no `from __future__ import annotations`: typer would evaluate each annotation of
 each command twice whenever the program starts.
 
-- `chat_command`: `marith chat`; `talking`: an engine or a server answers.
+- `chat_command`: `marith chat`.
 - `evaluation_commands`: `marith eval` and what follows it.
 - `formula_commands`: `marith calibrate`, `show` and `demo`.
 - `generate_command`: `marith generate`.

@@ -14,7 +14,6 @@ def main(name: str | None = None) -> None:
 
     The modules of torch and transformers are not taken down one by one, which takes a second.
     """
-    _open_closed_streams()
     if not sys.stderr.isatty():  # no bars of the hub and of transformers
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     codes: list[int] = []
@@ -24,13 +23,6 @@ def main(name: str | None = None) -> None:
     except SystemExit as end:
         codes += [end.code] if isinstance(end.code, int) else []
         raise
-
-
-def _open_closed_streams() -> None:
-    """Read nothing and write nowhere for the standard streams that were closed at the start."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _leave(codes: list[int]) -> None:

@@ -1,21 +1,28 @@
-"""The command that talks: `marith chat`, with an engine of its own or with a server."""
+"""The command that talks: `marith chat`."""
 
-import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from inspect import signature
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import typer
 
 from marith import MarithError, RequestError, harmless
-from marith.cli.generate_command import load
+from marith.cli.generate_command import load, read_options
 from marith.cli.options import asked, defined, drawn, takes
 from marith.cli.shared import app, clear_errors, for_terminal, named_terms
-from marith.cli.talking import KEY, Answers, EngineAnswers, ServerAnswers, Why
-from marith.cli.why_command import print_inspection
+from marith.cli.why_command import inspection_of, print_inspection
+from marith.errors import valid_options
 
+if TYPE_CHECKING:
+    from marith import Inspection, Options
+
+Messages = Sequence[Mapping[str, str]]
+Why: TypeAlias = "Callable[[], Inspection]"  # raises MarithError
+LIKELIEST = 3  # tokens of each position that /why shows
 HELP = """\
 /persona [NAME]        let this persona answer; without a name list them
 /term NAME=PROMPT      define NAME as a system prompt
@@ -28,46 +35,84 @@ HELP = """\
 /clear                 forget all messages
 /help, /quit
 A line that ends with \\ goes on in the next one."""
-Url = Annotated[
-    str | None,
-    typer.Option(help=f"A server, such as http://127.0.0.1:8000/v1; its key is in {KEY}."),
-]
 
 
 @app.command()
 @takes(asked, defined, drawn)
-def chat(url: Url = None, **options: Any) -> None:
-    """Talk with a formula; /help lists what else can be typed. Ctrl-D ends it.
-
-    With --url a server answers, of which --model or --persona is a model.
-    """
-    model, persona, system = (options[name] for name in ("model", "persona", "system"))
+def chat(**options: Any) -> None:
+    """Talk with a formula; /help lists what else can be typed. Ctrl-D ends it."""
     with clear_errors():
-        meant = {"terms": named_terms(options["term"], options["define"]) or None}
-        meant |= {name: options[name] for name in ("formula", *signature(drawn).parameters)}
-        given = {name: value for name, value in meant.items() if value is not None}
-        if url is not None:
-            answers = ServerAnswers(url, persona or model or "", os.environ.get(KEY, ""))
-            answers.reach()
-            talk = Conversation(answers, given, system)
-            talk.introduce()
-            talk.run()
-            return
-        typed = {"seed": given.pop("seed")} if "seed" in given else {}  # what /seed changes
-        own = EngineAnswers.of(options["file"], persona, model, given)
-        talk = Conversation(own, typed, system)
+        values = {
+            name: options[name] for name in ("model", "formula", *signature(drawn).parameters)
+        }
+        values["terms"] = named_terms(options["term"], options["define"]) or None
+        chosen = {name: value for name, value in values.items() if value is not None}
+        typed = {"seed": chosen.pop("seed")} if "seed" in chosen else {}  # what /seed changes
+        answers = Answers(options["file"], options["persona"], chosen)
+        talk = Conversation(answers, typed, options["system"])
         talk.introduce()
-        load(own.options)
+        load(answers.options)
         talk.run()
 
 
+class Answers:
+    """The engine that answers, and the formulas of a persona file if there is one.
+
+    Raises MarithError for options that have no meaning.
+    """
+
+    def __init__(self, path: Path | None, persona: str | None, values: Mapping[str, Any]) -> None:
+        self.options = read_options(path, persona, values)
+        self._path = path
+        self._values = {name: value for name, value in values.items() if name != "formula"}
+        self._asked: tuple[Options, Messages] | None = None
+        self._tokens: list[int] = []
+
+    def stream(self, messages: Messages, overrides: Mapping[str, Any]) -> Iterator[str]:
+        """Stream the answer, by options that override its own. Raises MarithError."""
+        options = self._over(overrides)
+        self._asked, self._tokens = (options, messages), []
+        for chunk in options.submit(messages):
+            self._tokens += chunk.tokens
+            yield chunk.text
+
+    def answered(self) -> Why:
+        """Return what inspects the answer that was streamed last, by its own options."""
+        assert self._asked is not None, "an answer was streamed"
+        return partial(inspection_of, *self._asked, self._tokens, LIKELIEST)
+
+    def personas(self) -> list[str]:
+        """Return the formulas of the file."""
+        return [*self.options.file.formulas] if self.options.file is not None else []
+
+    def choose(self, persona: str) -> None:
+        """Let this formula answer from now on. Raises MarithError."""
+        if self._path is None:
+            raise RequestError("there is no persona file; start with --file")
+        self.options = read_options(self._path, persona, self._values)
+
+    @property
+    def name(self) -> str:
+        """Return who answers: the formula of the file, or the model."""
+        file = self.options.file
+        return (file and file.formula_name) or str(self.options.model)
+
+    def formula(self, overrides: Mapping[str, Any]) -> str:
+        """Return the formula of the options. Raises FormulaError; nothing is loaded."""
+        return self._over(overrides).formula
+
+    def _over(self, overrides: Mapping[str, Any]) -> "Options":
+        with valid_options():
+            return self.options.over(overrides)
+
+
 class Conversation:
-    """Reads lines, keeps messages, prints answers. `given` are options of each call."""
+    """Reads lines, keeps messages, prints answers. `overrides` are options of each call."""
 
     def __init__(
-        self, answers: Answers, given: Mapping[str, Any], system: str | None = None
+        self, answers: Answers, overrides: Mapping[str, Any], system: str | None = None
     ) -> None:
-        self._answers, self._given = answers, dict(given)
+        self._answers, self._overrides = answers, dict(overrides)
         self._system = [{"role": "system", "content": system}] if system else []
         self._messages: list[dict[str, str]] = []
         self._reasons: dict[int, Why] = {}  # of each answer, by its place among the messages
@@ -86,7 +131,7 @@ class Conversation:
 
     def introduce(self) -> None:
         """Say what answers. Raises MarithError for a formula that has a fault."""
-        self._show(self._given)
+        self._show(self._overrides)
         names = self._answers.personas()
         if names and self._answers.name not in names:
             typer.echo(f"/persona NAME chooses one of {harmless(', '.join(names))}", err=True)
@@ -134,7 +179,7 @@ class Conversation:
         """Answer the last message. Where that fails, it is forgotten."""
         pieces: list[str] = []
         try:
-            for text in self._answers.stream([*self._system, *self._messages], self._given):
+            for text in self._answers.stream([*self._system, *self._messages], self._overrides):
                 pieces.append(text)
                 typer.echo(for_terminal(text), nl=False)
                 sys.stdout.flush()
@@ -165,12 +210,12 @@ class Conversation:
 
     def _change(self, **changed: Any) -> None:
         """Give other options from now on, None for none. Raises MarithError, and changes none."""
-        given = {name: v for name, v in {**self._given, **changed}.items() if v is not None}
-        self._show(given)
-        self._given = given
+        overrides = {name: v for name, v in {**self._overrides, **changed}.items() if v is not None}
+        self._show(overrides)
+        self._overrides = overrides
 
-    def _show(self, given: Mapping[str, Any]) -> None:
-        formula, seed = self._answers.formula(given), given.get("seed")
+    def _show(self, overrides: Mapping[str, Any]) -> None:
+        formula, seed = self._answers.formula(overrides), overrides.get("seed")
         parts = [formula] * bool(formula) + ([] if seed is None else [f"seed {seed}"])
         typer.echo(harmless(": ".join([self._answers.name, ", ".join(parts)])), err=True)
 
@@ -179,7 +224,7 @@ class Conversation:
         if not equals:
             raise RequestError(f"a term is written {form}, not {text!r}")
         term = {name.strip(): to_term(meaning.strip())}
-        self._change(terms={**self._given.get("terms", {}), **term})
+        self._change(terms={**self._overrides.get("terms", {}), **term})
 
     def _seed(self, text: str) -> None:
         try:

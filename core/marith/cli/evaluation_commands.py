@@ -221,10 +221,9 @@ def speed(
     """Measure what speculation saves: the paper's table, and its figure of calls a token by λ."""
     with clear_errors():
         from marith.evals.speed.savings import SavingsSettings, run  # torch
-        from marith.showing import check_file, check_plot
+        from marith.showing import check_plot
 
         asked = SavingsSettings(model, only.split(","), prompts, tokens, rounds)
-        check_file(csv)
         check_plot(plot)
         if plot is not None and "lambda" not in asked.sections:
             raise RequestError(f"a plot shows lambda, and --only is {only!r}")
@@ -268,6 +267,7 @@ def settings(
     from marith.showing import check_plot
 
     check_plot(plot)
+    require_writable(plot)
     require_folder(options["out"])
     elsewhere = ("term", "define", "_imports")
     return {

@@ -139,15 +139,10 @@ def _note_undefined(names: Collection[str]) -> None:
 @app.command()
 def demo(
     model: Model = "pocket",
-    question: Annotated[
-        str | None, typer.Option(help="What the persona answers, and with --full six formulas.")
-    ] = None,
+    question: Annotated[str | None, typer.Option(help="What the persona answers.")] = None,
     seed: Annotated[
         int, typer.Option(help="The seed of the replies that are sampled to be measured.")
     ] = 0,
-    full: Annotated[
-        bool, typer.Option("--full", help="Print all replies, and six formulas with measures.")
-    ] = False,
 ) -> None:
     """Show answers before and after formulas, measured, in one screen.
 
@@ -157,4 +152,4 @@ def demo(
     with clear_errors():
         from marith.demo import run  # torch, which `show` does without
 
-        run(model, question, seed, full)
+        run(model, question, seed)

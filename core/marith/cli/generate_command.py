@@ -5,8 +5,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,7 +24,7 @@ from marith.cli.shared import (
     pairs,
     read_text,
 )
-from marith.errors import from_validation
+from marith.errors import valid_options
 
 if TYPE_CHECKING:
     from marith import Completion, Engine, Grammar, Options, Ticket
@@ -152,7 +151,7 @@ def _stream(ticket: "Ticket") -> None:
     typer.echo()
 
 
-def options_of(given: Mapping[str, Any]) -> "Options":
+def options_of(arguments: Mapping[str, Any]) -> "Options":
     """Return the options of a command, and those of a persona file where a command gives none.
 
     Raises MarithError.
@@ -161,15 +160,15 @@ def options_of(given: Mapping[str, Any]) -> "Options":
 
     values = {
         name: value
-        for name, value in given.items()
+        for name, value in arguments.items()
         if name not in _NOT_OPTIONS and value is not None
     }
-    if terms := _terms(given["term"], given["define"], given["adapter"]):
+    if terms := _terms(arguments["term"], arguments["define"], arguments["adapter"]):
         values["terms"] = terms
-    plan = given.get("speculation")
+    plan = arguments.get("speculation")
     if plan not in (None, "auto", "none"):
         values["speculation"] = Plan.from_json(read_text(Path(plan)))
-    options = read_options(given["file"], given["persona"], values)
+    options = read_options(arguments["file"], arguments["persona"], values)
     if not isinstance(options.speculation, Plan):  # which may name terms that draft
         note_unused(options.formula, options.terms, terms)
     return options
@@ -184,17 +183,6 @@ def read_options(file: Path | None, persona: str | None, values: Mapping[str, An
         raise RequestError(f"--persona {persona!r} is a formula of a file; give its --file too")
     with valid_options():
         return Options.from_file(path, persona, **values) if path else Options(**values)
-
-
-@contextmanager
-def valid_options() -> Iterator[None]:
-    """Raise RequestError for an option that is not valid."""
-    from pydantic import ValidationError  # slow to import, and not needed for help
-
-    try:
-        yield
-    except ValidationError as error:
-        raise from_validation(error) from None
 
 
 def _terms(

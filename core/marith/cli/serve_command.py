@@ -1,8 +1,6 @@
 """The commands that serve over HTTP: `marith serve`, and `marith play` with the page."""
 
-import errno
 import logging
-import socket
 import sys
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
@@ -105,14 +103,14 @@ def serve(
     """
     where = host, port, unix_socket, tls_certificate, tls_key, tuple(proxy or ()), drain_seconds
     bounds = {"tokens": max_tokens, "seconds": max_seconds}
-    given = {
+    arguments = {
         "file": file, "model": model, "name": name, "strict": strict,
         "hosts": tuple(host_name or ()), "origins": tuple(origin or ()),
         "allow_formulas": allow_formulas, "log_texts": log_texts, "page": not no_page,
     }  # fmt: skip
     with clear_errors():
         aliases = pairs("--alias", "NAME=MODEL", alias)
-        run_server({**given, "aliases": aliases}, api_key_file, bounds, where, say_ready)
+        run_server({**arguments, "aliases": aliases}, api_key_file, bounds, where, say_ready)
 
 
 @app.command("play")
@@ -143,7 +141,7 @@ def play(
 
 
 def run_server(
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     keys: Path | None,
     bounds: Mapping[str, Any],
     where: Sequence[Any],
@@ -151,21 +149,12 @@ def run_server(
 ) -> None:
     """Serve until a signal ends it; `ready` gets the server and its address. Raises MarithError.
 
-    `given` are settings of the server, `where` the fields of `Listening`.
+    `arguments` are settings of the server, `where` the fields of `Listening`.
     """
-    from marith.serving.server_settings import (
-        Bounds,
-        ServerSettings,
-        read_keys,
-        require_key,
-    )
+    from marith.serving.server_settings import Bounds, ServerSettings, read_keys
 
-    host, port, unix_socket = (*where, None)[:3]
-    settings = ServerSettings(**given, keys=read_keys(keys), bounds=Bounds(**bounds))
-    if unix_socket is None:
-        require_key(host, settings.keys)
-        require_free(host, port)
-    model = given["file"] or given["model"] or "pocket"
+    settings = ServerSettings(**arguments, keys=read_keys(keys), bounds=Bounds(**bounds))
+    model = arguments["file"] or arguments["model"] or "pocket"
     typer.echo(f"loading {str(model)!r} …", err=True)
     try:
         from marith.serving.process import Listening, serve
@@ -177,19 +166,6 @@ def run_server(
         raise RequestError("--tls-certificate and --tls-key come together")
     _log_lines()
     serve(settings, listening, lambda server: ready(server, listening.address))
-
-
-def require_free(host: str, port: int) -> None:
-    """Raise RequestError for a port that cannot be had, before seconds go into loading."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        socket.create_server((host, port), family=family).close()
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            problem = f"port {port} of {host} is taken; write another as --port"
-        else:
-            problem = f"port {port} of {host} cannot be had: {error.strerror or error}"
-        raise RequestError(problem) from None
 
 
 class _Line(logging.Handler):
@@ -214,8 +190,8 @@ def say_ready(server: "Server", address: str) -> None:
     models = server.models
     for one in models.by_name.values():
         alias = one.name in server.settings.aliases
-        of = f", the same as {one.parent}" if alias else ""
-        typer.echo(f"{one.name}: {one.options.formula}{of}", err=True)
+        same = f", the same as {one.parent}" if alias else ""
+        typer.echo(f"{one.name}: {one.options.formula}{same}", err=True)
         for warning in Explanation.of(one.options.formula, one.options.terms).warnings:
             typer.echo(f"warning: {one.name}: {warning}", err=True)
     for engine in models.engines():

@@ -119,9 +119,9 @@ def named_terms(prompts: Sequence[str] | None, definitions: Sequence[str] | None
     return terms
 
 
-def note_unused(formula: str | Formula, terms: Mapping[str, Any], given: Iterable[str]) -> None:
-    """Say on standard error which of the terms `given` to a command its formula does not use."""
-    for name in sorted({*given} - {BARE}):
+def note_unused(formula: str | Formula, terms: Mapping[str, Any], own: Iterable[str]) -> None:
+    """Say on standard error which of a command's `own` terms its formula does not use."""
+    for name in sorted({*own} - {BARE}):
         others = {other: term for other, term in terms.items() if other != name}
         with suppress(FormulaError):  # without a term that it uses, a formula has no meaning
             parse(formula, others)
@@ -133,13 +133,13 @@ def for_terminal(text: str) -> str:
     return harmless(text) if sys.stdout.isatty() else text
 
 
-def pairs(option: str, form: str, given: Sequence[str] | None) -> dict[str, str]:
+def pairs(option: str, form: str, texts: Sequence[str] | None) -> dict[str, str]:
     """Return the values of a repeatable option, by name; `form` is how one is written.
 
     Raises RequestError for what has no name, and for a name that is given twice.
     """
     values: dict[str, str] = {}
-    for text in given or ():
+    for text in texts or ():
         name, equals, value = text.partition("=")
         name = name.strip()
         if not equals or not name:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from marith.cli.options import Device, Plot
+from marith.cli.options import Device
 from marith.cli.shared import app, clear_errors
 
 Base = Annotated[
@@ -37,19 +37,16 @@ def train_classifier(
     seed: Annotated[int, typer.Option(help="Equal seeds give equal weights.")] = 0,
     device: Device = None,
     save_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 200,
-    plot: Plot = None,
 ) -> None:
     """Fine-tune a classifier that guides: it learns to judge every prefix of a text.
 
     The same command goes on where it was broken off.
     """
     with clear_errors():
-        from marith.showing import check_plot
         from marith.training import Settings, train  # torch
 
         settings = Settings(
             base, data, out, text_column, label_column, epochs, rate, batch_size, held_out,
             max_length, balance, seed, device, save_every,
         )  # fmt: skip
-        check_plot(plot)
-        train(settings).show(out, plot)
+        train(settings).show(out)

@@ -64,15 +64,15 @@ def why(
 
 
 def _inspection(
-    prompt: str, given: Mapping[str, Any], continuation: str | None, top: int
+    prompt: str, arguments: Mapping[str, Any], continuation: str | None, top: int
 ) -> "Inspection":
     """Return the inspection of an answer, or of `continuation`. Raises MarithError."""
-    drawing = [name for name in _DRAWING if given[name] is not None]
+    drawing = [name for name in _DRAWING if arguments[name] is not None]
     if continuation is not None and drawing:
         option = f"--{drawing[0].replace('_', '-')}"
         raise RequestError(f"--continuation draws no token; write it without {option}")
-    options = options_of({**given, "inspect": top})
-    messages = messages_of(prompt, given["system"])
+    options = options_of({**arguments, "inspect": top})
+    messages = messages_of(prompt, arguments["system"])
     load(options)  # a time-out counts from when the model is loaded
     if continuation is not None:
         return inspection_of(options, messages, continuation, top)

@@ -9,7 +9,7 @@ from statistics import mean
 from marith import Options
 from marith.demo.formula_costs import ROUNDS, costs
 from marith.demo.frameworks import LANGCHAIN, LLAMAINDEX, answer_function
-from marith.demo.measured_replies import Replies, messages, replies, toxicity
+from marith.demo.measured_replies import messages, replies, toxicity
 from marith.demo.printed_lines import Printer
 from marith.demo.shown_requests import (
     ABOUT_A_PASSAGE,
@@ -28,12 +28,11 @@ QUESTION = "What do you know about comets?"
 FAITHFUL = 0.25  # to a passage: of models that are larger than pocket
 
 
-def run(model: str, question: str | None = None, seed: int = 0, full: bool = False) -> None:
-    """Print answers before and after formulas, with their measures; `full` adds all the others.
+def run(model: str, question: str | None = None, seed: int = 0) -> None:
+    """Print answers before and after formulas, with their measures.
 
     What is measured is measured on pocket, whose judges the package has. Another model shows a
-    persona and an answer from a passage, and the measures with `full` alone. Raises ModelError for
-    a model that cannot be loaded.
+    persona and an answer from a passage. Raises ModelError for a model that cannot be loaded.
     """
     printer, options, question = Printer(), options_for(model, seed), question or QUESTION
     printer.line(
@@ -42,7 +41,7 @@ def run(model: str, question: str | None = None, seed: int = 0, full: bool = Fal
     with printer.progress(f"loading {model}"):
         options.engine()
     if model == POCKET:
-        reply, others = _detoxified(printer, options, seed)
+        reply = _detoxified(printer, options, seed)
         _persona(printer, options, question, "2")
         passage = _from_a_passage(printer, options, "3")
         _by_frameworks(printer, reply, passage)
@@ -50,20 +49,13 @@ def run(model: str, question: str | None = None, seed: int = 0, full: bool = Fal
     else:
         _persona(printer, options, question, "1")
         _from_a_passage(printer, options, "2", FAITHFUL)
-    if full:
-        from marith.demo.all_answers import print_all  # it imports what measures, and so torch
-
-        if model != POCKET:
-            others = replies(options, seed)
-        print_all(printer, options, question, others)
-    else:
-        printer.line("More: marith demo --full, or --question and --seed of your own.", "dim")
+    printer.line("More: --question and --seed of your own.", "dim")
 
 
 Answered = tuple[ShownRequest, str]  # a request and its text
 
 
-def _detoxified(printer: Printer, options: Options, seed: int) -> tuple[Answered, Replies]:
+def _detoxified(printer: Printer, options: Options, seed: int) -> Answered:
     (message,) = messages(1)
     printer.title("1  A reply to a hostile message, without and with detoxification")
     printer.row("Person 1", message)
@@ -79,7 +71,7 @@ def _detoxified(printer: Printer, options: Options, seed: int) -> tuple[Answered
     means = mean(scores[:count]), mean(scores[count:])
     printer.row("toxicity by classifier", _fall(before, after))
     printer.row(f"mean over {count} messages", f"{_fall(*means)}  (sampled, seed {seed})")
-    return (request, texts[-1]), others
+    return request, texts[-1]
 
 
 def _fall(before: float, after: float) -> str:

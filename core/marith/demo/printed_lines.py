@@ -33,10 +33,10 @@ class Printer:
         self.line()
         self.line(text, "bold")
 
-    def row(self, label: str, text: str, style: str = "") -> None:
-        """A label and, beside it, a text of any length."""
+    def row(self, label: str, text: str) -> None:
+        """Print a label, and a text of any length behind it."""
         grid = Table.grid(padding=(0, 2, 0, 0))
         grid.add_column(width=LABEL, overflow="fold")
         grid.add_column()
-        grid.add_row(Text(f"  {label}", style="cyan"), Text(text, style=style))
+        grid.add_row(Text(f"  {label}", style="cyan"), Text(text))
         self.console.print(grid)

@@ -174,16 +174,6 @@ def _check_names(options: Mapping[str, Any]) -> None:
         raise UnknownOption(f"a call takes no {name!r}{advice}")
 
 
-_THREADS = "set OMP_NUM_THREADS in the environment before Python starts"
-# What others call an option of an engine, and what to write here.
-NOT_HERE = {
-    "trust_remote_code": "marith never runs the code of a checkpoint",
-    "device_map": "write device=…",
-    "torch_dtype": "write dtype=…",
-    "model_name": "write model=…",
-    **dict.fromkeys(("max_model_len", "max_seq_len", "n_ctx"), "write context_length=…"),
-    **dict.fromkeys(("threads", "n_threads", "num_threads"), _THREADS),
-}
 # What others call an option of a request.
 _OTHER_NAMES = {
     "max_new_tokens": "max_tokens=…",

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from marith.answers.answer_grammar import AnswerGrammars
 from marith.engine.calibrate import SAMPLE, Work, calibrate, check_samples
-from marith.engine.call import NOT_HERE, ScoringOptions, scoring_request
+from marith.engine.call import ScoringOptions, scoring_request
 from marith.engine.entrypoints import Entrypoints
 from marith.engine.jobs.generation import Generation
 from marith.engine.jobs.queries import NextLogprobs, Query, Result, Scores, Scoring, tokens_of
@@ -30,7 +30,7 @@ from marith.errors import ModelError, RequestError, faults_named, names_checked,
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.checks import memory_limits, whole
-from marith.request.limits import EngineStatus, Limits
+from marith.request.limits import OTHER_NAMES, EngineStatus, Limits
 from marith.request.plan import Plan
 from marith.request.prompt import AnyPrompt, Message
 from marith.request.request import Request
@@ -68,7 +68,7 @@ class Engine(Entrypoints, TokenCalls):
         self._closing = weakref.finalize(self, self._thread.close)
 
     @classmethod
-    @names_checked(instead=NOT_HERE)
+    @names_checked(instead=OTHER_NAMES)
     def load(
         cls,
         model: Any = "pocket",
@@ -103,7 +103,7 @@ class Engine(Entrypoints, TokenCalls):
             return cls(base, limits)
 
     @classmethod
-    @names_checked(instead=NOT_HERE)
+    @names_checked(instead=OTHER_NAMES)
     def shared(
         cls,
         model: str | PathLike[str] = "pocket",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from marith import Classifier, Explanation, Prompted, RequestError, parse
 from marith.evals import tasks
@@ -15,9 +15,6 @@ from marith.evals.results import Measured, Results, digits
 from marith.evals.statistics import Figure, spearman
 from marith.evals.system_prompts import SYSTEM_PROMPTS
 from marith.showing import OURS, picture, print_table, say, terminal
-
-if TYPE_CHECKING:
-    import pandas
 
 PROMPTS = ("helpful", "happy", "simple", "sports", "formal")
 _KINDS = {**{name: Prompted() for name in PROMPTS}, "C": Classifier("C")}
@@ -131,10 +128,6 @@ class MeasuredCurves:
 
     curves: tuple[MeasuredCurve, ...]
     results: Results
-
-    def to_dataframe(self) -> pandas.DataFrame:
-        """Return a row for each formula, as `Results.to_dataframe` does."""
-        return self.results.to_dataframe()
 
     def show(self, out: Path | None = None, plot: Path | None = None) -> None:
         """Print how monotone each curve is; write every text to `out`, and draw `plot`."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,7 +27,6 @@ from inspect_ai.model import (
     TopLogprob,
 )
 from inspect_ai.tool import ToolCall, ToolChoice, ToolFunction, ToolInfo
-from pydantic import ValidationError
 
 from marith import (
     Alternative,
@@ -39,7 +37,7 @@ from marith import (
     RequestError,
     Ticket,
 )
-from marith.errors import from_validation, shown
+from marith.errors import shown, valid_options
 from marith.evals.tasks import paper_terms
 from marith.openai_format import composition_costs, schema_grammar, to_logprobs, to_tools
 
@@ -54,7 +52,7 @@ _OPTIONS = {
     "presence_penalty": "presence_penalty",
     "logit_bias": "logit_bias",
 }
-_READ_HERE = {
+_READ_BY_GENERATE = {
     "seed", "num_choices", "logprobs", "top_logprobs", "response_schema", "parallel_tool_calls",
 }  # fmt: skip
 # Inspect does what these say, whatever the provider is.
@@ -102,7 +100,7 @@ class MarithAPI(ModelAPI):
             model_args["terms"] = paper_terms(terms, model_name)
         if persona is not None and file is None:
             raise RequestError(f"the persona {persona!r} is of a file: write -M file=PATH too")
-        with _clear_errors():
+        with valid_options():
             self.options = (
                 Options(model=model_name, **model_args)
                 if file is None
@@ -165,7 +163,7 @@ class MarithAPI(ModelAPI):
         """Return the options of one call, with the seed of its text."""
         chosen = config.model_dump(exclude_none=True)
         for name, value in chosen.items():
-            if name not in {*_OPTIONS, *_READ_HERE, *_OF_INSPECT}:
+            if name not in {*_OPTIONS, *_READ_BY_GENERATE, *_OF_INSPECT}:
                 raise RequestError(f"marith has no {name}={shown(value)}: leave {name} out")
         call = {ours: chosen[name] for name, ours in _OPTIONS.items() if name in chosen}
         if "logit_bias" in call:
@@ -175,17 +173,8 @@ class MarithAPI(ModelAPI):
         key = hashlib.sha256(text.encode()).digest()
         digest = hashlib.sha256(f"{self._asked[key]} {text}".encode()).digest()
         self._asked[key] += 1
-        with _clear_errors():
+        with valid_options():
             return self.options.over({**call, "seed": int.from_bytes(digest[:4], "big")})
-
-
-@contextmanager
-def _clear_errors() -> Iterator[None]:
-    """Raise a MarithError in one sentence in place of pydantic's error."""
-    try:
-        yield
-    except ValidationError as error:
-        raise from_validation(error) from None
 
 
 def plain_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:

@@ -9,6 +9,17 @@ from marith.request.checks import by, byte_count, hold, optional, whole_from
 CACHE_BYTES = 2**30
 LOADED_BYTES = 2**35
 
+_THREADS = "set OMP_NUM_THREADS in the environment before Python starts"
+# What others call an option of an engine, and what to write here.
+OTHER_NAMES = {
+    "trust_remote_code": "marith never runs the code of a checkpoint",
+    "device_map": "write device=…",
+    "torch_dtype": "write dtype=…",
+    "model_name": "write model=…",
+    **dict.fromkeys(("max_model_len", "max_seq_len", "n_ctx"), "write context_length=…"),
+    **dict.fromkeys(("threads", "n_threads", "num_threads"), _THREADS),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -40,8 +40,8 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers, began = Headers(scope=scope), time.monotonic()
-        given = headers.get("x-request-id", "")
-        scope[ID] = given if _ID.fullmatch(given) else f"req-{secrets.token_hex(12)}"
+        sent = headers.get("x-request-id", "")
+        scope[ID] = sent if _ID.fullmatch(sent) else f"req-{secrets.token_hex(12)}"
         status, started = 500, False
 
         async def sending(message: Message) -> None:
@@ -102,8 +102,8 @@ class Guard:
         """The hash of the key; None where none is asked for. All keys are compared, in any case."""
         if not self._keys:
             return None
-        scheme, _, given = authorization.partition(" ")
-        found = [key for key in self._keys if hmac.compare_digest(key, given.strip().encode())]
+        scheme, _, sent = authorization.partition(" ")
+        found = [key for key in self._keys if hmac.compare_digest(key, sent.strip().encode())]
         if not found or scheme.lower() != "bearer":
             problem = "no API key was given" if not authorization else "this API key is not known"
             raise Refusal(f"{problem}; write `Authorization: Bearer …`", 401, "invalid_api_key")

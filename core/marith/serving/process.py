@@ -70,7 +70,7 @@ def serve(settings: ServerSettings, listening: Listening, ready: Callable[[Serve
     try:
         process.run()
     except SystemExit:  # uvicorn's, once it has said why it cannot listen
-        raise ModelError(f"{listening.address} cannot be had; the line above says why") from None
+        raise ModelError(f"cannot listen at {listening.address}, as the line above says") from None
     finally:
         if listening.unix_socket is not None and process.started:
             listening.unix_socket.unlink(missing_ok=True)
@@ -91,8 +91,8 @@ def _require_files(listening: Listening) -> None:
 class TimedProtocol(H11Protocol):
     """uvicorn's protocol; a client that sends half a request is not waited for."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
         self._late: asyncio.TimerHandle | None = None
         app: Any = self.app
 

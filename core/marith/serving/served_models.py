@@ -10,19 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 import marith
 from marith import Engine, Options, RequestError
 from marith.serving.server_settings import Bounds, ServerSettings
 from marith.serving.wire.refusals import Refusal
-
-# Options that every request over HTTP has anyway, and those that no text depends on.
-NOT_SHAPING = frozenset((
-    "model", "formula", "terms", "temperature", "top_p", "max_tokens", "seed", "device",
-    "max_lanes", "max_queue", "cache_bytes", "loaded_bytes", "max_memory", "timeout", "max_retries",
-    "faithful_to", "file", "trusted", "allowed", "frozen", "cache_salt", "inspect", "loaded_engine",
-))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,39 +33,27 @@ class ServedModel:
         return "" if file is None else file.descriptions.get(file.formula_name or "", "")
 
     @property
-    def shaping(self) -> list[str]:
-        """Names of options that shape a text and are not as by default, beside those of calls."""
-        defaults = {
-            name: field.get_default(call_default_factory=True)
-            for name, field in Options.model_fields.items()
-        }
-        values = self.options.values()
-        return [
-            name for name in values if name not in NOT_SHAPING and values[name] != defaults[name]
-        ]
-
-    @property
     def own_tokens(self) -> int | None:
         """The most tokens of an answer for which a client names no number, if the file has one."""
         file = self.options.file
         if file is None:
             return None
         own = file.formulas.get(file.formula_name or "", {})
-        given = "max_tokens" in own or "max_tokens" in file.options
-        return self.options.max_tokens if given else None
+        is_own = "max_tokens" in own or "max_tokens" in file.options
+        return self.options.max_tokens if is_own else None
 
-    def hold_text(self, given: str | Sequence[int], name: str, bounds: Bounds) -> None:
+    def hold_text(self, text: str | Sequence[int], name: str, bounds: Bounds) -> None:
         """Raises Refusal for a text that no context holds, before anybody reads it.
 
         So it does for tokens that the model does not have; `name` is the field's.
         """
-        if not isinstance(given, str):
-            self.hold_tokens(given, name)
+        if not isinstance(text, str):
+            self.hold_tokens(text, name)
             return
-        most = min(bounds.letters, max(100_000, 32 * self.engine.context_length))
-        if len(given) > most:
-            problem = f"a text has at most {most:,} letters for a context of "
-            problem += f"{self.engine.context_length:,} tokens, not {len(given):,}"
+        limit = min(bounds.letters, max(100_000, 32 * self.engine.context_length))
+        if len(text) > limit:
+            problem = f"a text has at most {limit:,} letters for a context of "
+            problem += f"{self.engine.context_length:,} tokens, not {len(text):,}"
             code = "context_length_exceeded"
             raise Refusal(f"{problem} ({code})", code=code, param=name)
 
@@ -143,21 +122,19 @@ def named_options(settings: ServerSettings) -> dict[str, tuple[Options, str | No
 
     The base model comes first. Raises FormulaError or RequestError.
     """
-    given: dict[str, Any] = {"trusted": False, "frozen": not settings.allow_formulas}
+    common: dict[str, Any] = {"trusted": False, "frozen": not settings.allow_formulas}
     if settings.model is not None:
-        given["model"] = settings.model
-    try:
+        common["model"] = settings.model
+    with marith.errors.valid_options():
         file: dict[str, Any] = {"file": str(settings.file)} if settings.file else {}
-        base = Options(**given, **file)
+        base = Options(**common, **file)
         own_name = settings.name or shown_name(base.model)
         found: dict[str, tuple[Options, str | None]] = {own_name: (base, None)}
         for name in base.file.formulas if base.file is not None else ():
             if name == own_name:
                 problem = f"{name!r} is a formula of the file, and the name of its model too"
                 raise RequestError(f"{problem}; write another name as --name")
-            found[name] = Options.from_file(str(settings.file), name, **given), own_name
-    except ValidationError as error:
-        raise RequestError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+            found[name] = Options.from_file(str(settings.file), name, **common), own_name
     known = ", ".join(found)
     for alias, name in settings.aliases.items():
         if name not in found:

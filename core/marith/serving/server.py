@@ -79,9 +79,9 @@ class Server:
         """Places among the requests of one key. Raises Refusal where it has too many."""
         if self.draining:
             raise Refusal("the server ends", 503, "draining")
-        key, most = web.scope.get(KEY), self.settings.bounds.requests_of_key
-        if self._of_key[key] + count > most:
-            problem = f"this key has {most} requests that run, which is the most"
+        key, limit = web.scope.get(KEY), self.settings.bounds.requests_of_key
+        if self._of_key[key] + count > limit:
+            problem = f"this key has {limit} requests that run, which is the most"
             raise Refusal(problem, 429, "too_many_requests")
         self._of_key[key] += count
         try:
@@ -94,10 +94,10 @@ class Server:
     ) -> AbstractContextManager[None]:
         """The places of all answers of one request but its first. Raises Refusal."""
         each = choices or 1
-        count, most = prompts * each, self.settings.bounds.requests_of_key
-        if count > most:
+        count, limit = prompts * each, self.settings.bounds.requests_of_key
+        if count > limit:
             needed = f"{prompts} prompts with n {each}" if prompts > 1 else f"n {each}"
-            problem = f"{needed} need {count} answers, and a key has at most {most} at once"
+            problem = f"{needed} need {count} answers, and a key has at most {limit} at once"
             raise Refusal(problem, param="prompt" if prompts > 1 else "n")
         return self.place_for(web, count - 1)
 

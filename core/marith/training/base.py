@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils import logging
@@ -23,7 +22,6 @@ from marith.scoring.weights.placing import Placement
 from marith.training.settings import Settings
 
 _UNNAMED = "LABEL_"
-_FAULTS = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,27 +112,21 @@ def load(settings: Settings, labels: Sequence[str], device: torch.device) -> Bas
         return _from_gguf(settings, labels, device)
     inside = Path(where).parent == WEIGHTS.resolve()  # embedded classifiers share one tokenizer
     shared = inside and not (Path(where) / "tokenizer.json").is_file()
-    try:
+    with raising_model_error(f"cannot train {settings.base!r}"), _quiet():
         tokenizer_path = str(WEIGHTS / EMBEDDED["pocket"]) if shared else where
         tokenizer = AutoTokenizer.from_pretrained(tokenizer_path, trust_remote_code=False)
         config = AutoConfig.from_pretrained(where, trust_remote_code=False)
         head = choose(config, labels)
         configure(config, head)
-        with _quiet():
-            model, report = AutoModelForSequenceClassification.from_pretrained(
-                where,
-                config=config,
-                dtype=torch.float32,
-                use_safetensors=True,
-                ignore_mismatched_sizes=True,
-                output_loading_info=True,
-                trust_remote_code=False,
-            )
-    except ModelError:
-        raise
-    except _FAULTS as error:
-        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise ModelError(f"cannot train {settings.base!r}: {first}") from error
+        model, report = AutoModelForSequenceClassification.from_pretrained(
+            where,
+            config=config,
+            dtype=torch.float32,
+            use_safetensors=True,
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+            trust_remote_code=False,
+        )
     _fill_body(settings.base, model, report["missing_keys"])
     if not head.kept:
         renew(model)

@@ -13,8 +13,6 @@ from marith import tables
 from marith.errors import RequestError
 from marith.tables import Record, cell_text, fault
 
-KINDS = tuple(kind for kind in tables.FORMATS if kind != ".txt")  # which has no labels
-
 
 @dataclass(frozen=True, slots=True)
 class LabelledText:

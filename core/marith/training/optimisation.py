@@ -51,8 +51,8 @@ def judges_every_prefix(model: Any, special_tokens: SpecialTokens, tokens: Seque
     prefixes = ({"input_ids": text[:, :end], "attention_mask": seen[:, :end]} for end in ends)
     alone = torch.cat([model(**prefix).logits for prefix in prefixes])
     at_once = prefix_logits(model, text, seen)[0, ends.start - 1 :]
-    most = float(alone.abs().max())
-    return bool(torch.allclose(at_once, alone, rtol=0, atol=_TOLERANCE * most))
+    largest = float(alone.abs().max())
+    return bool(torch.allclose(at_once, alone, rtol=0, atol=_TOLERANCE * largest))
 
 
 def loss_of_every_prefix(
@@ -117,12 +117,11 @@ class Optimisation:
             labelled_texts.random_source(self.settings.seed, "step", step).getrandbits(63)
         )
         self.base.model.train()
-        on_device = batch.to(self.base.model.device)
         if self.every_prefix:
             special_tokens, padding = self.data.special_tokens, self.base.padding
-            loss = loss_of_every_prefix(self.base.model, on_device, special_tokens, padding)
+            loss = loss_of_every_prefix(self.base.model, batch, special_tokens, padding)
         else:
-            loss = loss_of_each(self.base.model, on_device)
+            loss = loss_of_each(self.base.model, batch)
         value = float(loss.detach())
         if not math.isfinite(value):
             raise ModelError(
@@ -140,7 +139,7 @@ class Optimisation:
         learned, settings = self.data.learned, self.settings
         chosen = labelled_texts.epoch(learned.classes, settings.balance, settings.seed, number)
         if self.every_prefix:
-            chosen_prefixes = prefixes.whole(learned.texts, chosen)
+            chosen_prefixes = [Prefix(example, len(learned.texts[example])) for example in chosen]
         else:
             shortest = self.data.special_tokens.shortest
             chosen_prefixes = prefixes.drawn(learned.texts, chosen, shortest, settings.seed, number)
@@ -153,7 +152,7 @@ class Optimisation:
             for prefix in group
         ]
         classes = [learned.classes[prefix.example] for prefix in group]
-        return Batch.of(rows, classes, self.base.padding)
+        return Batch.of(rows, classes, self.base.padding, self.base.model.device)
 
 
 def rate_at(step: int, steps: int) -> float:

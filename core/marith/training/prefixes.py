@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.training.labelled_texts import random_source
@@ -66,23 +67,18 @@ class Batch:
     classes: Tensor
 
     @classmethod
-    def of(cls, rows: Sequence[Sequence[int]], classes: Sequence[int], padding: int) -> Batch:
-        """Rows as they are read, special tokens included."""
-        tokens = torch.full((len(rows), max(map(len, rows))), padding)
-        mask = torch.zeros(tokens.shape, dtype=torch.long)
-        for i, row in enumerate(rows):
-            tokens[i, : len(row)] = torch.tensor(row)
-            mask[i, : len(row)] = 1
-        return cls(tokens, mask, torch.tensor(classes))
-
-    def to(self, device: torch.device) -> Batch:
-        """The same rows on `device`."""
-        return Batch(self.tokens.to(device), self.mask.to(device), self.classes.to(device))
-
-
-def whole(texts: Sequence[Sequence[int]], chosen: Sequence[int]) -> list[Prefix]:
-    """The chosen examples, each to its end."""
-    return [Prefix(example, len(texts[example])) for example in chosen]
+    def of(
+        cls,
+        rows: Sequence[Sequence[int]],
+        classes: Sequence[int],
+        padding: int,
+        device: torch.device | str = "cpu",
+    ) -> Batch:
+        """Return rows as they are read, special tokens included, on `device`."""
+        tokens = pad_sequence([*map(torch.tensor, rows)], True, padding)
+        lengths = torch.tensor([*map(len, rows)])
+        mask = (torch.arange(tokens.shape[1]) < lengths[:, None]).long()
+        return cls(tokens.to(device), mask.to(device), torch.tensor(classes, device=device))
 
 
 def drawn(

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.table import Table
 from torch import Tensor
 
 from marith.scoring.terms.whole_texts import Case, WholeTextRunner, to_logprobs
-from marith.showing import OURS, THEIRS, picture, say, terminal
+from marith.showing import print_table, say, terminal
 from marith.training.base import Base
 from marith.training.encoded_texts import LabelledTokens
 from marith.training.prefixes import SpecialTokens
@@ -22,8 +21,6 @@ from marith.training.prefixes import SpecialTokens
 _AT_ONCE = 256
 REPORT = "report.json"
 COLUMNS = ("tokens", "accuracy", "AUC-ROC", "log loss", "longer texts")
-PLOTTED = {"accuracy": ("accuracy", OURS), "auc": ("AUC-ROC", THEIRS)}
-WIDTH = 120
 
 
 def lengths(texts: Sequence[Sequence[int]]) -> list[int | None]:
@@ -127,11 +124,6 @@ class Report:
     notices: tuple[str, ...]
     lines: tuple[Line, ...]
 
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The classes, in the order of the logits."""
-        return tuple(self.learned)
-
     def to_json(self) -> str:
         """Everything there is."""
         return json.dumps(asdict(self), indent=1, ensure_ascii=False)
@@ -150,16 +142,9 @@ class Report:
         unfinished.write_text(self.to_json() + "\n", encoding="utf-8")
         os.replace(unfinished, out / REPORT)
 
-    def to_markdown(self) -> str:
-        """Return the lines as a table in Markdown."""
-        rows = [COLUMNS, ("---:",) * len(COLUMNS), *map(cells, self.lines)]
-        return "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-    def show(self, out: Path, plot: Path | None = None) -> None:
+    def show(self, out: Path) -> None:
         """Print what was learned from what, the table, and how a formula names the classifier."""
-        if plot is not None:
-            self.draw(plot)
-        console = terminal(WIDTH)
+        console = terminal()
         way = "every prefix" if self.every_prefix else "a random prefix of each"
         say(
             console,
@@ -169,30 +154,11 @@ class Report:
                 f"{self.epoch_size} texts an epoch, {self.steps} steps in {self.seconds:.1f} s, "
                 f"loss {self.loss:.4f}",
                 *self.notices,
+                "held out, by tokens read",
             ],
         )
-        table = Table(title="held out, by tokens read", title_justify="left")
-        for column in COLUMNS:
-            table.add_column(column, justify="right")
-        for line in self.lines:
-            table.add_row(*cells(line))
-        console.print(table, highlight=False)
-        say(console, [f'in a formula: classifier("{out}", label="{self.classes[-1]}")'])
-
-    def draw(self, path: Path) -> None:
-        """Accuracy and AUC-ROC over the prefix length. Raises RequestError without matplotlib."""
-        figure = picture(5.2, 3.4)
-        axes = figure.subplots()
-        places = range(len(self.lines))
-        for field, (name, colour) in PLOTTED.items():
-            values = [getattr(line, field) for line in self.lines]
-            axes.plot(places, values, marker="o", color=colour, label=name)
-        axes.set_xticks(list(places), [cells(line)[0] for line in self.lines])
-        axes.set_xlabel("tokens read")
-        axes.set_ylabel("held out")
-        axes.legend(fontsize=8)
-        axes.grid(alpha=0.3)
-        figure.savefig(path, dpi=110)
+        print_table(console, COLUMNS, [cells(line) for line in self.lines], left=())
+        say(console, [f'in a formula: classifier("{out}", label="{[*self.learned][-1]}")'])
 
 
 def cells(line: Line) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from marith.errors import RequestError
 from marith.request.checks import by, flag, hold, number, whole, whole_from
 from marith.scoring.weights.locate import EMBEDDED, context_length_of, locate
 from marith.scoring.weights.placing import device_for
-from marith.training.labelled_texts import KINDS
 
 MOST_EPOCHS = 10_000
 _POSITIVE = number("a number above 0", lambda value: value > 0)
@@ -20,12 +19,6 @@ _IDENTITY = (
     "text_column", "label_column", "epochs", "rate", "batch_size", "held_out", "max_length",
     "balance", "seed",
 )  # fmt: skip
-
-
-def _column(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise RequestError(f"{name} is a text, not {value!r}")
-    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +37,8 @@ class Settings:
     base: str
     data: Path
     out: Path
-    text_column: str = field(default="text", metadata=by(_column))
-    label_column: str = field(default="label", metadata=by(_column))
+    text_column: str = "text"
+    label_column: str = "label"
     epochs: int = field(default=5, metadata=by(whole_from(1, MOST_EPOCHS)))
     rate: float | None = None
     batch_size: int = field(default=32, metadata=by(whole_from(1)))
@@ -65,7 +58,8 @@ class Settings:
         if self.rate is not None:
             _POSITIVE("rate", self.rate)
         device_for(self.device)
-        self._check_files()
+        if self.out.exists() and not self.out.is_dir():
+            raise RequestError(f"{str(self.out)!r} is no directory")
         locate(self.base)
         if self.max_length is not None:
             whole("max_length", self.max_length, 1, context_length_of(self.base))
@@ -78,11 +72,3 @@ class Settings:
         values = {name: getattr(self, name) for name in _IDENTITY}
         base = self.base if self.base in EMBEDDED else locate(self.base)
         return {"base": base, "data": contents, **values}
-
-    def _check_files(self) -> None:
-        if not self.data.is_file():
-            raise RequestError(f"there is no file {str(self.data)!r}")
-        if self.data.suffix.lower() not in KINDS:
-            raise RequestError(f"data ends in {', '.join(KINDS)}, not {str(self.data)!r}")
-        if self.out.exists() and not self.out.is_dir():
-            raise RequestError(f"{str(self.out)!r} is no directory")

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from support.hostile import OBEYED
-from support.serving import KEYS, PERSONAS, client, served
+from support.serving import PERSONAS
 from typer.testing import CliRunner
 
 from marith import Options, harmless
@@ -166,60 +162,3 @@ def test_a_mistake_is_one_sentence_and_the_conversation_goes_on(
     assert told.exit_code == 0
     assert problem in told.output
     assert told.output.splitlines()[-1]
-
-
-def test_a_server_that_is_none_is_said() -> None:
-    told = chat("hi", options=["--url", "ftp://x"])
-    assert told.exit_code == 2
-    assert "--url begins with http" in told.output
-
-
-@pytest.fixture
-def asks(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Any]:
-    """`marith chat --url` with a server of the test, which is asked over its socket."""
-    with served(tmp_path_factory.mktemp("asked"), keys=KEYS) as server, client(server) as web:
-
-        def opened(asked: urllib.request.Request, timeout: float) -> Any:
-            assert timeout
-            path = urlsplit(asked.full_url).path
-            answer = web.request(
-                asked.get_method(), path, content=asked.data, headers=dict(asked.header_items())
-            )
-            if answer.status_code >= 400:
-                headers: Any = {}
-                content = io.BytesIO(answer.content)
-                raise urllib.error.HTTPError(path, answer.status_code, "", headers, content)
-            return io.BytesIO(answer.content)
-
-        monkeypatch.setattr(urllib.request, "urlopen", opened)
-        monkeypatch.setenv("MARITH_API_KEY", KEYS[0])
-        yield lambda *lines, options=(): chat(
-            *lines, options=["--url", "http://localhost/v1", *options]
-        )
-
-
-def test_a_server_answers_and_a_mistake_is_said_at_once(
-    asks: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    likeliest = ["--persona", "polite", "--temperature", "0"]  # a drawn text may be warned of
-    told = asks("/persona", "/formula 2*M", "Hello!", options=likeliest)
-    assert told.exit_code == 0
-    assert told.stdout.splitlines()[0] == "pocket, polite (now)"
-    assert told.stdout.splitlines()[1]
-    first, refused = told.stderr.splitlines()
-    assert first == "polite: M - 0.5*rude + 0.3*kind"
-    assert "start the server with --allow-formulas" in refused
-    wrong = asks(options=["--persona", "polit"])
-    assert wrong.exit_code == 2
-    assert wrong.stderr == ("marith: the server has no model 'polit'; did you mean 'polite'?\n")
-    elsewhere = chat(options=["--url", "http://localhost/v2"])
-    assert elsewhere.exit_code == 2
-    assert "localhost/v2/models is no list of models; --url ends with /v1" in elsewhere.stderr
-    monkeypatch.delenv("MARITH_API_KEY")
-    keyless = asks()
-    assert keyless.exit_code == 2
-    assert keyless.stderr == (
-        "marith: the server asks for a key; set MARITH_API_KEY to one that it knows\n"
-    )

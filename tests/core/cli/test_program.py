@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import signal
 import subprocess
 import sys
@@ -85,26 +84,6 @@ def test_a_reader_that_has_enough_is_no_error(body: str) -> None:
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait() == 1
-
-
-ASKING = "generate", "Hi", "--max-tokens", "3"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "closed", "code"),
-    [
-        (ASKING, ">&-", 0),
-        (("show", "M +"), ">&- 2>&-", 2),
-        (("generate", "-"), "<&-", 2),
-    ],
-)
-def test_a_command_runs_with_a_stream_closed(
-    arguments: tuple[str, ...], closed: str, code: int
-) -> None:
-    command = shlex.join([*MARITH, *arguments])
-    done = subprocess.run(["sh", "-c", f"{command} {closed}"], capture_output=True, check=False)
-    assert b"Traceback" not in done.stderr
-    assert done.returncode == code, done.stderr
 
 
 def test_what_runs_at_an_exit_runs_and_modules_are_not_taken_down(tmp_path: Path) -> None:

@@ -6,26 +6,16 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 from support.hostile import OBEYED
-from support.serving import served, urllib_asks
 from typer.testing import CliRunner
 
 from marith import Engine, Inspection, Options, Request, Sampling, Stop, submit_inspected
 from marith.cli import app
-from marith.cli.chat_command import Conversation
-from marith.cli.talking import (
-    LIKELIEST,
-    Answers,
-    EngineAnswers,
-    Messages,
-    ServerAnswers,
-    Why,
-)
+from marith.cli.chat_command import LIKELIEST, Answers, Conversation, Messages
 from marith.cli.why_command import inspection_of, print_inspection
 from marith.errors import ModelError
 from marith.inspection.inspected_position import LikelyToken
@@ -162,18 +152,18 @@ def test_why_explains_the_answer_that_is_the_last_one_now(
     options = Options(**DRAWN, **CALM)
     messages = [{"role": "user", "content": PROMPT}]
     wanted = options.submit(messages).result()
-    talk(monkeypatch, _Failing(options, None), {}, PROMPT, *between, "/why")
+    talk(monkeypatch, _Failing(None, None, DRAWN | CALM), {}, PROMPT, *between, "/why")
     lines = capsys.readouterr().out.splitlines()
     assert wanted.text == lines[0]
     inspected = inspection_of(options, messages, wanted.tokens, LIKELIEST)
     assert lines[-len(page := printed(inspected, capsys)) :] == page
 
 
-class _Failing(EngineAnswers):
+class _Failing(Answers):
     """An engine that fails within the answer to one message."""
 
-    def stream(self, messages: Messages, given: Mapping[str, Any]) -> Iterator[str]:
-        yield from super().stream(messages, given)
+    def stream(self, messages: Messages, overrides: Mapping[str, Any]) -> Iterator[str]:
+        yield from super().stream(messages, overrides)
         if messages[-1]["content"] == "It fails.":
             raise ModelError("it fails")
 
@@ -181,34 +171,3 @@ class _Failing(EngineAnswers):
 def printed(inspection: Inspection, capsys: pytest.CaptureFixture[str]) -> list[str]:
     print_inspection(inspection, every=False)
     return capsys.readouterr().out.splitlines()
-
-
-def test_why_asks_the_server_that_answered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with served(tmp_path, allow_formulas=True) as server, urllib_asks(server) as url:
-        answers = ServerAnswers(url, "pocket", "")
-        talk(monkeypatch, answers, DRAWN | CALM, PROMPT, "Another one?", "/undo", "/why")
-        out, err = capsys.readouterr()
-        assert "marith:" not in err
-        answer, _, *page = out.splitlines()
-        assert plain(page[0]) == answer.strip()
-        wanted = inspection_of(
-            Options(**CALM), [{"role": "user", "content": PROMPT}], answer, LIKELIEST
-        )
-        assert page == printed(wanted, capsys)
-        talk(monkeypatch, _Elsewhere(answers), DRAWN, PROMPT, "/why")
-        out, err = capsys.readouterr()
-        assert err.count("marith:") == 1
-        assert "/why needs `marith serve` with this model, and" in err
-
-
-class _Elsewhere(ServerAnswers):
-    """A server with OpenAI's paths alone."""
-
-    def __init__(self, answers: ServerAnswers) -> None:
-        super().__init__(answers._url, answers.model, "")
-
-    def answered(self) -> Why:
-        self._url = "http://localhost/v2"
-        return super().answered()

@@ -170,12 +170,8 @@ def test_models_say_what_the_page_begins_from(brings: httpx.Client, brings_none:
     listed = brings.get("/v1/models").json()
     assert listed["marith"] == {"version": marith.__version__, "allow_formulas": True}
     cards = {one["id"]: one["marith"] for one in listed["data"]}
-    assert [card["faithful"] for card in cards.values()] == [False, False, False, True]
     assert cards["polite"]["formula"] == "M - 0.5*rude"
     assert cards["polite"]["description"] == ""
-    assert {name: card["options"] for name, card in cards.items() if card["options"]} == {
-        "retrieves": ["ban"]
-    }
     assert set(cards["polite"]["terms"]) == {"rude", "odd"}
     with client(brings_none, headers=BEARER) as web:
         listed = web.get("/v1/models").json()

@@ -9,7 +9,7 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from marith.training.report import Line, Report, auc, figures, lengths
+from marith.training.report import Line, Report, auc, cells, figures, lengths
 
 scored = st.lists(st.tuples(st.integers(-4, 4), st.booleans()), min_size=2, max_size=30)
 
@@ -68,8 +68,7 @@ def test_a_report_survives_json_and_its_tables_have_a_line_for_each_length() -> 
         notices=("so",), lines=lines,
     )  # fmt: skip
     assert Report.from_json(report.to_json()) == report
-    assert report.classes == ("a", "b")
-    assert report.to_markdown().splitlines()[2:] == [
-        "| 1 | 0.500 | 0.250 | 0.693 | 3 |",
-        "| whole | 1.000 | 1.000 | 0.000 | 0 |",
+    assert [*map(cells, report.lines)] == [
+        ("1", "0.500", "0.250", "0.693", "3"),
+        ("whole", "1.000", "1.000", "0.000", "0"),
     ]

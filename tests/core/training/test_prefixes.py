@@ -18,7 +18,6 @@ from marith.training.prefixes import (
     drawn,
     grouped,
     special_tokens_of,
-    whole,
 )
 
 texts = st.lists(st.integers(1, 9).map(lambda size: list(range(size))), min_size=1, max_size=80)
@@ -46,7 +45,7 @@ def test_lengths_are_uniform_and_change_from_epoch_to_epoch() -> None:
 def test_batches_hold_every_prefix_once_in_as_few_batches_as_can_be(
     told: list[list[int]], size: int
 ) -> None:
-    prefixes = whole(told, range(len(told)))
+    prefixes = [Prefix(i, len(text)) for i, text in enumerate(told)]
     batches = grouped(prefixes, size, 0, 0)
     assert Counter(p for batch in batches for p in batch) == Counter(prefixes)
     assert len(batches) == -(-len(prefixes) // size)

@@ -15,12 +15,12 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 from lm_eval.models.utils import normalize_gen_kwargs
-from pydantic import ValidationError
 from tqdm import tqdm
 
 from marith import ContextOverflow, Engine, Options, Request, RequestError, Sampling, Stop
-from marith.errors import from_validation, require_known
+from marith.errors import require_known, valid_options
 from marith.evals.harness.contexts import Contexts, chat_text, shorter
+from marith.request.limits import OTHER_NAMES
 
 NAME = "marith"
 AUTO = 64  # requests in flight
@@ -33,10 +33,8 @@ _ARGUMENTS = (
 )  # fmt: skip
 # What the harness's own models call an argument, and what to write here.
 _INSTEAD = {
-    "trust_remote_code": "marith never runs the code of a checkpoint",
-    "device_map": "write device=…",
-    "torch_dtype": "write dtype=…",
-    **dict.fromkeys(("max_length", "max_model_len", "n_ctx"), "write context_length=…"),
+    **OTHER_NAMES,
+    "max_length": "write context_length=…",
     "peft": "write formula=prompted(adapter=…)",
     "tokenizer": "a model brings its own tokenizer",
 }
@@ -80,11 +78,9 @@ class MarithLM(LM):
         if options.get("device") == "cuda:0" and not torch.cuda.is_available():
             del options["device"]  # the harness's default, and nobody's choice
         options |= {"model": model or pretrained, "max_tokens": max_gen_toks, "seed": seed}
-        given = {name: value for name, value in options.items() if value is not None}
-        try:
-            read = Options.from_file(file, persona, **given) if file else Options(**given)
-        except ValidationError as error:
-            raise from_validation(error) from None
+        chosen = {name: value for name, value in options.items() if value is not None}
+        with valid_options():
+            read = Options.from_file(file, persona, **chosen) if file else Options(**chosen)
         self._at_once = _at_once(batch_size)
         self._max_gen_toks, self._seed = max_gen_toks, seed
         self._contexts = Contexts(read)

@@ -30,7 +30,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Outcome:
-    """All trials, `M`'s own figures, and the bound: a mean perplexity of `most`.
+    """All trials, `M`'s own figures, and the highest mean perplexity, `bound`.
 
     `attribute` says in words what was to go `better`, "lower" or "higher".
     """
@@ -38,7 +38,7 @@ class Outcome:
     title: str
     attribute: str
     better: str
-    most: float
+    bound: float
     bare: tuple[Figure, Figure]
     trials: tuple[Trial, ...]
 
@@ -61,7 +61,7 @@ class Outcome:
 
     def keeps_bound(self, trial: Trial) -> bool:
         """Return whether a trial's mean perplexity is within the bound."""
-        return trial.perplexity.mean <= self.most
+        return trial.perplexity.mean <= self.bound
 
     def to_dataframe(self) -> pandas.DataFrame:
         """Return a row for each trial: its numbers, its figures, and whether it keeps the bound."""
@@ -105,7 +105,7 @@ class Outcome:
         if self.best:
             place = _points([self.best])
             axes.plot(*place, "*", color="#d1495b", markersize=14, label=self.best.formula)
-        axes.axvline(self.most, color="black", linewidth=0.8, linestyle="--", label="bound")
+        axes.axvline(self.bound, color="black", linewidth=0.8, linestyle="--", label="bound")
         axes.set(xlabel="perplexity under M", ylabel=self.attribute)
         axes.legend(fontsize=7)
         axes.grid(alpha=0.3)
@@ -113,8 +113,8 @@ class Outcome:
 
     def _notes(self) -> list[str]:
         """Return what is to be read with the table."""
-        most, bare = digits(self.most), digits(self.bare[1].mean)
-        notes = [f"perplexity under M may be {most} at most; M has {bare}"]
+        bound, bare = digits(self.bound), digits(self.bare[1].mean)
+        notes = [f"perplexity under M may be {bound} at most; M has {bare}"]
         if refused := [trial for trial in self.trials if trial.refused]:
             first = f"{refused[0].formula}: {refused[0].refused}"
             notes.append(f"{len(refused)} of {len(self.trials)} trials were pruned, as {first}")

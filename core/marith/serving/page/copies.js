@@ -150,9 +150,9 @@ let copies = {};
 /** Opens the dialog with the copies. */
 export function openCopies(found) {
   copies = found;
-  at("copy-note").hidden = "Python" in found;
-  at("copy-note").textContent =
-    "Only the server knows the terms, the other options, or what was retrieved; so there is curl, which asks it.";
+  at("copy-note").textContent = "Python" in found
+    ? "Other options of the server's persona file, such as ban, hold for curl alone, which asks the server."
+    : "Only the server knows the terms; so there is curl, which asks it.";
   at("language").replaceChildren(...Object.keys(found).map(option));
   showCopy();
   at("copy-dialog").showModal();

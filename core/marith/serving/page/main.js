@@ -162,8 +162,7 @@ function copies() {
   const terms = own ? editor.terms : termsFor(formula, Object.entries(card?.marith.terms ?? {}));
   const isWhole = own || card?.parent === null || Boolean(card?.marith.terms);
   const asked = { ...body, model: cardOf(base)?.root ?? base, formula, terms };
-  const isPlain = cardOf(body.model)?.marith.options.length === 0;
-  return copiesOf(isWhole && isPlain ? asked : null, body, hasKey());
+  return copiesOf(isWhole ? asked : null, body, hasKey());
 }
 
 /** Runs `work`; what is wrong becomes a sentence above the form. */

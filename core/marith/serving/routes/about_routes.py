@@ -61,8 +61,6 @@ def _card(model: ServedModel, created: int, with_terms: bool) -> dict[str, Any]:
         "formula": formula if with_terms else NumberedFormula.of(formula).without_texts().text,
         "description": model.description,
         "system_fingerprint": model.fingerprint,
-        "faithful": options.faithful_to is not None,
-        "options": model.shaping,
     }
     return {
         "id": model.name,

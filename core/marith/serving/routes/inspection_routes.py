@@ -77,12 +77,12 @@ async def inspect(server: Server, web: WebRequest) -> Response:
 
 def _tokens(fields: InspectFields, persona: ServedModel, bounds: Bounds) -> list[int]:
     """The tokens of the continuation. Raises Refusal for more than may be inspected."""
-    given = fields.continuation
-    persona.hold_text(given, "continuation", bounds)
-    tokens = persona.engine.encode(given) if isinstance(given, str) else given
-    most = bounds.inspected // fields.top
-    if len(tokens) > most:
-        problem = f"with top {fields.top} a continuation has at most {most:,} tokens"
+    text = fields.continuation
+    persona.hold_text(text, "continuation", bounds)
+    tokens = persona.engine.encode(text) if isinstance(text, str) else text
+    limit = bounds.inspected // fields.top
+    if len(tokens) > limit:
+        problem = f"with top {fields.top} a continuation has at most {limit:,} tokens"
         raise Refusal(f"{problem}, not {len(tokens):,}", param="continuation")
     return tokens
 

@@ -103,8 +103,8 @@ async def score(server: Server, web: WebRequest) -> Response:
 
         def begin() -> tuple[list[int], Any]:
             hold_messages(fields.messages or (), server.settings.bounds)
-            for name, given in (("prompt", fields.prompt), ("continuation", continuation)):
-                persona.hold_text(given or "", name, server.settings.bounds)
+            for name, text in (("prompt", fields.prompt), ("continuation", continuation)):
+                persona.hold_text(text or "", name, server.settings.bounds)
             options = options_of(fields, persona, server.settings)
             tokens = engine.encode(continuation) if isinstance(continuation, str) else continuation
             read = engine.encode(prompt, start=True) if isinstance(prompt, str) else prompt

@@ -111,8 +111,8 @@ def wrong_value(error: ValidationError) -> Refusal:
     if first["type"] == "missing":  # its input is the whole object
         problem = f"'{'.'.join(where[:4])}' is missing"
     elif first["type"] == "extra_forbidden":
-        *of, name = where
-        problem = f"{name!r:.80} is no field of {'.'.join(of) or 'the body'}"
+        *path, name = where
+        problem = f"{name!r:.80} is no field of {'.'.join(path) or 'the body'}"
     elif first["type"] != "value_error":  # pydantic's own sentence, which names neither
         problem = f"{'.'.join(where[:4]) or 'the body'}: {problem[:1].lower()}{problem[1:]}"
         if first["type"] not in ("too_long", "string_too_long"):

@@ -173,8 +173,8 @@ class DrawnFields(SaltedFields):
     def _few_stops(cls, value: str | list[str] | None) -> Any:
         stops = [value] if isinstance(value, str) else value or []
         if len(stops) > _STOPS or sum(map(len, stops)) > _STOP_LETTERS or "" in stops:
-            most = f"at most {_STOPS} texts of {_STOP_LETTERS:,} letters together"
-            raise ValueError(f"stop has {most}, each with at least one letter")
+            limit = f"at most {_STOPS} texts of {_STOP_LETTERS:,} letters together"
+            raise ValueError(f"stop has {limit}, each with at least one letter")
         return value
 
     def drawn(self) -> dict[str, Any]:
@@ -184,12 +184,12 @@ class DrawnFields(SaltedFields):
         """
         names = DrawnFields.model_fields.keys() & Options.model_fields.keys()
         names -= SaltedFields.model_fields.keys()
-        given = self.model_dump(include=names, exclude_none=True)
-        if given.get("top_k") in (0, -1):
-            given["top_k"] = None
-        if given.get("top_p") == 0:
-            given["top_p"] = _LEAST_MASS
-        return given
+        values = self.model_dump(include=names, exclude_none=True)
+        if values.get("top_k") in (0, -1):
+            values["top_k"] = None
+        if values.get("top_p") == 0:
+            values["top_p"] = _LEAST_MASS
+        return values
 
 
 class AskedFields(DrawnFields):
@@ -239,10 +239,10 @@ class TextFields(AskedFields):
     @property
     def prompts(self) -> list[str | list[int]]:
         """Each prompt: a text or tokens."""
-        given = self.prompt
-        if isinstance(given, str) or (given and isinstance(given[0], int)):
-            return [given]
-        return [*given]
+        prompt = self.prompt
+        if isinstance(prompt, str) or (prompt and isinstance(prompt[0], int)):
+            return [prompt]
+        return [*prompt]
 
 
 class TokenizeFields(KnownFields):
@@ -270,9 +270,9 @@ class ScoreFields(SaltedFields):
 def require_one_prompt(prompt: object, messages: object) -> None:
     """Raise Refusal unless a body has either a `prompt` or `messages`."""
     if (prompt is None) == (messages is None):
-        given = "neither" if prompt is None else "both"
+        found = "neither" if prompt is None else "both"
         sentence = "write either prompt, a text as it stands, or messages, a chat"
-        raise Refusal(f"{sentence}; this body has {given}", param="prompt")
+        raise Refusal(f"{sentence}; this body has {found}", param="prompt")
 
 
 class ExplainFields(KnownFields):
@@ -333,8 +333,8 @@ class WhatIfFields(MadeTextFields):
 Fields = TypeVar("Fields", bound=KnownFields)
 
 
-async def read_body(request: Request, most: int) -> bytes:
-    """Return a request's body of at most `most` bytes: what is longer is not waited for.
+async def read_body(request: Request, limit: int) -> bytes:
+    """Return a request's body of at most `limit` bytes: what is longer is not waited for.
 
     Raises Refusal for a body that is too large, comes too slowly, or is no JSON by its headers.
     """
@@ -350,8 +350,8 @@ async def read_body(request: Request, most: int) -> bytes:
         async with asyncio.timeout(_SECONDS):
             async for part in request.stream():
                 size += len(part)
-                if size > most:
-                    raise Refusal(f"the body has more than {most:,} bytes", 413, "body_too_large")
+                if size > limit:
+                    raise Refusal(f"the body has more than {limit:,} bytes", 413, "body_too_large")
                 parts.append(part)
     except TimeoutError:
         raise Refusal(f"the body took more than {_SECONDS} seconds", 408, "timeout") from None

@@ -118,21 +118,21 @@ def options_of(fields: Any, persona: ServedModel, settings: ServerSettings) -> O
 
 
 def with_formula(
-    brought: Mapping[str, Any], persona: ServedModel, settings: ServerSettings, of: str = ""
+    brought: Mapping[str, Any], persona: ServedModel, settings: ServerSettings, holder: str = ""
 ) -> Options:
     """The same for a formula and terms by their names. Raises Refusal or FormulaError.
 
-    A term that is the persona's own is none that is brought. `of` is the field that has them; ""
-    where each of them is a field.
+    A term that is the persona's own is not brought by a client. `holder` names the field that has
+    the formula and the terms; "" where each of them is a field of the body.
     """
     if brought and not settings.allow_formulas:
         name = min(brought)
-        given = f"{of}.{name}" if of else name
+        field = f"{holder}.{name}" if holder else name
         raise Refusal(
-            f"this server takes no formulas, and {given} is given; ask for one of its models, or "
+            f"this server takes no formulas, and {field} is given; ask for one of its models, or "
             "start the server with --allow-formulas",
             code="formulas_not_allowed",
-            param=of or name,
+            param=holder or name,
         )
     known, terms = persona.options.terms, brought.get("terms", {})
     new = {name: text for name, text in terms.items() if known.get(name) != text}
@@ -160,8 +160,10 @@ def _options(
     asked = longest if longest is not None else fields.max_tokens
     if asked == 0 and not getattr(fields, "echo", False):
         raise Refusal("max_tokens is a whole number from 1, or 0 with echo", param="max_tokens")
-    most = min(filter(None, (bounds.tokens, most_inspected(fields, persona, bounds))), default=None)
-    call["max_tokens"] = _most_tokens(asked, most, persona.own_tokens, warnings)
+    limit = min(
+        filter(None, (bounds.tokens, most_inspected(fields, persona, bounds))), default=None
+    )
+    call["max_tokens"] = _most_tokens(asked, limit, persona.own_tokens, warnings)
     if call["max_tokens"] is not None and (fields.min_tokens or 0) > call["max_tokens"]:
         problem = f"min_tokens is at most {call['max_tokens']}, the most tokens of the answer"
         raise Refusal(f"{problem}, not {fields.min_tokens}", param="min_tokens")
@@ -175,14 +177,14 @@ def _options(
 
 
 def _most_tokens(
-    asked: int | None, most: int | None, default: int | None, warnings: list[str]
+    asked: int | None, limit: int | None, default: int | None, warnings: list[str]
 ) -> int | None:
-    """The most tokens of an answer: as asked or the `default`, at most `most`."""
+    """The most tokens of an answer: as asked or the `default`, at most `limit`."""
     if asked is None:
-        return min(filter(None, (most, default)), default=None)
-    if most is not None and asked > most:
-        warnings.append(f"an answer has at most {most} tokens here, not {asked}")
-        return most
+        return min(filter(None, (limit, default)), default=None)
+    if limit is not None and asked > limit:
+        warnings.append(f"an answer has at most {limit} tokens here, not {asked}")
+        return limit
     return max(asked, 1)
 
 
@@ -254,13 +256,13 @@ def _logprobs(fields: ChatFields) -> int | None:
     return to_logprobs(bool(fields.logprobs), fields.top_logprobs)
 
 
-def _biases(given: Mapping[str, float]) -> dict[int, float]:
-    for token, bias in given.items():
+def _biases(biases: Mapping[str, float]) -> dict[int, float]:
+    for token, bias in biases.items():
         is_token = token.isascii() and token.isdigit() and len(token) < _DIGITS
         if not is_token or abs(bias) > _LARGEST_BIAS:
             problem = "logit_bias has a number from -100 to 100 for the number of a token"
             raise Refusal(f"{problem}, not {token!r:.40}: {bias!r:.40}", param="logit_bias")
-    return {int(token): bias for token, bias in given.items()}
+    return {int(token): bias for token, bias in biases.items()}
 
 
 def _answers(
