@@ -1,11 +1,10 @@
-"""Explains a formula as text: its tree, total weight, normalised form and warnings; and as HTML."""
+"""Explains a formula as text: its tree, total weight, normalised form and warnings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import singledispatch
-from html import escape
 from typing import TypeAlias
 
 from marith.formula.meaning.binding import Terms, names_in, resolve
@@ -292,19 +291,3 @@ def _draw_self_debias(node: SelfDebias) -> tuple[str, Branches]:
 @drawn.register
 def _draw_agreed(agreed: Agreed) -> tuple[str, Branches]:
     return f"agreed, at least {agreed.count}", [("", member) for member in agreed.members]
-
-
-def formula_html(formula: Formula) -> str:
-    """Return the text, and below it the tree that `explain` draws; names and texts are escaped."""
-    text = f"<code>{escape(to_text(formula))}</code>"
-    _, below = label_of(formula)
-    return f"{text}<ul>{_item(formula)}</ul>" if below else text
-
-
-def _item(formula: Formula, factor: str = "") -> str:
-    label, below = label_of(formula, factor)
-    parts = "".join(_item(part, share) for share, part in below)
-    return f"<li>{escape(label)}{f'<ul>{parts}</ul>' if parts else ''}</li>"
-
-
-Formula._repr_html_ = formula_html

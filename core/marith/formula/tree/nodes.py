@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any
 from unicodedata import normalize
 
 from marith.errors import FormulaError, shown
@@ -23,7 +23,6 @@ class Formula(Node):
     """
 
     __slots__ = ()
-    _repr_html_: ClassVar[Callable[[Formula], str]]  # in notebooks; `explaining` defines it
 
     def __add__(self, other: object) -> Formula:
         return added(self, other) if isinstance(other, Formula) else _refuse("+", self, other)
