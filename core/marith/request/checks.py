@@ -18,7 +18,9 @@ PARTS = 100_000
 # Names of torch's devices and types, which are checked without torch.
 SPREAD = "auto"  # the device of a model that accelerate spreads over several
 BACKENDS = "transformers", "llama.cpp"  # the first where none is given
-DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "npu", "mlu", "musa", "xla")
+DEVICES = (
+    "cpu", "cuda", "mps", "xpu", "hpu", "mtia", "npu", "mlu", "musa", "xla", "privateuseone",
+)  # fmt: skip
 _AMOUNT = re.compile(r"\d+(\.\d+)?\s?[KMGT]i?B", re.IGNORECASE)
 _DEVICE = re.compile(rf"({'|'.join(DEVICES)})(:\d+)?")
 _DTYPE = re.compile(
