@@ -153,7 +153,7 @@ class _Reader:
                     self.key(k, node): self.read(v, depth + 1)
                     for k, v in zip(keys, values, strict=True)
                 }
-        raise self.error(advice.of_node(self.source, node), node)
+        raise self.error(advice.NO_MEANING, node)
 
     def comparison(
         self, left: ast.expr, relation: str, right: ast.expr, node: ast.expr, depth: int
