@@ -16,7 +16,6 @@ from marith.errors import RequestError, shown, suggestion
 from marith.request.checks import distinct_texts
 from marith.request.forms.json_schema import (
     LEVELS,
-    circular,
     levels,
     schema_text,
 )
@@ -176,8 +175,6 @@ def require_bounded(kind: str, text: str) -> None:
             raise RequestError(
                 f"this json_schema and its definitions have more than {LEVELS} levels together"
             )
-        if isinstance(schema, Mapping) and (reference := circular(schema)):
-            raise RequestError(f"in this json_schema {shown(reference)} refers to itself alone")
 
 
 @lru_cache(maxsize=64)  # many requests have the same grammar
