@@ -114,9 +114,9 @@ def _inner(block: Any) -> Any:
     return inner if isinstance(inner, Mapping) else block
 
 
-def _first(of: Mapping[str, Any], names: Sequence[str]) -> Any:
+def _first(mapping: Mapping[str, Any], names: Sequence[str]) -> Any:
     """Return the value of the first of these names that a mapping has; None if it has none."""
-    return next((of[name] for name in names if name in of), None)
+    return next((mapping[name] for name in names if name in mapping), None)
 
 
 def _json_text(value: Any) -> str:

@@ -162,15 +162,15 @@ def _as_relu(
 ) -> tuple[float, str]:
     """max(a, b) = b + relu(a − b) and min(a, b) = b − relu(b − a); moves the b into `factors`."""
     factor, members = factors[pair], pair.members
-    beside = next((m for m in members if m in factors and not _is_pair(m)), None)
-    if len(members) != 2 or beside is None:
+    base = next((m for m in members if m in factors and not _is_pair(m)), None)
+    if len(members) != 2 or base is None:
         name = "max" if isinstance(pair, Union) else "min"
         return factor, f"{name}({', '.join(log_text(m, weights) for m in members)})"
-    factors[beside] += factor
-    other = members[0] if members[1] == beside else members[1]
+    factors[base] += factor
+    other = members[0] if members[1] == base else members[1]
     if isinstance(pair, Union):
-        return factor, f"relu({log_text(other, weights)} − {log_text(beside, weights)})"
-    return -factor, f"relu({log_text(beside, weights)} − {log_text(other, weights)})"
+        return factor, f"relu({log_text(other, weights)} − {log_text(base, weights)})"
+    return -factor, f"relu({log_text(base, weights)} − {log_text(other, weights)})"
 
 
 def _is_pair(formula: Formula) -> bool:

@@ -155,12 +155,12 @@ def names_of(formula: Formula) -> Iterator[Name]:
     return (node for node in descend(formula, lambda node: node.inner) if isinstance(node, Name))
 
 
-def _scaled(factor: Factor, of: Formula) -> Formula:
-    if isinstance(of, Scaled):
-        factor, of = times(factor, of.factor), of.of
+def _scaled(factor: Factor, formula: Formula) -> Formula:
+    if isinstance(formula, Scaled):
+        factor, formula = times(factor, formula.factor), formula.of
     if isinstance(factor, float):
         factor += 0.0
-    return of if factor == 1.0 else Scaled(factor, of)
+    return formula if factor == 1.0 else Scaled(factor, formula)
 
 
 def as_members(name: str, members: tuple[Any, ...], least: int = 2) -> tuple[Formula, ...]:
