@@ -16,7 +16,7 @@ Kind = TypeVar("Kind", bound="Node")
 MAX_LENGTH = 20_000  # letters of a formula as text, each term counted as one
 MAX_NODES = 5_000
 MAX_DEPTH = 60
-MAX_ROW = 500  # members of a sum without parentheses: Python's parser recurses for each
+MAX_ROW = 500  # members of a sum: Python's parser recurses for each
 
 
 class Node:

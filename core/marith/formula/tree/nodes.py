@@ -9,9 +9,9 @@ from itertools import chain
 from typing import Any
 from unicodedata import normalize
 
-from marith.errors import FormulaError, shown
+from marith.errors import FormulaError, TooLarge, shown
 from marith.formula.tree.factors import Factor, Varying, is_number, number, plain, times
-from marith.formula.tree.node import Node, descend, parts
+from marith.formula.tree.node import MAX_ROW, Node, descend, parts
 
 MOST_TOKENS = 10**9
 
@@ -105,6 +105,10 @@ class Sum(Formula):
     """The sum of the members' scores and of their weights."""
 
     members: tuple[Formula, ...]
+
+    def _validate(self) -> None:
+        if len(self.members) > MAX_ROW:
+            raise TooLarge(f"a sum has {len(self.members)} members; {MAX_ROW} are allowed")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +12,7 @@ from functools import singledispatch
 from typing import TypeAlias
 
 from marith.formula.tree.factors import Arithmetic, Comparison, Extreme, Factor
-from marith.formula.tree.node import MAX_ROW, Node, printed, printed_length
+from marith.formula.tree.node import Node, printed, printed_length
 from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered
 from marith.formula.tree.operators import Agreed, Mixture, SelfDebias
 from marith.formula.tree.signals import Decay, Divergence, First, Index, Shape
@@ -77,8 +76,7 @@ def number_text(value: float) -> str:
 @printed_length.register
 def _bound_length(node: Node) -> int:
     if isinstance(node, Sum):  # " + " or " - " before each member but the first
-        rows = math.ceil(len(node.members) / MAX_ROW)
-        return sum(member.letters + 3 for member in node.members) - 3 + 2 * rows * (rows > 1)
+        return sum(member.letters + 3 for member in node.members) - 3
     return sum(map(_length, pieces(node)))
 
 
@@ -286,14 +284,8 @@ def _length(piece: Piece) -> int:
 
 def _addends(total: Sum, part: Node | None) -> list[Piece]:
     """The pieces of a sum; a negative member that is `part` is not printed as a subtraction."""
-    members = total.members
-    if len(members) <= MAX_ROW:
-        first: Piece = (members[0], PRODUCT)
-        return [first, *(piece for member in members[1:] for piece in _addend(member, part))]
-    rows: list[Piece] = []
-    for start in range(0, len(members), MAX_ROW):
-        rows += [" + ", (Sum(members[start : start + MAX_ROW]), ATOM)]
-    return rows[1:]
+    first, *others = total.members
+    return [(first, PRODUCT), *(piece for member in others for piece in _addend(member, part))]
 
 
 def _addend(member: Formula, part: Node | None) -> list[Piece]:
