@@ -82,9 +82,6 @@ class Options(OptionFields):
 
         Raises RequestError for an option that is given under two names with different values.
         """
-        is_plain = "model" not in options and ALIASES.keys().isdisjoint(options)
-        if is_plain and all(value is not None for value in options.values()):
-            return dict(options)
         return by_name(options)
 
     @classmethod
