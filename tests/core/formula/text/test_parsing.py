@@ -249,11 +249,11 @@ def test_the_length_that_is_refused_is_the_length_that_is_compared() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("prompted(sytem='a')", r"prompted\(system=.*'sytem'; did you mean 'system'"),
+        ("prompted(sytem='a')", r"prompted\(system=.*got an unexpected keyword argument 'sytem'"),
         ("union(M, a, foo=1)", r"union\(\*\w+\): got an unexpected keyword argument 'foo'$"),
         ("supersede(M, M, M)", r"supersede\(\w+, \w+\): too many positional arguments"),
-        ("cfg(M, unconditonal=M)", "'unconditonal'; did you mean 'unconditional'"),
-        ("M.top_k(kk=3)", r"top_k\(\w+\): got an unexpected keyword argument 'kk'"),
+        ("cfg(M, unconditonal=M)", "missing a required argument: 'unconditional'"),
+        ("M.top_k(kk=3)", r"top_k\(\w+\): missing a required argument: 'k'"),
         ("classifier()", r"classifier\(model.*missing a required argument: 'model'"),
     ],
 )
