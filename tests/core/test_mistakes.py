@@ -13,9 +13,12 @@ import marith
 from marith.testing import tiny_model, tiny_tokenizer
 
 CALLS = [
-    ("engine.generate([])", "an empty prompt has no message"),
-    ("engine.generate(b'hi')", "bytes are decoded first: prompt.decode()"),
-    ("engine.generate({'role': 'user', 'content': 'hi'})", "a message stands in a list: [message]"),
+    ("engine.generate([])", "a text or a list of messages such as {'role'"),
+    ("engine.generate(b'hi')", "a text or a list of messages such as {'role'"),
+    (
+        "engine.generate({'role': 'user', 'content': 'hi'})",
+        "a text or a list of messages such as {'role'",
+    ),
     ("engine.submit('Hi')", "write submit(Request('Hi')), or generate('Hi') for the text"),
     ("engine.generate('Hi', sampling=0.7)", "for example, Sampling(temperature=0.7)"),
     ("engine.generate('Hi', {'chef': 'Cook.'})", "terms are given after it, or by name: terms={…}"),
@@ -29,7 +32,7 @@ CALLS = [
     ("engine.next_logprobs('Hi', temperature=1)", "next_logprobs takes no 'temperature', but"),
     ("Stop(max_token=5)", "Stop takes no 'max_token'; did you mean 'max_tokens'?"),
     ("Stop(temperature=0.5)", "Stop takes no 'temperature'; write Sampling(temperature=…)"),
-    ("Stop('END')", "a text that ends an answer is written Stop(strings=['END'])"),
+    ("Stop('END')", "max_tokens is a whole number from 1, not 'END'"),
     ("Sampling(max_tokens=5)", "Sampling takes no 'max_tokens'; write Stop(max_tokens=…)"),
     ("Request('Hi', stop=['END'])", "stop is a Stop, not ['END']; write, for example"),
     ("Prompted('x', modle='y')", "Prompted takes no 'modle'; did you mean 'model'?"),

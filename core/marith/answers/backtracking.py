@@ -13,7 +13,7 @@ from marith.answers.output import Output
 from marith.errors import RequestError
 from marith.request.completion import Chunk, TokenLogprob
 
-MOST = 1000  # rewinds of one text
+MAX_REWINDS = 1000  # rewinds of one text
 
 
 class Unreleased(NamedTuple):
@@ -110,7 +110,7 @@ class Backtracking:
         self, mask: Tensor, counts: Tensor, places: Sequence[int], whole: Sequence[bool]
     ) -> None:
         ends = [end for end in self._ends if end < mask.shape[-1]]
-        lasting = mask[:, ends].any(dim=-1) | (counts > MOST - self.count)
+        lasting = mask[:, ends].any(dim=-1) | (counts > MAX_REWINDS - self.count)
         columns = torch.stack([counts, lasting.to(counts)]).tolist()
         for place, count, always, of_all_terms in zip(places, *columns, whole, strict=True):
             if of_all_terms:
@@ -125,8 +125,8 @@ class Backtracking:
     def _go_back(self, place: int) -> None:
         if place < self._given:
             raise RequestError("no answer is left: every first token leads to a banned word")
-        if self.count == MOST:
-            times = f"{MOST + 1} times"
+        if self.count == MAX_REWINDS:
+            times = f"{MAX_REWINDS + 1} times"
             raise RequestError(f"the text is given up: a banned word appeared in it {times}")
         self.count += 1
         assert place >= self._released, "what was emitted cannot be taken back"

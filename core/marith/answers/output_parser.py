@@ -187,15 +187,15 @@ class OutputParser:
             self._doubted = (*self._doubted, Piece("call", "", start, call=chunk))
         if end is None and any(made.startswith(self._call) for made in self._made):
             return None
-        told, self._doubted = [*self._doubted], ()
+        certain, self._doubted = [*self._doubted], ()
         if end is None:
-            return told or None
+            return certain or None
         if self._call in self._made:
             self.state, self.repeated = "over", True
             self.calls -= 1
             return []
         self.state, self._made = "after", (*self._made, self._call)
-        return told
+        return certain
 
     def _after(self) -> list[Piece] | None:
         """After a call follows another call, or the closing mark."""

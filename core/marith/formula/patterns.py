@@ -1,12 +1,11 @@
 """Regular expressions in RE2's syntax, searched in linear time while other threads run.
 
 Python's own engine may try exponentially many ways to match, and no other thread runs meanwhile.
-The syntax: https://github.com/google/re2/wiki/Syntax. An expression is as large as `re2` compiles.
+An expression is as large as `re2` compiles.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,25 +13,7 @@ import re2
 
 from marith.errors import FormulaError, shown
 
-_INSTEAD = {  # RE2's own error → what RE2 lacks, and what to write
-    r"perl operator: \(\?<?[=!]": (
-        "RE2 has no lookaround; name the part that is meant, as in <c>(?P<part>.*)</c>"
-    ),
-    r"escape sequence: \\[1-9]|perl operator: \(\?P": (
-        "RE2 has no backreferences; write each case, as in <b>.*</b>|<i>.*</i>"
-    ),
-    r"perl operator: \(\?>|bad repetition operator: .*\+$": (
-        "RE2 has no atomic groups and no possessive repeats; write a+ for a++"
-    ),
-    r"perl operator: \(\?\(": "RE2 has no conditional groups; write each case, as in ab|c",
-    r"perl operator: \(\?(\w*x|#)": "RE2 has no flag x and no comments; leave them out",
-    r"perl operator: \(\?\w*[auL]": (
-        r"RE2's \w, \d, \s and \b know ASCII alone; write \p{L} for letters, \p{N} for digits"
-    ),
-    r"escape sequence: \\Z": r"write \z for the end of the text",
-    r"escape sequence: \\[uUN]": r"write the character itself, or its number, as in \x{e9}",
-    r"repetition size": "RE2 repeats something at most 1000 times",
-}
+SYNTAX = "https://github.com/google/re2/wiki/Syntax"
 
 
 def compile_pattern(pattern: str, name: str = "hide") -> Any:
@@ -48,10 +29,9 @@ def compile_pattern(pattern: str, name: str = "hide") -> Any:
         problem = error.args[0].decode(errors="replace")[:80]
     except UnicodeEncodeError:
         problem = "half a surrogate pair"
-    advice = (f"; {text}" for found, text in _INSTEAD.items() if re.search(found, problem))
     raise FormulaError(
-        f"{name}={shown(pattern)} is not a regular expression in RE2's syntax: "
-        f"{problem}{next(advice, '')}"
+        f"{name}={shown(pattern)} is not a regular expression in RE2's syntax: {problem}; "
+        f"see {SYNTAX}"
     )
 
 

@@ -6,10 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
-from operator import attrgetter
 from os import PathLike
-from types import FunctionType, MethodType
 from typing import Any
 from uuid import uuid4
 from weakref import WeakKeyDictionary
@@ -164,28 +161,6 @@ def with_engine(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict
             problem = f"{name} is {shown(options[name])}, but a loaded engine is given"
             raise RequestError(f"{problem}, which has its own model and placement; leave it out")
     return {**options, **decided}
-
-
-def is_found_by_name(function: Any) -> bool:
-    """Whether a function, or the class of a callable object, is what its module has by its name.
-
-    Others, such as a lambda, cannot be pickled.
-    """
-    match function:
-        case partial():
-            return is_found_by_name(function.func)
-        case MethodType():
-            return is_found_by_name(function.__self__)
-        case FunctionType() | type():
-            named = function
-        case _:
-            named = type(function)
-    if named.__module__ == "builtins":
-        return True
-    try:
-        return attrgetter(named.__qualname__)(sys.modules.get(named.__module__)) is named
-    except AttributeError:
-        return False
 
 
 def unique_name(value: Any) -> str:

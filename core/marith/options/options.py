@@ -23,7 +23,6 @@ from marith.options.option_checks import (
     PLACEMENT,
     by_name,
     check_call,
-    is_found_by_name,
     unique_name,
 )
 from marith.options.option_fields import OptionFields, opened_file
@@ -45,7 +44,6 @@ _OF_FRAMEWORKS = (
     "callback_manager", "callbacks", "completion_to_prompt", "messages_to_prompt", "metadata",
     "profile",
 )  # fmt: skip
-_DRAWN = tuple(field.name for field in fields(Sampling) if field.name != "logit_bias")  # a dict
 
 
 class Options(OptionFields):
@@ -84,9 +82,6 @@ class Options(OptionFields):
 
         Raises RequestError for an option that is given under two names with different values.
         """
-        is_plain = "model" not in options and ALIASES.keys().isdisjoint(options)
-        if is_plain and all(value is not None for value in options.values()):
-            return dict(options)
         return by_name(options)
 
     @classmethod
@@ -107,15 +102,9 @@ class Options(OptionFields):
                 yield field.alias or name, value.path if isinstance(value, Personas) else value
 
     def __getstate__(self) -> dict[Any, Any]:
-        """What is pickled. Raises RequestError for what cannot be pickled, where others drop it."""
-        if self.loaded_engine is not None:
-            raise RequestError(NO_DATA["loaded_engine"])
-        if not all(map(is_found_by_name, self.constraints)):
-            raise RequestError(NO_DATA["constraints"])
-        state = super().__getstate__()
-        if "constraints" not in state["__dict__"]:
-            raise RequestError(NO_DATA["constraints"])
-        return state
+        """Return what is pickled. Raises RequestError for a loaded engine and for constraints."""
+        self._require_data()
+        return super().__getstate__()
 
     def model_dump(self, **how: Any) -> dict[str, Any]:
         """As pydantic's own. Raises RequestError for a loaded engine and for constraints."""
@@ -156,10 +145,13 @@ class Options(OptionFields):
 
         Raises RequestError for a loaded engine and for constraints, which are no data.
         """
+        self._require_data()
+        return {**self._data, "file": None if self.file is None else asdict(self.file)}
+
+    def _require_data(self) -> None:
         for name, problem in NO_DATA.items():
             if getattr(self, name):
                 raise RequestError(problem)
-        return {**self._data, "file": None if self.file is None else asdict(self.file)}
 
     def identity(self) -> dict[str, Any]:
         """All that a text depends on, as plain data, for caches and observers.
@@ -311,7 +303,7 @@ class Options(OptionFields):
             prompt,
             self.faithfully if self.retrieves(prompt) else formula,
             dict(terms),
-            meaning.sampling(*(getattr(self, n) for n in _DRAWN), tuple(self.logit_bias.items())),
+            Sampling(**{field.name: getattr(self, field.name) for field in fields(Sampling)}),
             ended,
             self.speculation,
             **(from_options | asked),

@@ -2,7 +2,7 @@
 
 - `ban`: texts that must not appear in an answer.
 - `checks`: checks of values, each written once.
-- `completion`: chunks, completions and their costs, and how notebooks show them.
+- `completion`: chunks, completions and their costs.
 - `limits`: the limits of an engine, and its status.
 - `plan`: plans of speculation: which terms draft, and which verify later.
 - `prompt`: messages of any provider as messages with text.

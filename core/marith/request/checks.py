@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import Field, fields
 from typing import Any, TypeAlias
 
-from marith.errors import MarithError, RequestError, shown, similar, suggestion
+from marith.errors import MarithError, RequestError, shown, suggestion
 from marith.formula.tree.factors import plain
 
 LEVELS = 100  # templates and JSON recurse for each level
@@ -18,25 +18,14 @@ PARTS = 100_000
 # Names of torch's devices and types, which are checked without torch.
 SPREAD = "auto"  # the device of a model that accelerate spreads over several
 BACKENDS = "transformers", "llama.cpp"  # the first where none is given
-DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "npu", "mlu", "musa", "xla")
+DEVICES = (
+    "cpu", "cuda", "mps", "xpu", "hpu", "mtia", "npu", "mlu", "musa", "xla", "privateuseone",
+)  # fmt: skip
 _AMOUNT = re.compile(r"\d+(\.\d+)?\s?[KMGT]i?B", re.IGNORECASE)
-_DEVICE = re.compile(r"([a-z_]+)(:\d+)?")  # torch lets backends add names
+_DEVICE = re.compile(rf"({'|'.join(DEVICES)})(:\d+)?")
 _DTYPE = re.compile(
     r"(torch\.)?(float32|float|float64|double|float16|half|bfloat16|float8_\w+|float4_\w+)"
 )
-_DEFAULT = "leave it out for what the machine has"
-# What others call a device or a type, and what to write here.
-_DEVICE_INSTEAD = {
-    **dict.fromkeys(("gpu", "nvidia", "rocm", "amd"), "write 'cuda'"),
-    **dict.fromkeys(("metal", "apple"), "write 'mps'"),
-    "meta": "it holds no weights",
-}
-_DTYPE_INSTEAD = {
-    "auto": _DEFAULT,
-    **dict.fromkeys(("fp16", "f16"), "write 'float16'"),
-    "bf16": "write 'bfloat16'",
-    **dict.fromkeys(("fp32", "f32"), "write 'float32'"),
-}
 
 Check: TypeAlias = Callable[[str, Any], Any]  # a field's name and its value → the value to store
 
@@ -214,43 +203,21 @@ def distinct_texts(name: str, value: Any) -> tuple[str, ...]:
 
 
 def device_name(name: str, value: Any, error: type[MarithError] = RequestError) -> Any:
-    """The name of a device, or None. Raises `error` for what is none of torch's.
-
-    A name that resembles no known one passes: it may be that of a backend of its own.
-    """
+    """Return the name of one of torch's devices, or None. Raises `error` for another value."""
     device = _name_of(value)
-    if device in (None, SPREAD):
+    if device in (None, SPREAD) or (isinstance(device, str) and _DEVICE.fullmatch(device)):
         return device
-    match = _DEVICE.fullmatch(device) if isinstance(device, str) else None
-    word = match[1] if match else str(device).lower().rstrip("0123456789:")
-    is_device = word in DEVICES or not (word in _DEVICE_INSTEAD or similar(word, DEVICES, 0.7))
-    if match is None or not is_device:
-        raise no_device(name, device, error)
-    return device
-
-
-def no_device(name: str, device: Any, error: type[MarithError] = RequestError) -> MarithError:
-    """The error for a device that torch does not have, with what to write instead."""
-    word = str(device).lower().rstrip("0123456789:")
-    advice = _DEVICE_INSTEAD.get(word, "")
-    if device in DEVICES:  # a backend that is not installed
-        return error(f"this torch has no device {device!r}")
-    if not advice and (meant := similar(word, DEVICES, 0.7)):
-        advice = f"write {meant!r}"
-    end = f"; {advice}" if advice else ""
     kinds = "a device of torch, such as 'cpu', 'cuda' or 'cuda:1'"
-    return error(f"{name} is {kinds}, not {shown(device)}{end}")
+    raise error(f"{name} is {kinds}, not {shown(device)}")
 
 
 def dtype_name(name: str, value: Any, error: type[MarithError] = RequestError) -> Any:
-    """The name of a floating-point type, or None. Raises `error` for what is none of torch's."""
+    """Return the name of a floating-point type of torch, or None. Raises `error` for others."""
     dtype = _name_of(value)
     if dtype is None or (isinstance(dtype, str) and _DTYPE.fullmatch(dtype)):
         return dtype
-    advice = _DTYPE_INSTEAD.get(str(dtype).lower())
-    end = f"; {advice}" if advice else ""
     kinds = "a floating-point type of torch, such as 'float32', 'bfloat16' or 'float16'"
-    raise error(f"{name} is {kinds}, not {shown(dtype)}{end}")
+    raise error(f"{name} is {kinds}, not {shown(dtype)}")
 
 
 def memory_limits(name: str, value: Any, error: type[MarithError] = RequestError) -> Any:

@@ -114,9 +114,9 @@ def _inner(block: Any) -> Any:
     return inner if isinstance(inner, Mapping) else block
 
 
-def _first(of: Mapping[str, Any], names: Sequence[str]) -> Any:
+def _first(mapping: Mapping[str, Any], names: Sequence[str]) -> Any:
     """Return the value of the first of these names that a mapping has; None if it has none."""
-    return next((of[name] for name in names if name in of), None)
+    return next((mapping[name] for name in names if name in mapping), None)
 
 
 def _json_text(value: Any) -> str:
@@ -215,9 +215,8 @@ def to_prompt(
     if isinstance(prompt, str):
         return Prompt(({"role": "user", "content": prompt},), tuple(tools), options or {})
     if not isinstance(prompt, Sequence) or isinstance(prompt, (bytes, bytearray)) or not prompt:
-        raise RequestError(
-            f"a prompt is a text or a list of messages, not {shown(prompt)}{_as_prompt(prompt)}"
-        )
+        kinds = f"a text or a list of messages such as {_SHAPE}"
+        raise RequestError(f"a prompt is {kinds}, not {shown(prompt)}")
     if isinstance(prompt[0], int):
         if tools:
             raise RequestError("a prompt of tokens has no template that could offer tools")
@@ -232,15 +231,6 @@ def to_prompt(
     messages = [plain for message in prompt for plain in _to_messages(message)]
     _pair_answers(messages)
     return Prompt(tuple(messages), tuple(tools), options or {})
-
-
-def _as_prompt(value: Any) -> str:
-    """The end of a sentence about a value that is no prompt: how it is written as one."""
-    if isinstance(value, (bytes, bytearray)):
-        return "; bytes are decoded first: prompt.decode()"
-    if isinstance(value, Mapping):
-        return "; a message stands in a list: [message]"
-    return f"; an empty prompt has no message: [{_SHAPE}]" if value == [] else ""
 
 
 def prompts_of(prompt: Any) -> list[Any] | None:

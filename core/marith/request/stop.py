@@ -47,10 +47,6 @@ class Stop:
     search: Automaton | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.max_tokens, str):
-            problem = f"max_tokens is a whole number from 1, not {shown(self.max_tokens)}"
-            named = f"Stop(strings=[{shown(self.max_tokens)}])"
-            raise RequestError(f"{problem}; a text that ends an answer is written {named}")
         hold(self)
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
             problem = f"min_tokens is at most max_tokens, {self.max_tokens}"

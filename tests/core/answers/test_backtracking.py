@@ -159,7 +159,7 @@ def test_where_all_is_banned_there_is_an_end_or_an_error(letters: Engine) -> Non
 def test_a_text_that_goes_back_for_ever_is_given_up(
     letters: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backtracking, "MOST", 3)
+    monkeypatch.setattr(backtracking, "MAX_REWINDS", 3)
     other = letters.submit(Request("q", stop=Stop(30), sampling=Sampling(seed=1)))
     with pytest.raises(marith.RequestError, match="given up: a banned word appeared in it 4 times"):
         letters.generate(

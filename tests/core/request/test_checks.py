@@ -1,4 +1,4 @@
-"""Names of devices and types: torch's pass, and others are refused with what to write."""
+"""Names of devices and types: torch's pass, and others are refused."""
 
 from __future__ import annotations
 
@@ -11,44 +11,26 @@ from marith import Engine, ModelError, Options, RequestError
 from marith.request.checks import DEVICES, device_name, dtype_name
 
 
-@pytest.mark.parametrize("name", [None, *DEVICES, "cuda:1", "cpu:0", "mybackend:2"])
-def test_a_device_of_torch_or_of_a_backend_passes(name: str | None) -> None:
+@pytest.mark.parametrize("name", [None, *DEVICES, "cuda:1", "cpu:0"])
+def test_a_device_of_torch_passes(name: str | None) -> None:
     assert device_name("device", name) == name
 
 
-@pytest.mark.parametrize(
-    ("name", "advice"),
-    [
-        ("gpu", "write 'cuda'"),
-        ("GPU", "write 'cuda'"),
-        ("cdua", "write 'cuda'"),
-        ("cuda:x", "write 'cuda'"),
-        ("meta", "it holds no weights"),
-    ],
-)
-def test_another_device_is_refused_with_what_to_write(name: str, advice: str) -> None:
+@pytest.mark.parametrize("name", ["gpu", "GPU", "cdua", "cuda:x", "meta", 0])
+def test_another_device_is_refused(name: Any) -> None:
     with pytest.raises(RequestError) as caught:
         device_name("device", name)
     kinds = "a device of torch, such as 'cpu', 'cuda' or 'cuda:1'"
-    assert str(caught.value) == f"device is {kinds}, not {name!r}; {advice}"
+    assert str(caught.value) == f"device is {kinds}, not {name!r}"
 
 
-@pytest.mark.parametrize(
-    ("name", "end"),
-    [
-        ("fp16", "not 'fp16'; write 'float16'"),
-        ("bf16", "not 'bf16'; write 'bfloat16'"),
-        ("auto", "not 'auto'; leave it out for what the machine has"),
-        ("int8", "not 'int8'"),
-        (torch.int8, "not 'torch.int8'"),
-        (16, "not 16"),
-    ],
-)
-def test_another_type_is_refused_with_what_to_write(name: Any, end: str) -> None:
+@pytest.mark.parametrize("name", ["fp16", "bf16", "auto", "int8", torch.int8, 16])
+def test_another_type_is_refused(name: Any) -> None:
     with pytest.raises(RequestError) as caught:
         dtype_name("dtype", name)
     kinds = "a floating-point type of torch, such as 'float32', 'bfloat16' or 'float16'"
-    assert str(caught.value) == f"dtype is {kinds}, {end}"
+    quoted = repr(str(name)) if name is torch.int8 else repr(name)
+    assert str(caught.value) == f"dtype is {kinds}, not {quoted}"
 
 
 def test_objects_of_torch_are_their_names() -> None:
@@ -56,6 +38,6 @@ def test_objects_of_torch_are_their_names() -> None:
     assert (options.device, options.dtype) == ("cpu", "torch.float16")
 
 
-def test_a_device_of_a_backend_that_is_not_installed_is_not_advised() -> None:
+def test_a_device_of_a_backend_that_is_not_installed_is_named() -> None:
     with pytest.raises(ModelError, match=r"^this torch has no device 'npu'$"):
         Engine.load("pocket", device="npu")

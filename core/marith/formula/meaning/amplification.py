@@ -2,103 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import singledispatch
+import math
 
 from marith.formula.meaning.weights import Weights
-from marith.formula.tree.factors import Varying
-from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered
+from marith.formula.tree.nodes import Cut, Formula, Scaled, Sum, Tempered, children
 from marith.formula.tree.operators import (
     Agreed,
-    Intersection,
-    Mixture,
     Posterior,
     Relu,
     SelfDebias,
     Supersede,
-    Union,
     Unscaled,
-    Where,
 )
 from marith.formula.tree.terms import Classifier
 
 
-def amplification(formula: Formula, terms: Mapping[str, Formula] | None = None) -> float:
-    """At most so many times an error of each term's log-probabilities, in those of the formula.
+def amplification(formula: Formula) -> float:
+    """Return how many times an error of a term's log-probabilities counts in a bound formula.
 
-    For `M - 0.96*union(toxic, M)` it is (1 + 0.96) / 0.04 = 49. Factors that depend on the context
-    count by the largest number that they can be, or as 1 where there is none. 1 for one term.
+    The number is an upper bound. For `M - 0.96*union(toxic, M)` it is (1 + 0.96) / 0.04 = 49; for
+    a term it is 1. A factor that depends on the context counts by the largest number that it can
+    be, or as 1 if there is no largest number.
     """
-    return _relative(formula, Weights(terms))
+    return _relative(formula, Weights())
 
 
 def _relative(formula: Formula, weights: Weights) -> float:
-    """That of a formula divided by its weight, where it has one."""
+    """Return the factor of an error in a formula divided by its weight, if it has one."""
     least = weights.of(formula).least
-    return enlarged(formula, weights) / (least if least > 0 else 1.0)
+    return _enlarged(formula, weights) / (least if least > 0 else 1.0)
 
 
-@singledispatch
-def enlarged(_formula: Formula, _weights: Weights) -> float:
-    """The factor of an error in a formula's score: 1, that of a term, unless registered."""
-    return 1.0
-
-
-@enlarged.register
-def _enlarge_name(name: Name, weights: Weights) -> float:
-    return enlarged(weights.terms[name.name], weights)
-
-
-@enlarged.register
-def _enlarge_scaled(scaled: Scaled, weights: Weights) -> float:
-    low, high = weights.factor(scaled.factor).range
-    largest = max(abs(low), abs(high))
-    finite = largest if largest < float("inf") or not isinstance(scaled.factor, Varying) else 1.0
-    return finite * enlarged(scaled.of, weights)
-
-
-@enlarged.register
-def _enlarge_sum(total: Sum, weights: Weights) -> float:
-    return sum(enlarged(member, weights) for member in total.members)
-
-
-@enlarged.register
-def _enlarge_union_or_intersection_or_mixture(
-    node: Union | Intersection | Mixture, weights: Weights
-) -> float:
-    return max(_relative(member, weights) for member in node.members)
-
-
-@enlarged.register
-def _enlarge_where(node: Where, weights: Weights) -> float:
-    return max(_relative(member, weights) for member in (node.then, node.otherwise))
-
-
-@enlarged.register
-def _enlarge_cut_or_relu_or_supersede_or_unscaled(
-    node: Cut | Relu | Supersede | Unscaled, weights: Weights
-) -> float:
-    return enlarged(node.of, weights)
-
-
-@enlarged.register
-def _enlarge_tempered(node: Tempered, weights: Weights) -> float:
-    return enlarged(node.of, weights) / node.at
-
-
-@enlarged.register
-def _enlarge_self_debias(node: SelfDebias, weights: Weights) -> float:
-    """An error of a logarithm is at most so large in a probability, and λ times that of two."""
-    worst = max(_relative(member, weights) for member in (node.of, *node.biased))
-    return (1 + 2 * node.decay) * worst
-
-
-@enlarged.register
-def _enlarge_posterior(node: Posterior, weights: Weights) -> float:
-    """A difference of two mean log-likelihoods."""
-    return 2 * max(_relative(member, weights) for member in node.members)
-
-
-@enlarged.register
-def _enlarge_classifier_or_agreed(_node: Classifier | Agreed, _weights: Weights) -> float:
-    return 0.0
+def _enlarged(formula: Formula, weights: Weights) -> float:
+    """Return the factor of an error in a formula's score."""
+    match formula:
+        case Scaled(factor, of):
+            largest = max(map(abs, weights.factor(factor).range))
+            return (largest if math.isfinite(largest) else 1.0) * _enlarged(of, weights)
+        case Sum(members):
+            return sum(_enlarged(member, weights) for member in members)
+        case Cut(of=of) | Relu(of=of) | Supersede(of=of) | Unscaled(of=of):
+            return _enlarged(of, weights)
+        case Tempered(of, at):
+            return _enlarged(of, weights) / at
+        case Classifier() | Agreed():
+            return 0.0
+    worst = max((_relative(child, weights) for child in children(formula)), default=1.0)
+    match formula:
+        case SelfDebias(decay=decay):  # an error counts in a probability, times λ, of two members
+            return (1 + 2 * decay) * worst
+        case Posterior():  # a difference of two mean log-likelihoods
+            return 2 * worst
+    return worst

@@ -122,11 +122,11 @@ class Score:
             by, is_union = self.factors[pair], isinstance(pair, Union)
             if (by > 0) == is_union:
                 continue
-            beside = next((member for member in pair.members if member in self.factors), None)
-            if beside is not None:
+            single = next((member for member in pair.members if member in self.factors), None)
+            if single is not None:
                 del self.factors[pair]
-                self.count(beside, by)
-            base = beside or BARE_MODEL
+                self.count(single, by)
+            base = single or BARE_MODEL
             others = tuple(member for member in pair.members if member != base)
             if is_union and others:
                 relu = Relu((Union(others) if others[1:] else others[0]) - base)

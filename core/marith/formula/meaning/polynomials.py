@@ -194,8 +194,8 @@ def product_range(ranges: Iterable[Range]) -> Range:
     return low, high
 
 
-def _scaled(of: Range, number: float) -> Range:
-    return product_range((of, (number, number)))
+def _scaled(bounds: Range, number: float) -> Range:
+    return product_range((bounds, (number, number)))
 
 
 def _times(x: float, y: float) -> float:

@@ -212,17 +212,10 @@ def misfit(
     named: Collection[str],
     error: TypeError,
 ) -> FormulaError:
-    """The error for arguments that a call does not take: what it takes, and what was meant."""
+    """Return the error for arguments that a call does not take; it says what the call takes."""
     signature = inspect.signature(build)
     taken = signature.parameters.values()
     takes = ", ".join(str(each.replace(annotation=each.empty)) for each in taken)
-    has_others = any(each.kind is each.VAR_KEYWORD for each in taken)
-    for unknown in (
-        () if has_others else [each for each in named if each not in signature.parameters]
-    ):
-        hint = suggestion(unknown, signature.parameters)
-        problem = f"got an unexpected keyword argument {unknown!r}{hint}"
-        return FormulaError(f"{name}({takes}): {problem}")
     try:
         signature.bind(*positional, **dict.fromkeys(named))
     except TypeError as problem:

@@ -1,11 +1,10 @@
-"""Explains a formula as text: its tree, total weight, normalised form and warnings; and as HTML."""
+"""Explains a formula as text: its tree, total weight, normalised form and warnings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import singledispatch
-from html import escape
 from typing import TypeAlias
 
 from marith.formula.meaning.binding import Terms, names_in, resolve
@@ -163,15 +162,15 @@ def _as_relu(
 ) -> tuple[float, str]:
     """max(a, b) = b + relu(a − b) and min(a, b) = b − relu(b − a); moves the b into `factors`."""
     factor, members = factors[pair], pair.members
-    beside = next((m for m in members if m in factors and not _is_pair(m)), None)
-    if len(members) != 2 or beside is None:
+    base = next((m for m in members if m in factors and not _is_pair(m)), None)
+    if len(members) != 2 or base is None:
         name = "max" if isinstance(pair, Union) else "min"
         return factor, f"{name}({', '.join(log_text(m, weights) for m in members)})"
-    factors[beside] += factor
-    other = members[0] if members[1] == beside else members[1]
+    factors[base] += factor
+    other = members[0] if members[1] == base else members[1]
     if isinstance(pair, Union):
-        return factor, f"relu({log_text(other, weights)} − {log_text(beside, weights)})"
-    return -factor, f"relu({log_text(beside, weights)} − {log_text(other, weights)})"
+        return factor, f"relu({log_text(other, weights)} − {log_text(base, weights)})"
+    return -factor, f"relu({log_text(base, weights)} − {log_text(other, weights)})"
 
 
 def _is_pair(formula: Formula) -> bool:
@@ -292,19 +291,3 @@ def _draw_self_debias(node: SelfDebias) -> tuple[str, Branches]:
 @drawn.register
 def _draw_agreed(agreed: Agreed) -> tuple[str, Branches]:
     return f"agreed, at least {agreed.count}", [("", member) for member in agreed.members]
-
-
-def formula_html(formula: Formula) -> str:
-    """Return the text, and below it the tree that `explain` draws; names and texts are escaped."""
-    text = f"<code>{escape(to_text(formula))}</code>"
-    _, below = label_of(formula)
-    return f"{text}<ul>{_item(formula)}</ul>" if below else text
-
-
-def _item(formula: Formula, factor: str = "") -> str:
-    label, below = label_of(formula, factor)
-    parts = "".join(_item(part, share) for share, part in below)
-    return f"<li>{escape(label)}{f'<ul>{parts}</ul>' if parts else ''}</li>"
-
-
-Formula._repr_html_ = formula_html

@@ -23,7 +23,7 @@ from marith.formula.text.calls import (
 )
 from marith.formula.tree.factors import Comparison, Varying, is_number, number
 from marith.formula.tree.node import MAX_DEPTH, MAX_LENGTH, MAX_NODES, MAX_ROW, Node
-from marith.formula.tree.nodes import Formula, Name, added
+from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.printing import QUOTED
 from marith.formula.tree.terms import Prompted
 
@@ -41,9 +41,6 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 _RELATIONS: Mapping[type[ast.cmpop], str] = {
     ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", ast.LtE: "<=",
 }  # fmt: skip
-_TOO_DEEP = (  # for Python's parser, which recurses for each operator in a row
-    f"nested too deeply; a long sum is written in parentheses of at most {MAX_ROW} members each"
-)
 _LINE_BREAK = re.compile(r"[\r\n]")
 _RUN_INTO = re.compile(r"(?<!\w)(\d(?:\w*?|\w*\.))((?:and|else|for|if|in|is|or|not)\w*)")
 _LITERAL = re.compile(rf"([a-zA-Z]{{0,2}})({QUOTED.pattern})", re.DOTALL)
@@ -93,7 +90,8 @@ def read_tree(text: str) -> tuple[str, ast.Expression]:
         problem, start, end = advice.of_fault(source, error.msg, start)
         raise FormulaError(f"not a formula: {problem}", source, start, end) from None
     except (RecursionError, MemoryError):
-        raise FormulaError(f"not a formula: {_TOO_DEEP}", source, 0, 1) from None
+        problem = f"nested too deeply, or a sum of more than {MAX_ROW} members"
+        raise FormulaError(f"not a formula: {problem}", source, 0, 1) from None
     except ValueError:
         raise FormulaError("not a formula: unreadable", source[:200]) from None
 
@@ -153,7 +151,7 @@ class _Reader:
                     self.key(k, node): self.read(v, depth + 1)
                     for k, v in zip(keys, values, strict=True)
                 }
-        raise self.error(advice.of_node(self.source, node), node)
+        raise self.error(advice.NO_MEANING, node)
 
     def comparison(
         self, left: ast.expr, relation: str, right: ast.expr, node: ast.expr, depth: int
@@ -183,22 +181,10 @@ class _Reader:
                 f"a chain of {len(chain)} operators; {MAX_NODES} parts are allowed", node
             )
         value: Any = self.arithmetic(left, depth)
-        addends: list[Formula] = []  # a sum of formulas is built at once
         for operation in reversed(chain):
-            right = self.arithmetic(operation.right, depth)
-            formulas = isinstance(value, Formula) and isinstance(right, Formula)
-            if formulas and isinstance(operation.op, (ast.Add, ast.Sub)):
-                subtracted = isinstance(operation.op, ast.Sub)
-                addends = addends or [value]
-                addends.append(self.built(operation, right.__neg__) if subtracted else right)
-            else:
-                value, addends = self.summed(node, value, addends), []
-                value = self.apply(operation, value, right)
-        whole: Value = self.summed(node, value, addends)
+            value = self.apply(operation, value, self.arithmetic(operation.right, depth))
+        whole: Value = value
         return whole
-
-    def summed(self, node: ast.expr, value: Any, addends: list[Formula]) -> Any:
-        return self.built(node, lambda: added(*addends)) if addends else value
 
     def apply(self, operation: ast.BinOp, left: Any, right: Any) -> Any:
         combine = _OPERATORS[type(operation.op)]

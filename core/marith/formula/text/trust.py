@@ -23,7 +23,7 @@ MOST_LETTERS = 4_000  # of a formula and the texts of its terms together
 MOST_NODES = 500
 MOST_TERMS = 16  # each is a row of every pass
 MOST_FACTORS = 32  # that depend on the context, since each is computed for every token
-MOST = (MOST_NODES, MOST_FACTORS, MOST_TERMS)
+LIMITS = (MOST_NODES, MOST_FACTORS, MOST_TERMS)
 
 # The options that an untrusted call of a model may give.
 OF_A_CALL = frozenset(
@@ -157,7 +157,7 @@ def _check_size(formulas: Sequence[Formula], text: str) -> None:
         factors += isinstance(node, Varying)
         leaves |= {node} if isinstance(node, Term) else set()
         counts = {"parts": nodes, "factors that vary": factors, "terms": len(leaves)}
-        for (kind, count), limit in zip(counts.items(), MOST, strict=True):
+        for (kind, count), limit in zip(counts.items(), LIMITS, strict=True):
             if count > limit:
                 problem = f"a formula from others has at most {limit} {kind}"
                 raise FormulaError(problem, text, 0, len(text))

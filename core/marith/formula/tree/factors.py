@@ -122,21 +122,21 @@ class Comparison(Node):
         )
 
 
-def largest(*of: Factor) -> Varying:
+def largest(*factors: Factor) -> Varying:
     """The largest of several factors."""
-    return Extreme("largest", _several("largest", of))
+    return Extreme("largest", _several("largest", factors))
 
 
-def smallest(*of: Factor) -> Varying:
+def smallest(*factors: Factor) -> Varying:
     """The smallest of several factors."""
-    return Extreme("smallest", _several("smallest", of))
+    return Extreme("smallest", _several("smallest", factors))
 
 
-def sigmoid(of: Factor) -> Varying:
+def sigmoid(value: Factor) -> Varying:
     """1 / (1 + e^−x) of a factor."""
-    if not isinstance(of, Varying):
-        raise FormulaError(f"sigmoid takes a factor that varies, not {shown(of)}")
-    return Sigmoid(of)
+    if not isinstance(value, Varying):
+        raise FormulaError(f"sigmoid takes a factor that varies, not {shown(value)}")
+    return Sigmoid(value)
 
 
 def times(left: Factor, right: Factor) -> Any:
@@ -198,7 +198,7 @@ def _compared(left: Varying, relation: str, right: Any) -> Comparison:
     return Comparison(left, relation, factor(right, "what a factor is compared with"))
 
 
-def _several(name: str, of: tuple[Any, ...]) -> tuple[Factor, ...]:
-    if len(of) < 2:
-        raise FormulaError(f"{name} takes at least 2 factors, not {len(of)}")
-    return tuple(factor(value, f"each part of {name}") for value in of)
+def _several(name: str, values: tuple[Any, ...]) -> tuple[Factor, ...]:
+    if len(values) < 2:
+        raise FormulaError(f"{name} takes at least 2 factors, not {len(values)}")
+    return tuple(factor(value, f"each part of {name}") for value in values)

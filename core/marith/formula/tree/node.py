@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, singledispatch
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ Kind = TypeVar("Kind", bound="Node")
 MAX_LENGTH = 20_000  # letters of a formula as text, each term counted as one
 MAX_NODES = 5_000
 MAX_DEPTH = 60
-MAX_ROW = 500  # members of a sum without parentheses: Python's parser recurses for each
+MAX_ROW = 500  # members of a sum: Python's parser recurses for each
 
 
 class Node:
@@ -61,16 +61,12 @@ class Node:
         set_once(self, "inner", tuple(inner))
         set_once(self, "nodes", nodes)
         set_once(self, "depth", depth + 1)
-        set_once(self, "letters", self._letters())
+        set_once(self, "letters", printed_length(self))
         set_once(self, "_hash", hash((type(self), *values)))
         _refuse_beyond(self.nodes, self.depth, self.letters)
 
     def _validate(self) -> None:
         """Raise FormulaError for fields without a meaning; normalise the others."""
-
-    def _letters(self) -> int:
-        """Return an upper bound of the printed length; `printing` defines this, and `__str__`."""
-        raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -92,8 +88,23 @@ class Node:
         arguments = (name for name, field in _fields(self).items() if field.init)
         return type(self), tuple(getattr(self, name) for name in arguments)
 
+    def __str__(self) -> str:
+        return printed(self)
+
     def __repr__(self) -> str:
-        return str(self)
+        return printed(self)
+
+
+@singledispatch
+def printed(node: Node) -> str:
+    """Return a node as text; `printing` says how."""
+    raise TypeError(f"no text is registered for a {type(node).__name__}")
+
+
+@singledispatch
+def printed_length(node: Node) -> int:
+    """Return an upper bound of the length of a node's text; `printing` says how."""
+    raise TypeError(f"no length is registered for a {type(node).__name__}")
 
 
 @shown.register

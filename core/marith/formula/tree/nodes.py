@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any
 from unicodedata import normalize
 
-from marith.errors import FormulaError, shown
+from marith.errors import FormulaError, TooLarge, shown
 from marith.formula.tree.factors import Factor, Varying, is_number, number, plain, times
-from marith.formula.tree.node import Node, descend, parts
+from marith.formula.tree.node import MAX_ROW, Node, descend, parts
 
 MOST_TOKENS = 10**9
 
@@ -23,7 +23,6 @@ class Formula(Node):
     """
 
     __slots__ = ()
-    _repr_html_: ClassVar[Callable[[Formula], str]]  # in notebooks; `explaining` defines it
 
     def __add__(self, other: object) -> Formula:
         return added(self, other) if isinstance(other, Formula) else _refuse("+", self, other)
@@ -107,6 +106,10 @@ class Sum(Formula):
 
     members: tuple[Formula, ...]
 
+    def _validate(self) -> None:
+        if len(self.members) > MAX_ROW:
+            raise TooLarge(f"a sum has {len(self.members)} members; {MAX_ROW} are allowed")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaled(Formula):
@@ -156,12 +159,12 @@ def names_of(formula: Formula) -> Iterator[Name]:
     return (node for node in descend(formula, lambda node: node.inner) if isinstance(node, Name))
 
 
-def _scaled(factor: Factor, of: Formula) -> Formula:
-    if isinstance(of, Scaled):
-        factor, of = times(factor, of.factor), of.of
+def _scaled(factor: Factor, formula: Formula) -> Formula:
+    if isinstance(formula, Scaled):
+        factor, formula = times(factor, formula.factor), formula.of
     if isinstance(factor, float):
         factor += 0.0
-    return of if factor == 1.0 else Scaled(factor, of)
+    return formula if factor == 1.0 else Scaled(factor, formula)
 
 
 def as_members(name: str, members: tuple[Any, ...], least: int = 2) -> tuple[Formula, ...]:

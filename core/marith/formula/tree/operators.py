@@ -56,14 +56,14 @@ def intersection(*members: Formula) -> Formula:
     return Intersection(as_members("intersection", members))
 
 
-def supersede(draft: Formula, of: Formula) -> Formula:
-    """`of`, with `draft` as its draft, which changes the cost and never the distribution."""
-    return Supersede(*as_members("supersede", (draft, of)))
+def supersede(draft: Formula, formula: Formula) -> Formula:
+    """`formula`, with `draft` as its draft, which changes the cost and never the distribution."""
+    return Supersede(*as_members("supersede", (draft, formula)))
 
 
-def unscaled(of: Formula) -> Formula:
+def unscaled(formula: Formula) -> Formula:
     """The raw score of a formula, not divided by its total weight."""
-    return Unscaled(*as_members("unscaled", (of,), least=1))
+    return Unscaled(*as_members("unscaled", (formula,), least=1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,9 +126,9 @@ class Agreed(Formula):
     count: int
 
 
-def relu(of: Formula) -> Formula:
+def relu(difference: Formula) -> Formula:
     """max(0, score) of a difference, such as `toxic - M`; added to a formula, it has no weight."""
-    return Relu(*as_members("relu", (of,), least=1))
+    return Relu(*as_members("relu", (difference,), least=1))
 
 
 def mixture(*pairs: Any) -> Formula:
@@ -155,9 +155,11 @@ def where(condition: Comparison | Varying, then: Formula, otherwise: Formula) ->
     return Where(condition, *as_members("where", (then, otherwise)))
 
 
-def self_debias(of: Formula, *biased: Formula, decay: float = 50, floor: float = 0.01) -> Formula:
-    """`of` without what biased prompts make likelier; λ = 50 and ε = 0.01 are the authors'."""
-    first, *others = as_members("self_debias", (of, *biased))
+def self_debias(
+    formula: Formula, *biased: Formula, decay: float = 50, floor: float = 0.01
+) -> Formula:
+    """`formula` without what biased prompts make likelier; λ = 50 and ε = 0.01 are the authors'."""
+    first, *others = as_members("self_debias", (formula, *biased))
     if not is_number(decay) or not 0 <= decay <= 1e6:
         raise FormulaError(f"decay is a number from 0 to 1e6, not {shown(decay)}")
     if not is_number(floor) or not 0 <= floor <= 1:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +12,7 @@ from functools import singledispatch
 from typing import TypeAlias
 
 from marith.formula.tree.factors import Arithmetic, Comparison, Extreme, Factor
-from marith.formula.tree.node import MAX_ROW, Node
+from marith.formula.tree.node import Node, printed, printed_length
 from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered
 from marith.formula.tree.operators import Agreed, Mixture, SelfDebias
 from marith.formula.tree.signals import Decay, Divergence, First, Index, Shape
@@ -33,6 +32,7 @@ _QUOTATION = re.compile(  # no apostrophe of a word, before which there are thre
 _START, _END = "\ue000", "\ue001"
 
 
+@printed.register
 def to_text(node: Node) -> str:
     """A formula, or a part of one, in Python's arithmetic: `parse(to_text(f)) == f`."""
     return _text(node, SUM, None)
@@ -73,11 +73,10 @@ def number_text(value: float) -> str:
     return repr(value).removesuffix(".0")
 
 
-def letters(node: Node) -> int:
-    """The most letters in which a node is printed; each term counts as one."""
+@printed_length.register
+def _bound_length(node: Node) -> int:
     if isinstance(node, Sum):  # " + " or " - " before each member but the first
-        rows = math.ceil(len(node.members) / MAX_ROW)
-        return sum(member.letters + 3 for member in node.members) - 3 + 2 * rows * (rows > 1)
+        return sum(member.letters + 3 for member in node.members) - 3
     return sum(map(_length, pieces(node)))
 
 
@@ -91,11 +90,11 @@ def locate(formula: Formula, part: Node) -> tuple[str, int, int]:
 
 def call(name: str, *arguments: Node | float | str) -> list[Piece]:
     """The pieces of `name(…)`; an argument that is text is printed as it is."""
-    printed: list[Piece] = [f"{name}("]
+    written: list[Piece] = [f"{name}("]
     for index, argument in enumerate(arguments):
-        printed += [", "] if index else []
-        printed.append(argument if isinstance(argument, str) else (argument, SUM))
-    return [*printed, ")"]
+        written += [", "] if index else []
+        written.append(argument if isinstance(argument, str) else (argument, SUM))
+    return [*written, ")"]
 
 
 @singledispatch
@@ -268,8 +267,8 @@ def _text(node: Node | float, least: int, part: Node | None) -> str:
     if isinstance(node, float):
         text = number_text(node)
     else:
-        printed = _addends(node, part) if isinstance(node, Sum) else pieces(node)
-        text = "".join([p if isinstance(p, str) else _text(*p, part) for p in printed])
+        written = _addends(node, part) if isinstance(node, Sum) else pieces(node)
+        text = "".join([p if isinstance(p, str) else _text(*p, part) for p in written])
     if precedence(node) < least:
         text = f"({text})"
     return f"{_START}{text}{_END}" if node is part else text
@@ -285,14 +284,8 @@ def _length(piece: Piece) -> int:
 
 def _addends(total: Sum, part: Node | None) -> list[Piece]:
     """The pieces of a sum; a negative member that is `part` is not printed as a subtraction."""
-    members = total.members
-    if len(members) <= MAX_ROW:
-        first: Piece = (members[0], PRODUCT)
-        return [first, *(piece for member in members[1:] for piece in _addend(member, part))]
-    rows: list[Piece] = []
-    for start in range(0, len(members), MAX_ROW):
-        rows += [" + ", (Sum(members[start : start + MAX_ROW]), ATOM)]
-    return rows[1:]
+    first, *others = total.members
+    return [(first, PRODUCT), *(piece for member in others for piece in _addend(member, part))]
 
 
 def _addend(member: Formula, part: Node | None) -> list[Piece]:
@@ -323,7 +316,3 @@ def _quoted(value: object) -> str:
         case str() if '"' not in value and "'" not in value:
             return f'"{repr(value)[1:-1]}"'
     return repr(value)
-
-
-Node.__str__ = to_text  # type: ignore[assignment, method-assign]
-Node._letters = letters  # type: ignore[assignment, method-assign]

@@ -90,24 +90,24 @@ def renyi(first: Formula, second: Formula, order: float = 0.5) -> Varying:
     return Divergence(left, right, float(order))
 
 
-def entropy(of: Formula) -> Varying:
+def entropy(formula: Formula) -> Varying:
     """The Shannon entropy of a distribution, in nats."""
-    return Shape("entropy", *as_members("entropy", (of,), least=1))
+    return Shape("entropy", *as_members("entropy", (formula,), least=1))
 
 
-def peak(of: Formula) -> Varying:
+def peak(formula: Formula) -> Varying:
     """The probability of a distribution's likeliest token."""
-    return Shape("peak", *as_members("peak", (of,), least=1))
+    return Shape("peak", *as_members("peak", (formula,), least=1))
 
 
-def margin(of: Formula) -> Varying:
+def margin(formula: Formula) -> Varying:
     """The probability of the likeliest token, less that of the second."""
-    return Shape("margin", *as_members("margin", (of,), least=1))
+    return Shape("margin", *as_members("margin", (formula,), least=1))
 
 
-def indicator(of: Formula) -> Varying:
+def indicator(difference: Formula) -> Varying:
     """For each token, 1 if a difference such as `F - G` is above zero, else 0."""
-    return Indicator(*as_members("indicator", (of,), least=1))
+    return Indicator(*as_members("indicator", (difference,), least=1))
 
 
 def strength(judge: Formula) -> Varying:

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 from marith.errors import FormulaError, names_checked, shown
 from marith.formula.patterns import compile_pattern
 from marith.formula.tree.factors import is_number, plain
+from marith.formula.tree.node import printed_length
 from marith.formula.tree.nodes import MOST_TOKENS, Formula
 
 Option: TypeAlias = "str | int | float | bool | None"
@@ -50,9 +51,11 @@ class Term(Formula):
     __slots__ = ()
     leaf = True
 
-    def _letters(self) -> int:
-        """A term counts as one letter; the guide in it is counted like any formula."""
-        return sum((GUIDED + part.letters for part in self.inner), 1)
+
+@printed_length.register
+def _bound_length_of_term(term: Term) -> int:
+    """Return 1 for a term; the guide in a classifier counts like any formula."""
+    return sum((GUIDED + part.letters for part in term.inner), 1)
 
 
 class Observation(Term):

@@ -12,11 +12,10 @@ from typing import Any, Literal
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 from pydantic import BaseModel
 
-from marith.errors import RequestError, shown, suggestion
+from marith.errors import RequestError, shown
 from marith.request.checks import distinct_texts
 from marith.request.forms.json_schema import (
     LEVELS,
-    circular,
     levels,
     schema_text,
 )
@@ -39,13 +38,9 @@ LIMITS = LLParserLimits(
     verbose_errors=False,
 )
 _NO_NAME = re.compile(r"[^\w-]+", re.ASCII)
-# How llguidance says what is wrong with an expression, or with a schema.
+# How llguidance says what is wrong with an expression.
 _PARSE_ERROR = re.compile(r"^ *error: ([^\n]+)", re.MULTILINE)
-_REFUSED = re.compile(r"\(in regex\): ([^\n;]+?)(?:;| in regex|\n)")
-_INVALID_TYPE = re.compile(r"Invalid type: (\w+)")
-_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 _STUCK = "NoExtensionBias <non-verbose/>"  # llguidance's error where nothing may follow
-_START = re.compile(r"^\s*start\s*:", re.MULTILINE)
 _RULE = re.compile(r"^\s*[\w?!]+(\.\d+)?(\[[^\]\n]*\])?\s*:", re.MULTILINE)
 
 
@@ -143,15 +138,9 @@ def one_line(problem: str) -> str:
 
 
 def _reason(kind: str, text: str, problem: str) -> str:
-    """Why a grammar cannot be followed: llguidance's error without its own grammar around it."""
-    line = one_line(problem)
-    if kind == "regex" and (match := _PARSE_ERROR.search(problem) or _REFUSED.search(problem)):
-        return f"{' '.join(match[1].split())}: {shown(text[:80])}"
-    if kind == "json_schema" and (match := _INVALID_TYPE.search(line)):
-        return f"{line}{suggestion(match[1], _TYPES)}"
-    if kind == "lark" and not _START.search(text):
-        return f"{line}; it begins with a rule start: …"
-    return line
+    """Return llguidance's error; of an expression without the grammar that llguidance made."""
+    match = _PARSE_ERROR.search(problem) if kind == "regex" else None
+    return f"{one_line(match[1])}: {shown(text[:80])}" if match else one_line(problem)
 
 
 def require_bounded(kind: str, text: str) -> None:
@@ -176,8 +165,6 @@ def require_bounded(kind: str, text: str) -> None:
             raise RequestError(
                 f"this json_schema and its definitions have more than {LEVELS} levels together"
             )
-        if isinstance(schema, Mapping) and (reference := circular(schema)):
-            raise RequestError(f"in this json_schema {shown(reference)} refers to itself alone")
 
 
 @lru_cache(maxsize=64)  # many requests have the same grammar

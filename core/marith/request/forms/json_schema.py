@@ -6,14 +6,13 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import permutations
 from typing import Any, TypeAlias
 
 from llguidance import LLMatcher
 
 from marith.errors import RequestError, shown
 from marith.request.checks import require_shallow
-from marith.request.forms.schema_formats import FORMATS, HELD, escaped, text_of_length
+from marith.request.forms.schema_formats import FORMATS, HELD, escaped
 
 Node: TypeAlias = dict[str, Any]
 
@@ -22,19 +21,6 @@ LISTS_SCHEMAS = ("anyOf", "oneOf", "allOf", "prefixItems")
 IS_SCHEMA = ("items", "additionalProperties", "additionalItems", "not", "propertyNames")
 _NEAR = 1e-12  # how far from an exclusive bound the nearest number is that is written
 _EXACT = 2**53  # llguidance reads larger whole numbers as the nearest float
-_ARRAYS = 400  # of distinct values, written out for `uniqueItems`
-_TYPES = {"string": str, "integer": int, "boolean": bool}
-_KINDS: tuple[tuple[Sequence[str], type, str], ...] = (
-    (HOLDS_SCHEMAS, dict, "an object of schemas"),
-    (("required",), list, "a list of names"),
-    (("enum",), list, "a list of values"),
-    (("pattern",), str, "a regular expression"),
-    (
-        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
-        int,
-        "a whole number from 0 on",
-    ),
-)
 # Pydantic's pattern of a decimal number (until version 2.11) looks ahead, which no grammar does.
 _SAME_PATTERN = {
     r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$": r"^[+-]?(\d+\.?\d*|\.\d+)$",
@@ -61,12 +47,11 @@ def hold_keywords(schema: Node, drops_repeats: bool) -> None:
         if not isinstance(node, dict) or id(node) in met:
             continue
         met.add(id(node))
-        _require_kinds(node)
         _hold_names(node, schema)
         _hold_bounds(node)
         _hold_constants(node)
         _hold_texts(node)
-        _hold_unique(node, schema, drops_repeats)
+        _hold_unique(node, drops_repeats)
         waiting += inner_schemas(node)
         if isinstance(node.get("$ref"), str):
             waiting.append(target(schema, node["$ref"]))
@@ -95,19 +80,6 @@ def _resolved(node: Any, schema: Node) -> Any:
     if isinstance(node, Mapping) and list(node) == ["$ref"] and isinstance(node["$ref"], str):
         return target(schema, node["$ref"])
     return node
-
-
-def _require_kinds(node: Mapping[str, Any]) -> None:
-    """Raise RequestError for a keyword whose value is of another kind."""
-    for keys, kind, words in _KINDS:
-        for key in keys:
-            value: Any = node.get(key)
-            fits = isinstance(value, kind) and not isinstance(value, bool)
-            fits = fits and not (kind is int and value < 0)
-            fits = fits and (key != "required" or all(isinstance(name, str) for name in value))
-            if key in node and not fits:
-                written = shown(json.dumps(value)).strip("'")
-                raise RequestError(f"invalid JSON schema: {key!r} is {words}, not {written}")
 
 
 def _is_number(value: Any) -> bool:
@@ -185,58 +157,33 @@ def _hold_names(node: Node, schema: Node) -> None:
     names = _resolved(node.get("propertyNames"), schema)
     if not isinstance(names, Mapping) or "properties" in node or "patternProperties" in node:
         return
-    _require_kinds(names)
     said = {key: value for key, value in names.items() if key not in ("title", "type")}
     values = node.get("additionalProperties", True)
     known = said.get("enum", [said.get("const")])
     if set(said) <= {"enum", "const"} and all(isinstance(name, str) for name in known):
         node["properties"] = dict.fromkeys(known, values)
-    elif set(said) == {"pattern"}:
+    elif set(said) == {"pattern"} and isinstance(said["pattern"], str):
         node["patternProperties"] = {said["pattern"]: values}
     elif set(said) == {"format"} and len(FORMATS.get(str(said["format"]), ())) == 1:
         node["patternProperties"] = {FORMATS[said["format"]][0]: values}
-    elif said and set(said) <= {"minLength", "maxLength"}:
-        text = text_of_length(said.get("minLength", 0), said.get("maxLength", ""))
-        node["patternProperties"] = {text: values}
     else:
         return
     del node["propertyNames"]
     node["additionalProperties"] = False
 
 
-def _hold_unique(node: Node, schema: Node, drops_repeats: bool) -> None:
-    """Write out the arrays of distinct values, where there are few. Raises RequestError."""
+def _hold_unique(node: Node, drops_repeats: bool) -> None:
+    """Drop `uniqueItems` if repeated items are dropped, or if there are none. Raises RequestError.
+
+    A grammar does not remember the items that it has read.
+    """
     if not isinstance(node.get("uniqueItems"), bool) or not node.pop("uniqueItems"):
         return
-    if node.get("maxItems") in (0, 1):
-        return
-    values = _values(_resolved(node.get("items"), schema))
-    plain = node.get("type") == "array" and not {"prefixItems", "enum", "const"} & set(node)
-    least, limit = node.get("minItems", 0), node.get("maxItems", len(values))
-    if values and plain and isinstance(least, int) and isinstance(limit, int):
-        counts = range(least, min(limit, len(values)) + 1)
-        if 0 < sum(math.perm(len(values), count) for count in counts) <= _ARRAYS:
-            node["enum"] = [list(some) for count in counts for some in permutations(values, count)]
-            for key in ("items", "minItems", "maxItems"):
-                node.pop(key, None)
-            return
-    if not drops_repeats:
+    if not drops_repeats and node.get("maxItems") not in (0, 1):
         raise RequestError(
-            "'uniqueItems' can be held for a few values of an enum alone; leave it out, and drop "
-            "repeated items when the answer is read"
+            "'uniqueItems' cannot be held; leave it out, and drop repeated items when the answer "
+            "is read"
         )
-
-
-def _values(items: Any) -> list[Any]:
-    """The values that items may have, where they are an enum of one type; else none."""
-    if not isinstance(items, Mapping):
-        return []
-    said = {key: value for key, value in items.items() if key not in ("title", "description")}
-    if said == {"type": "boolean"}:
-        return [False, True]
-    known, kind = said.get("enum", []), _TYPES.get(str(said.get("type", "string")))
-    one_kind = isinstance(known, list) and all(type(value) is kind for value in known)
-    return list(dict.fromkeys(known)) if one_kind and set(said) <= {"type", "enum"} else []
 
 
 def other_than(names: Sequence[str]) -> str:
@@ -405,38 +352,6 @@ def levels(schema: Any) -> int:
     by_pointer = [ref for ref in references if ref == "#" or ref.startswith("#/")]
     targets = sum(_depth(target(schema, ref), set()) for ref in by_pointer)
     return deepest + targets + deepest * (len(references) - len(by_pointer))
-
-
-def circular(schema: Mapping[str, Any]) -> str:
-    """Return a reference that leads back to itself with no value between; empty if none does."""
-    nodes: dict[int, Mapping[str, Any]] = {}
-    waiting: list[Any] = [schema]
-    while waiting:
-        node = waiting.pop()
-        if not isinstance(node, Mapping) or id(node) in nodes:
-            continue
-        nodes[id(node)] = node
-        used = {key: value for key, value in node.items() if key not in ("$defs", "definitions")}
-        waiting += [*inner_schemas(used), _target(node, schema)]
-    left = dict(reversed(nodes.items()))  # those whose values are not known to end
-    while ended := [key for key, node in left.items() if _ends(node, schema, left)]:
-        for key in ended:
-            del left[key]
-    return next((str(node["$ref"]) for node in left.values() if "$ref" in node), "")
-
-
-def _ends(node: Mapping[str, Any], schema: Any, left: Mapping[int, Any]) -> bool:
-    """Return whether a value of a schema is complete without a value of a schema in `left`."""
-    needed = [_target(node, schema), *_listed(node, "allOf")]
-    choices = [_listed(node, key) for key in ("anyOf", "oneOf")]
-    return not any(id(each) in left for each in needed) and not any(
-        some and all(id(each) in left for each in some) for some in choices
-    )
-
-
-def _target(node: Mapping[str, Any], schema: Any) -> Any:
-    reference = node.get("$ref")
-    return target(schema, reference) if isinstance(reference, str) else None
 
 
 def _depth(schema: Any, references: set[str]) -> int:

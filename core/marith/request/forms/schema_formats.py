@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,30 +29,11 @@ _IN_DAY = f"({_SOME}H({_SOME}M({_SOME}S)?)?|{_SOME}M({_SOME}S)?|{_SOME}S)"
 _DAYS = f"({_SOME}Y({_SOME}M({_SOME}D)?)?|{_SOME}M({_SOME}D)?|{_SOME}D)"
 _LABEL = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]"  # at most 64 letters before the @
-_BYTE = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-_IPV4 = rf"{_BYTE}(\.{_BYTE}){{3}}"
 HELD = ("ipv4", "ipv6", "uri")  # llguidance's own patterns are right
-_INTEGER = "(0|-?[1-9][0-9]{0,15})"
-_NAMES = {
-    "integer": f"^{_INTEGER}$",
-    "number": rf"^{_INTEGER}(\.[0-9]{{1,16}})?$",
-    "boolean": "^(true|false)$",
-}
 
 
 def _uuid(third: str = "[0-9a-fA-F]{4}", fourth: str = "[0-9a-fA-F]{4}") -> str:
     return f"^[0-9a-fA-F]{{8}}-[0-9a-fA-F]{{4}}-{third}-{fourth}-[0-9a-fA-F]{{12}}$"
-
-
-def _ipv4_network() -> str:
-    """Return a pattern of the IPv4 networks, whose bits after the prefix are zero."""
-    networks = [rf"{_IPV4}(/32)?"]
-    for length in range(32):
-        whole, bits = divmod(length, 8)
-        part = "|".join(map(str, range(0, 256, 2 ** (8 - bits))))
-        octets = [_BYTE] * whole + [f"({part})"] + ["0"] * (3 - whole)
-        networks.append(r"\.".join(octets) + f"/{length}")
-    return f"^({'|'.join(networks)})$"
 
 
 FORMATS: dict[str, tuple[str, ...]] = {  # a text matches all patterns of its format
@@ -63,8 +43,6 @@ FORMATS: dict[str, tuple[str, ...]] = {  # a text matches all patterns of its fo
     "duration": (f"^P({_DAYS}(T{_IN_DAY})?|T{_IN_DAY}|{_SOME}W)$",),
     "hostname": (rf"^({_LABEL}\.)*[A-Za-z]([A-Za-z0-9-]{{0,61}}[A-Za-z0-9])?$", "^.{1,253}$"),
     "email": (rf"^{_ATOM}(\.?{_ATOM}){{0,31}}@({_LABEL}\.){{1,3}}[A-Za-z]{{2,24}}$",),
-    "ipv4network": (_ipv4_network(),),
-    "ipv4interface": (rf"^{_IPV4}(/([12]?[0-9]|3[0-2]))?$",),
     "uuid": (_uuid(),),
     **{f"uuid{n}": (_uuid(f"{n}[0-9a-fA-F]{{3}}", "[89abAB][0-9a-fA-F]{3}"),) for n in range(1, 9)},
 }
@@ -77,11 +55,6 @@ def url_pattern(schemes: Sequence[str]) -> str:
     return rf"^({known})://({_LABEL}\.){{0,4}}[A-Za-z][A-Za-z0-9]{{0,24}}{rest}$"
 
 
-def text_of_length(minimum: Any, maximum: Any) -> str:
-    """A pattern of any text of `minimum` to `maximum` letters."""
-    return f"^(?s:.{{{minimum},{maximum}}})$"
-
-
 def escaped(letter: str) -> str:
     """A letter in a pattern, within brackets too."""
     return letter if letter.isalnum() or ord(letter) > 127 else f"\\x{{{ord(letter):x}}}"
@@ -90,22 +63,8 @@ def escaped(letter: str) -> str:
 class _ReadByPydantic(GenerateJsonSchema):
     """The schema of a class that reads the answer itself.
 
-    A decimal number is a number: as a text it would be any text. Names of properties are texts that
-    are read as the keys of a dict.
+    A decimal number is a number: as a text it would be any text.
     """
-
-    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
-        """Return the schema of an object, whose names are written as JSON writes their values."""
-        written = super().dict_schema(schema)
-        keys = self.generate_inner(schema.get("keys_schema", core_schema.any_schema()))
-        keys = self.resolve_ref_schema(keys)
-        known = keys.get("enum", [keys["const"]] if "const" in keys else [])
-        if known and not all(isinstance(name, str) for name in known):
-            names = [name if isinstance(name, str) else json.dumps(name) for name in known]
-            written["propertyNames"] = {"enum": names}
-        elif not known and keys.get("type") in _NAMES:
-            written["propertyNames"] = {"pattern": _NAMES[keys["type"]]}
-        return written
 
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
         """Return the schema of a date and time, without an offset if it has to be naive."""

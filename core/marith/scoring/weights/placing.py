@@ -15,7 +15,6 @@ from marith.request.checks import (
     backend_name,
     device_name,
     dtype_name,
-    no_device,
 )
 from marith.scoring.weights.gguf_header import read_header
 from marith.scoring.weights.locate import EMBEDDED, GGUF, local_file, require_on_hub
@@ -80,7 +79,7 @@ def device_for(name: str | None) -> torch.device:
     try:
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
     except (RuntimeError, TypeError):
-        raise no_device("device", name, ModelError) from None
+        raise ModelError(f"this torch has no device {name!r}") from None
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device.type == "cuda" and (device.index or 0) >= count:
         present = ", ".join(["cpu", *(f"cuda:{i}" for i in range(count))])

@@ -40,7 +40,7 @@ def test_what_recipes_are_made_of_counts_too() -> None:
     ],
 )
 def test_it_is_the_sum_of_absolute_factors_by_the_weight(text: str, times: float) -> None:
-    assert amplification(parse(text), NAMES) == pytest.approx(times)
+    assert amplification(parse(text, NAMES)) == pytest.approx(times)
 
 
 def test_a_formula_at_risk_is_named_once_where_products_round_coarsely() -> None:

