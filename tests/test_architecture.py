@@ -41,7 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 # Floors of the room `scoring`: a file imports its own floor and those below.
 FLOORS = ("notices", "memory", "prompting", "weights", "passes", "scorer", "terms", "registry")
 for height, name in enumerate(("__init__", *FLOORS)):
-    below = {f"scoring.{lower}" for lower in FLOORS[: height - 1]}
+    below = {f"scoring.{lower}" for lower in FLOORS[: max(0, height - 1)]}
     MAY_IMPORT[f"scoring.{name}"] = {*DATA, "recent", "spinning", "tensor_rows", *below}
 PLAIN = {"recipes", "options", "openai_format", "showing", "tables", "recent", "spinning", "marith"}
 WITHOUT_TORCH = DATA | PLAIN

@@ -6,6 +6,7 @@ flipped token stands in brackets with its push. Text of a model is shown, and ne
 """
 
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -37,7 +38,7 @@ _BLUES, _ORANGES = (117, 75, 33), (222, 215, 208)  # of 256 colours, the stronge
 _STEPS = (0.1, 0.5, 2.0)  # nats of push from which each of them is used
 _SURPRISING = 2.0  # nats: less likely than 14 %
 _WORDS = "token", "M likeliest", "against", "likeliest"  # columns; the others are numbers
-_DRAWING = "max_tokens", "temperature", "top_p", "top_k", "seed", "stop"
+_LETTERS = 28  # of the head of a column
 
 
 @app.command()
@@ -67,7 +68,7 @@ def _inspection(
     prompt: str, arguments: Mapping[str, Any], continuation: str | None, top: int
 ) -> "Inspection":
     """Return the inspection of an answer, or of `continuation`. Raises MarithError."""
-    drawing = [name for name in _DRAWING if arguments[name] is not None]
+    drawing = [name for name in signature(drawn).parameters if arguments[name] is not None]
     if continuation is not None and drawing:
         option = f"--{drawing[0].replace('_', '-')}"
         raise RequestError(f"--continuation draws no token; write it without {option}")
@@ -120,11 +121,19 @@ def print_inspection(inspection: "Inspection", every: bool) -> None:
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for head in heads:
-        table.add_column(Text(head), justify="left" if head in _WORDS else "right")
+        is_text = head in _WORDS
+        table.add_column(
+            Text(_short(head)), justify="left" if is_text else "right", no_wrap=not is_text
+        )
     for row in rows:
         table.add_row(*map(Text, row))
     console.print(table)
     say(console, _legend(inspection))
+
+
+def _short(head: str) -> str:
+    """Return the head of a column, cut where the text of a part is long."""
+    return head if len(head) <= _LETTERS else f"{head[: _LETTERS - 1]}…"
 
 
 def _strip(inspection: "Inspection", coloured: bool) -> "Text":

@@ -78,11 +78,11 @@ class TermLanes:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How many tokens a text may have, counted from the end of the prompt.
+    """How many tokens a text may have.
 
-    `shortest` is what the shortest context of a term still holds, and `of_drafts` what the context
-    of each draft still holds. At most `more` tokens follow the prompt. `prompt` is the number of
-    its tokens as the bare model reads it.
+    `prompt` is the number of tokens of the prompt, as the bare model reads it. After the prompt,
+    the shortest context of a term holds `shortest` tokens more, and the context of each draft the
+    number in `of_drafts`. The text will have at most `more` tokens after the prompt.
     """
 
     prompt: int

@@ -161,11 +161,12 @@ def submit_inspected(engine: Engine, request: Request, started: float | None = N
         require_enough_lanes(prepared, engine.limits)
         formula = InspectedFormula.of(request, prepared, top_of(request.inspect or True), True)
         formula.require_bounded(prepared.room.more - len(prepared.prefix))
+    texts = TokenTexts(engine.answers.lexicon)  # which takes long the first time, on this thread
 
     def begin(ticket: InspectedTicket, completion: Completion) -> None:
         """Inspect the tokens of a completion, by one more pass over them."""
         start, continuation = len(prepared.prefix), [*prepared.prefix, *completion.tokens]
-        texts, text = TokenTexts(engine.answers.lexicon), engine.decode(completion.tokens)
+        text = engine.decode(completion.tokens)
         opened = prepared.at_most(len(continuation))
         following = Following(opened, continuation, formula, texts, text, start)
         following.ticket = weakref.ref(ticket)

@@ -13,7 +13,6 @@ from marith.inspection.inspected_position import (
 from marith.request.visible_text import harmless
 
 _BREAKS = str.maketrans({"\n": "␊", "\t": "␉"})
-_LETTERS = 28  # of a part's text in the head of its column
 
 
 def on_one_line(text: str) -> str:
@@ -61,5 +60,4 @@ def table_of(
 
 def _head(part: InspectedPart) -> str:
     text = on_one_line(part.text)
-    text = text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
     return text if part.kind == "exact" else f"without {text}"

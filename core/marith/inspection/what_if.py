@@ -194,7 +194,7 @@ class WhatIf:
 
     `text` is the formula's text, in which `numbers` stand; `tokens` are those of the completion,
     and `ended` says whether an end of the text was drawn after them: that position counts too.
-    `byte_count` is what the log-probabilities take. Safe to use in any thread.
+    Safe to use in any thread.
     """
 
     def __init__(
@@ -230,11 +230,6 @@ class WhatIf:
     def ended(self) -> bool:
         """Whether the text ended by a token of its own."""
         return self._redrawing.ended
-
-    @property
-    def byte_count(self) -> int:
-        """How many bytes are kept."""
-        return sum(row.numel() * row.element_size() for row in self._rows.values())
 
     def changed(self, number: int, value: float) -> str:
         """The formula's text with another value for one of `numbers`, by its index."""

@@ -132,7 +132,7 @@ def optional(check: Check) -> Check:
 
 
 def texts(max_letters: int) -> Check:
-    """Return a check for one text or several, none empty, of `max_letters` in all at most."""
+    """Return a check for texts that are not empty and have at most `max_letters` together."""
 
     def check(name: str, value: Any) -> tuple[str, ...]:
         if not isinstance(value, (str, Sequence)):

@@ -115,9 +115,10 @@ class Usage:
 class StageStats:
     """How many drafted tokens one part of a formula has verified, and how many it accepted.
 
-    `accepted` of `evaluated` tokens were accepted; `predicted` is the expected share, the mean of
-    1 − the total variation between the distribution that they were drawn from and that part's
-    (paper, lemma 3). Tokens after one that was not accepted are not evaluated.
+    `evaluated` tokens were verified, and `accepted` is how many were kept. `predicted` is the
+    expected share of accepted tokens: the mean of 1 − the total variation between the distribution
+    that the tokens were drawn from and the distribution of the part (paper, lemma 3). Tokens after
+    one that was not accepted are not evaluated.
     """
 
     part: str

@@ -50,7 +50,7 @@ ROUTES: dict[str, Operation] = {
     "/v1/what_if": Operation("POST", inspection_routes.what_if, WhatIfFields),
     "/tokenize": Operation("POST", token_routes.tokenize, TokenizeFields),
     "/detokenize": Operation("POST", token_routes.detokenize, DetokenizeFields),
-    "/tokenizer_info": Operation("GET", token_routes.tokenizer_info),
+    "/tokenizer_info": Operation("GET", token_routes.tokenizer_info, query=("model",)),
     "/health": Operation("GET", about_routes.health),
     "/ready": Operation("GET", about_routes.ready),
     "/metrics": Operation("GET", about_routes.metrics),

@@ -24,16 +24,17 @@ if TYPE_CHECKING:
 Endpoint: TypeAlias = "Callable[[Server, WebRequest], Awaitable[Response]]"
 _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 _SCHEMA = "#/components/schemas/{model}"
-_ANSWER = "The answer; one that is no success has OpenAI's error object"
+_ANSWER = "The answer, or OpenAI's error object"
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A route: its method, what answers it, and the fields of the body that it takes."""
+    """A route: its method, what answers it, and what it takes: a body, and a `query` by names."""
 
     method: str
     endpoint: Endpoint
     takes: type[BaseModel] | None = None
+    query: tuple[str, ...] = ()
 
 
 def openapi_path(path: str) -> str:
@@ -83,7 +84,8 @@ def _item(path: str, operation: Operation, closed: bool) -> dict[str, Any]:
         "parameters": [
             {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
             for name in _PARAMETER.findall(path)
-        ],
+        ]
+        + [{"name": name, "in": "query", "schema": {"type": "string"}} for name in operation.query],
         "responses": {"default": {"description": _ANSWER}},
     }
     if operation.takes is not None:

@@ -66,7 +66,7 @@ class Runner:
         return await asyncio.wrap_future(future)
 
     async def _begun(self, begin: Callable[[], T], cancel_begun: Callable[[T], object]) -> T:
-        """What some work begins. Whoever stops waiting cancels it, also where it begins later."""
+        """Return what `begin` returns on a thread; if the caller stops waiting, cancel it."""
         beginning = self._threads.submit(begin)
         try:
             return await asyncio.wrap_future(beginning)

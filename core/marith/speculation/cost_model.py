@@ -177,7 +177,7 @@ def best_factor(
     limit: int = 16,
     superseded: bool = False,
 ) -> int:
-    """The s in 1..most of least `cost_per_token`, the smallest of equals; 1 is not to speculate.
+    """The s in 1..limit of least `cost_per_token`, the smallest of equals; 1 is not to speculate.
 
     An affine cost over a concave number of tokens is quasiconvex for all costs, so the search ends
     where one more position costs more per token.

@@ -12,7 +12,6 @@ from marith.errors import ModelError
 from marith.scoring.memory import CacheLimit
 from marith.scoring.notices import warn
 from marith.scoring.passes.chunked_prefill import (
-    CHUNK,
     FREE_TOKENS,
     Unread,
     choose,
@@ -44,19 +43,19 @@ class CachedRunner:
     """Runs a model over many lanes at once, and keeps the keys and values of each.
 
     They change the cost of an answer and never the answer: the tokens asked are compared with
-    those kept, the tail that differs is dropped. `capture` runs passes for single tokens at fixed
-    shapes, on a GPU as graphs.
+    those kept, the tail that differs is dropped. While other texts go on, a call reads at most
+    `prefill_limit` tokens of long texts, a chunk by default. `capture` runs passes for single
+    tokens at fixed shapes, on a GPU as graphs.
     """
 
     plain = False
 
-    def __init__(self, passes: ModelPasses, lanes: Lanes) -> None:
+    def __init__(self, passes: ModelPasses, lanes: Lanes, prefill_limit: int | None = None) -> None:
         self.passes = passes
         self.lanes = lanes
         self.memory = lanes.memory
         self.captured: Captured | None = None
-        # Tokens of long texts that a call reads beside texts that go on: few where they take long.
-        self._beside = FREE_TOKENS if passes.device.type == "cpu" else CHUNK
+        self._prefill_limit = prefill_limit
         self._unfinished: dict[Hashable, Answer] = {}
 
     def join(self, limit: CacheLimit) -> None:
@@ -118,7 +117,7 @@ class CachedRunner:
         """One pass, or as many as the lengths of what is missing need."""
         work = [self._begin(question) for question in questions]
         self.lanes.make_room(max((item.length for item in work), default=0))
-        limit = self._beside if any(item.goes_on for item in work) else None
+        limit = self._prefill_limit if any(item.goes_on for item in work) else None
         chosen = choose(work, self.lanes, self.captured is not None, limit)
         for groups in self._passes_over(chosen):
             self._forward(groups)

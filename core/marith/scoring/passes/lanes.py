@@ -93,7 +93,7 @@ def rectangle(
     adapters: Sequence[Adapter | None],
     count: int,
 ) -> Rectangle:
-    """That of tokens which follow what each lane holds."""
+    """Return the rectangle of the new tokens, which follow what each lane holds."""
     width = max(map(len, new))
     padding = [width - len(tokens) for tokens in new]
     first = [len(lane.tokens) for lane in lanes]

@@ -47,7 +47,7 @@ class Read:
     places: Tensor | None = None
     mask: Tensor | None = None
     sees_nothing: Tensor | None = None
-    folded: dict[int, Tensor | None] = field(default_factory=dict)
+    folded: dict[tuple[int, torch.dtype], Tensor] = field(default_factory=dict)
 
     def mask_of(self, groups: int, dtype: torch.dtype) -> Tensor | None:
         """The mask for `groups` heads of queries that read the same keys, one after another.
@@ -57,12 +57,13 @@ class Read:
         """
         if self.mask is None:
             return None
-        if groups not in self.folded:
+        key = groups, dtype
+        if key not in self.folded:
             count, _, width, slots = self.mask.shape
             mask = self.mask.to(dtype).expand(count, groups, width, slots)
             mask = mask.reshape(count, 1, -1, slots)
-            self.folded[groups] = mask.reshape(1, 1, -1, slots) if self.shared else mask
-        return self.folded[groups]
+            self.folded[key] = mask.reshape(1, 1, -1, slots) if self.shared else mask
+        return self.folded[key]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -30,7 +31,7 @@ ROLES = ("user", "assistant", "system", "developer", "tool", "function")
 class Escaping:
     """Texts that spell special tokens, each replaced by a mark that no text can guess.
 
-    A mark is the number of its text between two times `edge`.
+    A mark is `edge`, the number of the text, and `edge` again.
     """
 
     def __init__(self, special: tuple[str, ...]) -> None:
@@ -201,7 +202,7 @@ def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary, limit: int | None) -> l
     tools = tuple(escaping.escape(tool, in_json=True) for tool in prompt.tools)
     text = _chat_text(replace(prompt, messages=messages, tools=tools), vocabulary)
     tokens: list[int] = []
-    for i, piece in enumerate(text.split(escaping.edge)):
+    for i, piece in enumerate(re.split(f"{escaping.edge}([0-9]+){escaping.edge}", text)):
         is_content = i % 2 == 1
         text = escaping.texts[int(piece)] if is_content else piece
         tokens += vocabulary.encode(text, literal=is_content, limit=limit)

@@ -164,7 +164,8 @@ def require_on_hub(name: str, revision: str | None = None, file: str = "config.j
     Nothing is asked where the hub must not be asked (HF_HUB_OFFLINE), or where the name resembles
     one of the package. Raise ModelError too for a path with a revision.
     """
-    if Path(name).exists():
+    path = Path(name)
+    if path.is_dir() or (path.is_file() and name.lower().endswith(GGUF)):
         if revision is not None:
             problem = f"revision={revision!r} is of a model on the hub"
             raise ModelError(f"{problem}, and {name!r} is on this machine; leave out revision")
@@ -173,7 +174,7 @@ def require_on_hub(name: str, revision: str | None = None, file: str = "config.j
         return
     nowhere = f"there is no directory {name!r}, and nothing of this name in the hub's cache"
     offline = "; HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else ""
-    hint = suggestion(name, (*EMBEDDED, *ADAPTERS), cutoff=0.75)
+    hint = suggestion(name, EMBEDDED if file == "config.json" else ADAPTERS, cutoff=0.75)
     if offline or (hint and "/" not in name):
         raise ModelError(f"{nowhere}{offline}{hint}")
     try:

@@ -80,6 +80,11 @@ def device_for(name: str | None) -> torch.device:
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
     except (RuntimeError, TypeError):
         raise ModelError(f"this torch has no device {name!r}") from None
+    if device.type not in ("cpu", "cuda"):
+        try:
+            torch.empty(1, device=device)
+        except (RuntimeError, AssertionError, NotImplementedError):
+            raise ModelError(f"this machine has no device {name!r}") from None
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device.type == "cuda" and (device.index or 0) >= count:
         present = ", ".join(["cpu", *(f"cuda:{i}" for i in range(count))])

@@ -52,8 +52,8 @@ def _dependent(text: Any) -> list[dict[str, Any]]:
 def _make_every_text_long(text: Any) -> None:
     """Set the limit to 0, which every text exceeds.
 
-    transformers compares the limit in each pass. The factors, which it would compute of the limit
-    otherwise, were of use when the model was made.
+    transformers compares the limit in each pass. The factors are set too, because transformers
+    would divide by the limit.
     """
     if hasattr(text, _LIMIT):
         setattr(text, _LIMIT, 0)

@@ -5,7 +5,7 @@ const UNSEEN = /[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u;
 const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\" };
 
 function quotedAs(given, number) {
-  const letters = Array.from(given.toWellFormed(), (letter) => {
+  const letters = Array.from(given.toWellFormed?.() ?? given, (letter) => {
     if (SHORT[letter]) return SHORT[letter];
     return UNSEEN.test(letter) ? number(letter) : letter;
   });

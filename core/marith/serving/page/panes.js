@@ -188,7 +188,6 @@ export class Pane {
   }
 
   mark(kind, index, note) { this.#strip.mark(kind, index, note); }
-
 }
 
 // A stop string cuts the text within its tokens; at an end of its own the text has all of them.

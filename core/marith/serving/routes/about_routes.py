@@ -23,9 +23,7 @@ from marith.serving.server import Server
 from marith.serving.server_metrics import CONTENT_TYPE
 from marith.serving.wire.refusals import Refusal, naming
 from marith.serving.wire.wire_answers import warnings_note
-from marith.serving.wire.wire_fields import (
-    ExplainFields,
-)
+from marith.serving.wire.wire_fields import ExplainFields
 from marith.serving.wire.wire_requests import warnings_of, with_formula
 
 MOST_WITH_VALUES = 20  # numbers of a formula for which values are looked for: each takes a while

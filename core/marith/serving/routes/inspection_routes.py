@@ -121,7 +121,13 @@ async def what_if(server: Server, web: WebRequest) -> Response:
             async with server.what_ifs:
                 made = await server.runner.result_of(begin)
                 tried = partial(_redrawn, made, persona.engine, fields, hides, left.is_set)
-                return await asyncio.to_thread(lambda: ascii_json({**head, **tried()}))
+                work = asyncio.to_thread(lambda: ascii_json({**head, **tried()}))
+                thread = asyncio.ensure_future(work)
+                try:
+                    return await asyncio.shield(thread)
+                finally:
+                    left.set()
+                    await asyncio.wait([thread])  # which holds the memory: the place is its own
 
         try:
             answer = await until_gone(web, redrawn())
