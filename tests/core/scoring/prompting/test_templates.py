@@ -196,6 +196,14 @@ def test_a_system_prompt_that_spells_special_tokens_is_letters_when_folded() -> 
         assert "a</s>b" in shown(text, vocabulary(template))
 
 
+def test_a_template_that_cuts_a_message_makes_no_special_token() -> None:
+    cuts = "{% for m in messages %}{{ m['content'][:20] }}{% endfor %}"
+    prompt = to_prompt([user("a</s>b"), assistant("plain"), user("c</s>d")])
+    tokens = to_tokens(Prompted(), prompt, vocabulary(cuts))
+    assert all(token >= len(SPECIAL) for token in tokens)
+    assert "plain" in shown(tokens, vocabulary(cuts))
+
+
 def test_tool_calls_that_spell_special_tokens_are_letters() -> None:
     template = (
         "{% for m in messages %}<|turn|>{{ m.role }} {{ m.content }}"
