@@ -197,5 +197,5 @@ def say_ready(server: "Server", address: str) -> None:
     for engine in models.engines():
         typer.echo(repr(engine), err=True)
     keys = len(server.settings.keys)
-    asked = f"{keys} API keys" if keys else "no API key"
+    asked = f"API keys: {keys}" if keys else "no API key"
     typer.echo(f"marith serves {address}/v1 ({asked})", err=True)

@@ -114,7 +114,7 @@ def print_inspection(inspection: "Inspection", every: bool) -> None:
     console.print(_strip(inspection, coloured), soft_wrap=True, highlight=False)
     say(console, ["", f"{inspection.summary}."])
     if lost := inspection.implausible:
-        none = f"No term finds {len(lost)} of {len(inspection.positions)} tokens plausible"
+        none = f"{len(lost)} of {len(inspection.positions)} tokens are implausible to every term"
         say(console, [f"{none}; the first is token {lost[0].place}."])
     heads, *rows = inspection.table(every)
     if not rows:

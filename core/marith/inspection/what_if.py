@@ -158,7 +158,7 @@ def _require_repeatable(request: Request) -> None:
     elif not request.steered:
         problem = "with tools that are not steered, calls are not drawn from the formula"
     elif request.sampling.temperature > 0 and request.sampling.seed is None:
-        problem = "the request has no seed; write Sampling(seed=…), or temperature=0"
+        problem = "the request has no seed; write a seed, or temperature=0"
     elif request.sampling.temperature > 0 and isinstance(request.speculation, Plan):
         problem = "a plan draws by its drafts; write speculation='auto' or None"
     if problem:

@@ -70,7 +70,8 @@ def serve(settings: ServerSettings, listening: Listening, ready: Callable[[Serve
     try:
         process.run()
     except SystemExit:  # uvicorn's, once it has said why it cannot listen
-        raise ModelError(f"cannot listen at {listening.address}, as the line above says") from None
+        problem = f"cannot listen at {listening.address}, as the line above says"
+        raise ModelError(f"{problem}; --port chooses another port") from None
     finally:
         if listening.unix_socket is not None and process.started:
             listening.unix_socket.unlink(missing_ok=True)

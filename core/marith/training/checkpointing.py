@@ -114,7 +114,8 @@ class TrainingFolder:
     def _difference(self, name: str, earlier: Any, value: Any) -> str:
         if name == "data":
             return f"the training in {str(self.path)!r} was of other data than is in this file now"
-        return f"the training in {str(self.path)!r} has {name} {earlier!r}, not {value!r}"
+        other = f"{name} {earlier!r}, not {value!r}"
+        return f"the training in {str(self.path)!r} has {other}; name another --out"
 
 
 def _flat(optimiser: Any) -> dict[str, torch.Tensor]:

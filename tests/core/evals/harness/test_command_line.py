@@ -33,7 +33,7 @@ def harness(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"max_length": 64}, "MarithLM takes no 'max_length'; write context_length=…"),
         ({"peft": "x"}, "MarithLM takes no 'peft'; write formula=prompted(adapter=…)"),
         ({"temperature": 1}, "MarithLM takes no 'temperature', but model, pretrained, formula"),
-        ({"dtype": "fp16"}, "such as 'float32', 'bfloat16' or 'float16', not 'fp16'; write 'float"),
+        ({"dtype": "fp16"}, "such as 'float32', 'bfloat16' or 'float16', not 'fp16'"),
         ({"pretrained": "poket"}, "did you mean 'pocket'?"),
         ({"formula": "2*x - M"}, "unknown term 'x'"),
         ({"file": "/no/file.toml", "persona": "x"}, "'/no/file.toml'"),
