@@ -44,7 +44,8 @@ class CachedRunner:
 
     They change the cost of an answer and never the answer: the tokens asked are compared with
     those kept, the tail that differs is dropped. While other texts go on, a call reads at most
-    `prefill_limit` tokens of long texts, a chunk by default. `capture` runs passes for single
+    `prefill_limit` tokens of long texts, or as many as texts go on if these are more; a chunk by
+    default. `capture` runs passes for single
     tokens at fixed shapes, on a GPU as graphs.
     """
 
@@ -117,7 +118,8 @@ class CachedRunner:
         """One pass, or as many as the lengths of what is missing need."""
         work = [self._begin(question) for question in questions]
         self.lanes.make_room(max((item.length for item in work), default=0))
-        limit = self._prefill_limit if any(item.goes_on for item in work) else None
+        going = sum(item.goes_on for item in work)
+        limit = max(self._prefill_limit, going) if going and self._prefill_limit else None
         chosen = choose(work, self.lanes, self.captured is not None, limit)
         for groups in self._passes_over(chosen):
             self._forward(groups)

@@ -9,6 +9,7 @@ from typing import TypeVar
 from marith.scoring.passes.lanes import SHORT_PREFIX, Lane, Lanes, common
 
 CHUNK = 256  # tokens of long texts in one call, so that short ones need not wait for longer
+SMALL_CHUNK = 64  # tokens of long texts in one call on a CPU while other texts go on
 FEW_TOKENS = 16  # up to so many missing tokens are read at once, beside the chunk of long texts
 FREE_TOKENS = 32  # reading so many tokens costs about what a pass without any costs
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from marith.errors import ModelError
 from marith.scoring.memory import CacheLimit, Planned, own_lengths
 from marith.scoring.passes.cached_runner import CachedRunner
-from marith.scoring.passes.chunked_prefill import FREE_TOKENS
+from marith.scoring.passes.chunked_prefill import SMALL_CHUNK
 from marith.scoring.passes.lanes import Lane, Lanes, Rectangle
 from marith.scoring.passes.passes import Answer, Asked, Passes
 from marith.scoring.weights.ggml import FEWEST, GGMLContext, GGMLModel, Item
@@ -290,7 +290,7 @@ class LlamaCppRunner:
 
     def _reading(self, context: GGMLContext) -> CachedRunner:
         passes: Any = self.passes  # a runner needs of them what these have, and nothing of a model
-        limit = None if self._model.accelerated else FREE_TOKENS
+        limit = None if self._model.accelerated else SMALL_CHUNK
         lanes = SequenceLanes(context, self._most_bytes, self._weight)
         runner = CachedRunner(passes, lanes, limit)
         if self._limit is not None:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from marith.request.limits import CACHE_BYTES
 from marith.scoring.notices import warn
 from marith.scoring.passes.cached_runner import CachedRunner
-from marith.scoring.passes.chunked_prefill import FREE_TOKENS
+from marith.scoring.passes.chunked_prefill import SMALL_CHUNK
 from marith.scoring.passes.layer_masks import LayerMasks, layer_count, unread_kinds
 from marith.scoring.passes.llama_cpp_runner import LlamaCppRunner
 from marith.scoring.passes.passes import ModelPasses
@@ -102,7 +102,7 @@ def _usual(context_length: int, cache_bytes: int, captures: bool, passes: ModelP
     if unread_kinds(model):
         return StateRunner(passes, cache_bytes)
     masks = LayerMasks.of_model(model)
-    limit = FREE_TOKENS if passes.device.type == "cpu" else None
+    limit = SMALL_CHUNK if passes.device.type == "cpu" else None
     if passes.device.type == "cpu" and not captures and _hands_keys_on(model):
         segments = SegmentLanes(model, masks, cache_bytes, context_length)
         return CachedRunner(passes.read_by(by_segments(model)), segments, limit)

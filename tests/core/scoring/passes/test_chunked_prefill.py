@@ -5,7 +5,7 @@ from __future__ import annotations
 from support.asking import VOCAB, ask, text
 
 from marith.scoring.passes.cached_runner import CachedRunner
-from marith.scoring.passes.chunked_prefill import FREE_TOKENS
+from marith.scoring.passes.chunked_prefill import SMALL_CHUNK
 from marith.scoring.passes.passes import Asked
 from marith.scoring.terms.runner import start_runner
 from marith.testing import tiny_model
@@ -28,4 +28,4 @@ def test_a_long_prompt_is_read_in_smaller_pieces_while_others_go_on() -> None:
             answered = answers[1] is not None
     assert answered
     assert sum(sizes) == 400
-    assert max(sizes) == FREE_TOKENS
+    assert max(sizes) == SMALL_CHUNK
