@@ -197,6 +197,8 @@ def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary, limit: int | None) -> l
     """
     if not prompt.messages:
         raise RequestError("of these messages nothing is left to read")
+    if not vocabulary.finds_special([prompt.messages, prompt.tools]):
+        return vocabulary.encode(_chat_text(prompt, vocabulary), literal=False, limit=limit)
     escaping = Escaping(vocabulary.special_texts)
     messages = tuple(escaping.escape(message) for message in prompt.messages)
     tools = tuple(escaping.escape(tool, in_json=True) for tool in prompt.tools)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
@@ -11,7 +12,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from marith.errors import ModelError, RequestError
-from marith.scoring.prompting.tool_format import ToolFormat, read_tool_format
+from marith.scoring.prompting.tool_format import ToolFormat, json_text, read_tool_format
 
 _log = logging.getLogger(__name__)
 MARGIN = 256  # a word that is cut may have so many tokens more than the whole one
@@ -46,6 +47,7 @@ class Vocabulary:
         added = self._raw.get_added_tokens_decoder().values()
         special = {*tokenizer.all_special_tokens, *(t.content for t in added if t.special)}
         self.special_texts = tuple(sorted(text for text in special if text))
+        self._special_in_json = tuple(map(json_text, self.special_texts))
 
     @property
     def has_chat_template(self) -> bool:
@@ -126,6 +128,18 @@ class Vocabulary:
     def special_ids(self) -> frozenset[int]:
         """The special tokens, which are no text."""
         return frozenset(self._ids[text] for text in self.special_texts if text in self._ids)
+
+    def finds_special(self, data: Any) -> bool:
+        """Return whether a text in `data` spells a special token; True for data that is not JSON.
+
+        JSON escapes each letter alone, so a text within a text is found in JSON as its own JSON.
+        True too where a special token spells what JSON writes between texts, such as `true`.
+        """
+        try:
+            written = json.dumps(data, ensure_ascii=False)
+        except (TypeError, ValueError, RecursionError):
+            return True
+        return any(text in written for text in self._special_in_json)
 
     def special_in(self, text: str) -> frozenset[int]:
         """The special tokens that a text of the model's own, such as a mark, is written with."""
