@@ -14,6 +14,7 @@ from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Prompted
 from marith.request.ban import Ban
 from marith.request.plan import Plan
+from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 
 Terms: TypeAlias = tuple[tuple[str, Formula], ...]  # each with its name
@@ -55,6 +56,12 @@ def other_models(formula: Formula, terms: Terms) -> set[str]:
     """The models that the terms of a formula name."""
     found = leaves(bind(formula, resolved(terms)))
     return {term.model for term in found if isinstance(term, Prompted) and term.model}
+
+
+@lru_cache(maxsize=64, typed=True)  # True is no 1.0
+def sampling(*values: Any) -> Sampling:
+    """A `Sampling` from the values of its fields, in their order."""
+    return Sampling(*values)
 
 
 @lru_cache(maxsize=8, typed=True)

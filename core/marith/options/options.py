@@ -44,6 +44,7 @@ _OF_FRAMEWORKS = (
     "callback_manager", "callbacks", "completion_to_prompt", "messages_to_prompt", "metadata",
     "profile",
 )  # fmt: skip
+_DRAWN = tuple(field.name for field in fields(Sampling) if field.name != "logit_bias")  # a dict
 
 
 class Options(OptionFields):
@@ -303,7 +304,7 @@ class Options(OptionFields):
             prompt,
             self.faithfully if self.retrieves(prompt) else formula,
             dict(terms),
-            Sampling(**{field.name: getattr(self, field.name) for field in fields(Sampling)}),
+            meaning.sampling(*(getattr(self, n) for n in _DRAWN), tuple(self.logit_bias.items())),
             ended,
             self.speculation,
             **(from_options | asked),
