@@ -112,10 +112,13 @@ def test_only_the_names_that_a_formula_uses_are_resolved() -> None:
     many["x"] = Prompted("Be brief.")
     formula = parse("M + 0.5*C + peak(t2)*(M - t2)")
     assert set(resolve(many, formula)) == {"M", "C", "x", "t0", "t1", "t2"}
-    start = time.thread_time()
-    for _ in range(20):
-        resolve(many, formula)
-    assert time.thread_time() - start < 0.1
+    seconds = []
+    for _ in range(3):  # in one of which Python may collect what other tests have left
+        start = time.thread_time()
+        for _ in range(20):
+            resolve(many, formula)
+        seconds.append(time.thread_time() - start)
+    assert min(seconds) < 0.1
 
 
 def test_the_names_of_a_formula_are_those_of_guides_and_factors_too() -> None:
