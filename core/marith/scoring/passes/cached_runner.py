@@ -43,10 +43,10 @@ class CachedRunner:
     """Runs a model over many lanes at once, and keeps the keys and values of each.
 
     They change the cost of an answer and never the answer: the tokens asked are compared with
-    those kept, the tail that differs is dropped. While other texts go on, a call reads at most
-    `prefill_limit` tokens of long texts, or as many as texts go on if these are more; a chunk by
-    default. `capture` runs passes for single
-    tokens at fixed shapes, on a GPU as graphs.
+    those kept, the tail that differs is dropped. While other texts go on, a call reads
+    `prefill_limit` tokens of long texts, or as many as texts go on if these are more; a chunk at
+    most, and by default. `capture` runs passes for single tokens at fixed shapes, on a GPU as
+    graphs.
     """
 
     plain = False
@@ -231,7 +231,7 @@ def _rectangle(group: list[_Work]) -> Rectangle:
     )
 
 
-def _captured_step(captured: Captured, asked: Rectangle) -> Tensor:
+def _captured_step(captured: Captured, new: Rectangle) -> Tensor:
     """Logits [rows, 1, vocab] of a captured pass for one token a lane."""
-    rows = [lane.row for lane in asked.lanes]
-    return captured.step(rows, asked.ids[:, 0].tolist(), asked.places[:, 0].tolist())
+    rows = [lane.row for lane in new.lanes]
+    return captured.step(rows, new.ids[:, 0].tolist(), new.places[:, 0].tolist())

@@ -70,7 +70,7 @@ def choose(
     """The texts of which something is read now, each with how much; the others wait.
 
     Those with little to read are settled side by side, with `front` in the first rows. Of the
-    others `limit` tokens are read in all, a chunk by default.
+    others a chunk is read in all, and at most `limit` tokens.
     """
     near, far = [], []
     for item in work:
@@ -81,7 +81,7 @@ def choose(
         else:
             far.append(item)
     lanes.settle([item.lane for item in near], front)
-    return [*near, *_pieces(far, lanes, CHUNK if limit is None else limit)] if far else near
+    return [*near, *_pieces(far, lanes, min(CHUNK, limit or CHUNK))] if far else near
 
 
 def _pieces(far: Sequence[Item], lanes: Lanes, left: int) -> list[Item]:
