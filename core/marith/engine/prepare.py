@@ -111,7 +111,7 @@ class Prepared:
 
     @cached_property
     def texts(self) -> Sequence[tuple[Scorer, Planned]]:
-        """What each lane will hold at most."""
+        """Return what each lane will hold at most, with its scorer."""
         return self.lanes.planned(self.room.more)
 
     def at_most(self, more: int) -> Prepared:

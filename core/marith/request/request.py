@@ -51,7 +51,7 @@ class RequestOptions(TypedDict, total=False):
 
 
 class InspectedOptions(RequestOptions, total=False):
-    """The same for requests that may be inspected: calls of an engine take no `inspect`."""
+    """The options of a request that may be inspected; calls of an engine take no `inspect`."""
 
     inspect: bool | int
 

@@ -123,7 +123,7 @@ def in_one_row(parts: Sequence[Tensor]) -> Tensor:
 
 
 def kept(rectangles: Sequence[Rectangle]) -> int | Tensor:
-    """Of which positions logits are asked: the last ones of one rectangle, or places in the row."""
+    """Return the positions with logits: a count of last ones, or places in one row of several."""
     if len(rectangles) == 1:
         return rectangles[0].count
     places, start = [], 0

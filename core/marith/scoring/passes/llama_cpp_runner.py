@@ -59,7 +59,7 @@ class SequenceLanes(Lanes):
         return self._weight.of(_roomy(sum(own_lengths(texts))), len(texts))
 
     def aim(self, rectangles: Sequence[Rectangle]) -> Aimed:
-        """What the next pass reads of these texts, with logits of the last positions of each."""
+        """Return what the next pass reads of these texts; each has logits of its last positions."""
         items, lanes = [], []
         for each in rectangles:
             assert not any(each.padding), "lanes that pack get texts of one width together"
@@ -181,7 +181,7 @@ def _idle(lanes: Iterable[Lane]) -> list[Lane]:
 class Aimed:
     """The lanes of a context, and what a pass reads: its tokens, and the lanes that it is of."""
 
-    kept: SequenceLanes
+    owner: SequenceLanes
     items: Sequence[Item]
     lanes: Sequence[Lane]
 
@@ -208,10 +208,10 @@ class SequencePasses(Passes):
         """
         aimed: Aimed = inputs["attention_mask"]
         try:
-            while (logits := aimed.kept.context.decode(aimed.items)) is None:
-                aimed.kept.make_places(aimed.lanes, len(aimed.items))
+            while (logits := aimed.owner.context.decode(aimed.items)) is None:
+                aimed.owner.make_places(aimed.lanes, len(aimed.items))
         except ModelError:
-            aimed.kept.forget()
+            aimed.owner.forget()
             raise
         return torch.from_numpy(logits)[None], []
 

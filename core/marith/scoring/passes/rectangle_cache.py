@@ -205,13 +205,13 @@ class RectangleLanes(Lanes):
 
     def aim(self, rectangles: Sequence[Rectangle]) -> Mask:
         """Point the next pass at the lanes of one rectangle, and return its attention mask."""
-        [asked] = rectangles
-        places = asked.places.to(self._device)
+        [rectangle] = rectangles
+        places = rectangle.places.to(self._device)
         slots = places.clone()
-        for i, count in enumerate(asked.padding):
+        for i, count in enumerate(rectangle.padding):
             slots[i, :count] = self.cache.padding_slot
         seen = int(places[:, -1].max()) + 1
-        self.cache.aim([lane.row for lane in asked.lanes], slots, seen)
+        self.cache.aim([lane.row for lane in rectangle.lanes], slots, seen)
         return self.masks.of(places, seen)
 
     def make_room(self, longest: int) -> None:

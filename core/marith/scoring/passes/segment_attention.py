@@ -70,23 +70,23 @@ class Read:
 class Part:
     """A rectangle of a pass, and what its texts read."""
 
-    asked: Rectangle
+    rectangle: Rectangle
     reads: Sequence[Read]
 
 
-def reads(asked: Rectangle, kind: str, width: int | None) -> list[Read]:
+def reads(rectangle: Rectangle, kind: str, width: int | None) -> list[Read]:
     """What layers of a kind read, whose window or chunk is `width`: each text's own rows first."""
-    low = [_low(kind, width, place) for place in asked.first]
-    own = [max(lane.start, least) for lane, least in zip(asked.lanes, low, strict=True)]
-    found = [_own(asked, kind, width, group, own) for group in _groups(asked, own)]
+    low = [_low(kind, width, place) for place in rectangle.first]
+    own = [max(lane.start, least) for lane, least in zip(rectangle.lanes, low, strict=True)]
+    found = [_own(rectangle, kind, width, group, own) for group in _groups(rectangle, own)]
     shared: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for i, lane in enumerate(asked.lanes):
+    for i, lane in enumerate(rectangle.lanes):
         while lane.parent is not None and lane.start > low[i]:
             parent = lane.parent
             shared.setdefault((parent.row, parent.start), []).append((i, lane.start))
             lane = parent
     for (row, start), readers in shared.items():
-        found.append(_shared(asked, kind, width, row, start, readers))
+        found.append(_shared(rectangle, kind, width, row, start, readers))
     return found
 
 
@@ -97,15 +97,15 @@ def _low(kind: str, width: int | None, place: int) -> int:
     return place // width * width if kind == "chunked_attention" else max(0, place - width + 1)
 
 
-def _groups(asked: Rectangle, own: Sequence[int]) -> list[range]:
+def _groups(rectangle: Rectangle, own: Sequence[int]) -> list[range]:
     """Texts whose rows one call reads, in order of their rows: padding costs less than a call."""
     groups: list[range] = []
     first = last = rows = 0
-    for i, lane in enumerate(asked.lanes):
-        start, end = own[i], asked.end[i]
+    for i, lane in enumerate(rectangle.lanes):
+        start, end = own[i], rectangle.end[i]
         if groups:
             group = groups[-1]
-            wide = lane.row - asked.lanes[group.start].row + 1
+            wide = lane.row - rectangle.lanes[group.start].row + 1
             lowest, highest = min(first, start), max(last, end)
             apart = rows * (last - first) + end - start + CALL
             if wide * (highest - lowest) <= apart:
@@ -117,18 +117,20 @@ def _groups(asked: Rectangle, own: Sequence[int]) -> list[range]:
     return groups
 
 
-def _own(asked: Rectangle, kind: str, width: int | None, group: range, own: Sequence[int]) -> Read:
+def _own(
+    rectangle: Rectangle, kind: str, width: int | None, group: range, own: Sequence[int]
+) -> Read:
     """The rows of a group."""
-    lanes = asked.lanes
+    lanes = rectangle.lanes
     begin, rows = lanes[group.start].row, [lanes[i].row for i in group]
-    start, end = min(own[i] for i in group), max(asked.end[i] for i in group)
+    start, end = min(own[i] for i in group), max(rectangle.end[i] for i in group)
     read = Read(slice(group.start, group.stop), slice(begin, rows[-1] + 1), start, end)
     if len(rows) < rows[-1] + 1 - begin:
         read.places = torch.tensor(rows) - begin
-    equal = all(own[i] == start and asked.end[i] == end for i in group)
-    if asked.places.shape[1] > 1 or not equal:
+    equal = all(own[i] == start and rectangle.end[i] == end for i in group)
+    if rectangle.places.shape[1] > 1 or not equal:
         lows = torch.tensor([lanes[i].start for i in group])
-        _see(asked, kind, width, read, lows)
+        _see(rectangle, kind, width, read, lows)
         if read.places is not None:
             assert read.mask is not None
             wide = read.mask.new_zeros(rows[-1] + 1 - begin, *read.mask.shape[1:])
@@ -137,23 +139,23 @@ def _own(asked: Rectangle, kind: str, width: int | None, group: range, own: Sequ
 
 
 def _shared(
-    asked: Rectangle, kind: str, width: int | None, row: int, start: int,
+    rectangle: Rectangle, kind: str, width: int | None, row: int, start: int,
     readers: Sequence[tuple[int, int]],
 ) -> Read:  # fmt: skip
     """A row that several texts begin with, each until its own row begins."""
     which, ends = [i for i, _ in readers], [end for _, end in readers]
-    low = min(_low(kind, width, asked.first[i]) for i in which)
+    low = min(_low(kind, width, rectangle.first[i]) for i in which)
     start = max(start, low)
     adjacent = which == list(range(which[0], which[-1] + 1))
     texts = slice(which[0], which[-1] + 1) if adjacent else torch.tensor(which)
     read = Read(texts, slice(row, row + 1), start, max(ends), shared=True)
     if width is not None or min(ends) < max(ends):
-        _see(asked, kind, width, read, highs=torch.tensor(ends))
+        _see(rectangle, kind, width, read, highs=torch.tensor(ends))
     return read
 
 
 def _see(
-    asked: Rectangle,
+    rectangle: Rectangle,
     kind: str,
     width: int | None,
     read: Read,
@@ -161,7 +163,7 @@ def _see(
     highs: Tensor | None = None,
 ) -> None:
     """Give a read its mask: what of its slots each position sees, and which see nothing."""
-    slots, places = torch.arange(read.start, read.end), asked.places[read.texts][:, :, None]
+    slots, places = torch.arange(read.start, read.end), rectangle.places[read.texts][:, :, None]
     seen = slots <= places
     if lows is not None:
         seen &= slots >= lows[:, None, None]
@@ -208,7 +210,7 @@ def attention(
         return attend.part(parts[0].reads, query), None
     outs, start = [], 0
     for part in parts:
-        shape = part.asked.places.shape
+        shape = part.rectangle.places.shape
         end = start + shape.numel()
         own = query[0, :, start:end].reshape(heads, *shape, dim).transpose(0, 1)
         outs.append(attend.part(part.reads, own).flatten(0, 1))

@@ -1,4 +1,4 @@
-"""Segments of keys and values, of which only what is written takes memory.
+"""Segments of keys and values: only slots that are written take memory.
 
 Each segment has a row of its own, and each token the slot of its position. Memory is reserved at
 once and taken page by page, as it is written.

@@ -18,9 +18,9 @@ from marith.scoring.passes.segment_attention import Part, reads
 from marith.scoring.passes.segment_cache import PADDING_ROW, Filled, SegmentCache
 
 SHORT = 64  # a segment of fewer tokens is copied sooner than read by itself
-SPARE_SLOTS = 64  # so many slots behind a text stay taken, for a text that goes on
-KEPT_BEHIND = 64  # so many tokens behind a window are kept, for a text that is cut back
-STEP = 64  # so many are given back at once
+SPARE_SLOTS = 64  # slots after a text that stay taken, for a text that goes on
+KEPT_BEHIND = 64  # tokens before a window that are kept, for a text that is cut back
+STEP = 64  # tokens that are given back at once
 
 
 class SegmentLanes(Lanes):
@@ -52,7 +52,7 @@ class SegmentLanes(Lanes):
 
     @property
     def nbytes(self) -> int:
-        """What all lanes hold."""
+        """Return how many bytes all lanes hold."""
         return _weight(self._all, self.cache)
 
     def memory(self, texts: Sequence[Planned]) -> int:
@@ -210,7 +210,7 @@ def most_held(window: int | None) -> int:
 
 
 def sees(lane: Lane, length: int, window: int) -> bool:
-    """Whether the windows of the token after `length` others of a lane are still held."""
+    """Return whether the lane still holds the windows of the token after `length` tokens."""
     while lane.parent is not None and length <= lane.start:
         lane = lane.parent
     return lane.lost <= max(lane.start, length - window)
@@ -238,17 +238,18 @@ def pass_by(lanes: Sequence[Lane], window: int, cache: SegmentCache) -> None:
             lane.lost = behind
 
 
-def _rows(asked: Rectangle) -> Tensor:
+def _rows(rectangle: Rectangle) -> Tensor:
     """Where each token is written, [texts, width]."""
-    rows = torch.tensor([lane.row for lane in asked.lanes])[:, None].repeat(1, asked.width)
-    for i, count in enumerate(asked.padding):
+    rows = torch.tensor([lane.row for lane in rectangle.lanes])[:, None].repeat(1, rectangle.width)
+    for i, count in enumerate(rectangle.padding):
         rows[i, :count] = PADDING_ROW
     return rows
 
 
 def _standing_for(places: Tensor, parts: Sequence[Part]) -> Tensor:
-    """A mask for models to hand on, which tells the attention function what to read."""
+    """Return a mask that models hand on, and that tells the attention function what to read."""
     texts, width = places.shape
     mask = torch.ones(texts, 1, width, 1, dtype=torch.bool)
+    # Models hand a tensor on as it is: only its attributes reach the attention function.
     mask.parts = parts  # type: ignore[attr-defined]
     return mask

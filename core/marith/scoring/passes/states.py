@@ -57,7 +57,7 @@ class State:
             self.joined.split()
 
     def begins(self, key: Hashable, text: list[int], limit: int) -> bool:
-        """Whether a text goes on from it, at most `limit` of whose tokens may be known."""
+        """Return whether a text goes on from this state, which may hold `limit` of its tokens."""
         length = len(self.tokens)
         return self.key == key and length <= limit and self.tokens == text[:length]
 

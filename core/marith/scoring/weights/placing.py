@@ -83,7 +83,7 @@ def device_for(name: str | None) -> torch.device:
     if device.type not in ("cpu", "cuda"):
         try:
             torch.empty(1, device=device)
-        except (RuntimeError, AssertionError, NotImplementedError):
+        except (RuntimeError, AssertionError, NotImplementedError):  # as each backend has it
             raise ModelError(f"this machine has no device {name!r}") from None
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device.type == "cuda" and (device.index or 0) >= count:

@@ -122,18 +122,18 @@ def _read_stored(
     suits: Suits,
     _tokenizer: Any,
 ) -> StoredCheckpoint:
-    where_from = {"revision": placement.revision, "trust_remote_code": False}
+    source = {"revision": placement.revision, "trust_remote_code": False}
     require_on_hub(where, placement.revision)
     with raising_model_error(f"cannot load the model {name!r}"):
         stored, _ = PreTrainedConfig.get_config_dict(where, revision=placement.revision)
         kinds.check_code(name, stored)
         found = quantised(name, stored, place[0])
-        config = AutoConfig.from_pretrained(where, **where_from)
+        config = AutoConfig.from_pretrained(where, **source)
         kinds.check_kind(name, config, kind)
         placement.context(name, stated_positions(config))
         home = where if _has_tokenizer(where) else str(WEIGHTS / EMBEDDED["pocket"])
         require_tokenizer(name, Path(home))
-        tokenizer = AutoTokenizer.from_pretrained(home, **where_from)
+        tokenizer = AutoTokenizer.from_pretrained(home, **source)
         if kind == LANGUAGE_MODEL:
             suits(vocabulary_of(name, tokenizer, config.get_text_config().vocab_size))
         weights = check_size(name, where, placement.revision, CLASSES[kind], config)
@@ -141,7 +141,7 @@ def _read_stored(
             footprint = Footprint.of(weights, config.to_dict())
             require_memory(name, footprint, *place, placement)
         with _progress(name not in EMBEDDED and _is_most_of_it(placement, place)):
-            files = {"use_safetensors": True, **where_from, **_how(placement, place, found)}
+            files = {"use_safetensors": True, **source, **_how(placement, place, found)}
             model, report = CLASSES[kind].from_pretrained(where, config=config, **files)
         model = _placed(model, placement, place, found)
     complete = _complete(name, kind, model, report["missing_keys"])

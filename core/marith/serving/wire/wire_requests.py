@@ -112,21 +112,21 @@ def most_inspected(fields: AskedFields, persona: ServedModel, bounds: Bounds) ->
 
 
 def options_of(fields: Any, persona: ServedModel, settings: ServerSettings) -> Options:
-    """The persona's options with the formula and terms that a client may bring."""
-    brought = fields.marith.model_dump(include={"formula", "terms"}, exclude_none=True)
-    return with_formula(brought, persona, settings, "marith")
+    """The persona's options with the formula and terms that a client may send."""
+    sent = fields.marith.model_dump(include={"formula", "terms"}, exclude_none=True)
+    return with_formula(sent, persona, settings, "marith")
 
 
 def with_formula(
-    brought: Mapping[str, Any], persona: ServedModel, settings: ServerSettings, holder: str = ""
+    sent: Mapping[str, Any], persona: ServedModel, settings: ServerSettings, holder: str = ""
 ) -> Options:
     """The same for a formula and terms by their names. Raises Refusal or FormulaError.
 
-    A term that is the persona's own is not brought by a client. `holder` names the field that has
+    A term that is the persona's own does not count as sent. `holder` names the field that has
     the formula and the terms; "" where each of them is a field of the body.
     """
-    if brought and not settings.allow_formulas:
-        name = min(brought)
+    if sent and not settings.allow_formulas:
+        name = min(sent)
         field = f"{holder}.{name}" if holder else name
         raise Refusal(
             f"this server takes no formulas, and {field} is given; ask for one of its models, or "
@@ -134,9 +134,9 @@ def with_formula(
             code="formulas_not_allowed",
             param=holder or name,
         )
-    known, terms = persona.options.terms, brought.get("terms", {})
+    known, terms = persona.options.terms, sent.get("terms", {})
     new = {name: text for name, text in terms.items() if known.get(name) != text}
-    return persona.options.over({**brought, "terms": new} if "terms" in brought else brought)
+    return persona.options.over({**sent, "terms": new} if "terms" in sent else sent)
 
 
 def _options(
