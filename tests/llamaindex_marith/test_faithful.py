@@ -1,21 +1,19 @@
-"""Whatever engine of LlamaIndex asks, the other term does not read what was retrieved.
-
-How far answers follow the passages is measured in `tests/evidence`.
-"""
+"""Whatever engine of LlamaIndex asks, the other term does not read what was retrieved."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from llama_index.core import MockEmbedding, VectorStoreIndex
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.instrumentation.events.llm import LLMChatStartEvent
-from support import faithful
-from support.contradictions import contradictions
+from llama_index.core.memory import ChatMemoryBuffer
+from llama_index.core.schema import TextNode
 
 from llamaindex_marith import Marith
 from llamaindex_marith.chat_messages import to_dicts
@@ -24,8 +22,16 @@ from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
 from marith.scoring.prompting.templates import see
 
-FEW = list(contradictions())[::20]
+QUESTION = "What is the capital of Spain?"
+PASSAGES = ("Tunis is the capital of Spain.", "The capital of Spain is Tunis.")
 HIDDEN = Prompted(hide=RETRIEVED)
+ENGINES: list[dict[str, Any]] = [
+    {"similarity_top_k": 1},
+    {"similarity_top_k": 2, "response_mode": "refine"},
+    {"similarity_top_k": 2, "response_mode": "tree_summarize"},
+    {"similarity_top_k": 1, "chat_mode": "context"},
+    {"similarity_top_k": 1, "chat_mode": "condense_plus_context"},
+]
 
 
 class _Heard(BaseEventHandler):
@@ -47,12 +53,19 @@ def heard() -> Iterator[list[list[ChatMessage]]]:
     dispatcher.event_handlers.remove(handler)
 
 
-def test_whatever_engine_asks_the_passage_is_hidden(heard: list[list[ChatMessage]]) -> None:
-    one_word = Marith(temperature=0.0, max_tokens=1)
-    for ask, passages in faithful.ENGINES.values():
-        store = faithful.stored(FEW, passages)
-        for case in FEW:
-            asyncio.run(ask(store, one_word, case.question))
-            seen = see(HIDDEN, to_prompt(to_dicts(heard[-1])).messages)
-            assert not any(case.follows(message["content"]) for message in seen)
-            assert case.question in seen[-1]["content"]
+@pytest.mark.parametrize("options", ENGINES, ids=str)
+def test_whatever_engine_asks_the_passage_is_hidden(
+    heard: list[list[ChatMessage]], options: dict[str, Any]
+) -> None:
+    model = Marith(temperature=0.0, max_tokens=1)
+    nodes = [TextNode(text=passage) for passage in PASSAGES]
+    index = VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=4))
+    if "chat_mode" in options:
+        memory = ChatMemoryBuffer.from_defaults(token_limit=512, tokenizer_fn=model.encode)
+        index.as_chat_engine(llm=model, memory=memory, **options).chat(QUESTION)
+    else:
+        index.as_query_engine(llm=model, **options).query(QUESTION)
+    assert any("Tunis" in message.content for message in heard[-1])
+    seen = see(HIDDEN, to_prompt(to_dicts(heard[-1])).messages)
+    assert not any("Tunis" in message["content"] for message in seen)
+    assert QUESTION in seen[-1]["content"]

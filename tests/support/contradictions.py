@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -17,13 +17,12 @@ PROPER = ("city", "country", "planet", "full_name", "weekday", "month")
 
 @dataclass(frozen=True)
 class Contradiction:
-    """A question, what is usually answered, and a passage that says something else, in two ways."""
+    """A question, what is usually answered, and a passage that says something else."""
 
     question: str
     passage: str
     usual: str
     stated: str
-    again: str
 
     def follows(self, answer: str) -> bool:
         return _says(answer, self.stated)
@@ -36,8 +35,8 @@ def _says(answer: str, value: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", answer, re.IGNORECASE) is not None
 
 
-def _unseen_value(fact: dict[str, Any], rng: Random, known: Collection[str]) -> str | None:
-    """A value against what is usual, other than those known, that is held out of training.
+def _unseen_value(fact: dict[str, Any], rng: Random) -> str | None:
+    """Return a value other than the usual one that is held out of training.
 
     Training never asked of this fact where a passage gave it this value, nor answered with it;
     that a passage gave it in passing is not excluded.
@@ -46,29 +45,16 @@ def _unseen_value(fact: dict[str, Any], rng: Random, known: Collection[str]) -> 
         value = words.draw(fact["value"], rng)
         value = words.capital(value) if fact["value"] in PROPER else value
         fresh = Document("passage", f"{fact['name']}/{value}").held_out
-        if fresh and value.lower() != fact["usual"].lower() and value not in known:
+        if fresh and value.lower() != fact["usual"].lower():
             return value
     return None  # all twelve months may have been stated
 
 
-def contradictions(
-    seed: int = 1, before: Collection[Contradiction] = ()
-) -> Iterator[Contradiction]:
-    """One of each fact that has a value left to tell, none of them as it was `before`."""
-    rng = Random(seed)
+def contradictions() -> Iterator[Contradiction]:
+    """Yield a contradiction of each fact that has a value left to tell."""
+    rng = Random(1)
     for fact in words.table("passages.toml")["facts"]:
-        earlier = [case for case in before if case.question in fact["asks"]]
-        value = _unseen_value(fact, rng, {case.stated for case in earlier})
+        value = _unseen_value(fact, rng)
         if value is not None:
-            state = rng.choice(fact["states"])
-            other = next(each for each in fact["states"] if each != state)
-            asked = {case.question for case in earlier}
-            asks = [ask for ask in fact["asks"] if ask not in asked] or fact["asks"]
-            passage, again = (words.capital(each.format(v=value)) for each in (state, other))
-            yield Contradiction(rng.choice(asks), passage, fact["usual"], value, again)
-
-
-def editions() -> list[list[Contradiction]]:
-    """Two passages of each fact, where it has two values left, never both in one list."""
-    first = list(contradictions())
-    return [first, list(contradictions(2, first))]
+            passage = words.capital(rng.choice(fact["states"]).format(v=value))
+            yield Contradiction(rng.choice(fact["asks"]), passage, fact["usual"], value)
