@@ -15,7 +15,6 @@ from langchain_core.messages import (
     trim_messages,
 )
 from langchain_core.output_parsers import StrOutputParser
-from langchain_core.prompts import ChatPromptTemplate
 from support.speaking_model import Make, by_engine
 
 import marith
@@ -67,13 +66,6 @@ def test_one_bad_prompt_of_a_batch_harms_no_other(make: Make) -> None:
     assert isinstance(bad, marith.ContextOverflow)
     with pytest.raises(marith.ContextOverflow):
         make().batch(["k l", "k " * 1200])
-
-
-def test_a_chain_needs_to_know_no_formula(make: Make, tiny_dir: str) -> None:
-    prompt = ChatPromptTemplate.from_messages([("system", "s t"), ("human", "{question}")])
-    messages = [{"role": "system", "content": "s t"}, {"role": "user", "content": "k l"}]
-    chain = prompt | make() | StrOutputParser()
-    assert chain.invoke({"question": "k l"}) == by_engine(tiny_dir, messages).text
 
 
 def test_stop_strings_are_joined_and_never_sent(make: Make) -> None:

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from langchain_core.caches import InMemoryCache
 from langchain_core.load import dumpd, dumps, loads
-from langchain_core.prompts import PromptTemplate
 from langchain_core.runnables import ConfigurableField
-from support.speaking_model import TERMS, Make, by_engine, clock
+from support.speaking_model import Make, by_engine, clock
 
 import marith
 from langchain_marith import ChatMarith, MarithLLM
@@ -129,11 +128,6 @@ def test_langchains_own_format_neither_leaks_nor_loses(make: Make, kind: Any) ->
         assert len({str(getattr(answer, "text", answer)) for answer in by_both}) == 1
     for no_data in ({"constraints": [print]}, {"engine": marith.Engine.shared(make().model)}):
         assert dumpd(kind(**no_data))["type"] == "not_implemented"
-
-
-def test_a_chain_is_written_with_its_model(make: Make) -> None:
-    dumped = dumpd(PromptTemplate.from_template("{q}") | make())
-    assert dumped["kwargs"]["last"]["kwargs"]["terms"] == TERMS
 
 
 def test_fields_can_be_configured_without_a_second_engine(make: Make, tiny_dir: str) -> None:

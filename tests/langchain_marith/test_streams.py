@@ -129,13 +129,6 @@ async def test_reasoning_is_kept_apart(scripted: Make, thinking_dir: str, versio
         assert kinds == ["reasoning", "text", "tool_call", "tool_call"]
 
 
-@BETA
-def test_reasoning_is_a_block_of_its_own_in_events(scripted: Make, thinking_dir: str) -> None:
-    stream = scripted(model=thinking_dir).stream_events("Hello!", version="v3")
-    assert [block["type"] for block in stream.output.content_blocks] == ["reasoning", "text"]
-    assert str(stream.output.text) == "Good day."
-
-
 class Listener(BaseCallbackHandler):
     """Writes down every new token, and what came at the end."""
 

@@ -66,17 +66,27 @@ async def test_a_cancelled_task_frees_its_lanes(make: Make, scripted: Make, way:
     await frees_its_lanes(model, steps)
 
 
-async def test_a_dropped_stream_frees_its_lanes(make: Make) -> None:
-    model = make()
+async def test_a_dropped_stream_frees_its_lanes(scripted: Make) -> None:
+    model = scripted(temperature=1, max_tokens=900)
     model.complete("k l")
-    engine = model.engine()
-    for begin, question in ((model.stream_chat, QUESTION), (model.stream_complete, "k l")):
-        stream: Any = begin(question, **LONG)
+    engine, prompt = model.engine(), PromptTemplate("k l")
+    streams: list[Callable[[], Any]] = [
+        lambda: model.stream_chat(QUESTION, **LONG),
+        lambda: model.stream_complete("k l", **LONG),
+        lambda: model.stream_structured_predict(Log, prompt),
+    ]
+    for begin in streams:
+        stream = begin()
         next(stream)
         stream.close()
         await frees_its_lanes(model, engine.status().steps)
-    for abegin, question in ((model.astream_chat, QUESTION), (model.astream_complete, "k l")):
-        astream: Any = await abegin(question, **LONG)
+    astreams: list[Callable[[], Any]] = [
+        lambda: model.astream_chat(QUESTION, **LONG),
+        lambda: model.astream_complete("k l", **LONG),
+        lambda: model.astream_structured_predict(Log, prompt),
+    ]
+    for abegin in astreams:
+        astream = await abegin()
         await anext(astream)
         steps = engine.status().steps
         await astream.aclose()
@@ -84,21 +94,6 @@ async def test_a_dropped_stream_frees_its_lanes(make: Make) -> None:
     for _ in model.stream_chat(QUESTION, **LONG):
         break  # forgotten rather than closed
     await frees_its_lanes(model, engine.status().steps)
-
-
-async def test_a_structured_stream_that_is_left_frees_its_lanes(scripted: Make) -> None:
-    model = scripted(temperature=1, max_tokens=900)
-    model.complete("k l")
-    engine = model.engine()
-    stream: Any = model.stream_structured_predict(Log, PromptTemplate("k l"))
-    next(stream)
-    stream.close()
-    await frees_its_lanes(model, engine.status().steps)
-    astream: Any = await model.astream_structured_predict(Log, PromptTemplate("k l"))
-    await anext(astream)
-    steps = engine.status().steps
-    await astream.aclose()
-    await frees_its_lanes(model, steps)
 
 
 async def test_a_timeout_counts_from_the_call(make: Make) -> None:

@@ -96,14 +96,6 @@ async def test_system_prompt_and_wrapper_reach_every_completion(
 
 
 @pytest.mark.parametrize("way", CHATS)
-async def test_all_of_a_conversation_is_read(make: Make, tiny_dir: str, way: str) -> None:
-    turns = [("system", "s t"), ("user", "k l"), ("assistant", "m n"), ("user", "o p")]
-    said = [ChatMessage(role=role, content=content) for role, content in turns]
-    truth = by_engine(tiny_dir, [{"role": role, "content": content} for role, content in turns])
-    assert text_of((await ask(make(), way, said))[-1]) == truth.text
-
-
-@pytest.mark.parametrize("way", CHATS)
 async def test_messages_are_read_as_their_wrapper_writes_them(
     make: Make, tiny_dir: str, way: str
 ) -> None:
@@ -154,8 +146,11 @@ async def test_a_query_is_answered_from_documents(make: Make, mode: str) -> None
 
 
 def test_a_model_is_a_plain_value(make: Make) -> None:
-    model = make(formula=2 * marith.Prompted("a b c") - 0.5 * marith.Prompted("x y z"))
-    truth = make().complete("k l").text
+    formula = 2 * marith.Prompted("a b c") - 0.5 * marith.Prompted("x y z")
+    grammar = marith.Grammar.regex("[xyz]{4}")
+    model = make(formula=formula, grammar=grammar)
+    truth = make(grammar=grammar).complete("k l").text
+    assert len(truth) == 4
     for twin in (
         pickle.loads(pickle.dumps(model)),
         copy.deepcopy(model),
@@ -165,6 +160,8 @@ def test_a_model_is_a_plain_value(make: Make) -> None:
     ):
         assert twin.to_dict() == model.to_dict()
         assert twin.complete("k l").text == truth
+        assert len(twin.complete("k l", grammar=None).text) > 4
+    assert json.loads(json.dumps(model.to_payload()))["grammar"]["kind"] == "regex"
     assert len(pickle.dumps(model)) < 100_000
     assert model.to_dict()["class_name"] == model.to_payload()["class_name"] == "Marith"
 

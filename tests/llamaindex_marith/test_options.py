@@ -75,20 +75,6 @@ def test_a_persona_of_a_file_brings_its_own_faithfulness(tiny_dir: str, tmp_path
         assert len(json.dumps(twin.to_dict())) < 3000  # no pattern of a release's templates
 
 
-def test_a_grammar_is_a_plain_value(make: Make) -> None:
-    model = make(grammar=marith.Grammar.regex("[xyz]{4}"))
-    for twin in (
-        model,
-        pickle.loads(pickle.dumps(model)),
-        Marith.from_dict(json.loads(json.dumps(model.to_dict()))),
-    ):
-        text = twin.complete("k l").text
-        assert len(text) == 4
-        assert set(text) <= set("xyz")
-        assert len(twin.complete("k l", grammar=None).text) > 4
-    assert json.loads(json.dumps(model.to_payload()))["grammar"]["kind"] == "regex"
-
-
 @pytest.mark.parametrize("grammar", ["x", {"kind": "regex"}, {"kind": "regex", "text": "("}])
 def test_what_is_no_grammar_is_refused(grammar: Any) -> None:
     with pytest.raises(ValidationError, match="grammar"):
