@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
-import marith
-from marith import Engine, ModelError, Prompted, Request, Sampling, Stop
+from marith import Engine, Prompted, Request, Sampling, Stop
 from marith.decoding.evaluate import evaluate
 from marith.testing import tiny_model, tiny_tokenizer
 
@@ -77,16 +75,6 @@ def test_what_one_adapter_has_read_is_nothing_to_another(
         torch.testing.assert_close(got, want[folder], atol=1e-4, rtol=0)
 
 
-def test_voices_read_one_prompt_together_and_not_one_after_another(
-    merged: dict[str, Any],
-) -> None:
-    expert, anti = merged
-    formula = Prompted() + 1.5 * (Prompted(adapter=expert) - Prompted(adapter=anti))
-    with Engine.load(tiny_model(seed=1), tokenizer=tiny_tokenizer()) as fresh:
-        answer = fresh.generate(" ".join("abcdefghijklmnopqrst" * 3), formula, stop=Stop(1))
-    assert answer.stats.passes == 1
-
-
 def test_requests_with_and_without_adapters_share_passes_and_say_what_they_say_alone(
     engine: Engine, merged: dict[str, Any]
 ) -> None:
@@ -101,14 +89,3 @@ def test_requests_with_and_without_adapters_share_passes_and_say_what_they_say_a
     assert [one.tokens for one in together] == [one.tokens for one in alone]
     passes = engine._registry.base.runner.passes.count - before
     assert passes < sum(one.stats.passes for one in alone) / 2
-
-
-def test_an_adapter_that_does_not_fit_is_refused_before_it_is_asked(
-    engine: Engine, merged: dict[str, Any], tmp_path: Path
-) -> None:
-    with pytest.raises(ModelError, match="no adapter directory"):
-        engine.submit(Request("a", Prompted(adapter=str(tmp_path / "none"))))
-    wide = Engine.load(tiny_model("gpt2"), tokenizer=tiny_tokenizer())
-    with wide, pytest.raises(marith.ModelError):
-        wide.submit(Request("a", Prompted(adapter=next(iter(merged)))))
-    assert engine.generate("a", stop=Stop(2)).finish_reason

@@ -141,22 +141,6 @@ def test_an_error_in_counting_fails_the_request_and_ends_no_thread(
         wait_until_idle(engine)
 
 
-def test_a_request_whose_admission_fails_is_not_queued(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any) -> int:
-        raise MemoryError("counted wrongly")
-
-    with endless(512, max_queue=0) as engine:
-        with held(engine) as begun:
-            running = engine.submit(asked("a"))
-            assert begun.wait(30)
-            with monkeypatch.context() as patched:
-                patched.setattr(Admission, "fitting", broken)
-                with pytest.raises(MemoryError, match="counted wrongly"):
-                    engine.submit(asked("b"))
-            assert engine.status().waiting == 0
-        assert running.result(60).text
-
-
 @pytest.mark.parametrize("tokens", [3, 150])
 def test_a_text_holds_no_more_than_was_expected_of_it(tokens: int) -> None:
     with endless(512) as engine:

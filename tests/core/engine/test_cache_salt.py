@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import marith
-from marith import Completion, Engine, NGram, Plan, Prompted, Request, Sampling, Stop
+from marith import Completion, Engine, Prompted, Sampling, Stop
 from marith.scoring.terms.prefix_tree import TreeRunner
 
 PROMPT = "Tell me, in a few words, which rivers of this country you have seen, and when."
@@ -41,20 +41,6 @@ def test_only_requests_of_the_same_salt_share_what_was_read(engine: Engine) -> N
     assert again.stats.cached >= 2 * REPEATED  # of both terms
     assert asked(engine, None).usage.cached_tokens >= REPEATED
     assert {out.text for out in (first, other, common, again)} == {first.text}
-
-
-def test_requests_in_flight_together_share_by_salt(engine: Engine) -> None:
-    salts = ["a", "b", "a", None]
-    requests = [
-        Request(PROMPT, FORMULA, TERMS, Sampling(seed=3), Stop(6), cache_salt=salt)
-        for salt in salts
-    ]
-    tickets = [engine.submit(request) for request in requests]
-    answers = [ticket.result(60) for ticket in tickets]
-    shared = [out.usage.cached_tokens >= REPEATED for out in answers]
-    assert shared == [False, False, True, False]
-    assert [out.stats.cached for out in answers[:2]] == [0, 0]
-    assert len({out.text for out in answers}) == 1
 
 
 @pytest.mark.parametrize("way", ["stream", "astream", "agenerate", "score", "next_logprobs"])
@@ -106,13 +92,6 @@ def test_a_classifier_reads_a_text_again_for_another_salt(
     assert first == other
     assert again[0] <= first[0] - REPEATED // 2
     assert again[1] == first[1]
-
-
-def test_a_draft_that_copies_is_from_the_requests_own_text(engine: Engine) -> None:
-    plan = Plan.drafts(NGram(order=3, online=True))
-    options: Any = {"speculation": plan, "sampling": Sampling(temperature=0), "stop": Stop(8)}
-    asked_for = [engine.generate(PROMPT, **options, cache_salt=salt) for salt in ("a", "b", "a")]
-    assert len({(out.text, out.stats.calls) for out in asked_for}) == 1
 
 
 def test_a_system_prompt_is_no_part_of_the_prompt_that_was_cached(engine: Engine) -> None:

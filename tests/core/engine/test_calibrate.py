@@ -101,14 +101,11 @@ def test_what_always_stands_is_drafted_for_long_and_what_never_does_not_at_all(
 
 
 @pytest.mark.parametrize("prompts", ["a b", [], None, 3])
-def test_nothing_is_calibrated_by_what_are_no_prompts(house: House, prompts: Any) -> None:
+def test_nothing_is_calibrated_by_other_prompts_and_costs(house: House, prompts: Any) -> None:
     with pytest.raises(RequestError, match="prompts are a list"):
         house.engine.calibrate("M", prompts)
-
-
-def test_costs_are_times_or_calls(house: House) -> None:
     with pytest.raises(RequestError, match="'time' or 'calls', not 'money'"):
-        house.engine.calibrate("M", PROMPTS, costs="money")  # type: ignore[arg-type]  # as a user may
+        house.engine.calibrate("M", PROMPTS, costs="money")  # type: ignore[arg-type]
 
 
 def test_a_calibration_says_how_long_it_takes_and_how_far_it_is(

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from marith import Busy, Engine, Grammar, RequestError, Sampling, Stop
-from marith.engine import entrypoints as many
+from marith import Engine, Grammar, RequestError, Sampling, Stop
 
 TEXTS = ["Hello!", "Tell me a story.", [{"role": "user", "content": "Who are you?"}]]
 FORMAL = {"formal": "You are formal."}
@@ -45,11 +44,6 @@ def test_samples_are_those_of_their_seeds_and_read_the_prompt_once(engine: Engin
     assert cached[1:] == [samples[0].usage.prompt_tokens - 1] * 2
 
 
-def test_a_list_with_samples_is_a_list_of_lists(engine: Engine) -> None:
-    answers = engine.generate(["Hello!", "Who are you?"], n=2, seed=1, max_tokens=4)
-    assert [[len(sample.tokens) for sample in samples] for samples in answers] == [[4, 4], [4, 4]]
-
-
 def test_a_long_list_waits_for_lanes_and_for_the_queue(engine: Engine) -> None:
     answers = engine.generate(["Hello!"] * 40, "2*formal - M", FORMAL, temperature=0, max_tokens=2)
     assert len({answer.text for answer in answers}) == 1
@@ -60,21 +54,6 @@ def test_the_first_error_of_a_list_is_raised_and_cancels_the_others(engine: Engi
     with pytest.raises(RequestError, match="a message is written as"):
         engine.generate(["Hello!", [None]], max_tokens=200)
     assert engine.generate("Hello!", temperature=0, max_tokens=2).tokens
-
-
-def test_busy_is_raised_where_no_request_is_accepted(engine: Engine) -> None:
-    def full(_: Any) -> Any:
-        raise Busy("full")
-
-    with pytest.raises(Busy, match="full"):
-        many.completions([None, None], full)  # type: ignore[list-item]
-
-
-def test_without_max_tokens_the_context_bounds_a_text() -> None:
-    with Engine.load("pocket", context_length=40) as small:
-        answer = small.generate("Hello!", "M.top_k(3)", seed=2, max_tokens=None, ban=None)
-    assert answer.usage.total_tokens <= 40
-    assert answer.finish_reason in ("length", "stop")
 
 
 def test_a_stream_takes_one_prompt_and_gives_one_text(engine: Engine) -> None:

@@ -46,15 +46,6 @@ def test_a_close_that_a_step_outlasts_returns_and_says_what_is_computed(
     assert "threading.py:" in warning  # where it stands: it waits for the event of this test
 
 
-def test_a_close_that_is_in_time_warns_of_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    engine = loaded()
-    ticket = engine.submit(Request("a", stop=LONG))
-    next(iter(ticket))
-    with caplog.at_level(logging.WARNING):
-        engine.close()
-    assert not caplog.records
-
-
 # Two engines; the one that is closed first at the end of the program cannot be closed.
 FAULTY = """
 import atexit, marith

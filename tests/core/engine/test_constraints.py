@@ -57,13 +57,6 @@ def test_every_token_obeys_and_drafts_change_no_text(house: House, formula: str)
     assert all(token % 2 == place % 2 for place, token in enumerate(texts[0]))
 
 
-def test_one_that_changes_nothing_changes_nothing(house: House) -> None:
-    asked = request(house, FORMULAS[1], 3)
-    plain = house.engine.submit(asked).result(60)
-    same = house.engine.submit(replace(asked, constraints=(lambda rows, *_: rows,))).result(60)
-    assert plain.tokens == same.tokens
-
-
 def test_rows_are_normalised_and_follow_their_places(house: House) -> None:
     seen: list[tuple[int, list[int], float]] = []
 

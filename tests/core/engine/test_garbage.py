@@ -6,7 +6,6 @@ import gc
 import weakref
 from pathlib import Path
 
-import pytest
 from support.holding import until
 
 from marith import Engine, Stop
@@ -26,28 +25,3 @@ def test_weights_go_with_their_engine_though_no_garbage_is_sought(tmp_path: Path
         assert until(lambda: weights() is None)  # the engine's thread lets go of it later
     finally:
         gc.enable()
-
-
-class Index:
-    """What an application holds, in a circle of references."""
-
-    def __init__(self) -> None:
-        self.me = self
-
-
-def test_nothing_of_an_application_is_frozen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What it held before its first engine is garbage like any, once it is let go of."""
-    frozen: list[int] = []
-    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(1))
-    index = Index()
-    kept = weakref.ref(index)
-    tiny_model(seed=12).save_pretrained(tmp_path)
-    tiny_tokenizer().save_pretrained(tmp_path)
-    with Engine.shared(str(tmp_path)) as engine:
-        engine.generate("k l", stop=Stop(2))
-        del index
-        gc.collect()
-        assert kept() is None
-    assert not frozen

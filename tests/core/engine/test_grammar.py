@@ -9,19 +9,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from support.families import speaker, tool
 from support.holding import endless
-from support.schema_texts import texts_of_schemas
 
 import marith
 from marith import Engine, Grammar, Request, Sampling, Stop, Tools
 from marith.testing import tiny_model, tiny_tokenizer
-
-KINDS = 20  # of schemas
-EACH = 1  # text of every schema; `tests/evidence` has more
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +27,36 @@ def pocket() -> Iterator[Engine]:
         yield engine
 
 
-def test_texts_of_twenty_schemas_are_valid(pocket: Engine) -> None:
-    """From a persona that is stronger than the model was; the same under "auto" as without."""
-    requests, done = texts_of_schemas(pocket, KINDS, EACH)
-    plain = [replace(one, speculation=None) for one in requests[:KINDS]]
-    again = [ticket.result(250) for ticket in [pocket.submit(one) for one in plain]]
-    assert [out.tokens for out in again] == [out.tokens for out in done[:KINDS]]
+SIZE = {"type": "integer", "minimum": -5, "maximum": 99}
+PART = {"type": "object", "properties": {"größe": SIZE}}
+SCHEMAS: list[dict[str, Any]] = [
+    {
+        "type": "object",
+        "properties": {
+            "with space": {"$ref": "#/$defs/Part"},
+            "年齢": {"enum": ["grün", "青", 'a "quoted" one', "back\\slash", 7, True]},
+            "tags": {"type": "array", "items": {"$ref": "#/$defs/Part"}, "maxItems": 2},
+        },
+        "required": ["with space", "年齢"],
+        "$defs": {"Part": PART},
+    },
+    {"type": "array", "minItems": 1, "maxItems": 3, "items": {"type": "string", "maxLength": 9}},
+    {"anyOf": [{"const": "ñandú 🌍"}, {"type": "null"}, PART, {"type": "boolean"}]},
+]
+
+
+def test_texts_of_schemas_are_valid(pocket: Engine) -> None:
+    """From a persona that is stronger than the model was."""
+    formula, terms = "2*formal - M", {"formal": "You are a formal butler."}
+    asked = Request("Describe a thing.", formula, terms, stop=Stop(900))
+    for schema in SCHEMAS:
+        held = replace(asked, grammar=Grammar.json_schema(schema))
+        requests = [replace(held, sampling=Sampling(1.3, seed=seed)) for seed in range(8)]
+        for ticket in [pocket.submit(request) for request in requests]:
+            out = ticket.result(120)
+            assert out.finish_reason == "stop"
+            assert "\ufffd" not in out.text
+            jsonschema.Draft202012Validator(schema).validate(json.loads(out.text))
 
 
 words = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn", "Co"]), min_size=1, max_size=9)
@@ -102,17 +123,13 @@ def test_a_stop_string_ends_a_text_before_its_grammar_does(letters: Engine) -> N
 def test_a_grammar_that_leaves_no_probability_fails_its_own_request(letters: Engine) -> None:
     likeliest = letters.next_logprobs("q", "M").topk(3).indices.tolist()
     others = [c for c in "abcdefgh" if letters.encode(c)[0] not in likeliest]
-    seeds = (0, 1, 3, 4, 7, 10)  # no number of theirs lies within 5e-5 of another token
-    asked = [Request("q", sampling=Sampling(seed=seed), stop=Stop(30)) for seed in seeds]
-    want = [letters.submit(one).result(60).tokens for one in asked]
+    asked = Request("q", sampling=Sampling(seed=1), stop=Stop(30))
+    want = letters.submit(asked).result(60).tokens
+    beside = letters.submit(asked)
     bad = Request("q", "M.top_k(3)", grammar=Grammar.regex(f"[{''.join(others)}]+"))
-    tickets = []
-    for one in asked:
-        tickets += [letters.submit(one), letters.submit(bad)]
-    assert [ticket.result(60).tokens for ticket in tickets[::2]] == want
-    for ticket in tickets[1::2]:
-        with pytest.raises(marith.FormulaError, match="no probability"):
-            ticket.result(60)
+    with pytest.raises(marith.FormulaError, match="no probability"):
+        letters.submit(bad).result(60)
+    assert beside.result(60).tokens == want
 
 
 ENDLESS = {

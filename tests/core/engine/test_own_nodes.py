@@ -167,12 +167,6 @@ def test_what_is_wrong_with_it_is_said_with_a_caret() -> None:
     assert warnings_of(parse("M + capped(x - M) + C"), terms) == []
 
 
-def test_it_is_explained() -> None:
-    said = explain("M + capped(x - M)")
-    assert "└── capped\n    └── sum" in said
-    assert "log P = log M + capped(x - M)" in said
-
-
 def test_its_terms_are_found_and_it_waits_for_all_of_them() -> None:
     formula = parse("M + capped(x - M) + C", {"x": "X", "C": Classifier("c")})
     bare, other, judge = Prompted(), Prompted("X"), Classifier("c")

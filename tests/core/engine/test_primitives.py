@@ -86,14 +86,6 @@ def test_a_formula_is_spoken_as_the_reference_speaks_it(home: House, formula: st
         assert spoken(home, replace(cold, speculation=plan)) == expected
 
 
-def test_formulas_of_all_shapes_together_are_what_each_is_alone(home: House) -> None:
-    asked = [brief(home, formula, 60 + i, Sampling(seed=i)) for i, formula in enumerate(FORMULAS)]
-    tickets = [home.engine.submit(one) for one in asked]
-    for one, ticket in zip(asked, tickets, strict=True):
-        out = ticket.result(60)
-        assert (out.text, out.tokens, out.finish_reason) == home.reference.decode(one)
-
-
 @shapes
 def test_what_is_scored_is_what_would_have_been_said(home: House, formula: str) -> None:
     asked, tokens = request(home, formula, 40 + FORMULAS.index(formula)), [9, 4, 1]

@@ -71,21 +71,6 @@ def test_what_are_no_tools_is_refused(tools: Any) -> None:
         Tools(tools)
 
 
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}",
-        "{% break %}",
-        "{{ messages.nothing.at_all }}",
-    ],
-)
-def test_a_template_that_cannot_be_rendered_refuses_in_marith_s_words(template: str) -> None:
-    tokenizer = tiny_tokenizer(chat_template=template)
-    engine = Engine.load(tiny_model(), tokenizer=tokenizer)
-    with engine, pytest.raises(marith.MarithError, match="template"):
-        engine.generate("k l", stop=Stop(1))
-
-
 def test_a_pass_for_which_memory_runs_out_is_told_with_its_cause() -> None:
     with Engine.load(tiny_model(), tokenizer=tiny_tokenizer()) as engine:
         layer = engine._registry.base.runner.passes.reader.model.layers[0]

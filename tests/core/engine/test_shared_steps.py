@@ -80,12 +80,6 @@ def test_no_model_runs_on_a_callers_thread() -> None:
     assert threads == {"marith-load", "marith-engine"}
 
 
-def test_calibrating_a_draft_ends_with_its_last_pass(engine: Engine) -> None:
-    draft = {"draft": Prompted(model="pocket-draft")}
-    plan = engine.calibrate("supersede(draft, M)", ["Hello!", "Tell me a story."], draft)
-    assert isinstance(plan, Plan)
-
-
 def test_a_text_that_waits_for_a_term_keeps_little_of_what_others_read(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,10 +101,3 @@ def test_a_text_that_waits_for_a_term_keeps_little_of_what_others_read(
     answers(engine, Request("Hi!", "M + 0.3*formal", FORMAL, speculation=every), *plain)
     assert shares
     assert max(shares) <= 2
-
-
-def test_a_classifier_reads_no_tokens(engine: Engine) -> None:
-    answer = engine.generate("Hello!", "M + 0.5*classifier('pocket-toxicity')", stop=Stop(2))
-    costs = {name: cost.prompt_tokens for name, cost in answer.stats.terms.items()}
-    assert costs["classifier('pocket-toxicity')".replace("'", '"')] == 0
-    assert costs["prompted()"] > 0

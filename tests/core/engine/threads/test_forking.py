@@ -145,25 +145,6 @@ def test_a_child_waits_for_no_lock_and_for_no_request_of_its_parent(
     assert text_of(engine) == want
 
 
-@needs_fork
-def test_a_process_that_generates_goes_on_while_it_forks(engine: Engine, want: str) -> None:
-    said, asking = [], True
-
-    def ask() -> None:
-        while asking:
-            said.append(text_of(engine))
-
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    children = [told_by(fork(lambda: refused(lambda: text_of(engine)))) for _ in range(6)]
-    asking = False
-    for thread in threads:
-        thread.join()
-    assert set(children) == {FORKED}
-    assert set(said) == {want}
-
-
 def test_a_process_of_its_own_loads_anew(want: str) -> None:
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.apply(shared_text) == want
