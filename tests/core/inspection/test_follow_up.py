@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -121,17 +120,6 @@ def test_the_last_chunk_of_a_stream_has_the_inspection(house: House) -> None:
     assert asyncio.run(streamed()) == [chunk.inspection is None for chunk in chunks]
 
 
-def test_many_prompts_are_inspected_together(house: House) -> None:
-    request = Request("a", "2*x - M", house.terms, Sampling(seed=1), Stop(5), inspect=1)
-    tickets = [
-        marith.submit_inspected(house.engine, replace(request, prompt=text))
-        for text in ["a", "b", "c"] * 5
-    ]
-    for text in [ticket.result() for ticket in tickets]:
-        assert text.inspection is not None
-        assert [p.token for p in text.inspection.positions] == text.tokens
-
-
 def test_a_text_without_tokens_has_an_inspection_without_positions(house: House) -> None:
     end = house.engine.end_tokens[0]
     only_the_end = Sampling(temperature=0, logit_bias={end: 100.0})
@@ -193,15 +181,6 @@ def test_who_gives_up_frees_the_engine(house: House) -> None:
     marith.submit_inspected(house.engine, replace(request, prompt="b"))
     gc.collect()
     wait_until_idle(house.engine)
-
-
-def test_the_deadline_is_that_of_text_and_inspection(house: House) -> None:
-    with held(house.engine):
-        request = Request("a", FORMULA, house.terms, stop=Stop(5), timeout=0.05, inspect=True)
-        late = marith.submit_inspected(house.engine, request)
-        time.sleep(0.1)
-    with pytest.raises(DeadlineExceeded):
-        late.result(10)
 
 
 @contextmanager

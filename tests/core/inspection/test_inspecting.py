@@ -270,16 +270,3 @@ def test_bad_arguments_are_refused_in_one_sentence(house: House) -> None:
         marith.inspect(engine, PROMPT, TEXT, top=500_000)
     with pytest.raises(UnknownOption, match="temperature"):
         marith.inspect(engine, PROMPT, TEXT, temperature=0)  # type: ignore[call-arg]
-
-
-def test_a_token_that_was_drawn_against_the_formula_is_not_flipped(house: House) -> None:
-    """Flipped is what the formula prefers and the bare model does not, and no draw of sampling."""
-    engine, terms, formula = house.engine, house.terms, "4*x - 3*M"
-    best = engine.generate(PROMPT, formula, terms, temperature=0, max_tokens=12).tokens
-    by_formula = marith.inspect(engine, PROMPT, best, formula, terms, top=2)
-    assert by_formula.flipped
-    for position in by_formula.positions:
-        assert position.flipped == (position.bare_likeliest.token != position.token)
-        second = position.top[1].token
-        drawn = marith.inspect(engine, PROMPT, [*best[: position.place], second], formula, terms)
-        assert not drawn.positions[-1].flipped
