@@ -29,7 +29,6 @@ DROPS_SYSTEM = (
     "<s>{% for m in messages %}{% if m.role != 'system' %}"
     "<|turn|>{{ m.role }}\n{{ m.content }}</s>{% endif %}{% endfor %}<|turn|>assistant\n"
 )
-THINKS = PLAIN_CHAT + "{% if enable_thinking is defined and not enable_thinking %}quiet{% endif %}"
 
 
 @cache

@@ -9,15 +9,11 @@ import torch
 from support.architectures import build
 from support.asking import CONTEXT, ask, text, uncached
 
-from marith.errors import ModelError
 from marith.scoring.notices import collecting
-from marith.scoring.passes.early_exit import Exits
 from marith.scoring.passes.passes import Asked
 from marith.scoring.passes.plain_runner import PlainRunner
 from marith.scoring.passes.state_runner import StateRunner
 from marith.scoring.terms.runner import Runner, start_runner
-
-GREEDY = 192
 
 
 def started(model: Any, context_length: int = CONTEXT) -> tuple[Runner, list[str]]:
@@ -38,8 +34,9 @@ def check(runner: Any, model: Any) -> None:
             torch.testing.assert_close(answer.logprobs, want, atol=1e-4, rtol=0)
 
 
-def test_a_model_that_counts_positions_anew_in_each_pass_is_told_them() -> None:
-    model = build("bamba")
+@pytest.mark.parametrize("name", ["bamba", "bart with one layer that encodes"])
+def test_positions_are_told_to_a_model_and_its_layers_counted_where_they_decode(name: str) -> None:
+    model = build(name)
     runner, said = started(model)
     assert isinstance(runner, StateRunner)
     assert not said
@@ -47,14 +44,6 @@ def test_a_model_that_counts_positions_anew_in_each_pass_is_told_them() -> None:
     runner.passes.forget_counts()
     ask(runner, [Asked("long", [*text(60), 3, 9, 2, 8])])
     assert runner.passes.tokens_read == 1
-
-
-def test_layers_are_counted_where_they_decode() -> None:
-    model = build("bart with one layer that encodes")
-    runner, said = started(model)
-    assert isinstance(runner, StateRunner)
-    assert not said
-    check(runner, model)
 
 
 @pytest.mark.parametrize(
@@ -77,24 +66,3 @@ def test_a_model_without_a_cache_says_what_it_lacks(name: str, reason: str) -> N
     assert "layers of kind" not in warning
     [answer] = ask(runner, [Asked("a", text(12))])
     torch.testing.assert_close(answer.logprobs, uncached(model, text(12)), atol=1e-4, rtol=0)
-
-
-def test_early_exits_of_a_model_that_names_no_number_of_layers_are_refused() -> None:
-    with pytest.raises(ModelError, match="norm and a head; BltForCausalLM not"):
-        Exits(build("blt"))
-
-
-def test_greedy_texts_of_gpt_neo_are_those_without_a_cache() -> None:
-    model, tokens = build("gpt_neo"), text(20)
-    assert 0 < model.config.window_size < len(tokens) + GREEDY
-    assert "local" in model.config.attention_layers
-    runner, said = started(model, 256)
-    assert isinstance(runner, StateRunner)
-    assert not said
-    for _ in range(GREEDY):
-        [answer] = ask(runner, [Asked("a", tokens)])
-        want = uncached(model, tokens)
-        torch.testing.assert_close(answer.logprobs, want, atol=1e-4, rtol=0)
-        assert int(answer.logprobs.argmax()) == int(want.argmax())
-        tokens = [*tokens, int(want.argmax())]
-    assert len(set(tokens[20:])) > 3

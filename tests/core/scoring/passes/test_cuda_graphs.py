@@ -10,22 +10,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.asking import CLOSE, CONTEXT, VOCAB, ask, text, uncached
-from support.reference import Reference
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from marith import Engine, Request, Sampling, Stop
 from marith.scoring.passes import cuda_graphs as capture_module
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.cuda_graphs import Captured
 from marith.scoring.passes.layer_masks import LayerMasks
 from marith.scoring.passes.passes import Asked
 from marith.scoring.passes.rectangle_cache import KVCache
-from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.terms import prompted_scorer as prompted_module
 from marith.scoring.terms.runner import start_runner
-from marith.testing import FAMILIES, tiny_model, tiny_tokenizer
+from marith.testing import FAMILIES, tiny_model
 
 LANES = 9
 cached_model = cache(tiny_model)
@@ -222,33 +218,6 @@ def test_captured_steps_that_say_something_else_are_not_used() -> None:
         for question, answer in zip(asked, ask(runner, asked), strict=True):
             want = uncached(model, question.tokens)
             torch.testing.assert_close(answer.logprobs, want, atol=CLOSE, rtol=0)
-
-
-@pytest.mark.usefixtures("narrow")
-def test_an_engine_of_captured_steps_says_what_the_reference_says(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    runners: list[CachedRunner] = []
-
-    def build(*args: Any, **options: Any) -> CachedRunner:
-        runners.append(start_runner(*args, **options, capture=True))
-        return runners[-1]
-
-    monkeypatch.setattr(prompted_module, "start_runner", build)
-    model, terms = tiny_model(seed=1), {"x": "q w e r t y", "y": "z z"}
-    reference = Reference({None: (model, Vocabulary(tiny_tokenizer(), VOCAB, [1]))})
-    formulas = ("M", "2*x - M", "M - 0.96*union(x, M)", "x - 0.6*y + 2*union(x, y)")
-    requests = [
-        Request("a b c " * (i + 1), formula, terms, Sampling(seed=i), Stop(12 + 3 * i), None)
-        for i, formula in enumerate(formulas * 2)
-    ]
-    with Engine.load(model, tokenizer=tiny_tokenizer(), max_lanes=12) as engine:
-        tickets = [engine.submit(request) for request in requests]
-        for request, ticket in zip(requests, tickets, strict=True):
-            assert ticket.result().tokens == reference.decode(request)[1]
-    [captured] = [runner.captured for runner in runners]
-    assert captured is not None
-    assert captured._steps
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="graphs need a GPU")

@@ -46,16 +46,6 @@ def test_a_row_reads_what_was_last_written_to_it(script: list[tuple[int, int, in
         torch.testing.assert_close(layer.values[row, :, : want.shape[1]], 2 * want)
 
 
-def test_rows_of_different_lengths_are_written_in_one_pass() -> None:
-    cache = KVCache(1)
-    cache.resize(3, 10)
-    first = written(cache, [0, 2], [[0, 1], [5, 6]], 7)
-    second = written(cache, [2, 0], [[7], [2]], 8)
-    keys = cache.layers[0].keys
-    torch.testing.assert_close(keys[0, :, :3], torch.cat([first[0], second[1]], dim=1))
-    torch.testing.assert_close(keys[2, :, 5:8], torch.cat([first[1], second[0]], dim=1))
-
-
 def test_padding_is_written_out_of_sight_of_every_row() -> None:
     cache = KVCache(1)
     cache.resize(2, 4)
@@ -65,27 +55,3 @@ def test_padding_is_written_out_of_sight_of_every_row() -> None:
     cache.resize(2, cache.capacity + 1)
     grown = cache.layers[0].keys
     assert bool((grown[1, :, 1:] == 0).all())
-
-
-def test_a_smaller_cache_keeps_what_fits() -> None:
-    cache = KVCache(2)
-    cache.resize(3, 9)
-    keys = written(cache, [0, 1, 2], [[0, 1], [0, 1], [0, 1]], 2)
-    assert cache.bytes_of(3, 9) == 3 * 10 * 2 * HEADS * DIM * 4  # one layer has been written
-    cache.resize(2, 1)
-    assert (cache.rows, cache.capacity, cache.padding_slot) == (2, 1, 1)
-    torch.testing.assert_close(cache.layers[0].keys[:, :, :1], keys[:2, :, :1])
-
-
-def test_rows_are_copied_and_exchanged_up_to_a_length() -> None:
-    cache = KVCache(1)
-    cache.resize(3, 4)
-    keys = written(cache, [0, 1, 2], [[0, 1, 2]] * 3, 3)
-    cache.copy(0, 2, 2)
-    got = cache.layers[0].keys
-    torch.testing.assert_close(got[2, :, :2], keys[0, :, :2])
-    torch.testing.assert_close(got[2, :, 2], keys[2, :, 2])
-    cache.swap(0, 1, 3)
-    torch.testing.assert_close(cache.layers[0].values[0, :, :3], 2 * keys[1])
-    torch.testing.assert_close(cache.layers[0].values[1, :, :3], 2 * keys[0])
-    cache.copy(7, 8, 0)  # nothing is copied from rows that are not there yet

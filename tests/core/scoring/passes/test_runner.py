@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.asking import CLOSE, CONTEXT, VOCAB, ask, runner_of, text, uncached
+from support.asking import CLOSE, CONTEXT, VOCAB, ask, runner_of, uncached
 from support.rounds import Round, play, rounds, tokens
 from transformers import (
     MistralConfig,
@@ -71,20 +71,6 @@ def test_texts_longer_than_a_chunk_are_answered_as_without_a_cache(
         play(model, runner, script)
 
 
-@pytest.mark.parametrize("missing", range(1, 14))
-def test_several_positions_are_answered_when_the_last_chunk_is_short(
-    missing: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runner = runner_of(cached_model("llama"))
-    monkeypatch.setattr(chunked_prefill, "CHUNK", 4)
-    monkeypatch.setattr(chunked_prefill, "FEW_TOKENS", 0)
-    model, text = cached_model("llama"), [i % VOCAB for i in range(missing)]
-    count = min(3, missing)
-    got = ask(runner, [Asked("a", text, count)])[0].logprobs
-    assert got.shape == (count, VOCAB)
-    torch.testing.assert_close(got, uncached(model, text, count), atol=CLOSE, rtol=0)
-
-
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gpt_neox"])
 @settings(max_examples=EACH // 3)
 @given(script=rounds())
@@ -135,14 +121,6 @@ def test_passes_count_the_models_forward_calls() -> None:
     assert runner.passes.count == len(calls) > 0
 
 
-def test_a_repeated_question_computes_its_last_positions_only() -> None:
-    runner = runner_of(cached_model("llama"))
-    ask(runner, [Asked("a", text(20))])
-    assert ask(runner, [Asked("a", text(20))])[0].cached == 19
-    assert ask(runner, [Asked("a", text(20), 5)])[0].cached == 15
-    assert ask(runner, [Asked("a", text(25))])[0].cached == 20
-
-
 @given(first=st.lists(tokens, min_size=1, max_size=12), second=st.lists(tokens, min_size=1))
 def test_cached_counts_the_common_prefix(first: list[int], second: list[int]) -> None:
     runner = runner_of(cached_model("llama"))
@@ -151,20 +129,6 @@ def test_cached_counts_the_common_prefix(first: list[int], second: list[int]) ->
     while common < min(len(first), len(second)) and first[common] == second[common]:
         common += 1
     assert ask(runner, [Asked("a", second)])[0].cached == min(common, len(second) - 1)
-
-
-def test_a_released_lane_is_taken_over_with_what_it_holds() -> None:
-    model = cached_model("gpt2")
-    runner = runner_of(model)
-    ask(runner, [Asked("first", text(20))])
-    assert runner.lanes.busy == 1
-    runner.release("first")
-    assert runner.lanes.busy == 0
-    [answer] = ask(runner, [Asked("second", [*text(20), 27])])
-    assert answer.cached == 20
-    assert len(list(runner.lanes)) == 1
-    want = uncached(model, [*text(20), 27])
-    torch.testing.assert_close(answer.logprobs, want, atol=CLOSE, rtol=0)
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])

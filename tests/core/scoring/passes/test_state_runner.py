@@ -169,15 +169,6 @@ def test_a_second_turn_goes_on_from_the_first() -> None:
     assert answer.cached == 41
 
 
-def test_a_state_serves_texts_of_its_own_salt_alone() -> None:
-    runner, prompt = runner_of("qwen3_next"), tuple(text(40))
-    answers = []
-    for lane, salt in enumerate(["a", "b", None, "a"]):
-        answers += ask(runner, [Asked(lane, prompt, salt=salt)])
-        runner.release(lane)
-    assert [answer.cached for answer in answers] == [0, 0, 0, 39]
-
-
 def test_states_weigh_no_more_than_their_bound() -> None:
     runner = runner_of("mamba", most_bytes=200_000)
     for lane in range(30):

@@ -12,7 +12,6 @@ from support.chatting import (
     PLAIN_CHAT,
     REFUSES_SYSTEM,
     SPECIAL,
-    THINKS,
     assistant,
     read,
     shown,
@@ -40,12 +39,6 @@ def test_a_terms_system_prompt_joins_the_applications(mode: Any, want: str) -> N
     term = Prompted(system="T", mode=mode)
     assert see(term, [system("S"), user("u")]) == [system(want), user("u")]
     assert see(term, [user("u")]) == [system("T"), user("u")]
-
-
-@pytest.mark.parametrize("mode", ["append", "prepend"])
-def test_a_bare_term_reads_what_the_application_wrote(mode: Any) -> None:
-    assert see(Prompted(mode=mode), [system("S"), user("u")]) == [system("S"), user("u")]
-    assert see(Prompted(mode=mode), [user("u")]) == [user("u")]
 
 
 def test_several_opening_system_messages_are_one_and_later_ones_stay() -> None:
@@ -90,12 +83,6 @@ def test_plain_names_the_roles_of_a_conversation() -> None:
 def test_chat_without_a_template_is_refused() -> None:
     with pytest.raises(RequestError, match="no chat template"):
         read(Prompted(template="chat"), [user("u")], template=None)
-
-
-def test_options_reach_the_template() -> None:
-    quiet = Prompted(options={"enable_thinking": False})  # type: ignore[arg-type]  # taken as well
-    assert read(quiet, [user("u")], THINKS).endswith("quiet")
-    assert not read(Prompted(), [user("u")], THINKS).endswith("quiet")
 
 
 @pytest.mark.parametrize("template", [REFUSES_SYSTEM, DROPS_SYSTEM])
@@ -150,14 +137,6 @@ def test_tool_calls_without_content_and_their_results_are_messages() -> None:
     assert prompt.messages[1]["content"] == ""
     assert prompt.messages[1]["tool_calls"] == [{**call, "id": "1"}]
     assert "42" in shown(to_tokens(Prompted(), prompt, vocabulary()), vocabulary())
-
-
-@pytest.mark.parametrize(
-    "prompt", [[], 7, None, [{"content": "no role"}], ["text"], [{"role": "user", "content": 7}]]
-)
-def test_what_is_no_prompt_is_refused(prompt: Any) -> None:
-    with pytest.raises(RequestError):
-        to_prompt(prompt)
 
 
 contents = st.lists(

@@ -79,33 +79,6 @@ def test_a_judgement_is_log_c_of_the_text_so_far(
         torch.testing.assert_close(single.logprobs, answer.logprobs, atol=CLOSE, rtol=CLOSE)
 
 
-def test_two_labels_of_a_text_are_judged_in_one_row_and_exclude_each_other() -> None:
-    scorer, text = scorer_of(tiny_classifier(), tiny_tokenizer()), [2, 9, 4]
-    no, yes = told(scorer.score([judged(NO, text, 2, "no"), judged(YES, text, 2, "yes")]))
-    torch.testing.assert_close(no.logprobs.exp() + yes.logprobs.exp(), torch.ones(2, 1))
-    assert no.passes == yes.passes
-    assert scorer.passes == 1
-
-
-def test_a_text_that_goes_on_is_judged_by_one_token_more() -> None:
-    scorer, text = scorer_of(tiny_classifier(), tiny_tokenizer()), [2, 9, 4, 7, 3, 3, 8]
-    for end in (3, 4, 6, 2, 7):  # and once rolled back
-        [answer] = told(scorer.score([judged(YES, text[:end])]))
-        want = so_far(scorer, judged(YES, text[:end]), 1)
-        assert answer.logprobs[:, 0].tolist() == pytest.approx(want, abs=CLOSE)
-
-
-def test_the_prompt_is_judged_where_that_is_asked_for() -> None:
-    scorer, prompt = llama_scorer(), Prompt(({"role": "user", "content": "a b c "},))
-    with_prompt = Judgement("some model", label=1, read_prompt=True)
-    assert scorer.read(YES, prompt) == ""
-    reading = scorer.read(with_prompt, prompt)
-    assert reading
-    one = judged(with_prompt, [5, 6], 2, reading=reading)
-    [answer] = told(scorer.score([one]))
-    assert answer.logprobs[:, 0].tolist() == pytest.approx(so_far(scorer, one, 1), abs=CLOSE)
-
-
 def test_a_strength_asks_for_the_label_of_its_classifier() -> None:
     runner = Classifier("m", label="joy", candidates=3, read_prompt=True, scale="logit")
     assert judgement_of(runner) == Judgement("m", "joy", True)

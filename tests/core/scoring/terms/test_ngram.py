@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from marith.errors import ModelError
 from marith.formula.tree.terms import NGram, Uniform
-from marith.request.prompt import Prompt, to_prompt
+from marith.request.prompt import Prompt
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Span
 from marith.scoring.terms.ngram import DISCOUNT, NGramCounts, NGramScorer
@@ -48,11 +48,6 @@ def test_a_file_is_one_text_a_line(tmp_path: Path) -> None:
     path.write_text("a b a c\nb b", encoding="utf-8")
     from_file = scored(NGram(path=str(path), order=2), [2])
     assert torch.equal(from_file, scored(NGram(texts=("a b a c\n", "b b")), [2]))
-
-
-def test_the_prompt_is_not_read() -> None:
-    scorer = NGramScorer(vocabulary())
-    assert scorer.read(NGram(texts=("a b",)), to_prompt("c c")) == ()
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe\xfa"])

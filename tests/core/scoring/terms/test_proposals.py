@@ -109,13 +109,3 @@ def test_no_guess_changes_a_score(
         assert len(guessing.propose(span, most)) <= most
         [got], [want] = guessing.score([span]), silent.score([span])
         assert torch.equal(got.logprobs, want.logprobs)
-
-
-def test_a_quoted_span_of_the_prompt_is_copied() -> None:
-    term = NGram(order=4, online=True)
-    asked = scorer()
-    passage = "t h e q u i c k f o x"
-    reading = asked.read(term, to_prompt(f"c i t e : {passage} . q u o t e"))
-    spoken, rest = asked.vocabulary.encode("t h e"), asked.vocabulary.encode("q u i c k f o x")
-    guesses = asked.propose(Span(term, 0, reading, spoken), len(rest))
-    assert [guess.token for guess in guesses] == rest

@@ -171,17 +171,6 @@ def test_all_cases_share_a_pass_and_a_long_trunk_does_not_stall_the_others() -> 
     assert len(last.passes) == 3
 
 
-def test_a_released_lane_is_gone_on_from_by_the_next() -> None:
-    runner = TreeRunner(classifier(), PADDING, CONTEXT, 2**20)
-    root = tuple(2 + i % 20 for i in range(60))
-    runner.classify([Case("first", [root])])
-    runner.release("first")
-    assert runner.lanes.busy == 0
-    again = (*root, 7)
-    agree(runner, [Case("second", [(*again, 8), again])])
-    assert runner.lanes.busy == len(list(runner.lanes)) == 1
-
-
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 def test_either_kind_of_attention_mask_is_understood(attention: str) -> None:
     model = from_config(tiny_model("llama").config, attn_implementation=attention)

@@ -10,26 +10,9 @@ import pytest
 from marith import Engine, ModelError
 from marith.scoring.weights.footprint import (
     Footprint,
-    amount,
     room_for_texts,
 )
 from marith.scoring.weights.locate import WEIGHTS
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (None, "-"),
-        (0, "0 B"),
-        (999, "999 B"),
-        (1000, "1 kB"),
-        (2_600_000, "2.6 MB"),
-        (3e14, "300 TB"),
-    ],
-)
-def test_an_amount_has_the_unit_that_suits_it(size: int | None, text: str) -> None:
-    assert amount(size) == text
-
 
 LLAMA = {
     "vocab_size": 1000, "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +15,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.gguf_file import write_gguf
 from marith import Engine, ModelError, Prompted, Sampling, Stop
-from marith.options.options import Options
 from marith.scoring.weights.gguf_header import read_header
 from marith.scoring.weights.kinds import LANGUAGE_MODEL
 from marith.scoring.weights.locate import context_length_of, locate
@@ -119,34 +115,20 @@ def test_texts_of_a_file_are_those_of_the_model_and_terms_may_be_files(pocket: P
     assert 0 < float((mixed.exp() - plain.exp()).abs().sum()) < 0.05
 
 
-def test_options_and_persona_files_name_files(pocket: Path, tmp_path: Path) -> None:
-    persona = tmp_path / "marith.toml"
-    tables = '[formulas]\nmild = "M - 0.5*rude"\n[terms]\nrude = "You are rude."\n'
-    persona.write_text(f'[model]\nmodel = "{pocket / "f32.gguf"}"\n{tables}')
-    options = Options.from_file(persona, "mild", temperature=0, max_tokens=8)
-    assert options.known_context() == 1024
-    text = options.submit(CHAT).result()
-    bare = Engine.shared("pocket").generate(
-        CHAT, "M - 0.5*rude", TERMS, Sampling(temperature=0), Stop(8)
-    )
-    assert text.tokens == bare.tokens
-
-
-def test_a_file_of_the_hub_is_named_behind_a_colon(pocket: Path, tmp_path: Path) -> None:
+def test_a_file_of_the_hub_is_named_behind_a_colon(
+    pocket: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = tmp_path / "models--maker--pocket-GGUF"
     (home / "snapshots" / ("0" * 40)).mkdir(parents=True)
     (home / "refs").mkdir()
     (home / "refs" / "main").write_text("0" * 40)
     (home / "snapshots" / ("0" * 40) / "f16.gguf").symlink_to(pocket / "f16.gguf")
-    code = (
-        "from marith import Engine; from marith.scoring.weights.locate import context_length_of"
-        "; name='maker/pocket-GGUF:f16.gguf'; print(context_length_of(name), Engine.load(name))"
-        "; Engine.load('maker/pocket-GGUF:q9.gguf')"
-    )
-    place = {**os.environ, "HF_HUB_CACHE": str(tmp_path), "HF_HUB_OFFLINE": "1"}
-    run = subprocess.run([sys.executable, "-c", code], env=place, capture_output=True, text=True)
-    assert run.stdout.startswith("1024 <Engine 'maker/pocket-GGUF:f16.gguf'"), run.stderr[-800:]
-    assert "nothing of this name in the hub's cache" in run.stderr.splitlines()[-1]
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert context_length_of("maker/pocket-GGUF:f16.gguf") == 1024
+    with Engine.load("maker/pocket-GGUF:f16.gguf") as engine:
+        assert repr(engine).startswith("<Engine 'maker/pocket-GGUF:f16.gguf'")
+    with pytest.raises(ModelError, match="nothing of this name in the hub's cache"):
+        Engine.load("maker/pocket-GGUF:q9.gguf")
 
 
 def test_a_tokenizer_can_be_given(tmp_path: Path, tokenizer: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from marith.scoring.weights.loader import Placement
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 
 CPU = Placement(device="cpu")
+WEIGHTS = "model.safetensors"
 
 
 @pytest.fixture
@@ -88,33 +90,48 @@ def test_a_directory_that_is_missing_or_empty_is_refused(tmp_path: Path) -> None
     assert "config.json" in refusal(str(tmp_path))
 
 
-def test_a_directory_without_weights_is_refused(saved: Path) -> None:
-    (saved / "model.safetensors").unlink()
-    assert "safetensors" in refusal(str(saved))
+def pickle_weights(home: Path) -> None:
+    (home / WEIGHTS).unlink()
+    torch.save(tiny_model().state_dict(), home / "pytorch_model.bin")
 
 
-def test_pickled_weights_are_refused_unread(saved: Path) -> None:
-    (saved / "model.safetensors").unlink()
-    torch.save(tiny_model().state_dict(), saved / "pytorch_model.bin")
-    assert "safetensors" in refusal(str(saved))
+def reshape(home: Path) -> None:
+    config = json.loads((home / "config.json").read_text())
+    (home / "config.json").write_text(json.dumps({**config, "intermediate_size": 64}))
 
 
-@pytest.mark.parametrize("content", [b"", b"no weights at all, and long enough to be a header"])
-def test_weights_that_are_none_are_refused(saved: Path, content: bytes) -> None:
-    (saved / "model.safetensors").write_bytes(content)
-    assert str(saved) in refusal(str(saved))
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda home: (home / WEIGHTS).unlink(), "safetensors"),
+        (pickle_weights, "safetensors"),
+        (lambda home: (home / WEIGHTS).write_bytes(b""), ""),
+        (lambda home: (home / WEIGHTS).write_bytes(b"no weights, and as long as a header"), ""),
+        (reshape, ""),
+        (lambda home: (home / "config.json").write_text("{"), ""),
+        (lambda home: (home / "config.json").write_text("{}"), ""),
+        (lambda home: (home / "config.json").write_text('{"model_type": "no such model"}'), ""),
+    ],
+)
+def test_files_that_hold_no_model_are_refused(
+    saved: Path, change: Callable[[Path], object], says: str
+) -> None:
+    change(saved)
+    assert (says or str(saved)) in refusal(str(saved))
 
 
-def test_weights_of_another_shape_are_refused(saved: Path) -> None:
-    config = json.loads((saved / "config.json").read_text())
-    (saved / "config.json").write_text(json.dumps({**config, "intermediate_size": 64}))
-    assert str(saved) in refusal(str(saved))
-
-
-@pytest.mark.parametrize("config", ["{", "{}", '{"model_type": "no such model"}'])
-def test_a_configuration_that_says_nothing_is_refused(saved: Path, config: str) -> None:
-    (saved / "config.json").write_text(config)
-    assert str(saved) in refusal(str(saved))
+@pytest.mark.parametrize(
+    ("placement", "says"),
+    [
+        *((Placement(device=device), device) for device in ("toaster", "gpu:0")),
+        *((Placement("cpu", dtype), dtype) for dtype in ("int8", "float33", "nn")),
+        *((Placement("cpu", context_length=n), f"128 tokens, not {n}") for n in (-5, 0, 1, 129)),
+    ],
+)
+def test_a_place_a_type_or_a_context_that_the_model_has_not_is_refused(
+    saved: Path, placement: Placement, says: str
+) -> None:
+    assert says in refusal(str(saved), placement)
 
 
 @pytest.mark.parametrize("model_type", ["llama", "custom"])
@@ -158,32 +175,15 @@ def test_what_is_no_name_is_refused(name: Any) -> None:
         refusal(name)
 
 
-@pytest.mark.parametrize("device", ["toaster", "gpu:0"])
-def test_a_device_that_does_not_exist_is_refused(saved: Path, device: str) -> None:
-    assert device in refusal(str(saved), Placement(device=device))
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has the device")
 def test_a_device_that_this_machine_lacks_is_refused(saved: Path) -> None:
     assert "cuda" in refusal(str(saved), Placement(device="cuda"))
-
-
-@pytest.mark.parametrize("dtype", ["int8", "float33", "nn"])
-def test_a_type_that_holds_no_weights_is_refused(saved: Path, dtype: str) -> None:
-    assert dtype in refusal(str(saved), Placement("cpu", dtype))
 
 
 @pytest.mark.parametrize("length", [2, 100, 128])
 def test_a_shorter_context_may_be_asked_for(saved: Path, length: int) -> None:
     placement = Placement("cpu", context_length=length)
     assert loader.language_model(str(saved), placement).context_length == length
-
-
-@pytest.mark.parametrize("length", [-5, 0, 1, 129])
-def test_a_context_that_the_model_has_not_is_refused(saved: Path, length: int) -> None:
-    said = refusal(str(saved), Placement("cpu", context_length=length))
-    assert "128" in said
-    assert str(length) in said
 
 
 def test_a_loaded_model_comes_with_its_tokenizer() -> None:

@@ -158,16 +158,6 @@ def test_an_adapter_of_another_family_is_refused(tmp_path: Path) -> None:
     assert "GPT2LMHeadModel has not" in refusal(name, tiny_model("gpt2"))
 
 
-@pytest.mark.parametrize("name", ["", None, 7, "a/b/c", "https://example.org/x", "./x", "~/x"])
-def test_what_is_no_name_is_refused(name: Any) -> None:
-    refusal(name)
-
-
-def test_a_hub_id_that_cannot_be_reached_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    assert "nothing of this name" in refusal("nobody/no-such-adapter")
-
-
 def test_an_adapter_says_what_it_is_and_holds_its_numbers(tmp_path: Path) -> None:
     name = save(tmp_path, r=2, lora_alpha=6, init_lora_weights=False, target_modules=["down_proj"])
     adapter = read(name, MODEL)

@@ -58,32 +58,26 @@ def require(dtype: torch.dtype) -> None:
         pytest.skip(f"oneDNN has no {dtype} here")
 
 
+WIDE = (768, 2304), (2048, 768), (768, 4096), (2048, 2048)
+NARROW = (704, 256), (1024, 256), (1536, 576)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("sizes", "rows"), [(WIDE, (256, 1, 4, 16, 64)), (NARROW, (64, 1, 2, 3, 17, 32, 33, 48, 63))]
+)
 @torch.inference_mode()
-def test_a_row_has_the_same_bits_alone_and_among_others(dtype: torch.dtype) -> None:
+def test_a_row_has_the_same_bits_alone_and_among_others(
+    dtype: torch.dtype, sizes: tuple[tuple[int, int], ...], rows: tuple[int, ...]
+) -> None:
     require(dtype)
     torch.manual_seed(2)
-    for inputs, outputs in ((768, 2304), (2048, 768), (768, 4096), (2048, 2048)):
-        packed = Packed(nn.Linear(inputs, outputs).to(dtype))
-        set_fewest_rows([packed])
-        x = torch.randn(256, inputs, dtype=dtype)
-        whole = packed(x)
-        for rows in (1, 4, 16, 64):
-            assert torch.equal(torch.cat([packed(part) for part in x.split(rows)]), whole)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@torch.inference_mode()
-def test_any_number_of_rows_up_to_64_has_the_same_bits(dtype: torch.dtype) -> None:
-    require(dtype)
-    torch.manual_seed(3)
-    for inputs, outputs in ((704, 256), (1024, 256), (1536, 576)):
+    for inputs, outputs in sizes:
         packed = Packed(nn.Linear(inputs, outputs).to(dtype))
         set_fewest_rows([packed])
         x = torch.randn(512, inputs, dtype=dtype)
-        whole = torch.cat([packed(part) for part in x.split(64)])
-        for rows in (1, 2, 3, 17, 32, 33, 48, 63):
-            assert torch.equal(torch.cat([packed(part) for part in x.split(rows)]), whole)
+        whole, *others = (torch.cat([packed(part) for part in x.split(count)]) for count in rows)
+        assert all(torch.equal(other, whole) for other in others)
 
 
 @torch.inference_mode()
@@ -238,31 +232,6 @@ def test_a_packed_model_has_twins_over_the_same_weights() -> None:
     pairs = list(zip(linears(model), linears(copy), strict=True))
     assert all(a is not b and a.weight is b.weight for a, b in pairs)
     assert torch.equal(logprobs(copy), logprobs(model))
-
-
-@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")  # peft reads it
-def test_adapters_go_over_packed_layers_as_over_plain_ones() -> None:
-    peft = pytest.importorskip("peft")
-    answers = []
-    for smallest in (10**9, 1):
-        model = tiny_model()
-        packing.pack(model, smallest)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(5)
-            config = peft.LoraConfig(
-                r=3, target_modules=["q_proj", "down_proj"], init_lora_weights=False
-            )
-            adapted = peft.get_peft_model(model, config, adapter_name="polite")
-            adapted.add_adapter("rude", config)
-        adapted.eval()
-        names = ["polite", "__base__", "rude"]
-        mixed = logprobs(adapted, adapter_names=names)
-        alone = logprobs(adapted)
-        answers.append((mixed, alone))
-    (want_mixed, want), (got_mixed, got) = answers
-    assert close(got_mixed, want_mixed)
-    assert close(got, want)
-    assert not close(want_mixed[2], want[2], 1e-2)  # the adapters do speak differently
 
 
 @pytest.mark.parametrize("pace", [1.5, 0.5])
