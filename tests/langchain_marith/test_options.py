@@ -193,12 +193,6 @@ def test_traces_show_which_model_is_called(make: Make, tiny_dir: str) -> None:
         "ls_max_tokens": 24,
         "ls_stop": ["x", "y"],
     }
-    over = make()._get_ls_params(model="other", temperature=0.1, max_tokens=3)
-    assert (over["ls_model_name"], over["ls_temperature"], over["ls_max_tokens"]) == (
-        "other",
-        0.1,
-        3,
-    )
     assert (make().metadata or {})["lc_versions"]["marith"] == marith.__version__
 
 
