@@ -43,13 +43,3 @@ def test_markup_in_every_field_stays_text(page: Any) -> None:
     write_formula(page, "2*mood - M")
     generate(page)
     assert page.locator("main img").count() == 0
-
-
-def test_control_and_direction_characters_are_shown_by_their_numbers(page: Any) -> None:
-    shown = page.evaluate(
-        "async text => (await import('/page/values.js')).shown(text)",
-        "a\u001b]8;;x\u0007b\u202ec\u2066d\u200be\ttab\nline \U0001f468\u200d\U0001f469",
-    )
-    assert shown == (
-        "a⟨U+001B⟩]8;;x⟨U+0007⟩b⟨U+202E⟩c⟨U+2066⟩d⟨U+200B⟩e\ttab\nline \U0001f468\u200d\U0001f469"
-    )

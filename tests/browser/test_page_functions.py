@@ -43,6 +43,11 @@ VECTORS: list[tuple[str, list[Any], Any]] = [
         [["a", {"formula": "b - M"}], ["b", "of c"]],
     ),
     ("spelled", [" a\n\t"], "␣a↵⇥"),
+    (
+        "shown",
+        ["a\u001b]8;;x\u0007b\u202ec\u2066d\u200be\ttab\nline \U0001f468\u200d\U0001f469"],
+        "a⟨U+001B⟩]8;;x⟨U+0007⟩b⟨U+202E⟩c⟨U+2066⟩d⟨U+200B⟩e\ttab\nline \U0001f468\u200d\U0001f469",
+    ),
     ("added", [{"text": "a", "completed": None}], "a"),
     ("added", [{"text": "�", "completed": ""}], ""),
     ("added", [{"text": "�", "completed": "日"}], "日"),
