@@ -18,11 +18,6 @@ M, a, b = Name("M"), Name("a"), Name("b")
 BARE = Prompted()
 
 
-def test_m_is_the_bare_model() -> None:
-    assert parse("M", {}) == BARE
-    assert parse("2*M", {}) == 2 * BARE
-
-
 def test_m_may_be_redefined() -> None:
     assert parse("M", {"M": "Be brief."}) == Prompted("Be brief.")
     assert parse("M + a", {"M": "Be brief.", "a": M}) == Prompted("Be brief.") * 1 + Prompted(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -125,13 +124,11 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: M - x, r"jsd\(M, a\) has no place beside '-'"),
     (lambda: M * (x > 1), r"jsd\(M, a\) > 1 has no place beside '\*'"),
     (lambda: x / 0, "cannot be divided by zero"),
-    (lambda: x * math.nan, "finite"),
     (lambda: 1e300 * (1e300 * x), "finite"),
     (lambda: x > "1", "compared with is a number or a function of the context, not '1'"),
     (lambda: largest(x), "at least 2 factors, not 1"),
     (lambda: smallest(x, M), "smallest is .*, not M"),  # type: ignore[arg-type]  # wrong on purpose
     (lambda: sigmoid(2), "varies, not 2"),
-    (lambda: sigmoid(M), "varies, not M"),  # type: ignore[arg-type]  # wrong on purpose
     (lambda: factor(True), "not True"),
     (lambda: jsd(M, x), r"formulas, not jsd\(M, a\)"),  # type: ignore[arg-type]  # wrong on purpose
 ]
@@ -147,7 +144,6 @@ FAULTS = [
     ("M + jsd(M, a)", "M + jsd(M, a)", "no place beside"),
     ("jsd(M, a)", "jsd(M, a)", "needs a term; this is the factor jsd"),
     ("M + jsd(M)*a", "jsd(M)", "second"),
-    ("M + jsd(M, 1)*a", "jsd(M, 1)", "not 1"),
     ("M + first(1.5)*a", "first(1.5)", "not 1.5"),
     ("M*(jsd(M, a) > 1)", "jsd(M, a) > 1", "or factors"),
     ("where(1 < 2, M, a)", "1 < 2", "a condition compares factors"),
@@ -155,7 +151,6 @@ FAULTS = [
     ("where(M > 1, M, a)", "M > 1", "compares factors"),
     ("where(0 < jsd(M, a) < 1, M, a)", "0 < jsd(M, a) < 1", "no meaning"),
     ("where(M, a, b)", "where(M, a, b)", r"entropy\(M\) > 2, not M"),
-    ("M + a/(2*0*jsd(M, a) + 0)*0/0", "a/(2*0*jsd(M, a) + 0)*0/0", "divided by zero"),
     ("M + jsd(M, a)**2*a", "jsd(M, a)**2", "no meaning"),
 ]
 
