@@ -40,13 +40,13 @@ golden: .venv/installed
 
 # Three hours: what is measured and takes long: effects on texts, draws by the ten thousand, and laws
 # with 300 examples each; then 100,000 formulas that are meant to cost much, and how long the slowest
-# takes; an hour of texts with too little memory; and for how long text from strangers holds other
-# threads.
+# takes; 100,000 scores beside texts, with too little memory; and for how long text from strangers
+# holds other threads.
 evidence: .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(WORKERS) tests/evidence
 	OMP_NUM_THREADS=1 MARITH_PROFILE=evidence $(BIN)/pytest $(WORKERS) --timeout 3000
 	OMP_NUM_THREADS=1 $(BIN)/python tests/formula_fuzzer.py 100000
-	OMP_NUM_THREADS=1 $(BIN)/python tests/soak.py --minutes 60
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/stress.py --scorings 100000
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m support.hostile
 
 # A quarter of an hour on a quiet machine: what is tested on small models, on two real ones, which
