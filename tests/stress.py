@@ -198,6 +198,7 @@ def _exit(_: object) -> None:
 
 def run(scorings: int, threads: int, children: int, kinds: int = 32) -> Stress:
     """All of it; what went wrong is in the result."""
+
     def loaded(**limits: int) -> Engine:
         model = tiny_model(seed=1, sharpness=2.0, context_length=LONGEST + 256)
         return Engine.load(model, tokenizer=tiny_tokenizer(), max_lanes=64, **limits)
