@@ -8,19 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from llama_index.core.prompts import chat_prompts
 from support import faithful
 from support.contradictions import editions
-from support.passage_odds import risen
 
 from tools.pocket.grammar import words
 from tools.pocket.grammar.document import Document
 
 CASES = editions()
 EACH = [case for cases in CASES for case in cases]
-SPELT = [case for case in EACH if case.stated in case.passage]  # a first word is capitalised
 MANY = [CASES[0], CASES[1][:33]]  # 120 questions
-QUESTION = chat_prompts.CHAT_TEXT_QA_PROMPT
 
 
 Measure = Callable[..., Any]
@@ -80,13 +76,3 @@ def test_a_persona_is_held_to_the_passages_and_keeps_its_voice(measure: Measure)
     gained, error = faithful.lift(both, persona)
     assert gained > 2 * error
     assert statistics.mean(faithful.formality(both.texts)) > 0.3
-
-
-def test_the_odds_of_the_passage_over_memory_rise_for_nearly_every_question() -> None:
-    asked = [
-        (case, QUESTION.format_messages(context_str=case.passage, query_str=case.question))
-        for case in SPELT[:100]
-    ]
-    rises = risen(asked)
-    assert len(rises) == 100
-    assert statistics.mean(rises) >= 0.95

@@ -195,10 +195,7 @@ BAD = {
     "twice": lambda: Tools((RING, RING)),
     "unknown": lambda: Tools(ALL, "fly"),
     "parallel": lambda: Tools(ALL, parallel=1),  # type: ignore[arg-type]
-    "steer": lambda: Tools(ALL, steer=None),  # type: ignore[arg-type]
-    "strict": lambda: Tools(ALL, strict="no"),  # type: ignore[arg-type]
     "named as a choice": lambda: Tools((tool("none", x={"type": "string"}),), "none"),
-    "template": lambda: Request("q", template_options={"tokenize": True}),
     "schema": lambda: Tools((tool("a", x={"type": "fish"}),)),
     "no schema": lambda: Tools(({"type": "function", "function": {"name": "a", "parameters": 3}},)),
     "no tools": lambda: Request("q", tools=[RING]),  # type: ignore[arg-type]

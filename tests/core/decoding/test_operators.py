@@ -144,13 +144,6 @@ def test_a_temperature_divides_and_adds_up(
     close(rest, torch.log_softmax(plain * ((3 - 1 / one) / 2), dim=-1), 1e-3)
 
 
-@given(holed)
-def test_debiasing_by_itself_or_without_decay_is_the_model(world: World) -> None:
-    close(evaluate(self_debias(a, a), world), world[a])
-    close(evaluate(self_debias(a, b, decay=0), world), world[a])
-    close(evaluate(self_debias(a, b, floor=1), world), world[a])
-
-
 @given(worlds)
 def test_posteriors_of_all_members_add_up_to_one(world: World) -> None:
     shares = [value_of(posterior(*order), world).score.exp()

@@ -33,14 +33,6 @@ def test_a_formula_is_an_object_or_says_so_in_data(text: str) -> None:
     assert resolve({"a": text, "b": "Be rude."})["a"] == Prompted(text)
 
 
-@pytest.mark.parametrize("text", [
-    "Be kind.", "kind", "", "You are a chef - angry", "7", "a, b", "2*M +", "M ++",
-    "clasifier('m')", "classifier('m', label", "unoin(M, b)", "M - unknown", "M + " * 10_000 + "M",
-])  # fmt: skip
-def test_every_text_is_a_system_prompt(text: str) -> None:
-    assert resolve({"a": text})["a"] == Prompted(text)
-
-
 def test_a_term_stands_for_itself() -> None:
     assert parse("a + b", {"a": Prompted("x"), "b": M}) == Prompted("x") + BARE
 
@@ -92,12 +84,6 @@ def test_binding_leaves_no_name_and_is_done_at_once(f: Formula) -> None:
 def test_terms_defined_by_each_other_are_refused(terms: dict[str, Any], circle: str) -> None:
     with pytest.raises(FormulaError, match=circle):
         parse("M", terms)
-
-
-def test_an_unknown_name_is_quoted_with_the_known_ones() -> None:
-    with pytest.raises(FormulaError, match="unknown term 'nope'; known are M, toxic") as caught:
-        parse("M + 2*nope", {"toxic": "x"})
-    assert str(caught.value).endswith("\n  M + 2*nope\n        ^^^^")
 
 
 @pytest.mark.parametrize("text", ['classifier("m", label="civil"', "union(C, M", "prompted(3"])

@@ -14,7 +14,6 @@ from support.strategies import Parts, plain_leaves, walk
 from marith.errors import FormulaError
 from marith.formula.meaning.binding import bind
 from marith.formula.text.parsing import parse_text
-from marith.formula.text.trust import parse
 from marith.formula.tree.factors import Arithmetic, Varying, factor, largest, sigmoid, smallest
 from marith.formula.tree.nodes import Name, Scaled
 from marith.formula.tree.printing import locate
@@ -75,12 +74,6 @@ def test_names_in_a_factor_are_bound(one: Varying) -> None:
     assert not any(isinstance(node, Name) for node in walk(bound))
     assert bind(bound, {}) == bound
     assert {*terms.values()} <= {*walk(bound)}
-
-
-def test_an_unknown_name_in_a_factor_has_its_caret() -> None:
-    with pytest.raises(FormulaError, match="unknown term 'nope'") as caught:
-        parse("M + jsd(M, nope)*M", {})
-    assert str(caught.value).endswith("\n  M + jsd(M, nope)*M\n             ^^^^")
 
 
 CASES = [
