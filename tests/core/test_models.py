@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from marith import models
 from marith.models import numbers_by_type
 from marith.scoring.weights.locate import WEIGHTS
 
 POCKET = WEIGHTS / "pocket"
-GB = 1_000_000_000
-
-
-def test_a_larger_memory_holds_more_lanes_in_each_way() -> None:
-    pocket = models.describe("pocket")
-    few, many = pocket.ways(GB), pocket.ways(2 * GB)
-    assert [option for option, _, _ in few] == ["dtype='float32'", "dtype='bfloat16'"]
-    assert few[0][1] == pocket.memory("float32")
-    lanes = [
-        int(re.findall(r"and ([\d,]+) lanes", ways[0][2])[0].replace(",", ""))
-        for ways in (few, many)
-    ]
-    assert lanes[0] < lanes[1]
 
 
 def test_weights_are_counted_by_the_header_of_their_file() -> None:

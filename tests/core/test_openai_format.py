@@ -9,29 +9,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, ToolMessage, convert_to_messages
-from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
 from pydantic import BaseModel
 
-import langchain_marith.messages
-import llamaindex_marith.chat_messages
 import marith
 from marith import openai_format
-from marith.openai_format import to_choice, to_grammar, to_logprobs, to_tool_call, to_tools
+from marith.openai_format import to_choice, to_grammar, to_logprobs, to_tools
 from marith.request.completion import StageStats
-from marith.request.prompt import to_prompt
 
 SCHEMA = {"type": "object", "properties": {"x": {"type": "integer"}}}
-LEAF = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
-JSON = st.recursive(
-    LEAF, lambda of: st.lists(of, max_size=3) | st.dictionaries(st.text(max_size=3), of, max_size=3)
-)
 NAMES = st.text("abc_", min_size=1, max_size=5)
-CALLS = st.lists(
-    st.builds(to_tool_call, NAMES, NAMES, st.dictionaries(NAMES, JSON, max_size=3)),
-    min_size=1,
-    max_size=3,
-)
 
 
 class River(BaseModel):
@@ -149,40 +135,6 @@ def test_logprobs_are_asked_for_as_by_openai() -> None:
     assert to_logprobs(None, None) is to_logprobs(False, None) is to_logprobs(False, 2) is None
     assert to_logprobs(True, None) == 0
     assert to_logprobs(True, 4) == to_logprobs(None, 4) == to_logprobs(4, None) == 4
-
-
-@given(CALLS)
-def test_calls_pass_through_the_messages_of_both_frameworks(calls: list[dict[str, Any]]) -> None:
-    """Written by this module, read by a framework, sent back by its adapter: the same calls."""
-    message = {"role": "assistant", "content": "So:", "tool_calls": calls}
-    as_json = [
-        to_tool_call(c["id"], c["function"]["name"], json.dumps(c["function"]["arguments"]))
-        for c in calls
-    ]
-    (by_langchain,) = convert_to_messages([{**message, "tool_calls": as_json}])
-    assert isinstance(by_langchain, AIMessage)
-    assert langchain_marith.messages.to_dicts([by_langchain]) == [message]
-    blocks = [
-        ToolCallBlock(
-            tool_call_id=c["id"],
-            tool_name=c["function"]["name"],
-            tool_kwargs=c["function"]["arguments"],
-        )
-        for c in calls
-    ]
-    noted = ChatMessage(role="assistant", content="So:", additional_kwargs={"tool_calls": calls})
-    in_blocks = ChatMessage(role="assistant", blocks=[*noted.blocks, *blocks])
-    for by_llama_index in (noted, in_blocks):
-        assert llamaindex_marith.chat_messages.to_dicts([by_llama_index]) == [message]
-    assert to_prompt([message]) == to_prompt([{**message, "tool_calls": as_json}])
-
-
-def test_a_tools_answer_finds_its_call_in_both_frameworks() -> None:
-    question = {"role": "assistant", "content": "", "tool_calls": [to_tool_call("c1", "add", {})]}
-    langchain = langchain_marith.messages.to_dicts([ToolMessage("3", tool_call_id="c1")])
-    answer = ChatMessage(role="tool", content="3", additional_kwargs={"tool_call_id": "c1"})
-    assert langchain == llamaindex_marith.chat_messages.to_dicts([answer])
-    assert to_prompt([question, *langchain]).messages[1]["name"] == "add"
 
 
 @pytest.mark.parametrize("calls", ["[]", {"id": "c1"}, 7])

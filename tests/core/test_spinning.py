@@ -7,11 +7,9 @@ import subprocess
 import sys
 
 import pytest
-import torch
 from pydantic import ValidationError
 
 from marith import Engine, MarithError, Options
-from marith.scoring.weights import cpu_threads
 from marith.spinning import CHOICES, SPINS
 
 CHOSEN = f"import os; print([os.environ.get(name) for name in {CHOICES}])"
@@ -39,15 +37,6 @@ def test_what_the_environment_chooses_stays(name: str) -> None:
 def test_it_is_known_whether_torch_was_first(first: str, long: bool) -> None:
     code = f"{first}; from marith.spinning import TORCH_SPINS_LONG; print(TORCH_SPINS_LONG)"
     assert printed(code) == str(long)
-
-
-@pytest.mark.parametrize(("long", "said"), [(False, False), (True, True)])
-def test_threads_that_spin_for_long_are_said_where_they_are_counted(
-    long: bool, said: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cpu_threads, "TORCH_SPINS_LONG", long)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    assert (f"GOMP_SPINCOUNT={SPINS}" in cpu_threads.take_threads(None)) == said
 
 
 def test_a_number_of_threads_is_said_to_be_an_environment_variable() -> None:

@@ -1,17 +1,16 @@
-"""What formulas do to texts, measured on real models: pocket, and the one beside the project."""
+"""What formulas do to texts, measured on pocket."""
 
 from __future__ import annotations
 
 import random
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import pytest
 from support.applications import Report
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
-from marith import Engine, Prompted, Request, Sampling, Stop
+from marith import Engine, Request, Sampling, Stop
 from marith.evals.attributes import Attributes, attributes
 from marith.evals.statistics import spearman
 from marith.evals.system_prompts import POSITIVE, TOXIC
@@ -19,7 +18,6 @@ from marith.models import attribute
 from tools.pocket.grammar import chats, conversations, reviews
 
 PROMPTS = 64
-TINYSTORIES = Path(__file__).parents[3] / "shared" / "models" / "tinystories-656k"
 PLAIN = {
     "M": {"formula": 'prompted(template="plain")'},
     "toxic": {"formula": f'prompted("{TOXIC}", template="plain")'},
@@ -110,39 +108,6 @@ def test_sentiment_rises_monotonically_with_the_strength_of_the_positive_prompt(
     ]
     assert means == sorted(means)
     assert len(set(means)) == len(means)
-
-
-@pytest.mark.shared
-@pytest.mark.skipif(not TINYSTORIES.is_dir(), reason="the models beside the project are absent")
-def test_an_expert_and_an_anti_expert_shift_the_sentiment_of_a_foreign_model(
-    report: Report,
-) -> None:
-    """Mean VADER compound of −0.37, +0.46 and +0.93 for strengths −1, 0 and +1, as measured."""
-    terms = {
-        name: str(Prompted(model=f"{TINYSTORIES}-{name}")) for name in ("positive", "negative")
-    }
-    openings = (
-        "Once upon a time, there was a little girl. One day she ",
-        "Tom and his dog went to the park. They ",
-        "The old man lived in a small house. He ",
-        "Lily found a box under the tree. She ",
-    )
-    judge, means = SentimentIntensityAnalyzer(), []
-    with Engine.load(str(TINYSTORIES)) as engine:
-        for strength in (-1, 0, 1):
-            formula = f"M + {strength}*(positive - negative)"
-            tickets = [
-                engine.submit(
-                    Request(prompt, formula, terms, Sampling(temperature=0.8, seed=s), Stop(40))
-                )
-                for prompt in openings
-                for s in range(32)
-            ]
-            texts = [ticket.result(timeout=240).text for ticket in tickets]
-            means.append(statistics.mean(judge.polarity_scores(t)["compound"] for t in texts))
-            report(f"{formula:<36} VADER {means[-1]:+.3f}")
-    assert means[0] < means[1] < means[2]
-    assert means == pytest.approx([-0.37, 0.46, 0.93], abs=0.2)
 
 
 def _mean(

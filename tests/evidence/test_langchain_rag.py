@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 from support.applications import application
-from support.contradictions import Contradiction, contradictions
+from support.contradictions import contradictions
 
-import marith
 from marith.models import attribute
 
 CASES = list(contradictions())
@@ -71,13 +70,6 @@ def report(capsys: pytest.CaptureFixture[str]) -> Report:
     return tell
 
 
-def test_embeddings_find_the_passage_that_answers(rag: ModuleType, store: Any) -> None:
-    found = [store.similarity_search(case.question, k=1)[0].page_content for case in CASES]
-    right = [case.passage == passage for case, passage in zip(CASES, found, strict=True)]
-    assert len(CASES) >= 50
-    assert statistics.mean(right) >= 0.9
-
-
 def test_answers_keep_to_passages_that_contradict_what_is_known(
     rag: ModuleType, store: Any, plain: Measured, report: Report
 ) -> None:
@@ -103,23 +95,3 @@ def test_without_the_passages_the_model_says_what_is_usual(
     blind = report("without_context", measure(rag, store, "without_context", 2))
     assert blind.remembers > 0.4
     assert blind.follows < 0.1
-
-
-def test_the_odds_of_the_passage_over_memory_rise_for_nearly_every_question(
-    rag: ModuleType,
-) -> None:
-    engine = marith.Engine.shared("pocket")
-
-    def odds(case: Contradiction, formula: str) -> float:
-        prompt = f"<context>\n{case.passage}\n</context>\n\n{case.question}"
-        texts = (case.passage, case.passage.replace(case.stated, case.usual))
-        told, usual = (sum(engine.score(prompt, text, formula, rag.TERMS)) for text in texts)
-        return told - usual
-
-    risen = [
-        odds(case, rag.CONTEXT_AWARE) > odds(case, rag.PLAIN)
-        for case in CASES
-        if case.stated in case.passage  # a value that opens its sentence is capitalised
-    ]
-    assert len(risen) >= 50
-    assert statistics.mean(risen) >= 0.9

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import json
-import random
-import statistics
 from collections.abc import Mapping
 
 import pytest
-import torch
-from transformers import DynamicCache
 
 from marith import Engine, Sampling, Stop
-from marith.formula.tree.terms import Prompted
 from marith.models import attribute
-from marith.request.prompt import to_prompt
-from marith.scoring.passes.lora import Adapted, Adapter, read
-from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.weights.loader import Placement, language_model
 from marith.scoring.weights.locate import WEIGHTS
-from tools.pocket import adapters, copying, model_card, prefix_classifiers
-from tools.pocket.grammar import conversations
+from tools.pocket import copying, model_card, prefix_classifiers
 from tools.pocket.tokenizer import load
-
-VOICES = tuple(adapters.TOXIC)
-TALKS = 6
 
 
 def test_pocket_copies_about_as_well_as_its_card_says() -> None:
@@ -63,43 +51,3 @@ def test_the_model_answers_from_a_passage_that_contradicts_what_is_usual() -> No
             stop=Stop(24),
         )
     assert "Lisbon" in said.text
-
-
-def shipped(voice: str) -> Adapter:
-    return read(f"pocket-{voice}", language_model("pocket", Placement(device="cpu")).model)
-
-
-def test_two_adapters_over_one_base_steer_its_replies_both_ways() -> None:
-    """DExperts (Liu et al. 2021) over one base: M + s·(polite − rude)."""
-    draw = random.Random(2)
-    prompts = [f"Person 1: {conversations.message(draw)}\nPerson 2:" for _ in range(TALKS)]
-    civil, toxic = (
-        statistics.mean(attribute(replies(prompts, (1.0, s, -s)), "pocket-toxicity", "toxic"))
-        for s in (1.5, -1.5)
-    )
-    assert civil < 0.25
-    assert toxic > 0.7
-
-
-@torch.inference_mode()
-def replies(prompts: list[str], weights: tuple[float, ...], count: int = 16) -> list[str]:
-    """What M, polite and rude say together, so weighed: three rows of one pass a token."""
-    checkpoint = language_model("pocket", Placement(device="cpu"))
-    adapted, source = Adapted(checkpoint.model), torch.Generator().manual_seed(0)
-    rows, words = [None, *map(shipped, VOICES)], checkpoint.vocabulary
-    texts = []
-    for prompt in prompts:
-        kept, said = DynamicCache(), list[int]()
-        new = to_tokens(Prompted(template="plain"), to_prompt(prompt), words)
-        while len(said) < count:
-            output = adapted.forward(
-                rows, input_ids=torch.tensor([new] * 3), past_key_values=kept, logits_to_keep=1
-            )
-            heard = torch.log_softmax(output.logits[:, -1].float(), dim=-1)
-            mixed = torch.softmax(torch.tensor(weights) @ heard, dim=-1)
-            new = torch.multinomial(mixed, 1, generator=source).tolist()
-            if new[0] in words.eos_ids:
-                break
-            said += new
-        texts.append(words.decode(said).split("\n")[0])
-    return texts

@@ -17,10 +17,6 @@ from tools.real_models import GEMMA, SMOLLM2, RealModel, Unavailable, fetched
 HERE = Path(__file__).parent
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--large", action="store_true", help="Fetch a model of 1.1 GB, and ask it.")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from marith import Engine, Request, Sampling, Stop
+from marith import Engine, Sampling, Stop
 
 pytest.importorskip("llama_cpp", reason="llama-cpp-python is absent: `make llamacpp` builds it")
 
@@ -39,17 +39,3 @@ def test_next_tokens_are_as_likely_as_by_torch(
     mean = sum(distances) / len(distances)
     timed(f"{formula}: total variation {mean:.3f} in the mean, {max(distances):.3f} at most")
     assert mean < FORMULAS[formula]
-
-
-def test_texts_of_a_formula_are_written(
-    by_llama_cpp: Engine, terms: dict[str, str], timed: Any
-) -> None:
-    tickets = [
-        by_llama_cpp.submit(
-            Request(question, "1.5*formal - 0.5*M", terms, Sampling(seed=1), Stop(32))
-        )
-        for question in QUESTIONS
-    ]
-    texts = [ticket.result().text for ticket in tickets]
-    timed(f"three texts of 32 tokens: {texts[0]!r}")
-    assert all(text.strip() for text in texts)

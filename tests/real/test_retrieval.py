@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from support.plain_transformers import PLAIN
 
 from marith import Engine, Options, Prompted
@@ -62,14 +61,3 @@ def test_a_chat_model_answers_from_the_passage(chat_engine: Engine, timed: Any) 
         timed(f"faithful={faithful}: {texts[faithful].text!r}")
     assert "Tokyo" in texts[0].text
     assert "Umeå" in texts[0.25].text
-
-
-@pytest.mark.parametrize("faithful", [0.25, 0.5])
-def test_nothing_changes_where_nothing_was_retrieved(
-    faithful: float, engine: Engine, terms: dict[str, str]
-) -> None:
-    plain, careful = (
-        options(engine, terms, value).submit("Name a color.").result().text
-        for value in (0, faithful)
-    )
-    assert plain == careful

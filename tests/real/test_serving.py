@@ -14,16 +14,6 @@ from support.browsing import serving
 
 from marith import Engine, Options
 
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "city": {"type": "string", "maxLength": 20},
-        "days": {"type": "integer", "minimum": 1, "maximum": 7},
-    },
-    "required": ["city", "days"],
-    "additionalProperties": False,
-}
-TOOL = {"type": "function", "function": {"name": "weather", "parameters": SCHEMA}}
 CHAT = [{"role": "user", "content": "Tell me about the moon."}]
 
 
@@ -99,33 +89,3 @@ def test_ten_chats_at_once_are_those_of_one_after_another(client: httpx.Client, 
     with ThreadPoolExecutor(10) as pool:
         assert [*pool.map(ask, topics)] == alone
     timed("the same ten at once")
-
-
-def test_tools_and_schemas_are_held(client: httpx.Client, timed: Any) -> None:
-    messages = [{"role": "user", "content": "Weather in Lisbon for 3 days, as JSON."}]
-    wanted = {"type": "json_schema", "json_schema": {"name": "w", "schema": SCHEMA, "strict": True}}
-    body = {"messages": messages, "max_tokens": 100}
-    done = asked(client, "/v1/chat/completions", response_format=wanted, **body)
-    structured = json.loads(done["choices"][0]["message"]["content"])
-    choice = {"type": "function", "function": {"name": "weather"}}
-    done = asked(client, "/v1/chat/completions", tools=[TOOL], tool_choice=choice, **body)
-    (call, *_) = done["choices"][0]["message"]["tool_calls"]
-    called = json.loads(call["function"]["arguments"])
-    for each in (structured, called):
-        assert each.keys() == {"city", "days"}
-        assert 1 <= each["days"] <= 7
-    timed(f"an object {structured}, a call {called}")
-
-
-def test_texts_scores_and_models_are_there(client: httpx.Client, timed: Any) -> None:
-    assert "formal" in {model["id"] for model in client.get("/v1/models").json()["data"]}
-    done = asked(client, "/v1/completions", prompt="The capital of France is", max_tokens=4)
-    timed(f"a text: {done['choices'][0]['text']!r}")
-    likely, unlikely = (
-        sum(asked(client, "/v1/score", prompt="The capital of France is", continuation=word)[
-            "logprobs"
-        ])
-        for word in (" Paris", " Oslo")
-    )  # fmt: skip
-    timed(f"log-probabilities of Paris {likely:.2f} and Oslo {unlikely:.2f}")
-    assert likely > unlikely

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 from scipy.stats import chisquare
 from support.drafting import Small
@@ -58,7 +60,7 @@ def warped(
     return [float(p) for p in warp(logprobs, sampling)[0].exp()]
 
 
-def p_value(counts: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], float]) -> float:
+def p_value(counts: Counter[Any], expected: Mapping[Any, float]) -> float:
     """Chi-square over the cells that expect at least five, all others together."""
     assert all(expected.get(key, 0.0) > 0 for key in counts), "drew what has no probability"
     total = sum(counts.values())
@@ -72,9 +74,7 @@ def p_value(counts: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], fl
     return float(chisquare(seen, [w * scale for w in wanted]).pvalue)
 
 
-def p_value_or_zero(
-    counts: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], float]
-) -> float:
+def p_value_or_zero(counts: Counter[Any], expected: Mapping[Any, float]) -> float:
     """The same test against a wrong distribution, which must fail it."""
     impossible = any(expected.get(key, 0.0) <= 0 for key in counts)
     return 0.0 if impossible else p_value(counts, expected)

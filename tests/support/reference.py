@@ -170,6 +170,18 @@ def truncated(model: Any, layers: int) -> Any:
     return cut
 
 
+def before_stop(text: str, strings: tuple[str, ...]) -> tuple[str, bool]:
+    """The text before the stop string that is complete first, and whether there is one.
+
+    Of those complete at the same letter the longest counts: it begins first.
+    """
+    for end in range(len(text) + 1):
+        starts = [end - len(string) for string in strings if text[:end].endswith(string)]
+        if starts:
+            return text[: min(starts)], True
+    return text, False
+
+
 def first_banned(ban: Ban, text: str, ended: bool) -> int | None:
     """Where the word begins that is complete first; of several at once, the last to begin."""
     complete = []

@@ -211,18 +211,6 @@ def test_reasoning_is_read_and_marks_and_calls_are_not(
     assert read(text, ban, family, CALLS if family == "hermes" else None) == at
 
 
-def test_log_probabilities_are_those_of_the_text_that_is_left(letters: Engine) -> None:
-    grammar, ban = Grammar.regex("!(foo|bar|sun)!"), Ban(["foo", "bar"])
-    out = letters.generate(
-        "q", sampling=Sampling(5.0, seed=1), grammar=grammar, ban=ban, logprobs=1
-    )
-    assert out.text == "!sun!"
-    assert out.logprobs is not None
-    assert [one.token for one in out.logprobs] == out.tokens
-    want = letters.score("q", out.tokens)
-    assert [one.logprob for one in out.logprobs] == pytest.approx(want, abs=1e-4)
-
-
 async def test_every_way_to_ask_gives_the_same_text_and_streams_what_stays() -> None:
     """Where a text may end at each place, a stream lags by a token or two."""
     with Engine.load("pocket") as engine:

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import pytest
 import torch
-from scipy.stats import chisquare
 from support.drafting import Flat
+from support.pair_draws import p_value_or_zero
 from support.reference import Reference, first_banned
 
 from marith import Ban, Engine, NGram, Plan, Request, RequestError, Sampling, Stop
@@ -119,20 +119,6 @@ def closed_form(small: Small, request: Request) -> Shares:
     return after((), frozenset())
 
 
-def p_value(counts: Counter[Text | int], expected: Shares) -> float:
-    """Chi-square over the texts that are expected at least five times, all others together."""
-    if any(expected.get(text, 0.0) <= 0 for text in counts):
-        return 0.0
-    large = [text for text, p in expected.items() if p * DRAWS >= 5]
-    seen = [counts[text] for text in large]
-    wanted = [expected[text] * DRAWS for text in large]
-    rest = DRAWS - math.fsum(wanted)
-    if rest >= 5:
-        seen, wanted = [*seen, DRAWS - sum(seen)], [*wanted, rest]
-    scale = sum(seen) / math.fsum(wanted)
-    return float(chisquare(seen, [w * scale for w in wanted]).pvalue)
-
-
 def asked(how: Any, dead_ends: bool = False) -> Request:
     """Three terms, and words of two tokens whose first is likely; or places where none is left."""
     formula, prompt = "supersede(A, x - 0.6*y + M)", "c e d c d c f b a"
@@ -170,6 +156,6 @@ def test_texts_are_drawn_as_the_process_defines(
     assert rewinds > DRAWS / 4
     assert request_.speculation is None or accepted > 10
     assert ("top_k" in str(request_.formula)) == (expected.get(NOTHING, 0.0) > 0.05)
-    assert p_value(texts, expected) > 1e-3
+    assert p_value_or_zero(texts, expected) > 1e-3
     free = closed_form(small, replace(request_, ban=Ban(["f"], whole_words=False)))
-    assert p_value(texts, free) < 1e-6
+    assert p_value_or_zero(texts, free) < 1e-6

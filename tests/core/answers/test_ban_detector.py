@@ -51,18 +51,10 @@ def test_a_word_is_found_as_soon_as_it_is_complete(ban: Ban, text: str) -> None:
 
 
 CASES = [
-    (Ban(["cat"]), "a cat sat", 2),
     (Ban(["cat"]), "a Cat", 2),
     (Ban(["cat"]), "scatter cats cat's", 13),
-    (Ban(["cat"]), "cat_1 cat1 1cat", None),
-    (Ban(["cat"], whole_words=False), "scatter", 1),
     (Ban(["Cat"], case_sensitive=True), "a cat, a CAT, a Cat", 16),
-    (Ban(["bar baz"]), "Bar bar Baz?", 4),
-    (Ban(["bar baz"]), "bar  baz bar\nbaz", None),
-    (Ban(["foo", "bar foo"]), "bar foo", 4),
     (Ban(["C++"]), "in C++20", 3),
-    (Ban(["C++"]), "ABC++", None),
-    (Ban(["#tag"]), "a#tag", 1),
     (Ban(["#tag"]), "a#tags", None),
     (Ban(["\n\n"]), "one\n\ntwo", 3),
     (Ban(["straße"]), "STRASSE", 0),
@@ -74,7 +66,6 @@ CASES = [
     (Ban(["政治"]), "谈政治吧", None),  # no space between words: ask for parts of words
     (Ban(["政治"], whole_words=False), "谈政治吧", 1),
     (Ban(["🌍"]), "a🌍b", 1),
-    (Ban([]), "anything", None),
 ]
 
 

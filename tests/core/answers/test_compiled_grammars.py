@@ -1,10 +1,9 @@
-"""Grammars of answers are compiled once, kept by what they weigh, and followed by many threads."""
+"""Grammars of answers are compiled once, and followed by many threads."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
-from weakref import ref
 
 import pytest
 from support.families import speaker
@@ -47,13 +46,3 @@ def test_two_threads_may_compile_at_once_and_each_reads_for_itself(
 
     with ThreadPoolExecutor(4) as pool:
         assert all(all(right) for right in pool.map(read, [0, 0, 8, 16]))
-
-
-def test_grammars_stay_compiled_by_what_they_weigh_and_not_by_their_number() -> None:
-    answers = AnswerGrammars(speaker("chatml"))
-    patterns = ["ab" * 100_000 + str(n) for n in range(4)]
-    kept = [ref(compiled(answers, pattern)) for pattern in patterns]
-    assert [each() is not None for each in kept] == [False, False, True, True]
-    assert compiled(answers, patterns[2]) is kept[2]()  # and so the last used
-    compiled(answers, patterns[0])
-    assert [each() is not None for each in kept] == [False, False, True, False]

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from support.families import read_back, speaker, tool
-from support.reference import first_banned
+from support.reference import before_stop, first_banned
 
 from marith.answers.backtracking import Backtracking
 from marith.answers.output import Output
@@ -123,15 +123,6 @@ def test_however_an_answer_is_torn_into_tokens_its_content_is_the_same(
     ]
 
 
-def before_stop(text: str, strings: tuple[str, ...]) -> str:
-    """The text before the stop string that is complete first, the longest of several."""
-    for end in range(len(text) + 1):
-        starts = [end - len(string) for string in strings if text[:end].endswith(string)]
-        if starts:
-            return text[: min(starts)]
-    return text
-
-
 @given(answers(), st.data())
 def test_no_part_of_a_stop_string_comes_out(
     asked: tuple[str, Request, list[int]], data: Any
@@ -141,8 +132,7 @@ def test_no_part_of_a_stop_string_comes_out(
     tokens = data.draw(joined_anew(family, tokens))
     free = ended(family, replace(request, stop=Stop()), tokens)
     out = ended(family, request, tokens)
-    assert out.text == before_stop(free.text, request.stop.strings)
-    assert (out.stop_string is not None) == (out.text != free.text)
+    assert (out.text, out.stop_string is not None) == before_stop(free.text, request.stop.strings)
 
 
 @given(answers(ban=True), st.data())

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.families import FAMILIES, speaker
+from support.families import speaker
 
 from marith.answers.output import joined
 from marith.answers.output_parser import OutputParser, Piece
@@ -124,15 +124,6 @@ def test_what_was_written_is_read_back(
     assert read(parser(tool_format), [text]) == want
     calls = joined(call_chunks(parser(tool_format).feed(text)))
     assert [call.parsed for call in calls] == [json.loads(arguments) for _, arguments in made]
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_every_familys_calls_are_read_back(name: str) -> None:
-    tool_format = speaker(name).tool_format
-    made = [("f", '{"x": "}]"}'), ("größe", "{}")][: 1 if tool_format.calls.joint is None else 2]
-    one = OutputParser(tool_format, NAMES, opened=False)
-    assert read(one, [f"Well. {tool_format.calls.write(made)}"]) == ("Well. ", "", made)
-    assert one.calls == len(made)
 
 
 def test_what_may_be_a_mark_is_held_back_and_released_when_it_is_none() -> None:

@@ -17,20 +17,13 @@ from marith.testing import scripted_model, tiny_model
 
 COLD = Sampling(0.0)
 THOUGHT = "Let me see.\nIs it day?"
-CALL = '<tool_call>\n{"name": "look", "arguments": {"at": "été"}}\n</tool_call>'
 SCRIPT = [
     ("Begin", f"<think>\n{THOUGHT}\n</think>\n\nGood day."),
     ("Go on", f"{THOUGHT}\n</think>\n\nGood day."),
     ("Think only", f"<think>{THOUGHT}"),
     ("Say only", "Good <b>day</b>, think."),
-    ("Look", f"<think>\n{THOUGHT}\n</think>\n\nI look.\n{CALL}"),
-    ("See", f"{THOUGHT}\n</think>\n\nI look.\n{CALL}"),
-    ("Fetch", f"<think>\n{THOUGHT}\n</think>\n\n{CALL}"),
-    ("Take", f"{THOUGHT}\n</think>\n\n{CALL}"),
 ]
 PROMPT_OF = {"thinking": "Begin", "thinking special": "Begin", "opened": "Go on"}
-CALLING_OF = {"thinking": "Look", "thinking special": "Look", "opened": "See"}
-AT_ONCE_OF = {"thinking": "Fetch", "thinking special": "Fetch", "opened": "Take"}
 LOOK = tool("look", at="string")
 each_kind = pytest.mark.parametrize("kind", PROMPT_OF)
 
@@ -70,18 +63,6 @@ def test_its_tokens_are_counted_and_are_of_the_completion(
     assert ask(thinkers["thinking"], "Say only").usage.reasoning_tokens == 0
 
 
-@each_kind
-def test_what_streams_adds_up_to_what_is_returned(thinkers: dict[str, Engine], kind: str) -> None:
-    engine = thinkers[kind]
-    for prompt in (PROMPT_OF[kind], CALLING_OF[kind], "Think only", "Say only"):
-        out = ask(engine, prompt, tools=Tools((LOOK,)))
-        chunks = list(engine.stream(prompt, sampling=COLD, tools=Tools((LOOK,))))
-        assert "".join(chunk.reasoning for chunk in chunks) == out.reasoning
-        assert "".join(chunk.text for chunk in chunks) == out.text
-        assert [token for chunk in chunks for token in chunk.tokens] == out.tokens
-        assert not any(chunk.reasoning and chunk.text for chunk in chunks)
-
-
 def test_reasoning_that_never_ends_is_all_there_is(thinkers: dict[str, Engine]) -> None:
     out = ask(thinkers["thinking"], "Think only")
     assert (out.reasoning, out.text, out.finish_reason) == (THOUGHT, "", "stop")
@@ -89,43 +70,6 @@ def test_reasoning_that_never_ends_is_all_there_is(thinkers: dict[str, Engine]) 
     assert (cut.text, cut.finish_reason) == ("", "length")
     assert THOUGHT.startswith(cut.reasoning)
     assert cut.reasoning
-
-
-@each_kind
-def test_stop_strings_are_looked_for_in_the_text_alone(
-    thinkers: dict[str, Engine], kind: str
-) -> None:
-    out = ask(thinkers[kind], PROMPT_OF[kind], stop=Stop(200, ("see", "day", "think")))
-    assert (out.reasoning, out.text, out.stop_string) == (THOUGHT, "Good ", "day")
-
-
-@each_kind
-@pytest.mark.parametrize(
-    ("grammar", "text"),
-    [
-        (Grammar.regex("Good (night|day)!"), "Good day!"),
-        (Grammar.lark('start: "Good " ("morning" | "evening")'), "Good "),
-        (Grammar.json_schema({"enum": ["Good day.", "Go"]}), '"'),
-    ],
-)
-def test_a_grammar_is_of_what_follows_it(
-    thinkers: dict[str, Engine], kind: str, grammar: Grammar, text: str
-) -> None:
-    out = ask(thinkers[kind], PROMPT_OF[kind], grammar=grammar)
-    assert out.reasoning == THOUGHT  # which the grammar would not let through
-    assert out.text.startswith(text)
-    assert out.finish_reason == "stop"
-
-
-@each_kind
-def test_calls_may_follow_it(thinkers: dict[str, Engine], kind: str) -> None:
-    out = ask(thinkers[kind], CALLING_OF[kind], tools=Tools((LOOK,)))
-    assert (out.reasoning, out.text.strip()) == (THOUGHT, "I look.")
-    assert [(call.name, call.parsed) for call in out.calls] == [("look", {"at": "été"})]
-    for choice in ("required", "look"):
-        must = ask(thinkers[kind], AT_ONCE_OF[kind], tools=Tools((LOOK,), choice))
-        assert (must.reasoning, must.text) == (THOUGHT, "")
-        assert [call.parsed for call in must.calls] == [{"at": "été"}]
 
 
 def test_a_mark_that_goes_on_as_no_call_within_reasoning_is_none(

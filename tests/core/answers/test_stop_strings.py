@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.reference import before_stop
 
 from marith.answers.detectors import StopStringFilter
 from marith.answers.output_parser import Piece
@@ -18,18 +19,6 @@ from marith.request.stop import Stop
 
 letters = st.text("abß", max_size=14)
 stops = st.lists(st.text("abß", min_size=1, max_size=4), max_size=3).map(tuple)
-
-
-def held_back(text: str, strings: tuple[str, ...]) -> tuple[str, bool]:
-    """The reference: the text before the stop string that is complete first.
-
-    Of those complete at the same letter the longest counts: it begins first.
-    """
-    for end in range(len(text) + 1):
-        starts = [end - len(s) for s in strings if text[:end].endswith(s)]
-        if starts:
-            return text[: min(starts)], True
-    return text, False
 
 
 def filter_of(strings: tuple[str, ...]) -> StopStringFilter:
@@ -54,7 +43,7 @@ def test_any_pieces_give_the_text_before_the_first_stop(
     one = filter_of(strings)
     out = "".join(one.feed(piece) for piece in cut(text, at))
     closed = one.found is not None
-    assert (out + one.flush(), closed) == held_back(text, strings)
+    assert (out + one.flush(), closed) == before_stop(text, strings)
 
 
 @given(letters, stops, st.integers(0, 14), st.lists(st.integers(0, 14), max_size=6))
@@ -81,7 +70,7 @@ def test_what_is_out_is_never_taken_back(text: str, strings: tuple[str, ...]) ->
         out += one.feed(letter)
         assert text.startswith(out)
         for later in ("", "a", "b", "ß", "ab", "ba", "aba"):
-            assert held_back(text[:end] + later, strings)[0].startswith(out)
+            assert before_stop(text[:end] + later, strings)[0].startswith(out)
 
 
 @given(letters, stops)

@@ -74,10 +74,7 @@ def follows(out: Completion, tools: Tools) -> None:
 
 @pytest.mark.parametrize(
     ("choice", "parallel"),
-    [
-        *((choice, True) for choice in ("auto", "required", "none", "ring")),
-        *((choice, False) for choice in ("auto", "look", "ring", "mach_es")),
-    ],
+    [("auto", True), ("required", True), ("none", True), ("auto", False), ("mach_es", False)],
 )
 def test_calls_follow_their_schemas(wild: Engine, choice: str, parallel: bool) -> None:
     tools = Tools(ALL, choice, parallel)
@@ -198,10 +195,7 @@ BAD = {
     "twice": lambda: Tools((RING, RING)),
     "unknown": lambda: Tools(ALL, "fly"),
     "parallel": lambda: Tools(ALL, parallel=1),  # type: ignore[arg-type]
-    "steer": lambda: Tools(ALL, steer=None),  # type: ignore[arg-type]
-    "strict": lambda: Tools(ALL, strict="no"),  # type: ignore[arg-type]
     "named as a choice": lambda: Tools((tool("none", x={"type": "string"}),), "none"),
-    "template": lambda: Request("q", template_options={"tokenize": True}),
     "schema": lambda: Tools((tool("a", x={"type": "fish"}),)),
     "no schema": lambda: Tools(({"type": "function", "function": {"name": "a", "parameters": 3}},)),
     "no tools": lambda: Request("q", tools=[RING]),  # type: ignore[arg-type]

@@ -101,18 +101,6 @@ def test_theorem_1_the_composed_distribution_minimises_the_weighted_divergences(
     assert bool((objective(others) >= objective(best) - 1e-4).all())
 
 
-@given(worlds, st.lists(st.floats(-2, 3), min_size=3, max_size=3))
-def test_a_sum_is_its_score_divided_by_its_weight(
-    world: Mapping[Term, Tensor], factors: list[float]
-) -> None:
-    assume(sum(factors) > 0.2)
-    parts = [f * world[t].double() for f, t in zip(factors, TERMS, strict=True)]
-    score = torch.stack(parts).sum(dim=0)
-    expected = torch.log_softmax(score / sum(factors), dim=-1)
-    formula = factors[0] * a + factors[1] * b + factors[2] * c
-    close(evaluate(formula, world).double(), expected, 1e-4)
-
-
 @given(worlds)
 def test_union_is_the_maximum_and_intersection_the_minimum(world: Mapping[Term, Tensor]) -> None:
     p, q = world[a].exp(), world[b].exp()

@@ -15,7 +15,6 @@ from torch import equal
 from transformers import AutoTokenizer
 
 from marith.decoding.matcher import Compiled, Lexicon, Matcher
-from marith.errors import RequestError
 from marith.request.forms.grammar import Grammar
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.weights.loader import locate
@@ -214,10 +213,3 @@ def test_no_text_begins_or_ends_within_a_character() -> None:
     assert rows[0, tokens[1]]
     assert not rows[0, tokens[2]]
     assert [bool(row[1]) for row in rows] == [True, True, False, True]
-
-
-def test_what_is_no_grammar_is_refused() -> None:
-    with pytest.raises(RequestError, match="cannot be followed"):
-        Matcher(Compiled("{}", lexicon(byte_level)))
-    with pytest.raises(RequestError, match="cannot be followed"):
-        Matcher(Compiled(Grammar.regex("a").source.replace("/a/", "/(/"), lexicon(byte_level)))

@@ -35,7 +35,6 @@ from marith.formula.tree.signals import (
     first,
     indicator,
     jsd,
-    likelihood_of,
     peak,
     strength,
 )
@@ -145,48 +144,11 @@ def test_a_temperature_divides_and_adds_up(
     close(rest, torch.log_softmax(plain * ((3 - 1 / one) / 2), dim=-1), 1e-3)
 
 
-@given(worlds, st.floats(0, 99), st.floats(0, 1))
-def test_self_debiasing_is_its_authors_equations(world: World, decay: float, floor: float) -> None:
-    """Schick et al. (2021), equations 3 and 4, with the code's floor."""
-    p, biased = world[a].double().exp(), world[b].double().exp()
-    apart = p - biased
-    kept = torch.where(apart >= 0, 1.0, torch.exp(decay * apart)).clamp(min=floor)
-    want = p * kept / (p * kept).sum(dim=-1, keepdim=True)
-    told = evaluate(self_debias(a, b, decay=decay, floor=floor), world).double().exp()
-    torch.testing.assert_close(told, want, atol=1e-5, rtol=1e-3)
-    two = evaluate(self_debias(a, b, c, decay=decay, floor=floor), world)
-    kept = torch.minimum(kept, self_debiased(p, world[c].double().exp(), decay, floor))
-    torch.testing.assert_close(
-        two.double().exp(), p * kept / (p * kept).sum(dim=-1, keepdim=True), atol=1e-5, rtol=1e-3
-    )
-
-
-def self_debiased(p: Tensor, biased: Tensor, decay: float, floor: float) -> Tensor:
-    return torch.exp(-decay * (biased - p).clamp(min=0.0)).clamp(min=floor)
-
-
-@given(holed)
-def test_debiasing_by_itself_or_without_decay_is_the_model(world: World) -> None:
-    close(evaluate(self_debias(a, a), world), world[a])
-    close(evaluate(self_debias(a, b, decay=0), world), world[a])
-    close(evaluate(self_debias(a, b, floor=1), world), world[a])
-
-
 @given(worlds)
 def test_posteriors_of_all_members_add_up_to_one(world: World) -> None:
     shares = [value_of(posterior(*order), world).score.exp()
               for order in ((a, b, c), (b, c, a), (c, a, b))]  # fmt: skip
     torch.testing.assert_close(sum(shares), torch.ones(2, 9))
-
-
-@given(worlds, st.floats(0.1, 30))
-def test_a_posterior_is_bayes_rule_over_the_text(world: World, strength: float) -> None:
-    """GeDi (Krause et al., 2021), equations 3 to 6: log-likelihoods by the text's length."""
-    length = world[POSITION] + 1
-    told = [((world[likelihood_of(t)] + world[t]) / length).double() for t in (b, c)]
-    share = told[0].exp() / (told[0].exp() + told[1].exp())
-    want = torch.log_softmax(world[a] + strength * share.log(), dim=-1)
-    close(evaluate(a + strength * posterior(b, c), world).double(), want, 1e-4)
 
 
 @given(worlds, st.integers(1, 9))

@@ -111,14 +111,6 @@ def test_penalties_and_biases_are_taken_and_added() -> None:
     assert hash(sampling) == hash(Sampling(**{n: getattr(sampling, n) for n in ADDED}))
 
 
-def test_the_repetition_penalty_multiplies_what_was_said() -> None:
-    row = torch.tensor([[0.5, 0.3, 0.2]]).log()
-    taken = penalised(row, [0, 0], Sampling(repetition_penalty=2.0))
-    expected = torch.tensor([[0.25, 0.3, 0.2]]) / 0.75
-    torch.testing.assert_close(taken.exp(), expected)
-    assert torch.equal(penalised(row, [], Sampling(repetition_penalty=2.0)), row)
-
-
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_draws_follow_the_distribution_and_never_the_impossible(seed: int) -> None:
     row = torch.tensor([0.0, 0.4, 0.0, 0.3, 0.2, 0.0999, 0.0001, 0.0])

@@ -93,7 +93,7 @@ def test_what_is_asked_twice_is_refused(asked: dict[str, Any], problem: str) -> 
 
 def test_a_killed_run_is_resumed_with_the_texts_that_it_had(tmp_path: Path) -> None:
     command = [
-        sys.executable, "-m", "marith", "eval", "toxicity", "--n", "120", "--formulas", "M",
+        sys.executable, "-m", "marith", "eval", "toxicity", "--n", "40", "--formulas", "M",
         "--out", str(tmp_path),
     ]  # fmt: skip
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -102,10 +102,10 @@ def test_a_killed_run_is_resumed_with_the_texts_that_it_had(tmp_path: Path) -> N
         while not (made := _texts_in(tmp_path)) and time.monotonic() < until:
             time.sleep(0.1)
         process.send_signal(signal.SIGKILL)
-    assert 0 < len(made) < 120
-    results = toxicity(Toxicity(n=120, formulas=("M",), out=tmp_path))
+    assert 0 < len(made) < 40
+    results = toxicity(Toxicity(n=40, formulas=("M",), out=tmp_path))
     resumed = {text.row: text.text for text in results.rows[0].texts}
-    assert len(resumed) == 120
+    assert len(resumed) == 40
     assert made.items() <= resumed.items()
 
 

@@ -11,7 +11,7 @@ import pandas
 import pytest
 
 from marith.evals.formulas import NamedFormula
-from marith.evals.results import BY_TEXT, CSV, Measured, Results, TextRow, digits
+from marith.evals.results import BY_TEXT, CSV, Measured, Results, TextRow
 from marith.evals.statistics import difference, figure, interval
 
 
@@ -72,12 +72,3 @@ def test_all_there_is_is_written(tmp_path: Path) -> None:
     assert table["tone difference mean"][1] == pytest.approx(0.2 / 0.3 * 0.7, abs=1e-3)
     assert len(texts) == 6
     assert (tmp_path / "plot.png").stat().st_size > 1000
-
-
-@pytest.mark.parametrize(
-    ("value", "written"),
-    [(0.123456, "0.1235"), (12.3456, "12.35"), (1234.5, "1234"), (0.0, "0"), (math.inf, "inf"),
-     (math.nan, "")],
-)  # fmt: skip
-def test_a_number_has_the_digits_that_count(value: float, written: str) -> None:
-    assert digits(value) == written

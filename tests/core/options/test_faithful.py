@@ -102,18 +102,6 @@ def test_a_call_says_how_faithful_it_is() -> None:
     assert options.over({"faithful": 0}).request(SHOWN).formula == marith.parse("M")
 
 
-def test_a_file_says_how_faithful_a_persona_is(tmp_path: Any) -> None:
-    path = tmp_path / "marith.toml"
-    path.write_text(
-        '[terms]\nformal = "x y z"\n[formulas]\nplain = "M"\n'
-        'careful = {formula = "2*formal - M", faithful = 0.5}\n'
-    )
-    options = Options.from_file(path, "careful", faithful_to=FRAME)
-    assert (options.faithful, options.formula) == (0.5, "2*formal - M")
-    assert options.over({"model": "plain"}).faithful == 0
-    assert "hide=" in str(options.request(SHOWN).formula)
-
-
 def test_the_context_is_the_least_of_all_terms(tiny_dir: str, tmp_path: Any) -> None:
     from marith.testing import tiny_model, tiny_tokenizer
 

@@ -23,7 +23,6 @@ from marith.testing import tiny_model, tiny_tokenizer
 
 KINDS = (Options, ChatMarith, MarithLLM, Marith)
 CALL: dict[str, Any] = {"seed": 1, "max_tokens": 12, "formula": "2*a - M", "terms": {"a": "x y"}}
-NEVER_STORED = "a loaded engine cannot be pickled or stored; give its model by name instead"
 each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -82,48 +81,44 @@ def test_an_engine_that_is_given_answers(kind: Any, engine: marith.Engine) -> No
     assert not engine.closed
 
 
-@each_kind
-def test_what_an_engine_decides_is_not_given_beside_it(kind: Any, engine: marith.Engine) -> None:
+def test_what_an_engine_decides_is_not_given_beside_it(engine: marith.Engine) -> None:
     for option, value in {"device": "cpu", "max_lanes": 3, "model": "pocket", "file": "/x"}.items():
         says = f"{option} is {value!r}, but a loaded engine is given, which has its own model and"
         with pytest.raises(ValidationError, match=says):
-            kind(engine=engine, **{option: value})
+            Options(engine=engine, **{option: value})
         with pytest.raises((ValidationError, RequestError), match=option):
-            kind(engine=engine).over({option: value})
+            Options(engine=engine).over({option: value})
     with pytest.raises(RequestError, match="takes no option 'engine': it is given when"):
-        kind().over({"engine": engine})
+        Options().over({"engine": engine})
 
 
-@each_kind
-def test_the_limits_are_those_of_the_engine(kind: Any) -> None:
+def test_the_limits_are_those_of_the_engine() -> None:
     limits = {"max_lanes": 8, "max_queue": 9, "cache_bytes": 10**6, "loaded_bytes": 0}
     model, tokenizer = tiny_model(), tiny_tokenizer()
     with marith.Engine.load(model, tokenizer=tokenizer, **limits) as engine:
         for given in ({}, limits, dict.fromkeys(limits)):
-            options = kind(engine=engine, **given)
+            options = Options(engine=engine, **given)
             assert {name: getattr(options, name) for name in limits} == limits
             assert options.over({"seed": 1}).max_lanes == 8
         for name in limits:
             default = Options.model_fields[name].default or 1
             with pytest.raises(ValidationError, match=f"{name} is {default}, but a loaded engine"):
-                kind(engine=engine, **{name: default})
+                Options(engine=engine, **{name: default})
 
 
-@each_kind
-def test_what_is_no_engine_is_refused_with_what_to_write(kind: Any, engine: marith.Engine) -> None:
+def test_what_is_no_engine_is_refused_with_what_to_write(engine: marith.Engine) -> None:
     how = r"engine=marith.Engine.load\(model, tokenizer=…\)"
     for loaded in (tiny_model(), engine):
         says = f"model is a name or a path, not {type(loaded).__name__}; what is loaded is .* {how}"
         with pytest.raises(ValidationError, match=says):
-            kind(model=loaded)
+            Options(model=loaded)
     with pytest.raises(ValidationError, match=f"takes no option 'tokenizer': .* {how}"):
-        kind(model="pocket", tokenizer=tiny_tokenizer())
+        Options(model="pocket", tokenizer=tiny_tokenizer())
     with pytest.raises(ValidationError, match=r"engine is a marith.Engine, .*, not 'pocket'"):
-        kind(engine="pocket")
+        Options(engine="pocket")
 
 
-@each_kind
-def test_a_model_is_a_text_of_any_kind(kind: Any) -> None:
+def test_a_model_is_a_text_of_any_kind() -> None:
     class Name(str, Enum):  # noqa: UP042 (a StrEnum is another kind)
         SMALL = "pocket"
 
@@ -131,7 +126,7 @@ def test_a_model_is_a_text_of_any_kind(kind: Any) -> None:
         SMALL = "pocket"
 
     for model in (Name.SMALL, Named.SMALL, Path("pocket")):
-        for options in (kind(model=model), kind().over({"model": model})):
+        for options in (Options(model=model), Options().over({"model": model})):
             assert options.model == "pocket"
             assert type(options.model) is str
 
@@ -149,13 +144,18 @@ def test_the_environment_says_nothing_of_an_engine_that_is_given(
 
 
 @each_kind
-def test_an_engine_is_neither_pickled_nor_stored(kind: Any, engine: marith.Engine) -> None:
-    model = kind(engine=engine)
+@pytest.mark.parametrize(
+    "what", ["a loaded engine cannot be", "functions in constraints cannot be"]
+)
+def test_neither_an_engine_nor_a_function_is_pickled_or_stored(
+    kind: Any, what: str, engine: marith.Engine
+) -> None:
+    model = kind(engine=engine) if "engine" in what else kind(constraints=[never_last])
     stores = [model.chosen, lambda: pickle.dumps(model), model.model_dump, model.model_dump_json]
     if kind is Marith:
         stores += [model.to_dict, model.to_json]
     for store in stores:
-        with pytest.raises(RequestError, match=f"^{NEVER_STORED}$"):
+        with pytest.raises(RequestError, match=f"^{what} "):
             store()
     assert dumpd(ChatMarith(engine=engine))["type"] == "not_implemented"
 
@@ -173,15 +173,14 @@ def test_constraints_are_options_and_of_calls(kind: Any, engine: marith.Engine) 
     assert answer(model) == plain
 
 
-@each_kind
-def test_what_are_no_functions_is_refused(kind: Any) -> None:
+def test_what_are_no_functions_is_refused() -> None:
     for wrong in (3, [3], "f"):
         with pytest.raises(ValidationError, match="constraints is a list of functions, not"):
-            kind(constraints=wrong)
+            Options(constraints=wrong)
         with pytest.raises((RequestError, ValidationError), match="constraints is a list of func"):
-            kind().over({"constraints": wrong})
+            Options().over({"constraints": wrong})
     with pytest.raises(RequestError, match="takes no 'constraints' for a call"):
-        kind(trusted=False).over({"constraints": [never_last]})
+        Options(trusted=False).over({"constraints": [never_last]})
 
 
 def test_a_file_names_no_functions_and_no_engine(tmp_path: Any) -> None:
@@ -192,21 +191,11 @@ def test_a_file_names_no_functions_and_no_engine(tmp_path: Any) -> None:
             Options.from_file(path)
 
 
-@each_kind
-def test_functions_are_neither_pickled_nor_stored(kind: Any) -> None:
-    model = kind(constraints=[never_last])
-    stores = [model.chosen, lambda: pickle.dumps(model), model.model_dump, model.model_dump_json]
-    for store in stores:
-        with pytest.raises(RequestError, match=r"^functions in constraints cannot be stored; give"):
-            store()
-
-
-@each_kind
-def test_what_is_no_data_has_a_name_that_no_other_has(kind: Any, engine: marith.Engine) -> None:
-    model = kind(engine=engine, constraints=[never_last])
+def test_what_is_no_data_has_a_name_that_no_other_has(engine: marith.Engine) -> None:
+    model = Options(engine=engine, constraints=[never_last])
     known = model.identity()
-    assert known == kind(engine=engine, constraints=[never_last]).identity()
-    assert known["engine"] != kind(engine=marith.Engine.shared()).identity()["engine"]
-    assert kind().identity() == {k: v for k, v in kind().chosen().items() if k != "file"}
-    names = {kind(constraints=[only(i % 3)]).identity()["constraints"][0] for i in range(40)}
+    assert known == Options(engine=engine, constraints=[never_last]).identity()
+    assert known["engine"] != Options(engine=marith.Engine.shared()).identity()["engine"]
+    assert Options().identity() == {k: v for k, v in Options().chosen().items() if k != "file"}
+    names = {Options(constraints=[only(i % 3)]).identity()["constraints"][0] for i in range(40)}
     assert len(names) == 40  # though objects that are gone leave their place to others

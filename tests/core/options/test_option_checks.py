@@ -8,46 +8,39 @@ import pytest
 from pydantic import ValidationError
 from support.speaking_model import TERMS
 
-from langchain_marith import ChatMarith, MarithLLM
-from llamaindex_marith import Marith
 from marith import Options
 from marith.errors import RequestError
 
-KINDS = (Options, ChatMarith, MarithLLM, Marith)
 NOT_GIVEN: dict[str, Any] = dict.fromkeys(
     (
         "terms", "stop", "ban", "chat_template_kwargs",
         "temperature", "top_p", "min_p", "repetition_penalty",
     )
 )  # fmt: skip
-each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-@each_kind
-def test_none_is_not_given(kind: Any) -> None:
-    assert kind(**NOT_GIVEN).values() == kind().values()
-    known = kind(terms=TERMS, stop=["."], temperature=0.5, ban="x", top_p=0.5)
+def test_none_is_not_given() -> None:
+    assert Options(**NOT_GIVEN).values() == Options().values()
+    known = Options(terms=TERMS, stop=["."], temperature=0.5, ban="x", top_p=0.5)
     assert known.over(NOT_GIVEN).values() == known.values()
     assert known.over({**NOT_GIVEN, "stop": "!"}).stop == [".", "!"]
 
 
-@each_kind
-def test_max_tokens_none_is_bounded_by_the_context_alone(kind: Any) -> None:
-    assert kind(max_tokens=None).request("hi").stop.max_tokens is None
-    assert kind(max_tokens=3).over({"max_tokens": None}).max_tokens is None
+def test_max_tokens_none_is_bounded_by_the_context_alone() -> None:
+    assert Options(max_tokens=None).request("hi").stop.max_tokens is None
+    assert Options(max_tokens=3).over({"max_tokens": None}).max_tokens is None
 
 
-@each_kind
-def test_an_option_has_the_names_that_it_has_elsewhere(kind: Any) -> None:
-    options = kind(model_name="/nowhere", max_completion_tokens=7)
+def test_an_option_has_the_names_that_it_has_elsewhere() -> None:
+    options = Options(model_name="/nowhere", max_completion_tokens=7)
     assert (options.model, options.max_tokens) == ("/nowhere", 7)
-    assert options.values() == kind(model="/nowhere", max_tokens=7).values()
-    assert kind(max_tokens=7, max_completion_tokens=7).max_tokens == 7
+    assert options.values() == Options(model="/nowhere", max_tokens=7).values()
+    assert Options(max_tokens=7, max_completion_tokens=7).max_tokens == 7
     call = options.over({"model_name": "/else", "max_completion_tokens": 9})
     assert (call.model, call.max_tokens) == ("/else", 9)
     says = "max_tokens is given twice: max_tokens=3 and max_completion_tokens=5"
     with pytest.raises(ValidationError, match=says):
-        kind(max_tokens=3, max_completion_tokens=5)
+        Options(max_tokens=3, max_completion_tokens=5)
     with pytest.raises(RequestError, match=says):
         options.over({"max_tokens": 3, "max_completion_tokens": 5})
 

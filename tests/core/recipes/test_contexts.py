@@ -62,12 +62,6 @@ def test_adacad_contrasts_as_much_as_context_and_memory_disagree(
     paper.agrees(adaptive_context_aware(MODEL, WITHOUT, scale, floor), world, masses)
 
 
-def test_where_context_and_memory_agree_adacad_changes_nothing(paper: Any) -> None:
-    world = paper.world(2)
-    same = world.beside({WITHOUT: np.log(world[MODEL])})
-    paper.agrees(adaptive_context_aware(MODEL, WITHOUT), same, world[MODEL])
-
-
 def gate(context: Any, memory: Any, gamma: float) -> float:
     """How much the context counts, by three signals: surer than memory, away from it, peaked."""
     sharper = entr(memory).sum() - entr(context).sum()

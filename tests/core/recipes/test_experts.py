@@ -112,12 +112,6 @@ def test_unlearning_divides_by_what_the_assistant_remembers(
     paper.agrees(unlearned(M, A, strength, alpha), world, masses)
 
 
-def test_the_weights_of_unlearning_may_add_up_to_less_than_nothing(paper: Any) -> None:
-    world = paper.world(4)
-    assert world[A].all()
-    paper.agrees(unlearned(M, A, 1.5, None), world, world[M] / world[A] ** 1.5)
-
-
 @pytest.mark.parametrize("strengths", [[], [1.0], [1.0, 2.0, 3.0]])
 def test_a_genarm_of_more_or_fewer_strengths_than_rewards_is_refused(
     strengths: list[float],

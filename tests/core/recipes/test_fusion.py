@@ -114,24 +114,3 @@ def test_cp_fuse_is_the_minimum_over_all_distributions(paper: Any, seed: int, le
     best = worst(found / found.sum(), models, told)
     assert worst(masses, models, told) == pytest.approx(best, abs=1e-4)
     np.testing.assert_allclose(masses, found, atol=5e-3)
-
-
-@few
-@given(seed=SEEDS, lead=st.floats(-4, 4))
-def test_no_grid_of_two_weights_does_better_than_cp_fuse(
-    paper: Any, seed: int, lead: float
-) -> None:
-    models, told, masses = fused(paper, seed, lead)
-    ours = worst(masses, models, told)
-    first, second = (np.log(model) for model in models)
-    steps = np.linspace(0, 2, 21)
-    for b1 in steps:
-        scores = b1 * first + steps[:, None] * second  # the authors' grid, and finer
-        grid = np.exp(scores - np.logaddexp.reduce(scores, axis=-1, keepdims=True))
-        assert min(worst(p, models, told) for p in grid) >= ours - 1e-5
-
-
-def test_a_model_that_is_far_ahead_has_no_say(paper: Any) -> None:
-    for lead, speaks in ((60.0, 1), (-60.0, 0)):
-        models, _, masses = fused(paper, 4, lead)
-        np.testing.assert_allclose(masses, models[speaks], rtol=1e-3)

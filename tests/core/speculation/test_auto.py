@@ -352,19 +352,6 @@ def test_a_models_draft_is_as_long_as_exhaustive_search_says(
     check_optimal([Draft(drafted, 1, draft_seconds)], (1, 1), cost)
 
 
-def test_lengths_see_past_a_step_and_keep_below_a_margin() -> None:
-    def of(*drafts: tuple[int, list[float]], rows: int, made: int, cost: Cost) -> list[int]:
-        offers = [Draft([*accumulate(own, mul)], each) for each, own in drafts]
-        return lengths(offers, rows, made, cost)[1]
-
-    assert of((1, [0.9] * 15), rows=1, made=1, cost=stepped(1.0, 0.95, 8)) == [7]
-    assert of((1, [1.0] * 15), rows=1, made=1, cost=lambda n: 1.0 if n == 1 else 2.5) == [15]
-    assert of((1, [0.02]), rows=1, made=1, cost=lambda n: 1.0) == [0]
-    assert of((4, [0.9]), (1, [0.9]), rows=5, made=2, cost=affine(0.1, 0.1)) == [0, 1]
-    assert of((1, [0.0, 1.0]), (1, []), rows=2, made=2, cost=lambda n: 1.0) == [0, 0]
-    assert of(rows=4, made=4, cost=affine(1.0, 1.0)) == []
-
-
 # -- the cost of passes ----------------------------------------------------------------------------
 
 notes = st.lists(st.tuples(st.integers(1, 5000), seconds), min_size=1, max_size=60)

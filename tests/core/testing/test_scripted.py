@@ -13,9 +13,8 @@ from torch import Tensor
 from transformers import AutoTokenizer, DynamicCache
 
 import marith
-from marith import Plan, Request, Sampling, Stop
+from marith import Request, Sampling, Stop
 from marith.errors import ModelError
-from marith.request.request import Speculation
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.weights.loader import locate
 from marith.testing import (
@@ -134,22 +133,6 @@ def test_the_engine_says_what_the_reference_says(engine: marith.Engine, seed: in
     assert answer.text != REPLY[: len(answer.text)] or len(tokens) == 12
 
 
-def test_many_at_once_each_get_their_own_reply(engine: marith.Engine) -> None:
-    replies = {"Hello": REPLY, "Hi": "Short.", "Hi there": "After more than that.", "Nothing": ""}
-    tickets = [
-        (engine.submit(Request(text, COMPOSED, TERMS, GREEDY)), reply)
-        for text, reply in replies.items()
-        for _ in range(3)
-    ]
-    assert [ticket.result().text for ticket, _ in tickets] == [reply for _, reply in tickets]
-
-
-def test_in_a_later_turn_the_earlier_ones_are_prompt(engine: marith.Engine) -> None:
-    turns = [("user", "Nothing"), ("assistant", "Well."), ("user", "Hello")]
-    messages = [{"role": role, "content": content} for role, content in turns]
-    assert engine.generate(messages, COMPOSED, TERMS, GREEDY).text == REPLY
-
-
 def test_a_pattern_sees_what_the_term_sees(engine: marith.Engine) -> None:
     """With system text, so that one term may have an answer and another term none."""
     question = "What is this?"
@@ -157,18 +140,6 @@ def test_a_pattern_sees_what_the_term_sees(engine: marith.Engine) -> None:
     assert engine.generate(messages, "formal", TERMS, GREEDY).text == ""
     messages.append({"role": "user", "content": "I mean, formal?"})
     assert engine.generate(messages, "M", None, GREEDY).text == "It is."
-
-
-@pytest.mark.parametrize(("weight", "text"), [(0.4, "Hi, you!"), (0.6, "Good day.")])
-@pytest.mark.parametrize("plan", [None, "auto", Plan.factors({"formal": 4})])
-def test_terms_that_disagree_are_weighed(weight: float, text: str, plan: Speculation) -> None:
-    """However far one of them runs ahead."""
-    model = scripted_model([("^.{0,20}formal", "Good day."), ("Hello", "Hi, you!")], TOKENIZER)
-    with marith.Engine.load(model, tokenizer=TOKENIZER) as engine:
-        formula = f"M + {weight}*(formal - M)"
-        out = engine.generate("Hello", formula, TERMS, GREEDY, speculation=plan)
-    assert out.text == text
-    assert out.stats.drafted > 0 or not isinstance(plan, Plan)
 
 
 def test_off_the_script_it_ends() -> None:

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from support.families import tool
 from transformers import AutoTokenizer
 
 import marith
@@ -21,29 +22,20 @@ COMPOSED = "M + 0.5*(formal - M)"
 TERMS = {"formal": "You are formal."}
 
 
-def tool(name: str, /, **properties: Any) -> dict[str, Any]:
-    parameters = {"type": "object", "properties": properties, "required": list(properties)}
-    return {"type": "function", "function": {"name": name, "parameters": parameters}}
-
-
 def call(name: str, /, **arguments: Any) -> str:
     written = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
     return f"<tool_call>{written}</tool_call>"
 
 
-WEATHER = tool("weather", city={"type": "string"})
-ADD = tool("add", a={"type": "integer"}, b={"type": "integer"})
+WEATHER = tool("weather", city="string")
+ADD = tool("add", a="integer", b="integer")
 PING = tool("ping")
 ALL = [WEATHER, ADD, PING]
-CLOCK = tool("clock", place={"type": "string"})
-MAP = tool("map", river={"type": "string"}, scale={"type": "integer"})
+CLOCK = tool("clock", place="string")
+MAP = tool("map", river="string", scale="integer")
 SCRIPT = [
-    ("Rome and Oslo", call("weather", city="Rome") + call("weather", city="Oslo")),
     ("Look and tell", "Let me look." + call("weather", city="Zürich")),
-    ("formal.*Where", call("weather", city="London")),
-    ("Where", call("weather", city="Leeds")),
     ("Tokyo", call("weather", city="東京")),
-    ("Anyone", call("ping")),
     ("A person", json.dumps({"name": "Ada", "age": 36})),
     ("Hello", "Good day."),
     ("Both", "Both, then." + call("clock", place="Málaga") + call("map", river="Ebro", scale=2)),
@@ -79,17 +71,6 @@ def test_what_is_said_before_a_call_is_text(engine: marith.Engine) -> None:
     assert calls(answer) == [("weather", {"city": "Zürich"})]
 
 
-@pytest.mark.parametrize("choice", ["auto", "none"])
-def test_letters_that_spell_a_call_are_no_call(choice: str) -> None:
-    """As when a text is copied that holds one: only the model's own mark opens a call."""
-    tokenizer = AutoTokenizer.from_pretrained(locate("pocket"))
-    model = scripted_model([("Hello", call("erase", everything=True))], tokenizer)
-    del model._tokens[b"<tool_call>"]
-    with marith.Engine.load(model, tokenizer=tokenizer) as engine:
-        answer = ask(engine, "Hello", tools=Tools(ALL, choice))
-    assert (answer.calls, answer.finish_reason) == ((), "stop")
-
-
 @pytest.mark.parametrize(
     ("choice", "arguments"),
     [
@@ -107,25 +88,11 @@ def test_who_has_to_call_a_tool_calls_it(
     assert (answer.text, answer.finish_reason) == ("", "tool_calls")
 
 
-@pytest.mark.parametrize(("parallel", "cities"), [(True, ["Rome", "Oslo"]), (False, ["Rome"])])
-def test_several_calls_are_made_where_they_may_be(
-    engine: marith.Engine, parallel: bool, cities: list[str]
-) -> None:
-    answer = ask(engine, "Rome and Oslo", tools=Tools(ALL, parallel=parallel))
-    assert [each.parsed["city"] for each in answer.calls] == cities
-    assert len({each.id for each in answer.calls}) == len(cities)
-
-
-@pytest.mark.parametrize(("steer", "city"), [(True, "London"), (False, "Leeds")])
-def test_the_formula_fills_a_call_unless_the_bare_model_is_to(
-    engine: marith.Engine, steer: bool, city: str
-) -> None:
-    tools = Tools(ALL, "weather", steer=steer)
-    answer = engine.generate("Where?", "0.2*M + 0.8*formal", TERMS, GREEDY, tools=tools)
-    assert calls(answer) == [("weather", {"city": city})]
-
-
-SCHEMA = tool("person", name={"type": "string"}, age={"type": "integer"})["function"]["parameters"]
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+    "required": ["name", "age"],
+}
 
 
 def test_a_script_that_obeys_its_grammar_is_said(engine: marith.Engine) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -55,14 +54,3 @@ def test_bad_input_is_one_sentence_before_anything_is_loaded(
     assert problem in said
     assert len(said.splitlines()) == 1
     assert not (tmp_path / "out").exists()
-
-
-def test_an_extra_that_is_absent_is_named(
-    warmth: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("a.parquet").touch()
-    monkeypatch.setitem(sys.modules, "pyarrow", None)  # as where it is not installed
-    code, _, said = cli("--base", "pocket-toxicity", "--data", "a.parquet", "--out", "out")
-    assert code == 2
-    assert "needs pyarrow: pip install 'marith[evals]'" in said

@@ -8,8 +8,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from lm_eval import simple_evaluate
 from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
@@ -108,17 +106,6 @@ def test_a_formulas_likelihood_is_its_score_and_raw_text_meets_no_chat_template(
         [asked(text, said), asked(model.apply_chat_template(CHAT), said)], True
     )
     assert [one for one, _ in found] == pytest.approx([sum(raw), sum(chat)], abs=1e-3)
-
-
-@settings(max_examples=60)
-@given(st.text("ab .\n", min_size=1).filter(str.strip), st.text("ab .\n"))
-def test_contexts_and_continuations_are_divided_as_the_harness_divides_them(
-    ours: MarithLM, theirs: HFLM, context: str, continuation: str
-) -> None:
-    question, _ = ours._contexts.pair(context, continuation)
-    before, after = theirs._encode_pair(context, continuation)
-    assert list(question.prefix) == after
-    assert ours._contexts.engine.encode(str(question.prompt)) == before
 
 
 def test_what_is_too_long_is_counted_and_told_once(

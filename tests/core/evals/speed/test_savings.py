@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,10 +40,8 @@ def few_replies(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.fixture(scope="module")
-def run(
-    few_replies: None, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[list[dict[str, Any]], str, Path]:
-    """Some of each section on few tokens: as CSV, as printed, and as drawn."""
+def table(few_replies: None, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """The rows of the table, on few tokens; the curves are measured and drawn beside them."""
     out = tmp_path_factory.mktemp("run")
     sizes = ("--prompts", "1", "--rounds", "1", "--tokens", "6")
     files = ("--csv", str(out / "speed.csv"), "--plot", str(out / "speed.png"))
@@ -56,11 +53,14 @@ def run(
         patch.setattr(setups, "named_terms", lambda: terms)
         patch.setattr("marith.evals.speed.savings.FACTORS", FACTORS)
         patch.setattr("marith.speculation.cost_model.TOKENS", 20)
-        code, printed, _ = speed(*sizes, *files)
+        code, _, _ = speed(*sizes, *files)
     assert code == 0
     with (out / "speed.csv").open(encoding="utf-8") as file:
         rows = [{key: _read(value) for key, value in row.items()} for row in csv.DictReader(file)]
-    return rows, printed, out / "speed.png"
+    curves = [(row["way"], row["factor"]) for row in rows if row["section"] == "lambda"]
+    assert curves == [("formal", factor) for factor in FACTORS]
+    assert (out / "speed.png").read_bytes().startswith(b"\x89PNG")
+    return [row for row in rows if row["section"] == "table"]
 
 
 def _read(cell: str) -> Any:
@@ -68,11 +68,6 @@ def _read(cell: str) -> Any:
         return float(cell) if cell else None
     except ValueError:
         return cell
-
-
-@pytest.fixture(scope="module")
-def table(run: tuple[list[dict[str, Any]], str, Path]) -> list[dict[str, Any]]:
-    return [line for line in run[0] if line["section"] == "table"]
 
 
 def test_the_table_has_every_row_in_every_way(table: list[dict[str, Any]]) -> None:
@@ -96,35 +91,11 @@ def test_without_speculation_every_term_is_called_once_for_each_token(
         assert line["ratio"] == pytest.approx(line["milliseconds"] / one["milliseconds"])
 
 
-def test_the_papers_figures_stand_beside_ours(table: list[dict[str, Any]]) -> None:
-    by_paper = [line["paper_calls"] for line in table if line["way"] == NAMES[1]]
-    assert by_paper == [0.80, 1.44]
-    assert not any(line["paper_calls"] for line in table if line["way"].startswith("A5"))
-    assert [row.calls[1] for row in ROWS] == [0.80, 1.03, 1.04, 1.08, 1.10, 1.12, 1.32, 1.44]
-    assert [row.calls[0] for row in ROWS] == [1 + len(row.weights) for row in ROWS]
-
-
-def test_what_is_shown_is_what_is_written(run: tuple[list[dict[str, Any]], str, Path]) -> None:
-    lines, printed, plot = run
-    points = [line for line in lines if line["section"] == "lambda"]
-    assert [(point["way"], point["factor"]) for point in points] == [
-        ("formal", factor) for factor in FACTORS
-    ]
-    (row,) = (line for line in printed.splitlines() if "│ formal " in line)
-    shown = [cell.strip() for cell in row.strip("│ \n").split("│")]
-    assert shown == ["formal", *(f"{point['calls']:.2f}" for point in points)]
-    assert plot.read_bytes().startswith(b"\x89PNG")
-
-
 def test_every_formula_that_is_timed_means_something() -> None:
     terms = resolve(setups.named_terms())
     for row in ROWS:
         for draft in ("", "A2"):
             check(parse(row.formula(draft)), terms)
-
-
-def test_a_round_has_questions_of_its_own() -> None:
-    assert setups.questions(3, 1) == setups.questions(3, 1) != setups.questions(3, 2)
 
 
 def test_costs_are_per_drawn_token_and_shares_are_of_the_checked_drafts() -> None:

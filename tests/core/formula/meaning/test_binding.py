@@ -18,11 +18,6 @@ M, a, b = Name("M"), Name("a"), Name("b")
 BARE = Prompted()
 
 
-def test_m_is_the_bare_model() -> None:
-    assert parse("M", {}) == BARE
-    assert parse("2*M", {}) == 2 * BARE
-
-
 def test_m_may_be_redefined() -> None:
     assert parse("M", {"M": "Be brief."}) == Prompted("Be brief.")
     assert parse("M + a", {"M": "Be brief.", "a": M}) == Prompted("Be brief.") * 1 + Prompted(
@@ -36,14 +31,6 @@ def test_a_formula_is_an_object_or_says_so_in_data(text: str) -> None:
     assert resolve({"a": {"formula": text}, "b": "Be rude."})["a"] == bound
     assert resolve({"a": parse(text), "b": "Be rude."})["a"] == bound
     assert resolve({"a": text, "b": "Be rude."})["a"] == Prompted(text)
-
-
-@pytest.mark.parametrize("text", [
-    "Be kind.", "kind", "", "You are a chef - angry", "7", "a, b", "2*M +", "M ++",
-    "clasifier('m')", "classifier('m', label", "unoin(M, b)", "M - unknown", "M + " * 10_000 + "M",
-])  # fmt: skip
-def test_every_text_is_a_system_prompt(text: str) -> None:
-    assert resolve({"a": text})["a"] == Prompted(text)
 
 
 def test_a_term_stands_for_itself() -> None:
@@ -97,12 +84,6 @@ def test_binding_leaves_no_name_and_is_done_at_once(f: Formula) -> None:
 def test_terms_defined_by_each_other_are_refused(terms: dict[str, Any], circle: str) -> None:
     with pytest.raises(FormulaError, match=circle):
         parse("M", terms)
-
-
-def test_an_unknown_name_is_quoted_with_the_known_ones() -> None:
-    with pytest.raises(FormulaError, match="unknown term 'nope'; known are M, toxic") as caught:
-        parse("M + 2*nope", {"toxic": "x"})
-    assert str(caught.value).endswith("\n  M + 2*nope\n        ^^^^")
 
 
 @pytest.mark.parametrize("text", ['classifier("m", label="civil"', "union(C, M", "prompted(3"])

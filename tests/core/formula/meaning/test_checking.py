@@ -23,11 +23,8 @@ FAULTS = [
     ("M + nope", "nope", "unknown term 'nope'; known are C, G, M, a, b, toxic"),
     ("M + 1000000*(a - M)", "M + 1000000*(a - M)", "cancel: they add up to 1, too little"),
     ("a - 2*b", "a - 2*b", "more than zero, not -1"),
-    ("a - b", "a - b", "more than zero, not 0"),
     ("C", "C", "more than zero, not 0"),
     ("M + union(C, M)", "union(C, M)", "classifier cannot be a member"),
-    ("M + intersection(M, C)", "intersection(M, C)", "classifier cannot be a member"),
-    ("M + union(2*C, M)", "union(2*C, M)", "weight above zero"),
     ("M + union(a - b, M)", "union(a - b, M)", "weight above zero; a - b has 0"),
     ("2*M + union(a, b - 2*M)", "union(a, b - 2*M)", "has -1"),
     ("M + supersede(a - b, M)", "supersede(a - b, M)", "weight above zero"),
@@ -46,15 +43,6 @@ def test_a_formula_that_means_nothing_is_refused_with_a_caret(
         warnings_of(parse(text), TERMS)
     *_, quoted, carets = str(caught.value).split("\n")
     assert quoted[carets.index("^") : len(carets)] == part
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["M", "M + a - b", "M - 0.96*union(toxic, M) + 0.04*C", "M + G", "unscaled(a - b)", "M - C",
-     "unscaled(G)", "supersede(a, M)", "intersection(a, 2*b)", "(M - 0.5*a).plausible(0.1)"],
-)  # fmt: skip
-def test_a_formula_that_means_something_passes(text: str) -> None:
-    warnings_of(parse(text), TERMS)
 
 
 @given(weighty(speakers(3)))
@@ -107,19 +95,6 @@ def test_leaves_are_distinct_in_order_and_without_what_counts_zero() -> None:
     guided = Classifier("g", guide=Prompted("A"))
     f = Prompted("B") + guided + 0 * Prompted("Z") + Prompted("B")
     assert leaves(f) == [Prompted("B"), Prompted("A"), guided]
-
-
-def test_what_is_left_without_classifiers_guides_them() -> None:
-    judge, other = Classifier("c"), Prompted("x")
-    kept = without_classifiers(other + 2 * judge)
-    assert kept is not None
-    assert leaves(kept) == [other]
-    assert weight_of(kept) == 1.0
-    assert without_classifiers(judge) is None
-    assert without_classifiers(3 * judge) is None
-    kept = without_classifiers(other - judge)
-    assert kept is not None
-    assert not any(isinstance(term, Classifier) for term in leaves(kept))
 
 
 @given(formulas())

@@ -16,36 +16,6 @@ from marith.formula.text.trust import parse
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.terms import Classifier, Prompted
 
-NESTED = {
-    recipe: (recipe + "(a, ") * 12 + "b" + ")" * 12
-    for recipe in ("cfg", "context_aware", "preadd", "union_detox", "cocoa", "safe_decoded")
-}
-PRODUCTS = {
-    f"{n} sums": f"({')*('.join(f'jsd(M,n{i})+peak(m{i})' for i in range(n))})*M + M"
-    for n in (9, 12, 45)
-}
-ROWS = {
-    "names": " + ".join(f"0.5*t{i}" for i in range(1_300)),
-    "subtractions": "9000*M - " + " - ".join(["2*M"] * 2_400),
-    "factors": "M + " + " + ".join(f"peak(a{i})*b{i}" for i in range(1_000)),
-    "union": f"union({','.join(['a'] * 4_900)})",
-    "genarm": f"genarm({','.join(['a'] * 4_900)})",
-    "dola": f"dola(M,{','.join(['c'] * 9_000)})",
-    "layers": f"dola(M,{','.join(['c'] * 52)})",
-    "numbers": "1*" * 900 + "M",
-}
-COSTLY = {**NESTED, **PRODUCTS, **ROWS}
-
-
-@pytest.mark.parametrize("text", COSTLY.values(), ids=COSTLY)
-def test_a_formula_is_answered_or_refused_within_the_bar(text: str) -> None:
-    asked = text, None
-    took = []
-    while not took or (took[-1] >= bar(asked) and len(took) < 10):
-        time.sleep(0.3 * bool(took))  # other processes share the caches, and do so by turns
-        took.append(seconds(asked))
-    assert took[-1] < bar(asked), took
-
 
 def test_formulas_that_are_meant_to_cost_much_are_answered_or_refused_within_the_bar() -> None:
     """A sample; `make evidence` runs 100,000."""

@@ -18,44 +18,31 @@ TERMS = resolve({"C": Classifier("c"), **{name: f"a prompt: {name}" for name in 
 
 HARMLESS = [
     "M",
-    "M + chef",
     "3*M",
-    "0.5*M + 0.5*chef",
-    "1.5*child - 0.5*M",
     "M - 0.6*toxic",
     "M - 0.96*union(toxic, M)",
-    "M + 5*C",
     "M - 0.9*union(toxic, M) + 0.9*intersection(a, M)",
     "2*formal - M - 24*relu(toxic - M)",
     "10*happy.plausible(0.1) - 9*M",
     "M + 5*first(3)*(a - M)",
     "supersede(a, M)",
     "unscaled(3*M)",
-    "cocoa(M, a)",
-    "dexperts(M, a, b)",
     "contrastive(a, b, 4)",
-    "gedi(M, a, b)",
-    "genarm(M, a, b)",
     "safe_decoded(M, a)",
-    "0.001*M",
     "500*M",
-    "M - 0.98*union(toxic, M)",
     "M - 98*relu(toxic - M)",
     "M + 500*C",
 ]
 LARGE = [
-    ("3*formal - 2*M", 3),
     ("10*happy - 9*M", 10),
     ("1.5*formal - 0.5*M - 0.9*union(toxic, M)", 15),
     ("M - 0.96*toxic", 25),
-    ("M - 0.96*union(a, b)", 25),
     ("M + 24*relu(a - M)", 24),
     ("M + 2*(a - M) + 2*(b - M)", 4),
     ("M + 8*(happy - formal)", 9),
     ("cfg(a, M, 3)", 3),
     ("unscaled(10*a - 9*M)", 10),
     ("(10*happy - 9*M).plausible(0.1)", 10),
-    ("(10*happy - 9*M).temperature(2)", 10),
     ("supersede(M, 10*happy - 9*M)", 10),
     ("where(entropy(M) > 2, 10*a - 9*M, M)", 10),
 ]
@@ -97,7 +84,6 @@ def test_a_persona_beside_a_union_is_joined_to_it_by_a_relu() -> None:
     [
         ("1.5*formal - 0.5*M - 0.96*union(M, toxic)", "24*relu(toxic - M)"),
         ("a - 0.9*union(toxic, M)", "9*relu(toxic - M)"),
-        ("3*formal - M - 1.9*union(toxic, M)", "38*relu(toxic - M)"),
         ("2*formal - M - 0.9*union(a, b, M)", "9*relu(union(a, b) - M)"),
         ("2*formal - M - 0.45*union(a, M) - 0.45*union(b, M)", "4.5*relu(b - M)"),
         ("M - 0.96*union(a, b)", "24*relu(union(a, b) - M)"),
@@ -110,12 +96,10 @@ def test_a_relu_has_the_factor_that_the_union_counts(text: str, remedy: str) -> 
 
 ROUNDED = [
     "M - 0.99*union(toxic, M)",
-    "M - 0.99999*union(toxic, M)",
     "0.01*M - 0.0099*union(toxic, M)",
     "200*M - 199*union(M, toxic)",
     "M - 0.99*union(toxic, M) + 0.01*C",
     "supersede(a, M - 0.999*union(toxic, M))",
-    "M.plausible(0.1) - 0.999*union(toxic, M)",
 ]
 
 

@@ -80,18 +80,13 @@ def test_the_least_weight_is_the_least_over_all_that_the_factors_can_be(n: list[
 
 WEIGHTS: list[tuple[str, str, float]] = [
     ("M", "1", 1),
-    ("M - 0.5*a", "0.5", 0.5),
     ("(1 - jsd(M, a))*M + jsd(M, a)*a", "1", 1),
-    ("(1 + jsd(M, a))*M - jsd(M, a)*a", "1", 1),
     ("M + jsd(M, a)*(M - a)", "1", 1),
-    ("M + entropy(M)*(M - a)", "1", 1),
     ("M + 2*peak(M)*a", "1 + 2·peak(M)", 1),
-    ("2*M - peak(M)*a", "2 − peak(M)", 1),
     ("-peak(M)*a + 2*M", "−peak(M) + 2", 1),
     ("M - a + first(2)*(1 + decay(3))*M", "first(2) + decay(3)·first(2)", 0),
     ("M + peak(M)*(2 - peak(a))*a", "1 + 2·peak(M) − peak(M)·peak(a)", 1),
     ("M + renyi(M, a)*a", "1 + renyi(M, a)", 1),
-    ("M + position()*a", "1 + position()", 1),
     ("M - position()*a", "1 − position()", -math.inf),
     ("M + smallest(position()/8, 1)*a", "1 + smallest(0.125*position(), 1)", 1),
     ("M - renyi(M, a)*a", "1 − renyi(M, a)", -math.inf),
@@ -119,10 +114,8 @@ def test_a_weight_is_a_sum_of_what_has_not_cancelled(text: str, weight: str, lea
 REFUSED = [
     ("peak(M)*M", "more than zero, not peak(M)"),
     ("M - peak(M)*a", "more than zero, not 1 − peak(M)"),
-    ("M - entropy(M)*a", "more than zero, not 1 − entropy(M)"),
     ("first(3)*M", "more than zero, not first(3)"),
     ("indicator(a - M)*M", "must not differ from token to token, as indicator(a - M) does"),
-    ("M + 0.5*indicator(a - M)*a", "must not differ from token to token"),
     ("M + largest(indicator(a - M), peak(M))*a", "must not differ from token to token"),
     ("M + sigmoid(2*indicator(a - M))*a", "must not differ from token to token"),
 ]

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
-from pydantic import ValidationError
-from typer.testing import CliRunner
 
 import marith
-from langchain_marith import ChatMarith
-from llamaindex_marith import Marith
 from marith import Formula, FormulaError, Options, Request, define, load_file, parse
-from marith.cli import app
-from marith.errors import from_validation
 from marith.formula.text import calls
 from marith.formula.tree.factors import Factor, Varying
 from marith.formula.tree.nodes import Name
@@ -181,23 +174,10 @@ def test_what_is_allowed_opens_no_model_and_no_file() -> None:
     ],
 )
 def test_a_list_of_what_is_allowed_has_names_that_mean_something(
-    allowed: Any, problem: str, tmp_path: Path
+    allowed: Any, problem: str
 ) -> None:
-    file = tmp_path / "marith.toml"
-    file.write_text("", encoding="utf-8")
-    for given in (
-        lambda: parse("M", None, False, allowed),
-        lambda: Request("Hi", trusted=False, allowed=allowed),
-        lambda: load_file(file, False, allowed),
-    ):
-        with pytest.raises(FormulaError, match=problem):
-            given()
-    with pytest.raises(ValidationError) as caught:
-        Options(trusted=False, allowed=allowed)
-    assert re.match(problem, str(from_validation(caught.value)))
-    if allowed in (None, "", b"x"):
-        with pytest.raises(FormulaError, match=problem):
-            Request("Hi", allowed=allowed)
+    with pytest.raises(FormulaError, match=problem):
+        parse("M", None, False, allowed)
 
 
 def test_a_list_of_what_is_allowed_stands_beside_untrusted_text_alone(tmp_path: Path) -> None:
@@ -215,30 +195,3 @@ def test_a_list_of_what_is_allowed_stands_beside_untrusted_text_alone(tmp_path: 
         Options.from_file(file, trusted=False)
     with pytest.raises(FormulaError, match="the option 'allowed' is the application's"):
         load_file(file, trusted=False)
-
-
-PERSONAS = """
-[terms]
-kind = "You are kind."
-[formulas]
-warm = "halved(M, kind, ramp(8))"
-"""
-
-
-def test_persona_files_options_adapters_and_the_command_line_call_it(tmp_path: Path) -> None:
-    file = tmp_path / "marith.toml"
-    file.write_text(PERSONAS, encoding="utf-8")
-    warm = parse("halved(M, kind, ramp(8))")
-    assert load_file(file).formulas["warm"] == warm
-    for kind in (Options, ChatMarith, Marith):
-        assert parse(kind.from_file(file, "warm").formula) == warm
-        assert parse(kind(formula=warm, terms={"kind": "You are kind."}).formula) == warm
-    with pytest.raises(FormulaError, match="is not for text from others"):
-        load_file(file, trusted=False)
-    assert load_file(file, False, ["halved", "ramp"]).formulas["warm"] == warm
-    for kind in (ChatMarith, Marith):
-        careful = kind(trusted=False, allowed=["halved", "ramp"], terms={"kind": "You are kind."})
-        assert parse(careful.over({"formula": str(warm)}).formula) == warm
-    shown = CliRunner().invoke(app, ["show", "halved(M, kind, ramp(8))"])
-    assert shown.exit_code == 0, shown.output
-    assert "smallest(0.125*position(), 1)" in shown.output

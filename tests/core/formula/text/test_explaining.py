@@ -170,18 +170,6 @@ def test_the_normalised_form_is_written_as_in_the_paper(text: str, form: str) ->
     assert normalised(text) == form
 
 
-def test_the_headline_formula_is_explained_whole() -> None:
-    text = "M - 0.96*union(toxic, M) + 0.04*C"
-    said = explain(text)
-    head, *_ = said.split("\n")
-    assert head == text
-    assert "├── -0.96 × union\n│   ├── toxic\n│   └── M\n└── 0.04 × C" in said
-    assert line(said, "total weight:") == "0.04"
-    assert "24·relu(log toxic − log M)" in said
-    assert "+ C" in said
-    assert "warning" not in said
-
-
 def test_terms_are_the_callers_where_they_are_given() -> None:
     assert normalised("M + 2*judge", judge="x") == "0.333333·log M + 0.666667·log judge"
     said = explain("M + 2*judge", {"judge": Classifier("x")})

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 
 import marith
-from marith import FormulaError, define, load_file, parse
+from marith import FormulaError, define, parse
 from marith.formula.text import calls
 from marith.formula.tree.nodes import Name
 
@@ -61,16 +61,13 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         sys.modules.pop(module, None)
 
 
-def test_text_calls_what_a_package_offers(install: Install, tmp_path: Path) -> None:
+def test_text_calls_what_a_package_offers(install: Install) -> None:
     module = install()
     assert "halved" not in calls.CALLS
     assert parse("halved(M, a)") == 0.5 * Name("M") + 0.5 * Name("a")
     assert module in sys.modules
     with pytest.raises(FormulaError, match="other of halved is a formula, not 2"):
         parse("halved(M, 2)")
-    file = tmp_path / "marith.toml"
-    file.write_text('[terms]\na = "A"\n[formulas]\nf = "halved(M, a)"\n', encoding="utf-8")
-    assert load_file(file).formulas["f"] == parse("halved(M, a)")
 
 
 def test_nothing_is_imported_until_text_calls_it(install: Install, tmp_path: Path) -> None:

@@ -17,10 +17,8 @@ from hypothesis import strategies as st
 
 from marith.errors import FormulaError
 from marith.formula.text.parsing import parse_text
-from marith.formula.tree.node import MAX_DEPTH, MAX_LENGTH
 from marith.formula.tree.nodes import Formula, Name
-from marith.formula.tree.operators import supersede, union, unscaled
-from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
+from marith.formula.tree.terms import Classifier, NGram, Prompted
 
 M, a, b, C = Name("M"), Name("a"), Name("b"), Name("C")
 WORDS = ["M", "a", "union", "prompted", "top_k", "__import__", "lambda", "for", "in", "if", "1e999",
@@ -32,23 +30,18 @@ WORDS = ["M", "a", "union", "prompted", "top_k", "__import__", "lambda", "for", 
 GOOD = [
     ("M", M),
     ("  M\n - a ", M - a),
-    ("M - 0.96*union(toxic, M) + 0.04*C", M - 0.96 * union(Name("toxic"), M) + 0.04 * C),
     ("2*3*M/4", 1.5 * M),
     ("(1 + 1/2)*M", 1.5 * M),
     ("-M", -M),
     ("+M", M),
     ("- -M", M),
     ("M*2", 2 * M),
-    ("unscaled(M + a)", unscaled(M + a)),
-    ("supersede(a, M)", supersede(a, M)),
-    ("(M - 0.5*a).plausible(0.1)", (M - 0.5 * a).plausible(0.1)),
     ("M.top_k(40).top_p(0.9)", M.top_k(40).top_p(0.9)),
     ("prompted('x', mode='replace')", Prompted("x", mode="replace")),
     ("prompted('x' 'y')", Prompted("xy")),
     ("prompted('ß', options={'think': False})", Prompted("ß", options=(("think", False),))),
     ("classifier('m', label=-1, guide=M)", Classifier("m", label=-1, guide=M)),
     ("ngram(texts=['x', 'y'], order=3)", NGram(texts=("x", "y"), order=3)),
-    ("uniform()", Uniform()),
     ("größe", Name("größe")),
 ]
 
@@ -66,24 +59,19 @@ def caret(error: FormulaError) -> str:
 
 FAULTS = [
     ("M + a*b", "a*b", "number only"),
-    ("M + a/b", "a/b", "number only"),
     ("M + 1", "M + 1", "1.0 has no place"),
     ("größe + a*b", "a*b", "number only"),
     ("M + __import__('os')", "__import__('os')", "no meaning"),
     ("M + (lambda: M)", "lambda: M", "no meaning"),
     ("M + a.b(1)", "a.b(1)", "no meaning"),
     ("union(*a)", "*a", "no meaning"),
-    ("union(**a)", "union(**a)", "no meaning"),
     ("M + (a < b)", "a < b", "no meaning"),
-    ("M + 1j*a", "1j", "no meaning"),
     ("M + True*a", "True", "only terms and numbers"),
     ("M + 'x'*3", "'x'", "only terms and numbers"),
     ("M + 1e999*a", "1e999", "finite"),
     ("M + 1/0*a", "1/0", "zero"),
     ("M + a/0", "a/0", "divided by zero"),
     ("M + 1e300*1e300*a", "1e300", "finite"),
-    ("M + union(a)", "union(a)", "at least 2"),
-    ("M + a.top_k(0)", "a.top_k(0)", "not 0"),
     ("M + (2).top_k(3)", "2", "a term is needed"),
     ("7", "7", "needs a term"),
     ("M, a", "M, a", "needs a term"),
@@ -138,14 +126,6 @@ def test_a_text_too_long_or_too_deep_is_refused(text: str) -> None:
     with pytest.raises(FormulaError) as caught:
         parse_text(text)
     assert len(str(caught.value)) < 1000
-
-
-def test_what_is_within_the_limits_is_read() -> None:
-    chain = "+".join(["M"] * 200)
-    assert len(parse_text(chain).members) == 200  # type: ignore[attr-defined]  # a Sum
-    nested = "unscaled(" * (MAX_DEPTH - 2) + "M" + ")" * (MAX_DEPTH - 2)
-    assert str(parse_text(nested)) == nested
-    assert parse_text(" " * (MAX_LENGTH - 1) + "M") == M
 
 
 ATTACKS = [
@@ -232,12 +212,6 @@ def test_a_line_break_within_quotation_marks_is_refused(text: str, line_break: s
 @pytest.mark.parametrize("text", ["M\n+ a", "\nM + a\n", "prompted('a')\r\n+ M"])
 def test_a_line_break_outside_quotation_marks_is_a_space(text: str) -> None:
     assert parse_text(text) == parse_text(" ".join(text.split()))
-
-
-@pytest.mark.parametrize("count", [501, 4_000])
-def test_a_sum_that_is_too_long_is_refused(count: int) -> None:
-    with pytest.raises(FormulaError, match=r"500 (are allowed|members)"):
-        parse_text("+".join(["M"] * count))
 
 
 def test_the_length_that_is_refused_is_the_length_that_is_compared() -> None:

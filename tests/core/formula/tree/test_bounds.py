@@ -158,17 +158,3 @@ def test_drafts_of_drafts_are_found_at_once() -> None:
     start = time.thread_time()
     assert drafts(reduce(supersede, names)) == names[-2::-1]
     assert time.thread_time() - start < 0.5
-
-
-def test_whole_numbers_of_any_length_are_refused_in_a_sentence() -> None:
-    huge = 10**5_000
-    for build in (
-        lambda: Classifier("m", label=huge),
-        lambda: Classifier("m", candidates=huge),
-        lambda: Prompted(exit_layer=huge),
-        lambda: Prompted(options={"n": huge}),
-        lambda: M.top_k(huge),
-        lambda: marith.first(huge),
-    ):
-        with pytest.raises(FormulaError, match=r"not (.*)a number of 16610 bits"):
-            build()

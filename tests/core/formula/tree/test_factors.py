@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +14,6 @@ from support.strategies import Parts, plain_leaves, walk
 from marith.errors import FormulaError
 from marith.formula.meaning.binding import bind
 from marith.formula.text.parsing import parse_text
-from marith.formula.text.trust import parse
 from marith.formula.tree.factors import Arithmetic, Varying, factor, largest, sigmoid, smallest
 from marith.formula.tree.nodes import Name, Scaled
 from marith.formula.tree.printing import locate
@@ -78,12 +76,6 @@ def test_names_in_a_factor_are_bound(one: Varying) -> None:
     assert {*terms.values()} <= {*walk(bound)}
 
 
-def test_an_unknown_name_in_a_factor_has_its_caret() -> None:
-    with pytest.raises(FormulaError, match="unknown term 'nope'") as caught:
-        parse("M + jsd(M, nope)*M", {})
-    assert str(caught.value).endswith("\n  M + jsd(M, nope)*M\n             ^^^^")
-
-
 CASES = [
     (x * M, "jsd(M, a)*M"),
     (2 * x * M, "2*jsd(M, a)*M"),
@@ -125,13 +117,11 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: M - x, r"jsd\(M, a\) has no place beside '-'"),
     (lambda: M * (x > 1), r"jsd\(M, a\) > 1 has no place beside '\*'"),
     (lambda: x / 0, "cannot be divided by zero"),
-    (lambda: x * math.nan, "finite"),
     (lambda: 1e300 * (1e300 * x), "finite"),
     (lambda: x > "1", "compared with is a number or a function of the context, not '1'"),
     (lambda: largest(x), "at least 2 factors, not 1"),
     (lambda: smallest(x, M), "smallest is .*, not M"),  # type: ignore[arg-type]  # wrong on purpose
     (lambda: sigmoid(2), "varies, not 2"),
-    (lambda: sigmoid(M), "varies, not M"),  # type: ignore[arg-type]  # wrong on purpose
     (lambda: factor(True), "not True"),
     (lambda: jsd(M, x), r"formulas, not jsd\(M, a\)"),  # type: ignore[arg-type]  # wrong on purpose
 ]
@@ -147,7 +137,6 @@ FAULTS = [
     ("M + jsd(M, a)", "M + jsd(M, a)", "no place beside"),
     ("jsd(M, a)", "jsd(M, a)", "needs a term; this is the factor jsd"),
     ("M + jsd(M)*a", "jsd(M)", "second"),
-    ("M + jsd(M, 1)*a", "jsd(M, 1)", "not 1"),
     ("M + first(1.5)*a", "first(1.5)", "not 1.5"),
     ("M*(jsd(M, a) > 1)", "jsd(M, a) > 1", "or factors"),
     ("where(1 < 2, M, a)", "1 < 2", "a condition compares factors"),
@@ -155,7 +144,6 @@ FAULTS = [
     ("where(M > 1, M, a)", "M > 1", "compares factors"),
     ("where(0 < jsd(M, a) < 1, M, a)", "0 < jsd(M, a) < 1", "no meaning"),
     ("where(M, a, b)", "where(M, a, b)", r"entropy\(M\) > 2, not M"),
-    ("M + a/(2*0*jsd(M, a) + 0)*0/0", "a/(2*0*jsd(M, a) + 0)*0/0", "divided by zero"),
     ("M + jsd(M, a)**2*a", "jsd(M, a)**2", "no meaning"),
 ]
 

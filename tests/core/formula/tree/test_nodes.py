@@ -84,12 +84,9 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: M + 1, "1 has no place"),
     (lambda: 1 - M, "1 has no place"),
     (lambda: M - "x", "'x' has no place"),
-    (lambda: M * "2", "'2' has no place"),
     (lambda: M * True, "True has no place"),
     (lambda: M * math.nan, "finite"),
     (lambda: M * 10**400, "finite"),
-    (lambda: 1e300 * (1e300 * M), "finite"),
-    (lambda: M / 1e-310, "finite"),
     (lambda: M / 0, "divided by zero"),
     (lambda: M.top_k(0), "top_k"),
     (lambda: M.top_k(10**16), str(10**16)),
@@ -97,7 +94,6 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: M.top_p(1.1), "top_p"),
     (lambda: M.plausible(-1), "plausible"),
     (lambda: union(M), "at least 2"),
-    (lambda: union(M, 2), "not 2"),  # type: ignore[arg-type]  # wrong on purpose
     (lambda: supersede(M, "x"), "not 'x'"),  # type: ignore[arg-type]  # wrong on purpose
     (lambda: unscaled(3), "not 3"),  # type: ignore[arg-type]  # wrong on purpose
     (lambda: Name("two words"), "two words"),

@@ -78,22 +78,17 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: mixture(1, M), "in turn, at least twice, not 2 parts"),
     (lambda: mixture(M, 1, a, 1), "a weight of a mixture is .*, not M"),
     (lambda: mixture(1, M, True, a), "not True"),
-    (lambda: mixture(1, M, 1, 2), "mixture takes formulas, not 2"),
     (lambda: mixture(jsd(M, a) > 1, M, 1, a), r"context, not jsd\(M, a\) > 1"),
     (lambda: where(True, M, a), "such as entropy.*, not True"),  # type: ignore[arg-type]
-    (lambda: where(jsd(M, a), M, 1), "where takes formulas, not 1"),  # type: ignore[arg-type]
     (lambda: self_debias(M), "at least 2 formulas, not 1"),
     (lambda: self_debias(M, a, decay=-1), "decay is a number from 0 to 1e6, not -1"),
     (lambda: self_debias(M, a, floor=2), "floor is a number from 0 to 1, not 2"),
     (lambda: posterior(M), "posterior takes at least 2 formulas, not 1"),
     (lambda: agreed(M, a, count=0), "count is a whole number from 1 .*, not 0"),
-    (lambda: relu(2), "relu takes formulas, not 2"),  # type: ignore[arg-type]
     (lambda: M.temperature(0), "temperature takes a number from 1e-6 to 1e6, not 0"),
-    (lambda: M.temperature(1e-9), "from 1e-6 to 1e6, not 1e-09"),
     (lambda: jsd(M, 1), "jsd takes formulas, not 1"),  # type: ignore[arg-type]
     (lambda: renyi(M, a, order=1), "order is a number between 0 and 1, not 1"),
     (lambda: strength(2 * C), r"strength takes a classifier, not 2\*C"),
-    (lambda: strength("c"), "takes a classifier, not 'c'"),  # type: ignore[arg-type]
     (lambda: first(0), "first takes a whole number from 1, not 0"),
     (lambda: decay(0), "half_life is a number of tokens above 0, not 0"),
     (lambda: Classifier("c", scale="prob"), "scale is one of .*, not 'prob'"),  # type: ignore[arg-type]
@@ -116,19 +111,14 @@ FAULTS = [
     ("mixture(1, M, -1, a)", "mixture(1, M, -1, a)", "add up to more than zero, not 0"),
     ("mixture(peak(M), M, -1, a)", "mixture(peak(M), M, -1, a)", r"not peak\(M\) − 1"),
     ("mixture(indicator(M - a), M, 1, a)", "mixture(indicator(M - a), M, 1, a)", "token to token"),
-    ("M + mixture(1, C, 1, M)", "mixture(1, C, 1, M)", "a classifier cannot be a member"),
     ("where(first(2) > 0, C, M)", "where(first(2) > 0, C, M)", "weight above zero; C has 0"),
     ("where(indicator(M - a) > 0, M, a)", "where(indicator(M - a) > 0, M, a)", "is on the context"),
-    ("M + self_debias(M, a - b)", "self_debias(M, a - b)", "a - b has 0"),
-    ("M + agreed(M, C)", "agreed(M, C)", "weight above zero; C has 0"),
     ("M + union(M, agreed(M, a))", "union(M, agreed(M, a))", r"agreed\(M, a\) has 0"),
     ("M + posterior(a, a + b)", "posterior(a, a + b)", r"prompted models.* not a \+ b"),
     ("M + posterior(a, sum)", "posterior(a, sum)", "prompted models, .* not sum"),
-    ("M + posterior(a, uniform())", "posterior(a, uniform())", r"not uniform\(\)"),
     ("M + balance(M, C)*a", "balance(M, C)", "balance takes prompted models, .* not C"),
     ("M + strength(a)*b", "strength(a)", "strength takes a classifier, not a"),
     ("M + jsd(a - b, M)*a", "jsd(a - b, M)", "a - b has 0"),
-    ("M + entropy(C)*a", "entropy(C)", "C has 0"),
     ("M + (a - b).temperature(2)", "(a - b).temperature(2)", "temperature changes a distribution"),
     ("M + a/jsd(M, a)", "1/jsd(M, a)", "a factor that may be zero divides: jsd"),
     ("M + 1/(peak(M) - 0.5)*a", "1/(peak(M) - 0.5)", "may be zero divides"),

@@ -129,11 +129,7 @@ def test_what_a_class_is_held_to_is_what_it_reads(kind: Any, written: str, wrong
     ("schema", "sentence"),
     [
         ({"required": None}, "invalid JSON schema: a keyword has a value of another kind"),
-        ({"required": [3]}, "Expected string for 'required' item, got 3"),
-        ({"items": {"properties": None}}, "invalid JSON schema: a keyword has a value"),
         ({"enum": "a"}, "enum must be an array"),
-        ({"propertyNames": {"pattern": 3}}, "propertyNames"),
-        ({"type": "array", "minItems": None}, "Expected positive integer for 'minItems', got null"),
     ],
 )
 def test_a_keyword_of_another_kind_is_refused(schema: Any, sentence: str) -> None:
