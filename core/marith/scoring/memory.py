@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 from weakref import ref
 
 import psutil
@@ -17,33 +17,11 @@ import psutil
 if TYPE_CHECKING:
     import torch
 
-_GROUPS = Path("/sys/fs/cgroup")  # of Linux: what a container may take, and takes
-_OWN_GROUPS = Path("/proc/self/cgroup")  # a line for each hierarchy, `number:controllers:/path`
+_GROUPS = Path("/sys/fs/cgroup")  # Linux's control groups (version 2), which bound a container
+_OWN_GROUP = Path("/proc/self/cgroup")  # its line `0::/path` names this process's group
 _clock = count(1)
 BLOCK = 16  # tokens, by which prefixes are compared
 COPIED = 63  # most tokens of a common prefix that SegmentLanes copies in place of sharing them
-
-
-class _Hierarchy(NamedTuple):
-    """A version of Linux's control groups: in which files a group says what it may take, and takes.
-
-    What it takes counts the files that it has read. Those unused, `unused` in `memory.stat`, go
-    where memory is asked for.
-    """
-
-    controller: str
-    folder: str
-    most: str
-    taken: str
-    unused: str
-
-
-_HIERARCHIES = (
-    _Hierarchy("", "", "memory.max", "memory.current", "inactive_file"),
-    _Hierarchy(
-        "memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
-    ),
-)
 
 
 def free_memory(device: str = "cpu") -> int:
@@ -74,40 +52,33 @@ def _left() -> Iterator[int]:
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
         if limit != resource.RLIM_INFINITY:
             yield limit - int(psutil.Process().memory_info().vms)
-    for hierarchy in _HIERARCHIES:
-        for group in _groups(hierarchy):
-            limited, taken = _number(group / hierarchy.most), _number(group / hierarchy.taken)
-            if limited is not None and taken is not None:
-                yield limited - max(0, taken - _unused(group, hierarchy))
+    for group in _groups():
+        limited, taken = _number(group / "memory.max"), _number(group / "memory.current")
+        if limited is not None and taken is not None:
+            yield limited - max(0, taken - _unused(group))
 
 
-def _groups(hierarchy: _Hierarchy) -> Iterator[Path]:
-    """The folders of the group that this process is in, and of all groups that this one is in.
+def _groups() -> Iterator[Path]:
+    """Yield the folders of this process's control group, and of all groups around it.
 
-    In a container its own group is often the root, by whatever path the machine knows it.
+    Within a container the process's own group is often the root, whatever its path says.
     """
-    top, own = _GROUPS / hierarchy.folder, _own_group(hierarchy.controller)
-    for path in (own, *own.parents):
-        yield top / path
-
-
-def _own_group(controller: str) -> PurePosixPath:
-    """The path of this process's group below the root; the root itself where there is no other."""
     try:
-        lines = [line.split(":", 2) for line in _OWN_GROUPS.read_text().splitlines()]
+        lines = _OWN_GROUP.read_text().splitlines()
     except OSError:
         lines = []
-    for _, controllers, path in (line for line in lines if len(line) == 3):
-        if controller in controllers.split(",") and ".." not in PurePosixPath(path).parts:
-            return PurePosixPath(path.lstrip("/"))
-    return PurePosixPath()
+    paths = (line.removeprefix("0::/") for line in lines if line.startswith("0::/"))
+    own = PurePosixPath(next(paths, ""))
+    for path in (own, *own.parents):
+        if ".." not in path.parts:
+            yield _GROUPS / path
 
 
-def _unused(group: Path, hierarchy: _Hierarchy) -> int:
-    """Bytes of files that the group has read, and that go where memory is asked for."""
+def _unused(group: Path) -> int:
+    """Return the bytes of files that the group has read, and that the system drops on demand."""
     try:
         lines = [line.split() for line in (group / "memory.stat").read_text().splitlines()]
-        return next((int(line[1]) for line in lines if line[:1] == [hierarchy.unused]), 0)
+        return next((int(line[1]) for line in lines if line[:1] == ["inactive_file"]), 0)
     except (OSError, ValueError, IndexError):
         return 0
 

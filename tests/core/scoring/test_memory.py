@@ -25,10 +25,6 @@ def test_no_more_is_free_than_the_machine_has() -> None:
         ({"memory.max": "3000000", "memory.current": "1000000"}, 2_000_000),
         ({"memory.max": "max", "memory.current": "1000000"}, None),
         ({"memory.max": "5", "memory.current": "9"}, 0),
-        (
-            {"memory/memory.limit_in_bytes": "70000", "memory/memory.usage_in_bytes": "30000"},
-            40_000,
-        ),
     ],
 )
 def test_what_a_container_may_take_bounds_it(
@@ -55,43 +51,16 @@ def test_files_that_were_read_and_are_unused_are_free_memory(
     assert free_memory("cpu") == free
 
 
-def test_the_first_version_counts_the_files_of_all_groups_within(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = {
-        "memory/memory.limit_in_bytes": "70000",
-        "memory/memory.usage_in_bytes": "30000",
-        "memory/memory.stat": "inactive_file 1\ntotal_inactive_file 9000",
-    }
-    groups(files, "", tmp_path, monkeypatch)
-    assert free_memory("cpu") == 49_000
-
-
-@pytest.mark.parametrize(
-    ("prefix", "own", "names"),
-    [
-        ("", "0::/user/session", ("memory.max", "memory.current")),
-        (
-            "memory/", "5:cpu:/\n4:hugetlb,memory:/user/session\n0::/",
-            ("memory.limit_in_bytes", "memory.usage_in_bytes"),
-        ),
-    ],
-)  # fmt: skip
 @pytest.mark.parametrize("tightest", ["", "user/", "user/session/"])
 def test_the_tightest_of_the_groups_that_the_process_is_in_bounds_it(
-    prefix: str,
-    own: str,
-    names: tuple[str, str],
-    tightest: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tightest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {}
     for group in ("", "user/", "user/session/", "other/"):
         most = 1 if group == "other/" else 50_000 if group == tightest else 90_000
-        files[f"{prefix}{group}{names[0]}"] = str(most)
-        files[f"{prefix}{group}{names[1]}"] = "20000"
-    groups(files, own, tmp_path, monkeypatch)
+        files[f"{group}memory.max"] = str(most)
+        files[f"{group}memory.current"] = "20000"
+    groups(files, "0::/user/session", tmp_path, monkeypatch)
     assert free_memory("cpu") == 30_000
 
 
@@ -117,7 +86,7 @@ def groups(files: dict[str, str], own: str, root: Path, monkeypatch: pytest.Monk
         (root / name).write_text(f"{text}\n")
     (root / "own").write_text(f"{own}\n")
     monkeypatch.setattr(module, "_GROUPS", root)
-    monkeypatch.setattr(module, "_OWN_GROUPS", root / "own")
+    monkeypatch.setattr(module, "_OWN_GROUP", root / "own")
 
 
 @pytest.mark.parametrize(
