@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import gguf
 import torch
 from support.vocabularies import byte_tokenizer
 from transformers import (
@@ -22,6 +23,7 @@ from transformers import (
 
 from benchmarks.gguf_file import write_gguf
 from marith.scoring.weights.locate import WEIGHTS
+from marith.scoring.weights.lora_files import read
 
 Q4_K = Path(__file__).parents[1] / "data" / "llama-q4_k.gguf"
 POCKET = str(WEIGHTS / "pocket")
@@ -37,6 +39,30 @@ def apart(one: torch.Tensor, other: torch.Tensor) -> float:
 
 def chat(text: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": text}]
+
+
+def write_adapter(name: str, path: Path) -> str:
+    """Write an adapter of pocket as llama.cpp's convert_lora_to_gguf.py would; return its path."""
+    model = AutoModelForCausalLM.from_pretrained(POCKET)
+    config, names = model.config, gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, 64)
+    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_type("adapter")
+    writer.add_string("adapter.type", "lora")
+    writer.add_float32("adapter.lora.alpha", 0.0)  # the updates are scaled already
+    for layer, update in read(name, model).updates.items():
+        up = update.up.t().contiguous()
+        if count := heads.get(layer.rpartition(".")[2]):  # its order of a head's outputs
+            halves = up.view(count, 2, up.shape[0] // count // 2, up.shape[1])
+            up = halves.transpose(1, 2).reshape(up.shape).contiguous()
+        place = f"{names.get_name(layer)}.weight"
+        writer.add_tensor(f"{place}.lora_a", update.down.contiguous().numpy())
+        writer.add_tensor(f"{place}.lora_b", up.numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return str(path)
 
 
 def byte_model() -> Any:

@@ -14,6 +14,7 @@ from peft import IA3Config, LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
 
 from marith.errors import ModelError
+from marith.scoring.weights import llama_cpp_loading
 from marith.scoring.weights.lora_files import CONFIG, TENSORS, Adapter, read
 from marith.testing import tiny_model
 
@@ -169,3 +170,9 @@ def test_an_adapter_says_what_it_is_and_holds_its_numbers(tmp_path: Path) -> Non
     ]
     assert torch.equal(adapter.updates["model.layers.1.mlp.down_proj"].up, 3 * raw.T)
     assert "tensor" not in repr(adapter)
+
+
+def test_llama_cpp_reads_adapters_of_gguf_files_alone() -> None:
+    model: Any = None
+    with pytest.raises(ModelError, match=r"not 'pocket-polite'; .* convert_lora_to_gguf\.py"):
+        llama_cpp_loading.read_adapter("pocket-polite", model)

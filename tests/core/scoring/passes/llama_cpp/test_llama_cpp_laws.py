@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.ggml_files import FORMATS, Q4_K, apart, chat
+from support.ggml_files import FORMATS, Q4_K, apart, chat, write_adapter
 from support.gguf_families import family_model, write_family
 
 from marith import Classifier, Engine, ModelError, Plan, Prompted, Request, Sampling, Stop
@@ -110,16 +110,19 @@ def test_drafts_leave_the_text_as_it_is(exact: Engine, plan: Any) -> None:
     assert found.tokens == wanted.tokens
 
 
-def test_adapters_are_those_of_the_torch_model(exact: Engine, folder: Path) -> None:
+def test_adapters_are_those_of_the_torch_model(exact: Engine, tmp_path: Path) -> None:
     """Each has a context of its own; the base model's rows are as without them."""
-    terms = {"polite": Prompted(adapter="pocket-polite"), "rude": Prompted(adapter="pocket-rude")}
+    names = {"polite": "pocket-polite", "rude": "pocket-rude"}
+    terms = {key: Prompted(adapter=name) for key, name in names.items()}
+    files = {key: write_adapter(name, tmp_path / f"{key}.gguf") for key, name in names.items()}
+    written = {key: Prompted(adapter=file) for key, file in files.items()}
     with Engine.load("pocket") as plain:
         for formula in ("polite", "M + polite - 0.5*rude"):
-            rows = [one.next_logprobs(chat("Hi"), formula, terms) for one in (exact, plain)]
-            assert apart(*rows) <= 0.004
+            found = exact.next_logprobs(chat("Hi"), formula, written)
+            assert apart(found, plain.next_logprobs(chat("Hi"), formula, terms)) <= 0.004
         assert apart(exact.next_logprobs(chat("Hi")), plain.next_logprobs(chat("Hi"))) <= 0.004
-    with pytest.raises(ModelError, match="there is no adapter directory"):
-        exact.next_logprobs(chat("Hi"), "a", {"a": Prompted(adapter="./nowhere")})
+    with pytest.raises(ModelError, match="convert_lora_to_gguf"):
+        exact.next_logprobs(chat("Hi"), "polite", terms)
 
 
 def test_terms_of_torch_stand_beside_those_of_llama_cpp(exact: Engine, folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.ggml_files import POCKET, apart, chat
+from support.ggml_files import POCKET, apart, chat, write_adapter
 from support.gguf_families import family_model, write_family
 
 from marith import Engine, ModelError, Prompted
@@ -63,11 +63,11 @@ def test_long_rotary_factors_do_not_depend_on_who_else_is_read(
         assert apart(one.next_logprobs(text), first) <= 0.01
 
 
-def test_adapters_that_nobody_uses_are_freed(exact: Engine) -> None:
+def test_adapters_that_nobody_uses_are_freed(exact: Engine, tmp_path: Path) -> None:
     from marith.scoring.weights import ggml
 
     runner: Any = exact._registry.base.runner
-    adapter = runner.read_adapter("pocket-polite")
+    adapter = runner.read_adapter(write_adapter("pocket-polite", tmp_path / "polite.gguf"))
     held = weakref.ref(adapter.held)
     assert isinstance(adapter.held, ggml.GGMLAdapter)
     runner._of(adapter)
