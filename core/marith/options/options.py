@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 from pydantic_core import PydanticSerializationError
 
 from marith.errors import Busy, RequestError
-from marith.formula.text.term_data import read_as_prompts
 from marith.formula.text.trust import of_call
 from marith.options import meaning
 from marith.options.file import Personas
@@ -201,10 +200,6 @@ class Options(OptionFields):
         if base["file"] is not None:
             base["file"] = base["file"].with_kept(call, OptionFields)
         return Options(**{**base, **call})
-
-    def warnings_of(self, names: Iterable[str]) -> list[str]:
-        """Return a sentence for each of these terms that is a prompt and could be a formula."""
-        return read_as_prompts({name: self.terms[name] for name in names}, self.terms)
 
     def known_context(self, base: int | None = None) -> int | None:
         """The most tokens that all terms read, by their files; `base` is the model's, if known."""

@@ -86,12 +86,6 @@ def test_each_number_has_the_values_that_a_slider_may_take(
         explain(brings, formula=changed)
 
 
-def test_a_prompt_that_could_be_a_formula_is_said(brings: httpx.Client) -> None:
-    terms = {"x": "2*rude - M", "y": {"formula": "2*rude - M"}, "z": "Be kind - or not."}
-    (said,) = explain(brings, formula="x + y + z", terms=terms)["warnings"]
-    assert said.startswith("term 'x' is used as a system prompt, but its text is also a formula")
-
-
 def test_of_very_many_numbers_the_first_have_values(brings: httpx.Client) -> None:
     formula = " + ".join(["M", *["0.1*rude"] * 60])
     numbers = explain(brings, formula=formula)["numbers"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from marith.errors import FormulaError, Untrusted, shown, suggestion
+from marith.errors import FormulaError, shown, suggestion
 from marith.formula.text.calls import BARE, misfit
 from marith.formula.text.parsing import parse_text
 from marith.formula.tree.nodes import Formula, Name, names_of
@@ -19,9 +19,8 @@ _KEYS = {"classifier": "model", "ngram": "path", "prompted": "system"}
 _KINDS = {"prompted": Prompted, "classifier": Classifier, "ngram": NGram}
 _TABLE = "a table is {formula = …}, {prompted = …}, {classifier = …} or {ngram = …}"
 _READ_AS_PROMPT = (
-    "term {} is used as a system prompt, but its text is also a formula. To use the formula, write "
-    'marith.parse("…") in Python, {{"formula": "…"}} in JSON, {{ formula = "…" }} in TOML, '
-    "--define in a shell, /define in marith chat"
+    "term %s is a system prompt, and its text is also a formula, which is written "
+    '{"formula": "…"}, or marith.parse("…") in Python'
 )
 _READ = 1_024  # texts whose meaning is kept, since many requests have the same
 
@@ -39,8 +38,7 @@ def read_formula(formula: str | Formula) -> Formula:
 def read_terms(terms: Terms | None) -> dict[str, Formula]:
     """Return the terms of a request by name, see `read_term`. Raises FormulaError.
 
-    Logs once for each name that a system prompt could be read as a formula, see
-    `read_as_prompts`.
+    Logs a system prompt that could be read as a formula over the names of the terms.
     """
     checked = checked_terms(terms)
     keys = tuple(
@@ -148,18 +146,6 @@ def as_text(value: str | Formula) -> str:
     return text
 
 
-def read_as_prompts(terms: Mapping[str, Any], known: Collection[str] = ()) -> list[str]:
-    """Return a sentence for each system prompt that could be read as a formula over known names.
-
-    `known` are names beside those of `terms`.
-    """
-    return [
-        _READ_AS_PROMPT.format(shown(name))
-        for name, term in terms.items()
-        if isinstance(term, str) and _spells_formula(term, {BARE, *terms, *known} - {name})
-    ]
-
-
 @dataclass(frozen=True, slots=True)
 class _Table:
     """A table, as a key of a cache."""
@@ -172,8 +158,9 @@ def _read(terms: tuple[tuple[str, Any], ...]) -> dict[str, Formula]:
     for name, _ in terms:
         Name(name)  # raises unless the name is a plain word
     by_name = {name: dict(t.items) if isinstance(t, _Table) else t for name, t in terms}
-    for sentence in read_as_prompts(by_name):
-        _say_once(sentence)
+    for name, term in by_name.items():
+        if isinstance(term, str) and _spells_formula(term, {BARE, *by_name} - {name}):
+            _log.warning(_READ_AS_PROMPT, shown(name))
     return {name: read_term(name, term) for name, term in by_name.items()}
 
 
@@ -186,14 +173,6 @@ def _spells_formula(text: str, known: Collection[str]) -> bool:
     """Return whether a text is a formula over known names."""
     try:
         formula = parse_text(text, allowed=())  # so that no package is imported
-    except Untrusted:
-        return True
     except FormulaError:
         return False
     return {node.name for node in names_of(formula)} <= set(known)
-
-
-@lru_cache(maxsize=1_000)
-def _say_once(sentence: str) -> None:
-    """Log a warning that names a term and does not have its text, and no equal one again."""
-    _log.warning("%s", sentence)

@@ -125,10 +125,7 @@ async def explain(server: Server, web: WebRequest) -> Response:
                 "normalised": explanation.normalised,
                 "weight": explanation.weight,
                 "tree": [{"depth": depth, "text": text} for depth, text in explanation.tree],
-                "warnings": [
-                    *explanation.warnings,
-                    *options.warnings_of(fields.terms or ()),
-                ],
+                "warnings": [*explanation.warnings],
                 "numbers": number_entries(formula.numbers, accepted),
                 "terms": [
                     {"name": name} | ({"text": term} if isinstance(term, str) else term)

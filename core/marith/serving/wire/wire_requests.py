@@ -169,7 +169,6 @@ def _options(
         raise Refusal(f"{problem}, not {fields.min_tokens}", param="min_tokens")
     call["timeout"] = min(filter(None, (bounds.seconds, persona.options.timeout)), default=None)
     options = options_of(fields, persona, settings).over(call)
-    warnings += options.warnings_of(own.terms or ())
     if own.speculation is not None:
         drafts = None if own.speculation == "none" else own.speculation
         options = options.model_copy(update={"speculation": drafts})
