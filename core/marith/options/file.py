@@ -26,9 +26,8 @@ class Personas:
 
     `options` apply to all of its formulas; `formulas` maps each name to the options of that formula
     alone, its text among them. `formula_name` is the formula that the options were made with: its
-    name, "" for none of the file's, or None where no options were made yet. `kept` names the
-    options that were given beside the file: they stay when another formula is chosen.
-    `descriptions` are those of its formulas, "" for one without, for people.
+    name, "" for none of the file's, or None where no options were made yet. `descriptions` are
+    those of its formulas, "" for one without, for people.
     """
 
     path: str
@@ -36,7 +35,6 @@ class Personas:
     options: dict[str, Any]
     formulas: dict[str, dict[str, Any]]
     formula_name: str | None = None
-    kept: tuple[str, ...] = ()
     descriptions: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -100,17 +98,15 @@ class Personas:
         | not yet | no  | all |
         | not yet | yes | all; another `formula` beside it raises FormulaError |
         | before  | no  | all |
-        | before  | yes | those in `kept`, and those that differ from the former formula's |
+        | before  | yes | those that differ from the former formula's |
 
         The last row is for LangChain's `configurable_fields`, which makes new options from all
         values of old ones: those that came from the former formula must not override the next.
         """
         if not self.names(model):
             self.require_model(model)
-            kept = _keepable(options, kind) if self.formula_name is None else self.kept
-            return self._completed(options, self.formula_name or "", kept)
-        counting = self._counting(options, str(model), kind)
-        return self._completed(counting, str(model), _keepable(counting, kind))
+            return self._completed(options, self.formula_name or "")
+        return self._completed(self._counting(options, str(model), kind), str(model))
 
     def switched(
         self, options: Mapping[str, Any], call: Mapping[str, Any], kind: type[Kind]
@@ -124,10 +120,6 @@ class Personas:
             raise self._two_formulas(model, call["formula"])
         return self.apply({**options, "model": model}, model, kind)
 
-    def with_kept(self, names: Iterable[str], kind: type[Kind]) -> Personas:
-        """These personas with more options in `kept`, namely those given for a call."""
-        return replace(self, kept=_keepable([*self.kept, *names], kind))
-
     def _counting(self, options: Mapping[str, Any], name: str, kind: type[Kind]) -> dict[str, Any]:
         """The given options without those that came from the former formula, and without it."""
         options, former = dict(options), {}
@@ -139,13 +131,14 @@ class Personas:
         formula = options.get("formula")
         if "formula" in options and self.formula_name != "" and formula != former.get("formula"):
             raise self._two_formulas(name, formula)
-        changed = (option for option, value in options.items() if _differs(value, option, former))
-        counting = {*self.kept, *changed} - {"model", "formula"}
-        return {option: value for option, value in options.items() if option in counting}
+        return {
+            option: value
+            for option, value in options.items()
+            if option not in ("model", "formula")
+            and (option not in former or value != former[option])
+        }
 
-    def _completed(
-        self, options: Mapping[str, Any], name: str, kept: tuple[str, ...]
-    ) -> dict[str, Any]:
+    def _completed(self, options: Mapping[str, Any], name: str) -> dict[str, Any]:
         """The given options over the file's. Terms that are given at first are added to the file's.
 
         The name of a formula is kept only while formula and model are those of the file.
@@ -158,7 +151,7 @@ class Personas:
         formula, model = merged.get("formula"), merged["model"]
         if name and (model != from_file["model"] or str(formula) != from_file["formula"]):
             name = ""
-        return {**merged, "file": replace(self, formula_name=name, kept=kept)}
+        return {**merged, "file": replace(self, formula_name=name)}
 
     def _two_formulas(self, name: str, formula: object) -> FormulaError:
         """The error for a formula that is given beside one of the file's."""
@@ -178,15 +171,6 @@ def _require_here(path: str, formulas: Iterable[str], model: str) -> None:
     raise FormulaError(
         f"{path!r} has no formula {model!r}, and no model on this machine is called so{hint}"
     )
-
-
-def _keepable(options: Iterable[str], kind: type[BaseModel]) -> tuple[str, ...]:
-    """The given options that stay when another formula of a file is chosen."""
-    return tuple(sorted({*options} & ({*kind.model_fields} - {"model", *ELSEWHERE})))
-
-
-def _differs(value: Any, option: str, former: Mapping[str, Any]) -> bool:
-    return option not in former or bool(value != former[option])
 
 
 _PERSONAS: TypeAdapter[Personas] = TypeAdapter(Personas)
@@ -218,7 +202,7 @@ def opened(file: Any, kind: type[BaseModel], model: object = None) -> Personas |
 def made(kind: type[Kind], file: Personas, name: str) -> Kind:
     """The options of a file with one of its formulas, and none else given; "" is no formula."""
     plain = {"model": file.options["model"], "formula": "M"}
-    unused = replace(file, formula_name=None, kept=())
+    unused = replace(file, formula_name=None)
     return kind(file=unused, **({"model": name} if name else plain))
 
 

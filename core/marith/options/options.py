@@ -178,8 +178,8 @@ class Options(OptionFields):
         """These options, overridden by those of one call; stop strings and terms are added.
 
         If `model` is a formula of the file, that formula's options replace those of the former
-        formula; options that were given beside the file stay. Raises RequestError for an option
-        that does not exist, and for `file`, which is read when options are made.
+        formula; options that differ from the former formula's stay. Raises RequestError for an
+        option that does not exist, and for `file`, which is read when options are made.
         """
         if not options and stop is None:
             return self
@@ -197,8 +197,6 @@ class Options(OptionFields):
             call["terms"] = {**base["terms"], **call["terms"]}
         if strings:
             call["stop"] = list(dict.fromkeys([*base.get("stop", ()), *strings]))
-        if base["file"] is not None:
-            base["file"] = base["file"].with_kept(call, OptionFields)
         return Options(**{**base, **call})
 
     def known_context(self, base: int | None = None) -> int | None:

@@ -64,30 +64,30 @@ def test_options_of_a_file_are_a_plain_value(house: Path, name: str, seed: int |
     assert Options().model_copy(update=whole.values()) == whole
 
 
-@given(former=names, name=names, data=st.data())
-def test_what_is_said_wins_and_stays_though_the_file_may_say_the_same(
-    house: Path, former: str, name: str, data: st.DataObject
+@given(former=names, name=names, temperature=st.floats(0, 2), tokens=st.integers(1, 300))
+def test_what_a_call_says_wins_over_the_file(
+    house: Path, former: str, name: str, temperature: float, tokens: int
 ) -> None:
-    """Said when options are made, with the call that names another formula, or one call before."""
-    known = Options.from_file(house, former).values()
-    values = {"temperature": st.floats(0, 2), "max_tokens": st.integers(1, 300)}
-    values |= {"seed": st.integers(0, 9), "top_k": st.integers(1, 99)}
-    chosen = data.draw(st.sets(st.sampled_from([*values]), min_size=1))
-    said = {option: data.draw(st.just(known[option]) | values[option]) for option in chosen}
-    plain, before = Options.from_file(house, former), Options.from_file(house, former, **said)
-    truth = Options.from_file(house, name, **said)
+    said = {"temperature": temperature, "max_tokens": tokens}
+    called = Options.from_file(house, former).over({"model": name, **said})
+    assert called == Options.from_file(house, name, **said)
+    assert {k: called.values()[k] for k in said} == said
+    assert called.speaks_as == name
+
+
+@given(former=names, name=names, top_k=st.integers(1, 99))
+def test_what_the_file_did_not_bring_stays(house: Path, former: str, name: str, top_k: int) -> None:
+    before = Options.from_file(house, former, top_k=top_k)
+    truth = Options.from_file(house, name, top_k=top_k)
     assert before.over({"model": name}) == truth
     assert Options(**{**before.values(), "model": name}) == truth
-    assert plain.over({"model": name, **said}) == truth
-    assert plain.over(said).over({"model": name}) == truth
-    assert {option: truth.values()[option] for option in said} == said
-    assert truth.speaks_as == name
 
 
-def test_stop_strings_that_were_given_stay_for_another_formula(house: Path) -> None:
-    for stop in (["END"], ["."], []):
-        before = Options.from_file(house, "detox", stop=stop)
-        assert before.over({"model": "quick"}) == Options.from_file(house, "quick", stop=stop)
+@given(former=names, name=names)
+def test_what_one_call_gave_stays_for_the_next(house: Path, former: str, name: str) -> None:
+    said = {"temperature": 1.25, "max_tokens": 41}
+    called = Options.from_file(house, former).over(said).over({"model": name})
+    assert called == Options.from_file(house, name, **said)
 
 
 def test_what_is_not_given_for_another_formula_is_as_that_one_says(house: Path) -> None:
