@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import singledispatch
 
 from marith.errors import FormulaError
@@ -13,7 +13,7 @@ from marith.formula.meaning.effective import extreme
 from marith.formula.meaning.polynomials import added
 from marith.formula.meaning.weights import Weights, weigh
 from marith.formula.tree.factors import LARGEST_FACTOR, Arithmetic
-from marith.formula.tree.node import Node, descend, parts
+from marith.formula.tree.node import Node, parts
 from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered
 from marith.formula.tree.operators import (
     Agreed,
@@ -43,9 +43,8 @@ def warnings_of(formula: Formula, terms: Mapping[str, Formula]) -> list[str]:
 
     `terms` are bound. Raises FormulaError as `check` does, which every request passes.
     """
-    bound = check(formula, terms)
-    warnings = [extreme(bound, terms), *_idle_options(bound, {*leaves(bound)})]
-    return [warning for warning in warnings if warning]
+    warning = extreme(check(formula, terms), terms)
+    return [warning] if warning else []
 
 
 def check(formula: Formula, terms: Mapping[str, Formula]) -> Formula:
@@ -103,20 +102,6 @@ def _refuse_faults(node: Node, weights: Weights, whole: Formula, sound: set[Node
     if message := problem(node, weights):
         raise FormulaError(message, *locate(whole, node))
     sound.add(node)
-
-
-def _idle_options(bound: Formula, used: Collection[Term]) -> list[str]:
-    """Warnings for options that have no effect where a classifier is used for `strength` alone."""
-    strengths = (node.judge for node in descend(bound) if isinstance(node, Strength))
-    judges = dict.fromkeys(
-        judge for judge in strengths if isinstance(judge, Classifier) and judge not in used
-    )
-    return [
-        f"strength is of the text so far: candidates, guide, coverage and scale of {judge} "
-        "change nothing, as it judges no tokens"
-        for judge in judges
-        if judge != Classifier(judge.model, judge.label, read_prompt=judge.read_prompt)
-    ]
 
 
 def _is_zero(formula: Formula, terms: Mapping[str, Formula]) -> bool:

@@ -58,19 +58,6 @@ def test_twice_a_formula_means_what_it_means(f: Formula, times: float) -> None:
     warnings_of(f + times * relu(sum((-1 * f for _ in range(2)), 2 * f)), {})
 
 
-OPTIONS = ["candidates=9", "guide=M", "coverage=0.5", 'scale="logit"']
-
-
-@pytest.mark.parametrize("option", OPTIONS)
-def test_options_that_change_nothing_are_warned_of(option: str) -> None:
-    """A classifier that tells a strength alone judges no tokens."""
-    judge = f'classifier("x", {option})'
-    said = option.replace("guide=M", "guide=prompted()")
-    assert said in " ".join(warnings_of(parse(f"M + strength({judge})*(M - a)"), TERMS))
-    assert not warnings_of(parse(f"M + strength({judge})*{judge}"), TERMS)
-    assert not warnings_of(parse('M + strength(classifier("x", read_prompt=True))*(M - a)'), TERMS)
-
-
 @given(formulas())
 def test_a_formula_passes_or_is_a_formula_error(f: Formula) -> None:
     try:
