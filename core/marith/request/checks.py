@@ -21,7 +21,6 @@ BACKENDS = "transformers", "llama.cpp"  # the first where none is given
 DEVICES = (
     "cpu", "cuda", "mps", "xpu", "hpu", "mtia", "npu", "mlu", "musa", "xla", "privateuseone",
 )  # fmt: skip
-_AMOUNT = re.compile(r"\d+(\.\d+)?\s?[KMGT]i?B", re.IGNORECASE)
 _DEVICE = re.compile(rf"({'|'.join(DEVICES)})(:\d+)?")
 _DTYPE = re.compile(
     r"(torch\.)?(float32|float|float64|double|float16|half|bfloat16|float8_\w+|float4_\w+)"
@@ -221,25 +220,16 @@ def dtype_name(name: str, value: Any, error: type[MarithError] = RequestError) -
 
 
 def memory_limits(name: str, value: Any, error: type[MarithError] = RequestError) -> Any:
-    """How much memory each device may take, as accelerate reads it, or None.
+    """Return how much memory each device may take, or None; accelerate reads the amounts.
 
     Raises `error` for what is no table of devices and amounts.
     """
     if value is None:
         return None
-    form = "a table of devices and amounts, such as {'cuda:0': '20GB', 'cpu': '60GB'}"
     if not isinstance(value, Mapping) or not value:
+        form = "a table of devices and amounts, such as {'cuda:0': '20GB', 'cpu': '60GB'}"
         raise error(f"{name} is {form}, not {shown(value)}")
-    limits: dict[str, int | str] = {}
-    for device, limit in value.items():
-        key = f"cuda:{device}" if type(device) is int else str(device)
-        if key != "disk":
-            device_name(name, key, error)
-        whole = type(limit) is int and limit >= 0
-        if not whole and not (isinstance(limit, str) and _AMOUNT.fullmatch(limit)):
-            raise error(f"{name} is {form}; {device!r} cannot have {shown(limit)}")
-        limits[key] = limit
-    return limits
+    return {f"cuda:{key}" if type(key) is int else str(key): each for key, each in value.items()}
 
 
 def backend_name(name: str, value: Any, error: type[MarithError] = RequestError) -> Any:
