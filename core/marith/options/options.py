@@ -9,8 +9,6 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
-from pydantic_core import PydanticSerializationError
-
 from marith.errors import Busy, RequestError
 from marith.formula.text.trust import of_call
 from marith.options import meaning
@@ -105,20 +103,6 @@ class Options(OptionFields):
         """Return what is pickled. Raises RequestError for a loaded engine and for constraints."""
         self._require_data()
         return super().__getstate__()
-
-    def model_dump(self, **how: Any) -> dict[str, Any]:
-        """As pydantic's own. Raises RequestError for a loaded engine and for constraints."""
-        try:
-            return super().model_dump(**how)
-        except PydanticSerializationError as error:
-            raise _no_data(error) from None
-
-    def model_dump_json(self, **how: Any) -> str:
-        """As pydantic's own. Raises RequestError for a loaded engine and for constraints."""
-        try:
-            return super().model_dump_json(**how)
-        except PydanticSerializationError as error:
-            raise _no_data(error) from None
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         """A copy that shares the loaded engine."""
@@ -302,9 +286,3 @@ class Options(OptionFields):
             self.speculation,
             **(from_options | asked),
         )
-
-
-def _no_data(error: PydanticSerializationError) -> ValueError:
-    """The RequestError that pydantic has wrapped; any other error as it is."""
-    problem = next((each for each in NO_DATA.values() if each in str(error)), None)
-    return RequestError(problem) if problem else error

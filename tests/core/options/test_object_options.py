@@ -13,6 +13,7 @@ import pytest
 from langchain_core.load import dumpd
 from langchain_core.runnables import ConfigurableField
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
 import marith
 from langchain_marith import ChatMarith, MarithLLM
@@ -23,6 +24,7 @@ from marith.testing import tiny_model, tiny_tokenizer
 
 KINDS = (Options, ChatMarith, MarithLLM, Marith)
 CALL: dict[str, Any] = {"seed": 1, "max_tokens": 12, "formula": "2*a - M", "terms": {"a": "x y"}}
+REFUSED = RequestError, PydanticSerializationError  # the second is pydantic's, around the first
 each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -155,7 +157,7 @@ def test_neither_an_engine_nor_a_function_is_pickled_or_stored(
     if kind is Marith:
         stores += [model.to_dict, model.to_json]
     for store in stores:
-        with pytest.raises(RequestError, match=f"^{what} "):
+        with pytest.raises(REFUSED, match=f"{what} "):
             store()
     assert dumpd(ChatMarith(engine=engine))["type"] == "not_implemented"
 
