@@ -10,8 +10,6 @@ from marith.formula.text.calls import CALLS
 
 METHODS = ("top_k", "top_p", "plausible", "temperature")
 AROUND = 80  # letters on each side of a fault that are looked at
-_SIGNS = {"−": "-", "×": "*", "·": "*", "⋅": "*", "∙": "*", "∗": "*", "÷": "/", "∕": "/", "⁄": "/",
-          "„": '"', "‚": "'", "´": "'"}  # fmt: skip
 _CODE_POINT = re.compile(r"U\+([0-9A-F]+)")
 _NUMBER = r"\d[\d_]*+(?:\.\d*+)?"
 _WORD = r"[^\W\d]\w*+"
@@ -63,15 +61,6 @@ def of_list(source: str) -> str:
 
 def _of_letter(letter: str) -> str:
     """A sentence about a letter that no formula has; often it is one that looks like another."""
-    is_quote = unicodedata.category(letter) in ("Pi", "Pf")
-    sign = _SIGNS.get(letter)
-    if is_quote:
-        sign = "'" if "SINGLE" in unicodedata.name(letter) else '"'
-    elif unicodedata.category(letter) == "Pd":
-        sign = "-"
-    elif sign is None:
-        plain = unicodedata.normalize("NFKC", letter)
-        sign = plain if plain.isascii() and not plain.isalnum() else None
-    called = f"{letter!r} (U+{ord(letter):04X}, {unicodedata.name(letter, 'unnamed').lower()})"
-    written = {" ": "a space", None: ""}.get(sign, sign)
-    return f"{called} has no meaning" + (f"; write {written}" if written else "")
+    name = unicodedata.name(letter, "unnamed").lower()
+    called = f"{letter!r} (U+{ord(letter):04X}, {name})"
+    return f"{called} has no meaning; signs, quotation marks and spaces are those of ASCII"
