@@ -153,7 +153,7 @@ def _hold_texts(node: Node) -> None:
 
 
 def _hold_names(node: Node, schema: Node) -> None:
-    """Write `propertyNames` as properties, or as a pattern of them, where nothing else is said."""
+    """Write the `enum` or `const` of `propertyNames` as properties, where nothing else is said."""
     names = _resolved(node.get("propertyNames"), schema)
     if not isinstance(names, Mapping) or "properties" in node or "patternProperties" in node:
         return
@@ -162,14 +162,8 @@ def _hold_names(node: Node, schema: Node) -> None:
     known = said.get("enum", [said.get("const")])
     if set(said) <= {"enum", "const"} and all(isinstance(name, str) for name in known):
         node["properties"] = dict.fromkeys(known, values)
-    elif set(said) == {"pattern"} and isinstance(said["pattern"], str):
-        node["patternProperties"] = {said["pattern"]: values}
-    elif set(said) == {"format"} and len(FORMATS.get(str(said["format"]), ())) == 1:
-        node["patternProperties"] = {FORMATS[said["format"]][0]: values}
-    else:
-        return
-    del node["propertyNames"]
-    node["additionalProperties"] = False
+        node["additionalProperties"] = False
+        del node["propertyNames"]
 
 
 def _hold_unique(node: Node, drops_repeats: bool) -> None:
