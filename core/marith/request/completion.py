@@ -81,13 +81,6 @@ class Chunk:
     logprobs: tuple[TokenLogprob, ...] = ()
     inspection: Any = None
 
-    def __repr__(self) -> str:
-        reasoning = [f"reasoning {_brief(self.reasoning)}"] * bool(self.reasoning)
-        calls = [f"call {call.name or call.index} {_brief(call.arguments)}" for call in self.calls]
-        ends = [] if self.finish_reason is None else [self.finish_reason]
-        after = [*reasoning, *calls, _counted(len(self.tokens)), *ends]
-        return f"<Chunk {_brief(self.text)}: {', '.join(after)}>"
-
     def __str__(self) -> str:
         return self.text
 
@@ -263,18 +256,11 @@ class Choice:
         total = math.fsum(weights.values())
         return cls(best, {text: weight / total for text, weight in weights.items()}, logprobs)
 
-    def __repr__(self) -> str:
-        probable = sorted(self.probabilities.items(), key=lambda pair: -pair[1])
-        listed = [f"{_brief(text)} {share:.3g}" for text, share in probable[:_LISTED]]
-        rest = [f"{len(probable) - _LISTED} more"] * (len(probable) > _LISTED)
-        return f"<Choice {', '.join([*listed, *rest])}>"
-
     def __str__(self) -> str:
         return self.text
 
 
 _SHOWN = 60  # letters of a text in a `repr`
-_LISTED = 5  # texts of a choice
 
 
 def _renamed(terms: Mapping[str, Value], names: Mapping[str, str]) -> dict[str, Value]:
