@@ -18,8 +18,8 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from marith.errors import FormulaError, ModelError
-from marith.formula.patterns import compile_pattern
+from marith.errors import ModelError
+from marith.request.checks import finite
 from marith.scoring.weights.locate import ADAPTER_CONFIG as CONFIG
 from marith.scoring.weights.locate import ADAPTERS, HUB_ID, WEIGHTS, require_on_hub
 from marith.scoring.weights.shared_weights import nbytes
@@ -28,7 +28,7 @@ TENSORS = "adapter_model.safetensors"
 _KEY = re.compile(r"base_model\.model\.(?P<layer>.+)\.lora_(?P<part>[AB])\.weight")
 # These say how an adapter was found or trained; the tensors say what came of it.
 _KNOWN = {
-    "r", "lora_alpha", "use_rslora", "rank_pattern", "alpha_pattern", "inference_mode",
+    "r", "lora_alpha", "use_rslora", "rank_pattern", "inference_mode",
     "fan_in_fan_out", "init_lora_weights", "target_modules", "exclude_modules",
     "layers_to_transform", "layers_pattern", "auto_mapping", "runtime_config", "loftq_config",
     "eva_config", "corda_config", "lora_ga_config", "velora_config", "lora_dropout",
@@ -152,34 +152,16 @@ def _update(
     sizes = sizes_of(module)
     if sizes is None:
         _refuse(name, f"adapts {layer!r}, a {type(module).__name__}; only linear layers can be")
-    rank = _number(name, config, "rank_pattern", layer, "r")
-    alpha = _number(name, config, "alpha_pattern", layer, "lora_alpha")
+    rank = pair["A"].shape[0] if pair["A"].ndim else 0  # whatever the configuration says of it
     stored = tuple(pair["A"].shape), tuple(pair["B"].shape)
-    wanted = (rank, sizes[0]), (sizes[1], rank)
-    if stored != wanted:
+    if not rank or stored != ((rank, sizes[0]), (sizes[1], rank)):
         what = f"{stored} for {layer!r}, where (rank, {sizes[0]}) and ({sizes[1]}, rank) fit"
-        _refuse(name, f"was made for another model or rank: it has shapes {what}")
+        _refuse(name, f"was made for another model: it has shapes {what}")
+    alpha = finite(config.get("lora_alpha", 8))  # peft's own default
+    if alpha is None:
+        _refuse(name, f"has lora_alpha={config['lora_alpha']!r}")
     scale = alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
     return Update(pair["A"], pair["B"].t() * scale)
-
-
-def _number(name: str, config: Mapping[str, Any], patterns: str, layer: str, default: str) -> float:
-    """A rank or an alpha, which the first pattern that fits the layer may set, as peft reads it."""
-    table, value = config.get(patterns) or {}, config.get(default, 8)  # peft's own default
-    if not isinstance(table, Mapping):
-        _refuse(name, f"has a {patterns} that is no table: {table!r}")
-    for pattern, its_own in table.items():
-        try:
-            compile_pattern(pattern, patterns)
-            if compile_pattern(rf"(?:.*\.)?(?:{pattern})", patterns).fullmatch(layer):
-                value = its_own
-                break
-        except FormulaError as error:
-            _refuse(name, f"has an invalid pattern: {error.problem}")
-    plain = isinstance(value, int | float) and not isinstance(value, bool)
-    if not plain or not math.isfinite(value) or (default == "r" and value < 1):
-        _refuse(name, f"has {default}={value!r}")
-    return float(value)
 
 
 def sizes_of(module: object) -> tuple[int, int] | None:
