@@ -22,7 +22,7 @@ from marith.scoring.passes.passes import Answer, Asked
 from marith.scoring.prompting.templates import require_text, to_tokens
 from marith.scoring.scorer import Demand, Reading, Scored, Span, moved_to
 from marith.scoring.terms.runner import Runner, start_runner
-from marith.scoring.terms.text_likelihood import Histories, at_once
+from marith.scoring.terms.text_likelihood import Histories
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.cpu_threads import computing_with
 from marith.tensor_rows import Row, gather
@@ -141,30 +141,24 @@ class PromptedScorer:
         Spans of one lane, the model and its early exits, are one row. A likelihood is [count, 1].
         """
         asked: dict[Hashable, Asked] = {}
-        likelihoods = sum(isinstance(span.term, Likelihood) for span in spans)
-        limit = at_once(likelihoods, self.vocabulary.size) if likelihoods else 0
         for span in spans:
-            if (question := self._question(span, limit)) is not None:
+            if (question := self._question(span)) is not None:
                 before = asked.get(span.lane)
                 asked[span.lane] = question if before is None else before.merged_with(question)
         answers = dict(zip(asked, self.runner.ask([*asked.values()]), strict=True))
         scored = [self._scored(span, answers.get(span.lane), span.lane in asked) for span in spans]
         return scored if self._output_device is None else moved_to(scored, self._output_device)
 
-    def _question(self, span: Span, limit: int) -> Asked | None:
-        """What a span asks of the runner; None for a likelihood of which all is known.
-
-        A likelihood asks about the first `limit` tokens that are unknown, and then about others.
-        """
+    def _question(self, span: Span) -> Asked | None:
+        """What a span asks of the runner; None for a likelihood of which all is known."""
         reading, continuation, count = span.reading, span.continuation, span.count
         assert not isinstance(reading, str), "a language model reads tokens"
         term = span.term
         if isinstance(term, Likelihood):
-            unknown = self._histories.unknown(span.lane, continuation)
-            if not unknown:
+            count = self._histories.unknown(span.lane, continuation)
+            if not count:
                 return None
-            count = min(unknown, limit)
-            term, continuation = term.of, continuation[: len(continuation) - unknown + count - 1]
+            term, continuation = term.of, continuation[:-1]
         assert isinstance(term, Prompted)
         adapter = None if term.adapter is None else self._adapters[term.adapter]
         exits = () if term.exit_layer is None else (term.exit_layer,)
@@ -181,17 +175,14 @@ class PromptedScorer:
         rows = _rows(answer, span.term)[-span.count :]
         return Scored(rows, answer.passes, min(answer.cached, len(span.reading)))
 
-    def _likelihood(self, span: Span, term: Likelihood, answer: Answer | None) -> Scored | None:
-        """[count, 1]; without an answer all is known, and None where more is to be asked."""
+    def _likelihood(self, span: Span, term: Likelihood, answer: Answer | None) -> Scored:
+        """[count, 1]; without an answer all is known."""
         passes, cached = frozenset[int](), len(span.reading)
         if answer is not None:
             assert isinstance(term.of, Prompted)
             logprobs = gather(_rows(answer, term.of))
-            cost = answer.passes, min(answer.cached, cached)
-            whole = self._histories.take(span.lane, span.continuation, logprobs, cost)
-            if whole is None:
-                return None
-            passes, cached = whole
+            self._histories.take(span.lane, span.continuation, logprobs)
+            passes, cached = answer.passes, min(answer.cached, cached)
         logprobs = self._histories.logprobs(span.lane, span.count)
         device = self._output_device or self.checkpoint.device
         return Scored.of(logprobs.to(device), passes, cached)

@@ -17,7 +17,6 @@ from marith.formula.tree.terms import Likelihood, Prompted
 from marith.request.prompt import Prompt
 from marith.scoring.passes import chunked_prefill
 from marith.scoring.scorer import Scored, Span
-from marith.scoring.terms import text_likelihood
 from marith.scoring.terms.prompted_scorer import PromptedScorer
 from marith.scoring.terms.text_likelihood import Histories
 from marith.scoring.weights import loader
@@ -110,22 +109,6 @@ def test_texts_that_are_read_piece_by_piece_are_told_the_same(script: list[Turn]
         for name, size in (("CHUNK", 3), ("FEW_TOKENS", 1), ("FREE_TOKENS", 1)):
             patch.setattr(chunked_prefill, name, size)
         play(scorer, "llama", script)
-
-
-@settings(max_examples=6)
-@given(script=turns)
-def test_texts_whose_vocabulary_is_large_are_told_in_parts(script: list[Turn]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_likelihood, "NUMBERS", 4 * VOCAB)
-        play(scorer_of("llama"), "llama", script)
-
-
-def test_all_parts_of_an_answer_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_likelihood, "NUMBERS", 3 * VOCAB)
-    scorer, text = scorer_of("llama"), [5, 9, 7, 3, 8, 2, 6]
-    [answer] = score(scorer, [Span(OWN, 0, READING, text)])
-    assert (answer.passes, answer.cached) == ({1, 2, 3}, 0)
-    assert scorer.runner.passes.tokens_read == len(READING) + len(text) - 1
 
 
 def test_one_token_more_costs_one_token_more() -> None:
