@@ -118,8 +118,7 @@ def paper_factors(samples: Samples, prices: Sequence[Price]) -> dict[Term, int]:
         if after is None or after == before:
             continue
         acceptance = samples.acceptance(_drawn_by(plan, before), after)
-        drafted = first <= set(plan.drafts)
-        s = best_factor(acceptance, price.once, first_cost + price.each, MOST, drafted)
+        s = best_factor(acceptance, price.once, first_cost + price.each)
         every |= dict.fromkeys(price.terms & set(plan.terms), s)
     return every
 
@@ -149,42 +148,32 @@ def expected_tokens(acceptance: float, drafted: float) -> float:
     return -math.expm1((drafted + 1) * math.log(acceptance)) / (1 - acceptance)
 
 
-def cost_per_token(
-    s: float, acceptance: float, cost: float, first_cost: float, superseded: bool = False
-) -> float:
+def cost_per_token(s: float, acceptance: float, cost: float, first_cost: float) -> float:
     """The cost of a token, in the unit of the costs, if a term is computed `s` positions at a time.
 
     (C + s·C₁) / (1 + a + … + a^{s−1}): the term costs C, and the first term, which drafts s − 1
     tokens and is evaluated at every position, costs C₁ (Dekoninck et al. 2024, appendix E.3). A
-    first term that is `superseded` is not needed where the target is evaluated: (s − 1)·C₁, as in
-    the authors' script.
+    first term that only drafts is evaluated once less, which the simulation counts.
 
     The appendix says that the second derivative in s is negative "and therefore" the problem
     convex; the sign is a slip: it is positive. With 1/(1 − a^s) = Σ e^{−ksL}, L = −log a, and
     s/(1 − a^s) = (1/L)·x/(1 − e^{−x}) at x = sL, both convex, so is their sum with weights C and
-    C₁. Superseded, the weights are C − C₁ and C₁, and this needs C ≥ C₁.
+    C₁.
 
     `s` may be real, from 1.
     """
-    evaluated = s - 1 if superseded else s
-    return (cost + evaluated * first_cost) / expected_tokens(acceptance, s - 1)
+    return (cost + s * first_cost) / expected_tokens(acceptance, s - 1)
 
 
-def best_factor(
-    acceptance: float,
-    cost: float,
-    first_cost: float,
-    limit: int = 16,
-    superseded: bool = False,
-) -> int:
+def best_factor(acceptance: float, cost: float, first_cost: float, limit: int = MOST) -> int:
     """The s in 1..limit of least `cost_per_token`, the smallest of equals; 1 is not to speculate.
 
     An affine cost over a concave number of tokens is quasiconvex for all costs, so the search ends
     where one more position costs more per token.
     """
-    best, least = 1, cost_per_token(1, acceptance, cost, first_cost, superseded)
+    best, least = 1, cost_per_token(1, acceptance, cost, first_cost)
     for s in range(2, limit + 1):
-        price = cost_per_token(s, acceptance, cost, first_cost, superseded)
+        price = cost_per_token(s, acceptance, cost, first_cost)
         if price >= least:
             break
         best, least = s, price
