@@ -89,20 +89,11 @@ class Plan:
     def from_json(cls, text: str | bytes) -> Plan:
         """A plan from the JSON of `to_json`. Raises RequestError for what is no plan."""
         try:
-            plan = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise RequestError(f"this is no plan: {error}: {shown(text)}") from None
-        names = [field.name for field in fields(cls)]
-        if not isinstance(plan, dict):
-            has = ", ".join(names)
-            raise RequestError(f"this is no plan: a plan is an object of {has}, not {shown(plan)}")
-        if unknown := [name for name in plan if name not in names]:
-            problem = f"{unknown[0][:80]} is none of {', '.join(names)}"
-            raise RequestError(f"this is no plan: {problem}")
-        try:
-            return cls(**plan)
-        except RequestError as error:
-            raise RequestError(f"this is no plan: {error}") from None
+            return cls(**json.loads(text))
+        except (TypeError, ValueError, RecursionError) as error:
+            names = ", ".join(field.name for field in fields(cls))
+            problem = f"this is no plan: {str(error)[:200]}"
+            raise RequestError(f"{problem}; it has {names}: {shown(text)}") from None
 
     def to_json(self) -> str:
         """The plan as a line of JSON."""
