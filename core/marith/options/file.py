@@ -38,18 +38,14 @@ class Personas:
     descriptions: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, path: str | Path, model: str, chosen: object = None) -> Personas:
+    def load(cls, path: str | Path, model: str) -> Personas:
         """Read a file; `model` is the model of its formulas where the file names no other.
 
-        `chosen` is the model or the formula that options beside the file name, None for none.
         Raises FormulaError for what `load_file` refuses, and for a formula with the name of a model
         in the file.
         """
         file = load_file(path)
         default = "pocket" if model in file.formulas else model
-        is_used = chosen is None or (isinstance(chosen, str) and chosen in file.formulas)
-        if "model" not in file.options and is_used:
-            _require_here(str(path), file.formulas, default)
         formulas = {
             name: {**file.own_options[name], "formula": as_text(formula)}
             for name, formula in file.formulas.items()
@@ -176,18 +172,18 @@ def _require_here(path: str, formulas: Iterable[str], model: str) -> None:
 _PERSONAS: TypeAdapter[Personas] = TypeAdapter(Personas)
 
 
-def opened(file: Any, kind: type[BaseModel], model: object = None) -> Personas | None:
+def opened(file: Any, kind: type[BaseModel]) -> Personas | None:
     """The personas of a file, given by its path or as read before, as an object or plain data.
 
-    `model` is the option beside it, None for none. Options of `kind` are made of every formula of a
-    path, over MARITH_MODEL where the file names no model. Raises FormulaError for a file in which
-    anything is wrong, and RequestError for any other value.
+    Options of `kind` are made of every formula of a path, over MARITH_MODEL where the file names no
+    model. Raises FormulaError for a file in which anything is wrong, and RequestError for any other
+    value.
     """
     match file:
         case None | Personas():
             return file
         case str() | Path():
-            personas = Personas.load(file, variable("model") or "pocket", model)
+            personas = Personas.load(file, variable("model") or "pocket")
             for name in ("", *personas.formulas):
                 _check(kind, personas, name)
             return personas

@@ -143,7 +143,7 @@ class OptionFields(BaseModel):
         options = by_name(data)
         if options.get("loaded_engine") is not None:
             return with_engine(options, {name: _default(name) for name in PLACEMENT})
-        file = opened_file(options.get("file", variable("file")), options.get("model"))
+        file = opened_file(options.get("file", variable("file")))
         if file is None:
             return options
         model = options.get("model", None if "formula" in options else variable("model"))
@@ -200,6 +200,6 @@ def _default(name: str) -> Any:
     return None if field.default_factory else field.default
 
 
-def opened_file(file: Any, model: object = None) -> Personas | None:
+def opened_file(file: Any) -> Personas | None:
     """The personas of a persona file, whose formulas are checked; see `opened`."""
-    return opened(file, OptionFields, model)
+    return opened(file, OptionFields)

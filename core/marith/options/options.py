@@ -55,7 +55,7 @@ class Options(OptionFields):
     @classmethod
     def from_file(cls, path: str | Path, name: str | None = None, **options: Any) -> Self:
         """Those of a file with its formula `name`, and others. FormulaError for any fault in it."""
-        file = opened_file(path, by_name(options).get("model") if name is None else name)
+        file = opened_file(path)
         if file is None:
             raise RequestError(f"a file has a path, not {path!r}")
         if name is None:

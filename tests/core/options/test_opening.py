@@ -57,7 +57,7 @@ def test_an_unknown_name_is_told_the_names_there_are(tmp_path: Path) -> None:
         Options.from_file(None)  # type: ignore[arg-type]  # on purpose
 
 
-def test_a_model_of_the_environment_is_looked_up_only_where_it_is_used(
+def test_a_model_of_the_environment_is_looked_up_where_it_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "house.toml"
@@ -66,9 +66,3 @@ def test_a_model_of_the_environment_is_looked_up_only_where_it_is_used(
     for given in ({"model": "owner/name"}, {"model_name": "pocket"}):
         for options in (Options(file=str(path), **given), Options.from_file(path, **given)):
             assert options.model == next(iter(given.values()))
-    says = "has no formula 'nope-9', and no model on this machine is called so"
-    for given in ({}, {"model": "detox"}):
-        with pytest.raises(ValidationError, match=says):
-            Options(file=str(path), **given)
-    with pytest.raises(FormulaError, match=says):
-        Options.from_file(path, "detox")

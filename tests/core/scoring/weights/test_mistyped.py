@@ -106,16 +106,13 @@ def test_a_mistyped_formula_of_a_file_is_never_asked_of_the_hub(
     assert not online
 
 
-def test_the_environment_names_a_formula_or_a_model_that_is_here(
+def test_a_mistyped_model_of_the_environment_is_refused(
     online: list[str], personas: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MARITH_FILE", str(personas))
     monkeypatch.setenv("MARITH_MODEL", "cheerfull")
     with pytest.raises(ValueError, match="did you mean 'cheerful'"):
         Options()
-    personas.write_text("[formulas]\ncheerful = 'M'", encoding="utf-8")
-    with pytest.raises(ValueError, match="did you mean 'cheerful'"):
-        Options(formula="M")
     assert not online
 
 
