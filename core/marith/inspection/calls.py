@@ -27,7 +27,7 @@ from marith.inspection.inspecting import Inspecting, TokenTexts
 from marith.inspection.inspection import Inspection
 from marith.inspection.position_measures import InspectedFormula, top_of
 from marith.inspection.what_if import KeepingRows, Redrawing, WhatIf, require_bytes
-from marith.request.checks import byte_count, flag, whole
+from marith.request.checks import flag, whole
 from marith.request.completion import Chunk, Completion
 from marith.request.prompt import AnyPrompt
 from marith.request.request import Request
@@ -253,7 +253,7 @@ def _keeping(
 ) -> EngineFuture[WhatIf]:
     """Queue the query of the log-probabilities of every term for a completion."""
     _require_kinds(request, completion)
-    limit = byte_count("most_bytes", most_bytes)
+    limit = whole("most_bytes", most_bytes, 0)
     deadline = Deadline.of(request.timeout)
     alternative = NumberedFormula.of(request.formula).without_zeros()
     answers = engine.answers

@@ -79,14 +79,6 @@ def whole_from(minimum: int, maximum: int | None = None) -> Check:
     return lambda name, value: whole(name, value, minimum, maximum)
 
 
-def byte_count(name: str, value: Any) -> int:
-    """A whole number of bytes; a text such as "1GB" is refused by what to write instead."""
-    try:
-        return whole(name, value, 0)
-    except RequestError as error:
-        raise RequestError(f"{error}; it counts bytes: 1_000_000_000 is a gigabyte") from None
-
-
 def number(description: str, holds: Callable[[float], bool]) -> Check:
     """A check for a finite number for which `holds` is true; `description` is for the error."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from marith.request.checks import by, byte_count, hold, optional, whole_from
+from marith.request.checks import by, hold, optional, whole_from
 
 CACHE_BYTES = 2**30
 LOADED_BYTES = 2**35
@@ -38,8 +38,8 @@ class Limits:
 
     max_lanes: int = field(default=256, metadata=by(whole_from(1)))
     max_queue: int = field(default=4096, metadata=by(whole_from(0)))
-    cache_bytes: int | None = field(default=None, metadata=by(optional(byte_count)))
-    loaded_bytes: int = field(default=LOADED_BYTES, metadata=by(byte_count))
+    cache_bytes: int | None = field(default=None, metadata=by(optional(whole_from(0))))
+    loaded_bytes: int = field(default=LOADED_BYTES, metadata=by(whole_from(0)))
 
     def __post_init__(self) -> None:
         hold(self)

@@ -25,7 +25,7 @@ WRONG = [
     ({"stop": 5}, "stop is a list of texts, not 5"),
     ({"stop": [""]}, "a text of stop has at least one letter: ''"),
     ({"context_length": 1}, "context_length is a whole number from 2, not 1"),
-    ({"cache_bytes": "1GB"}, "from 0, not '1GB'; it counts bytes: 1_000_000_000 is a gigabyte"),
+    ({"cache_bytes": "1GB"}, "cache_bytes is a whole number from 0, not '1GB'"),
     ({"steer_tools": 1}, "steer_tools is True or False, not 1"),
     ({"faithful": 101}, "faithful is a number from 0 to 100, not 101"),
 ]  # fmt: skip
