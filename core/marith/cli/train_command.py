@@ -36,17 +36,13 @@ def train_classifier(
     balance: Annotated[bool, typer.Option(help="As many texts of each class an epoch.")] = True,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal weights.")] = 0,
     device: Device = None,
-    save_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 200,
 ) -> None:
-    """Fine-tune a classifier that guides: it learns to judge every prefix of a text.
-
-    The same command goes on where it was broken off.
-    """
+    """Fine-tune a classifier that guides: it learns to judge every prefix of a text."""
     with clear_errors():
         from marith.training import Settings, train  # torch
 
         settings = Settings(
             base, data, out, text_column, label_column, epochs, rate, batch_size, held_out,
-            max_length, balance, seed, device, save_every,
+            max_length, balance, seed, device,
         )  # fmt: skip
         train(settings).show(out)

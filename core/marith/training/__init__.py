@@ -1,7 +1,6 @@
 """How is a classifier that guides made? It learns to judge every prefix of a text (FUDGE).
 
 - `base`: the model that becomes a classifier, and its head.
-- `checkpointing`: progress of a training on disk.
 - `encoded_texts`: texts of the data as tokens.
 - `labelled_texts`: texts and labels from a file, and their split.
 - `loop`: `train`.

@@ -1,10 +1,9 @@
-"""The steps of one training: each depends on the weights before it and on its number alone."""
+"""The steps of one training: losses, batches and the optimiser."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Any
 
 import torch
@@ -78,11 +77,7 @@ def loss_of_each(model: Any, batch: Batch) -> Tensor:
 
 
 class Optimisation:
-    """The optimiser, which remembers, and the batches, which are known beforehand.
-
-    Every random number is drawn for the epoch or the step it is in, so that a run which was
-    broken off goes on as if it had not been.
-    """
+    """The optimiser of one training, and its batches, which are known beforehand."""
 
     def __init__(self, base: Base, data: EncodedTexts, settings: Settings) -> None:
         self.base = base
@@ -90,8 +85,7 @@ class Optimisation:
         self.settings = settings
         classes = data.learned.classes
         self.epoch_size = labelled_texts.epoch_size(classes, settings.balance)
-        self.steps_per_epoch = math.ceil(self.epoch_size / settings.batch_size)
-        self.steps = self.steps_per_epoch * settings.epochs
+        self.steps = math.ceil(self.epoch_size / settings.batch_size) * settings.epochs
         probe = [t for text in data.learned.texts[:8] for t in text if t != base.padding]
         self.every_prefix = judges_every_prefix(base.model, data.special_tokens, probe)
         weights = list(base.model.parameters())
@@ -103,19 +97,14 @@ class Optimisation:
         ]
         self.optimiser = torch.optim.AdamW(groups, lr=self.rate, fused=True)
 
-    def batches(self, start: int) -> Iterator[tuple[int, Batch]]:
-        """The number of each step from `start` on, and what it learns from."""
-        first, within = divmod(start, self.steps_per_epoch)
-        for epoch in range(first, self.settings.epochs):
-            groups = islice(enumerate(self._epoch(epoch)), within if epoch == first else 0, None)
-            for i, group in groups:
-                yield epoch * self.steps_per_epoch + i, self._batch(group)
+    def batches(self) -> Iterator[Batch]:
+        """Yield what each step learns from, epoch after epoch."""
+        for epoch in range(self.settings.epochs):
+            for group in self._epoch(epoch):
+                yield self._batch(group)
 
     def take(self, step: int, batch: Batch) -> float:
         """Take one step, and return the loss before it. Raises ModelError where it is no number."""
-        torch.manual_seed(
-            labelled_texts.random_source(self.settings.seed, "step", step).getrandbits(63)
-        )
         self.base.model.train()
         if self.every_prefix:
             special_tokens, padding = self.data.special_tokens, self.base.padding

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,6 +15,7 @@ from marith.showing import print_table, say, terminal
 from marith.training.base import Base
 from marith.training.encoded_texts import LabelledTokens
 from marith.training.prefixes import SpecialTokens
+from marith.training.settings import Settings
 
 _AT_ONCE = 256
 REPORT = "report.json"
@@ -110,8 +109,7 @@ class Report:
     up to there. `loss` is the moving mean at the end, `seconds` the time of all steps.
     """
 
-    base: str
-    settings: Mapping[str, Any]
+    settings: Settings
     learned: Mapping[str, int]
     held_out: Mapping[str, int]
     epoch_size: int
@@ -126,21 +124,7 @@ class Report:
 
     def to_json(self) -> str:
         """Everything there is."""
-        return json.dumps(asdict(self), indent=1, ensure_ascii=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> Report:
-        """What `to_json` wrote. Raises ValueError, KeyError or TypeError for anything else."""
-        data = json.loads(text)
-        data["lines"] = tuple(Line(**line) for line in data["lines"])
-        data["notices"] = tuple(data["notices"])
-        return cls(**data)
-
-    def write(self, out: Path) -> None:
-        """Write the report, whole or not at all: its file marks the end of a training."""
-        unfinished = out / f"{REPORT}.saving"
-        unfinished.write_text(self.to_json() + "\n", encoding="utf-8")
-        os.replace(unfinished, out / REPORT)
+        return json.dumps(asdict(self), indent=1, ensure_ascii=False, default=str)
 
     def show(self, out: Path) -> None:
         """Print what was learned from what, the table, and how a formula names the classifier."""
@@ -149,7 +133,7 @@ class Report:
         say(
             console,
             [
-                f"{self.base}: learned {way} of {_counted(self.learned)}; held out "
+                f"{self.settings.base}: learned {way} of {_counted(self.learned)}; held out "
                 f"{_counted(self.held_out)}",
                 f"{self.epoch_size} texts an epoch, {self.steps} steps in {self.seconds:.1f} s, "
                 f"loss {self.loss:.4f}",

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from marith.errors import RequestError
 from marith.request.checks import by, flag, hold, number, whole, whole_from
-from marith.scoring.weights.locate import EMBEDDED, context_length_of, locate
+from marith.scoring.weights.locate import context_length_of, locate
 from marith.scoring.weights.placing import device_for
 
 MOST_EPOCHS = 10_000
 _POSITIVE = number("a number above 0", lambda value: value > 0)
 _SHARE = number("a number above 0 and below 1", lambda value: 0 < value < 1)
-_IDENTITY = (
-    "text_column", "label_column", "epochs", "rate", "batch_size", "held_out", "max_length",
-    "balance", "seed",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +23,8 @@ class Settings:
     labels; `out` a directory. `epochs` is the paper's (appendix, training and prompting details),
     as is `balance`: an epoch has as many texts of every class as the rarest has.
     `held_out` is the share of texts that is not learned from; `max_length` is in tokens, special
-    ones included, and without it the model's context. A checkpoint is kept every `save_every`
-    steps. Without a `rate` it is the paper's 1e-5 for a base of the size of its RoBERTa, and 3e-4
-    for a small one. Raises ModelError or RequestError.
+    ones included, and without it the model's context. Without a `rate` it is the paper's 1e-5 for
+    a base of the size of its RoBERTa, and 3e-4 for a small one. Raises ModelError or RequestError.
     """
 
     base: str
@@ -47,7 +40,6 @@ class Settings:
     balance: bool = field(default=True, metadata=by(flag))
     seed: int = field(default=0, metadata=by(whole_from(0)))
     device: str | None = None
-    save_every: int = field(default=200, metadata=by(whole_from(1)))
 
     def __post_init__(self) -> None:
         for name in ("data", "out"):
@@ -60,15 +52,8 @@ class Settings:
         device_for(self.device)
         if self.out.exists() and not self.out.is_dir():
             raise RequestError(f"{str(self.out)!r} is no directory")
+        if self.out.exists() and any(self.out.iterdir()):
+            raise RequestError(f"the directory {str(self.out)!r} is not empty; name another --out")
         locate(self.base)
         if self.max_length is not None:
             whole("max_length", self.max_length, 1, context_length_of(self.base))
-
-    def identity(self, contents: str) -> Mapping[str, Any]:
-        """What a run that goes on must have in common with the one that began.
-
-        `contents` stands for the data. Where it runs and how often it saves may change.
-        """
-        values = {name: getattr(self, name) for name in _IDENTITY}
-        base = self.base if self.base in EMBEDDED else locate(self.base)
-        return {"base": base, "data": contents, **values}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,9 @@ def test_the_command_trains_and_prints_its_table(gpt2: str, warmth: Path, tmp_pa
     assert {path.name for path in out.iterdir()} >= {
         "config.json", "model.safetensors", "tokenizer.json", "report.json",
     }  # fmt: skip
-    assert cli("--base", gpt2, "--data", str(warmth), "--out", str(out), *sizes)[1] == printed
+    assert json.loads((out / "report.json").read_text())["settings"]["rate"] == 3e-3
+    code, _, said = cli("--base", gpt2, "--data", str(warmth), "--out", str(out), *sizes)
+    assert (code, f"the directory {str(out)!r} is not empty" in said) == (2, True)
 
 
 BAD: dict[str, tuple[tuple[str, ...], str]] = {
