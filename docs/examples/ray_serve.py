@@ -1,7 +1,7 @@
 """Replicas of `marith serve` on a cluster of Ray, one engine each.
 
 Needs `pip install 'marith[serve,ray]'` on every machine. Ray's workers have the environment of
-`ray start`: set MARITH_FILE, MARITH_API_KEYS and MARITH_HOSTS there. From this folder
+`ray start`: set MARITH_FILE and MARITH_API_KEYS there. From this folder
 
     serve run ray_serve:app gpus=1 most=8
 
@@ -9,21 +9,34 @@ serves until it is interrupted; `python ray_serve.py` asks two replicas once.
 """
 
 import json
+import os
+from pathlib import Path
 from urllib.request import Request, urlopen
 
 import ray
 from pydantic import BaseModel
 from ray import serve
 from ray.serve.config import RequestRouterConfig
+from starlette.applications import Starlette
 
 from marith.serving.app import create_app
+from marith.serving.server_settings import ServerSettings, read_keys
+
+HOSTS: tuple[str, ...] = ()  # names that clients ask under, other than those of the loopback
 
 # The header x-session-id of a request leads to the same replica, where its prompts are cached.
 # A request without it goes to any.
 BY_SESSION = "ray.serve.experimental.consistent_hash_router.ConsistentHashRouter"
 
-# Ray calls `create_app` on the replica: that is where the models load.
-replica = serve.deployment(serve.ingress(create_app)(), name="marith").options(
+
+def made_on_replica() -> Starlette:
+    """The application of one replica. Ray calls this on its machine: there the models load."""
+    file = os.environ.get("MARITH_FILE")
+    path = Path(file) if file else None
+    return create_app(ServerSettings(path, keys=read_keys(None), hosts=HOSTS))
+
+
+replica = serve.deployment(serve.ingress(made_on_replica)(), name="marith").options(
     max_ongoing_requests=64,  # others wait in front of the replicas
     graceful_shutdown_timeout_s=60,  # for answers that run when a replica is taken away
     request_router_config=RequestRouterConfig(request_router_class=BY_SESSION),

@@ -17,7 +17,7 @@ from marith.serving.guard import Guard, origins_of
 from marith.serving.openapi import Operation, openapi_document
 from marith.serving.routes import about_routes, inspection_routes, text_routes, token_routes
 from marith.serving.server import Server, keep_out_of_collections
-from marith.serving.server_settings import ServerSettings, settings_of_environment
+from marith.serving.server_settings import ServerSettings, require_key
 from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.wire_fields import (
     ChatFields,
@@ -61,13 +61,14 @@ ROUTES: dict[str, Operation] = {
 _log = logging.getLogger(__name__)
 
 
-def create_app(settings: ServerSettings | None = None) -> Starlette:
-    """The ASGI application of some settings; models load when it starts.
+def create_app(settings: ServerSettings) -> Starlette:
+    """Return the application of some settings for any server of ASGI; models load when it starts.
 
-    Without settings they are those of `settings_of_environment`. So
-    `uvicorn marith.serving.app:create_app --factory` serves, and so does any other server of ASGI.
+    Raises ModelError for a host of the settings that others reach, where no key is asked for.
     """
-    return application(Server(settings or settings_of_environment()), alone=True)
+    for host in settings.hosts:
+        require_key(host, settings.keys)
+    return application(Server(settings), alone=True)
 
 
 def application(server: Server, loads: bool = True, alone: bool = False) -> Starlette:

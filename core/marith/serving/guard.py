@@ -86,7 +86,7 @@ class Guard:
         """Raises Refusal for a name that is none of the server's: DNS may lead it here."""
         host = _name(headers.get("host", ""))
         if host not in self._hosts:
-            adding = "--host-name or MARITH_HOSTS adds a name"
+            adding = "--host-name adds a name"
             problem = f"this server is not called {host!r:.80}; {adding}"
             raise Refusal(problem, 421, "wrong_host")
 
@@ -94,7 +94,7 @@ class Guard:
         """Raises Refusal for a page that is neither the server's own nor one that may ask."""
         own = [f"{scheme}://{host.lower()}" for scheme in ("http", "https")]
         if origin.lower() not in (*own, *self._origins):
-            adding = "--origin or MARITH_ORIGINS adds an origin"
+            adding = "--origin adds an origin"
             problem = f"pages of {origin!r:.80} may not ask; {adding}"
             raise Refusal(problem, 403, "wrong_origin")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,8 +14,6 @@ from marith import ModelError, RequestError
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 KEYS_VARIABLE = "MARITH_API_KEYS"
 _SHORTEST_KEY = 8
-_HOST = re.compile(r"[A-Za-z0-9._-]+")
-_ORIGIN = re.compile(r"https?://[^/\s]+/?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,31 +62,6 @@ class ServerSettings:
     bounds: Bounds = Bounds()
 
 
-def settings_of_environment() -> ServerSettings:
-    """What MARITH_FILE, MARITH_API_KEYS, MARITH_HOSTS and MARITH_ORIGINS say, the last three lists.
-
-    Where it listens is not known. So without keys there is no host but those of the loopback.
-    Raises RequestError for a key, a host or an origin that is none, ModelError for a host that
-    others reach where no key is asked for.
-    """
-    file, keys = os.environ.get("MARITH_FILE"), read_keys(None)
-    hosts, origins = _listed("MARITH_HOSTS"), _listed("MARITH_ORIGINS")
-    for host in hosts:
-        if not _HOST.fullmatch(host) and not _is_address(host):
-            raise RequestError(f"MARITH_HOSTS has {host!r}; write a name without scheme and port")
-        require_key(host, keys)
-    for origin in origins:
-        if not _ORIGIN.fullmatch(origin):
-            raise RequestError(f"MARITH_ORIGINS has {origin!r}; write https://chat.example")
-    return ServerSettings(Path(file) if file else None, keys=keys, hosts=hosts, origins=origins)
-
-
-def _listed(variable: str) -> tuple[str, ...]:
-    """The parts of a variable, which commas separate."""
-    parts = (part.strip() for part in os.environ.get(variable, "").split(","))
-    return tuple(dict.fromkeys(part for part in parts if part))
-
-
 def read_keys(path: Path | None) -> tuple[str, ...]:
     """The API keys of a file, one a line, or of MARITH_API_KEYS, separated by commas.
 
@@ -133,12 +105,7 @@ def require_key(host: str, keys: Sequence[str]) -> None:
 
 def is_loopback(host: str) -> bool:
     """Whether an address is this machine's own."""
-    return host in LOOPBACK or (_is_address(host) and ip_address(host).is_loopback)
-
-
-def _is_address(host: str) -> bool:
     try:
-        ip_address(host)
-    except ValueError:
+        return host in LOOPBACK or ip_address(host).is_loopback
+    except ValueError:  # a name
         return False
-    return True
