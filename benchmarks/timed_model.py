@@ -10,6 +10,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from benchmarks.benchmark_settings import LlamaShape
+from benchmarks.inflating import inflate
 from marith.engine.engine import Engine
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
@@ -17,7 +18,7 @@ from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.weights.loader import as_stored
 from marith.scoring.weights.placing import Placement
-from marith.testing import inflate, tiny_tokenizer
+from marith.testing import tiny_tokenizer
 
 CONTEXT = 2048
 _SPECIAL = 2  # tokens of the random model that are no words

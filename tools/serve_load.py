@@ -26,8 +26,8 @@ import psutil
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import marith
+from benchmarks.inflating import inflate
 from marith import Engine, Request, Sampling, Stop
-from marith.testing import inflate
 
 TOKENS = 128  # of an answer
 CACHE = 300_000_000  # bytes of keys and values that are kept, so that memory can be seen to be flat

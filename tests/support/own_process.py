@@ -15,9 +15,10 @@ from typing import Any
 
 import torch
 
+from benchmarks.inflating import inflate
 from marith import Engine, Stop
 from marith.engine.threads import workers
-from marith.testing import inflate, tiny_model, tiny_tokenizer
+from marith.testing import tiny_model, tiny_tokenizer
 
 PROMPT = "Tell me a story.", "2*formal - M", {"formal": "Be formal."}
 ADAPTED = {

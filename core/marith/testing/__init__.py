@@ -1,13 +1,11 @@
-"""What do tests and measurements run on? Small real models, also at the cost of larger ones.
+"""What do tests run on? Small real models.
 
-- `inflating`: the same function at the cost of a larger model.
 - `models`: small real models: random weights, real tokenizers, real caches, no downloads.
 - `scripted`: a model that returns the replies of a script.
 """
 
 from __future__ import annotations
 
-from marith.testing.inflating import inflate
 from marith.testing.models import (
     CHAT_TEMPLATE,
     END,
@@ -28,7 +26,6 @@ __all__ = [
     "START",
     "ScriptedConfig",
     "ScriptedModel",
-    "inflate",
     "save_scripted",
     "scripted_model",
     "tiny_classifier",

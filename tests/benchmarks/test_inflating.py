@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 
+from benchmarks.inflating import inflate
 from marith.errors import ModelError
-from marith.testing import inflate, tiny_model
+from marith.testing import tiny_model
 
 FAMILIES = ("llama", "qwen2", "qwen3")
 
