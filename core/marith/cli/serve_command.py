@@ -11,7 +11,7 @@ import typer
 
 from marith import Explanation, RequestError
 from marith.cli.options import Imports
-from marith.cli.shared import app, clear_errors, pairs
+from marith.cli.shared import app, clear_errors
 
 if TYPE_CHECKING:
     from marith.serving.server import Server
@@ -38,10 +38,6 @@ Host = Annotated[str, typer.Option(help="Where it listens.")]
 Port = Annotated[int, typer.Option(min=1, max=65535, help="Where it listens.")]
 Socket = Annotated[
     Path | None, typer.Option(help="A socket of this machine, in place of host and port.")
-]
-Aliases = Annotated[
-    list[str] | None,
-    typer.Option("--alias", metavar="NAME=MODEL", help="A further name of a model. Repeatable."),
 ]
 Keys = Annotated[
     Path | None,
@@ -81,7 +77,6 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = 8000,
     unix_socket: Socket = None,
-    alias: Aliases = None,
     api_key_file: Keys = None,
     allow_formulas: Brings = False,
     strict: Strict = False,
@@ -109,8 +104,7 @@ def serve(
         "allow_formulas": allow_formulas, "log_texts": log_texts, "page": not no_page,
     }  # fmt: skip
     with clear_errors():
-        aliases = pairs("--alias", "NAME=MODEL", alias)
-        run_server({**arguments, "aliases": aliases}, api_key_file, bounds, where, say_ready)
+        run_server(arguments, api_key_file, bounds, where, say_ready)
 
 
 @app.command("play")
@@ -189,9 +183,7 @@ def say_ready(server: "Server", address: str) -> None:
     """Say what is served, and where."""
     models = server.models
     for one in models.by_name.values():
-        alias = one.name in server.settings.aliases
-        same = f", the same as {one.parent}" if alias else ""
-        typer.echo(f"{one.name}: {one.options.formula}{same}", err=True)
+        typer.echo(f"{one.name}: {one.options.formula}", err=True)
         for warning in Explanation.of(one.options.formula, one.options.terms).warnings:
             typer.echo(f"warning: {one.name}: {warning}", err=True)
     for engine in models.engines():

@@ -135,13 +135,6 @@ def named_options(settings: ServerSettings) -> dict[str, tuple[Options, str | No
                 problem = f"{name!r} is a formula of the file, and the name of its model too"
                 raise RequestError(f"{problem}; write another name as --name")
             found[name] = Options.from_file(str(settings.file), name, **common), own_name
-    known = ", ".join(found)
-    for alias, name in settings.aliases.items():
-        if name not in found:
-            raise RequestError(f"the alias {alias!r} is for {name!r}; there are {known}")
-        if alias in found:
-            raise RequestError(f"{alias!r} is a model already, and no alias")
-        found[alias] = found[name][0], name
     return found
 
 

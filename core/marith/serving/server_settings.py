@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -42,7 +42,7 @@ class ServerSettings:
     """What is served, to whom.
 
     `file` is a persona file, `model` what its formulas are over where it names no model, `name`
-    what clients call that model (by default its own name). `aliases` are further names of models.
+    what clients call that model (by default its own name).
     `hosts` are names that the server is asked under, beside those of the loopback; `origins` are
     those of web pages that may ask. With `allow_formulas` a request may bring a formula and terms.
     `strict` refuses fields that are not known. `page` says whether browsers get the page.
@@ -51,7 +51,6 @@ class ServerSettings:
     file: Path | None = None
     model: str | None = None
     name: str | None = None
-    aliases: Mapping[str, str] = field(default_factory=dict)
     keys: Sequence[str] = ()
     hosts: Sequence[str] = ()
     origins: Sequence[str] = ()

@@ -11,20 +11,21 @@ from typing import Any
 import httpx
 import pytest
 from support.families import tool
-from support.serving import CHAT, client, events, lanes, served, until
+from support.serving import CHAT, PERSONAS, client, events, lanes, served, until
 from support.streamed import KINDS, require_joined
 
 from marith import DeadlineExceeded, Options
 from marith.serving.server import Server
 
 GOLDEN = Path(__file__).parents[2] / "data" / "chat_stream.txt"
+ALSO = '"gpt-4o-mini" = "M - 0.5*rude + 0.3*kind"\n'
 FORMULA = "M - 0.5*rude + 0.3*kind"
 TERMS = {"rude": "You are rude.", "kind": "You are kind."}
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with served(tmp_path_factory.mktemp("chats"), aliases={"gpt-4o-mini": "polite"}) as server:
+    with served(tmp_path_factory.mktemp("chats"), personas=PERSONAS + ALSO) as server:
         yield server
 
 

@@ -92,7 +92,6 @@ def test_an_interrupt_ends_streams_with_an_error(tmp_path: Path) -> None:
     ("arguments", "problem"),
     [
         (["--host", "0.0.0.0"], "is an address that others reach, and no API key"),
-        (["--alias", "a=nothing"], "the alias 'a' is for 'nothing'; there are pocket"),
         (["--api-key-file", "nothing"], "the file of API keys 'nothing' cannot be read"),
         (["--tls-key", "nothing"], "come together"),
         (["--tls-key", "nothing", "--tls-certificate", "nothing"], "there is no file 'nothing'"),

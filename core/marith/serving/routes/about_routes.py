@@ -35,7 +35,7 @@ _FOLDER = Path(__file__).parents[1] / "page"
 
 
 async def models(server: Server, _: WebRequest) -> Response:
-    """All models: the base model, its formulas, and aliases."""
+    """All models: the base model and its formulas."""
     models, brings = server.models, server.settings.allow_formulas
     listed = [_card(one, models.created, brings) for one in models.by_name.values()]
     server_note = {"version": __version__, "allow_formulas": brings}
