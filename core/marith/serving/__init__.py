@@ -4,7 +4,7 @@
 - `event_stream`: streams of server-sent events: pings, readers that leave.
 - `guard`: who may ask: keys, hosts, origins.
 - `openapi`: the OpenAPI document: every route, and the body that it takes.
-- `process`: one process that serves: it listens, loads, reads its file again, and ends in order.
+- `process`: one process that serves: it listens, loads, and ends in order.
 - `served_models`: models by name: each formula of the persona file.
 - `server`: what all routes of a server share: its models, its threads, its counts.
 - `server_metrics`: what Prometheus reads: vLLM's meanings.

@@ -1,9 +1,8 @@
-"""One process that serves: it listens, loads, reads its file again, and ends in order."""
+"""One process that serves: it listens, loads, and ends in order."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,17 +14,16 @@ import uvicorn
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from marith import MarithError, ModelError
+from marith import ModelError
 from marith.serving.app import application
 from marith.serving.event_stream import ABORT, SEND
 from marith.serving.guard import HEADER_BYTES
-from marith.serving.served_models import ServedModels, named_options
+from marith.serving.served_models import named_options
 from marith.serving.server import Server, keep_out_of_collections
 from marith.serving.server_settings import ServerSettings, require_key
 
 HEADER_SECONDS = 20.0
 IDLE_SECONDS = 60
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ class Listening:
 def serve(settings: ServerSettings, listening: Listening, ready: Callable[[Server], None]) -> None:
     """Serve until a signal ends it; `ready` is called once the models are loaded, on a thread.
 
-    SIGTERM lets requests end, SIGINT ends them with an error, SIGHUP reads the persona file again.
+    SIGTERM lets requests end, SIGINT ends them with an error.
     Raises MarithError for models that cannot be loaded, and for an address that cannot be had.
     """
     if listening.unix_socket is None:
@@ -189,8 +187,6 @@ class _Process(uvicorn.Server):
         self._loop = asyncio.get_running_loop()
         if self._server.draining:  # a signal has come already
             self.should_exit = True
-        if hasattr(signal, "SIGHUP"):
-            self._loop.add_signal_handler(signal.SIGHUP, self._start, self._reload)
         await super().startup(sockets)
         self._start(self._load)
 
@@ -215,19 +211,9 @@ class _Process(uvicorn.Server):
             return
         await self._server.runner.aside(lambda: self._say_ready(self._server))
 
-    def _loaded(self) -> ServedModels:
-        models = self._server.load()
+    def _loaded(self) -> None:
+        self._server.load()
         keep_out_of_collections()
-        return models
-
-    async def _reload(self) -> None:
-        """The persona file anew; one that is broken changes nothing."""
-        try:
-            models = await self._server.runner.aside(self._loaded)
-        except MarithError as error:
-            _log.error("the persona file is not taken, and the old one stays: %s", error)
-        else:
-            _log.info("the persona file was read again: %s", ", ".join(models.by_name))
 
     async def _drain(self) -> None:
         await self._server.drain(self._listening.drain_seconds)

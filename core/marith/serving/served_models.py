@@ -79,7 +79,7 @@ class ServedModel:
 
 @dataclass(frozen=True, slots=True)
 class ServedModels:
-    """All models of a server. They never change: a file that is read again makes new ones."""
+    """All models of a server."""
 
     by_name: Mapping[str, ServedModel]
     created: int = field(default_factory=lambda: int(time.time()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -32,7 +31,6 @@ class Server:
         self.runner = Runner()
         self.draining = False
         self._models: ServedModels | None = None
-        self._loading = threading.Lock()
         self._of_key: Counter[Any] = Counter()
         self.metrics = Metrics(self.engines)
         self.what_ifs = asyncio.Semaphore(WHAT_IFS)
@@ -53,19 +51,13 @@ class Server:
         """All engines, once each; none before they are loaded."""
         return [] if self._models is None else self._models.engines()
 
-    def load(self) -> ServedModels:
-        """Load all models, and let each of them answer once. Raises MarithError.
-
-        Whatever fails leaves the models that were loaded before.
-        """
-        with self._loading:
-            models = load_models(self.settings)
-            for one in models.by_name.values():  # what each formula names is loaded too
-                formula, terms = one.options.formula, one.options.terms
-                one.engine.next_logprobs("a", formula, terms)
-            Inspection.json_schema()  # builds what writes inspections: 0.2 s without other threads
-            self._models = models
-        return models
+    def load(self) -> None:
+        """Load all models, and let each of them answer once. Raises MarithError."""
+        models = load_models(self.settings)
+        for one in models.by_name.values():  # what each formula names is loaded too
+            one.engine.next_logprobs("a", one.options.formula, one.options.terms)
+        Inspection.json_schema()  # builds what writes inspections: 0.2 s without other threads
+        self._models = models
 
     async def fields(self, kind: type[Fields], web: WebRequest) -> tuple[Fields, ServedModel]:
         """What the body of a request asks, and of which model. Raises Refusal."""
@@ -125,7 +117,6 @@ def keep_out_of_collections() -> None:
     and no other thread of the process runs meanwhile. What requests make is looked at more rarely
     than Python would: they make many objects that stay until they end.
     """
-    gc.unfreeze()  # what an earlier load left may be garbage by now
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
