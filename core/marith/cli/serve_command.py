@@ -44,7 +44,6 @@ Keys = Annotated[
     typer.Option(help="API keys, one a line, in a file of mode 0600; else MARITH_API_KEYS."),
 ]
 Brings = Annotated[bool, typer.Option("--allow-formulas", help="Requests may bring formulas.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Refuse fields that are not known.")]
 Most = Annotated[int | None, typer.Option(min=1, help="The most tokens of an answer.")]
 Seconds = Annotated[float, typer.Option(min=1, help="The most seconds that an answer takes.")]
 Hosts = Annotated[
@@ -79,7 +78,6 @@ def serve(
     unix_socket: Socket = None,
     api_key_file: Keys = None,
     allow_formulas: Brings = False,
-    strict: Strict = False,
     max_tokens: Most = None,
     max_seconds: Seconds = 600.0,
     host_name: Hosts = None,
@@ -99,7 +97,7 @@ def serve(
     where = host, port, unix_socket, tls_certificate, tls_key, tuple(proxy or ()), drain_seconds
     bounds = {"tokens": max_tokens, "seconds": max_seconds}
     arguments = {
-        "file": file, "model": model, "name": name, "strict": strict,
+        "file": file, "model": model, "name": name,
         "hosts": tuple(host_name or ()), "origins": tuple(origin or ()),
         "allow_formulas": allow_formulas, "log_texts": log_texts, "page": not no_page,
     }  # fmt: skip

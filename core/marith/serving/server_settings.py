@@ -45,7 +45,7 @@ class ServerSettings:
     what clients call that model (by default its own name).
     `hosts` are names that the server is asked under, beside those of the loopback; `origins` are
     those of web pages that may ask. With `allow_formulas` a request may bring a formula and terms.
-    `strict` refuses fields that are not known. `page` says whether browsers get the page.
+    `page` says whether browsers get the page.
     """
 
     file: Path | None = None
@@ -55,7 +55,6 @@ class ServerSettings:
     hosts: Sequence[str] = ()
     origins: Sequence[str] = ()
     allow_formulas: bool = False
-    strict: bool = False
     log_texts: bool = False
     page: bool = True
     bounds: Bounds = Bounds()

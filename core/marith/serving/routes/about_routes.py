@@ -106,7 +106,7 @@ async def explain(server: Server, web: WebRequest) -> Response:
     with server.place_for(web):
         fields, persona = await server.fields(ExplainFields, web)
         settings = server.settings
-        warnings = warnings_of(fields, settings)
+        warnings = warnings_of(fields)
 
         def explained() -> dict[str, Any]:
             brought = fields.model_dump(include={"formula", "terms"}, exclude_none=True)

@@ -50,7 +50,7 @@ async def inspect(server: Server, web: WebRequest) -> Response:
     """
     with server.place_for(web):
         fields, persona = await server.fields(InspectFields, web)
-        warnings = warnings_of(fields, server.settings)
+        warnings = warnings_of(fields)
 
         def begin() -> Future[Inspection]:
             request = _request(fields, persona, server, web)
@@ -102,7 +102,7 @@ async def what_if(server: Server, web: WebRequest) -> Response:
     """
     with server.place_for(web):
         fields, persona = await server.fields(WhatIfFields, web)
-        bounds, warnings = server.settings.bounds, warnings_of(fields, server.settings)
+        bounds, warnings = server.settings.bounds, warnings_of(fields)
 
         def begin() -> Future[WhatIf]:
             request = _request(fields, persona, server, web)

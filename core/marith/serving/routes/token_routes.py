@@ -27,7 +27,7 @@ async def tokenize(server: Server, web: WebRequest) -> Response:
     """A text as tokens; of messages only how many they are, since each term reads its own."""
     with server.place_for(web):
         fields, persona = await server.fields(TokenizeFields, web)
-        engine, warnings = persona.engine, warnings_of(fields, server.settings)
+        engine, warnings = persona.engine, warnings_of(fields)
         require_one_prompt(fields.prompt, fields.messages)
 
         def counted() -> dict[str, Any]:
@@ -49,7 +49,7 @@ async def detokenize(server: Server, web: WebRequest) -> Response:
     """Tokens as a text."""
     with server.place_for(web):
         fields, persona = await server.fields(DetokenizeFields, web)
-        warnings = warnings_of(fields, server.settings)
+        warnings = warnings_of(fields)
         persona.hold_tokens(fields.tokens, "tokens")
         text = await server.runner.off_loop(lambda: persona.engine.decode(fields.tokens))
     return JSONResponse({"prompt": text, **warnings_note(warnings)})
@@ -96,7 +96,7 @@ async def score(server: Server, web: WebRequest) -> Response:
     """
     with server.place_for(web):
         fields, persona = await server.fields(ScoreFields, web)
-        warnings = warnings_of(fields, server.settings)
+        warnings = warnings_of(fields)
         require_one_prompt(fields.prompt, fields.messages)
         prompt: Any = fields.prompt if fields.prompt is not None else fields.messages
         engine, continuation = persona.engine, fields.continuation

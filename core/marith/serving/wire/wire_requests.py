@@ -143,7 +143,7 @@ def _options(
     fields: AskedFields, longest: int | None, persona: ServedModel, settings: ServerSettings
 ) -> tuple[Options, list[str]]:
     """The persona's options with those of the body, and what of the body is not known."""
-    bounds, warnings = settings.bounds, warnings_of(fields, settings)
+    bounds, warnings = settings.bounds, warnings_of(fields)
     call = fields.drawn()
     if "logit_bias" in call:
         call["logit_bias"] = _biases(call["logit_bias"])
@@ -187,13 +187,9 @@ def _most_tokens(
     return max(asked, 1)
 
 
-def warnings_of(fields: KnownFields, settings: ServerSettings) -> list[str]:
-    """What of a body nobody knows, in words. Raises Refusal where the server is strict."""
-    unknown = fields.unknown()
-    if unknown and settings.strict:
-        name = unknown[0]
-        raise Refusal(f"{name!r} is no field here", code="unknown_parameter", param=name)
-    return [f"{name!r} is no field here, and was ignored" for name in unknown]
+def warnings_of(fields: KnownFields) -> list[str]:
+    """What of a body nobody knows, in words. Raises Refusal for what would change the text."""
+    return [f"{name!r} is no field here, and was ignored" for name in fields.unknown()]
 
 
 def hold_messages(messages: Sequence[Mapping[str, Any]], bounds: Bounds) -> None:
