@@ -61,7 +61,6 @@ Proxies = Annotated[
     typer.Option(metavar="ADDRESS", help="An address whose forwarded headers count. Repeatable."),
 ]
 Drain = Annotated[float, typer.Option(min=0, help="Seconds for what runs, after SIGTERM.")]
-NoPage = Annotated[bool, typer.Option("--no-page", help="Serve no page to browsers.")]
 Texts = Annotated[bool, typer.Option("--log-texts", help="Log answers too; else no text.")]
 NoBrowser = Annotated[
     bool, typer.Option("--no-browser", help="Print the page's address, and open no browser.")
@@ -87,7 +86,6 @@ def serve(
     proxy: Proxies = None,
     drain_seconds: Drain = 30.0,
     log_texts: Texts = False,
-    no_page: NoPage = False,
     _imports: Imports = None,
 ) -> None:
     """Serve formulas over HTTP, as OpenAI's clients ask; without a file, pocket.
@@ -99,7 +97,7 @@ def serve(
     arguments = {
         "file": file, "model": model, "name": name,
         "hosts": tuple(host_name or ()), "origins": tuple(origin or ()),
-        "allow_formulas": allow_formulas, "log_texts": log_texts, "page": not no_page,
+        "allow_formulas": allow_formulas, "log_texts": log_texts,
     }  # fmt: skip
     with clear_errors():
         run_server(arguments, api_key_file, bounds, where, say_ready)

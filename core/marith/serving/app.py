@@ -33,8 +33,7 @@ from marith.serving.wire.wire_fields import (
 
 async def openapi(server: Server, _: WebRequest) -> Response:
     """This document: every route, and the body that it takes."""
-    has_keys, has_page = bool(server.settings.keys), server.settings.page
-    write = partial(openapi_document, ROUTES, has_keys, has_page)
+    write = partial(openapi_document, ROUTES, bool(server.settings.keys))
     return JSONResponse(await server.runner.off_loop(write))
 
 

@@ -30,7 +30,6 @@ class Guard:
     def __init__(self, app: ASGIApp, settings: ServerSettings, failed: Counter) -> None:
         self._app, self._failed = app, failed
         self._keys = [key.encode() for key in settings.keys]
-        self._has_page = settings.page
         self._hosts = {*LOOPBACK, *(host.lower() for host in settings.hosts)}
         self._origins = origins_of(settings)
 
@@ -79,7 +78,7 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None:
             self._require_origin(origin, headers.get("host", ""))
-        if needs_key(scope["path"], self._has_page):
+        if needs_key(scope["path"]):
             scope[KEY] = self._key(headers.get("authorization", ""))
 
     def _require_host(self, headers: Headers) -> None:
@@ -136,9 +135,9 @@ def _require_bounded(scope: Scope) -> None:
         raise Refusal(f"the address and headers have more than {HEADER_BYTES:,} bytes", 431)
 
 
-def needs_key(path: str, has_page: bool) -> bool:
+def needs_key(path: str) -> bool:
     """Whether a path asks for a key: that of a probe and those of the page's files do not."""
-    return path not in OPEN and not (has_page and (path == "/" or path.startswith("/page/")))
+    return path not in (*OPEN, "/") and not path.startswith("/page/")
 
 
 def origins_of(settings: ServerSettings) -> list[str]:

@@ -42,13 +42,10 @@ def openapi_path(path: str) -> str:
     return _PARAMETER.sub(r"{\1}", path)
 
 
-def openapi_document(
-    routes: Mapping[str, Operation], has_keys: bool, has_page: bool
-) -> dict[str, Any]:
+def openapi_document(routes: Mapping[str, Operation], has_keys: bool) -> dict[str, Any]:
     """Return the document of some routes by their paths.
 
-    With `has_keys` all routes but the open ones need a key; the page's files are open where the
-    server `has_page`.
+    With `has_keys` all routes but the open ones need a key.
     """
     bodies = [route.takes for route in routes.values() if route.takes]
     _, models = TypeAdapter.json_schemas(
@@ -64,7 +61,7 @@ def openapi_document(
         "servers": [{"url": "/"}],
         "security": [{"key": []}] if has_keys else [],
         "paths": {
-            openapi_path(path): _item(path, route, needs_key(path, has_page))
+            openapi_path(path): _item(path, route, needs_key(path))
             for path, route in routes.items()
         },
         "components": {

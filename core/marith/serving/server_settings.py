@@ -45,7 +45,7 @@ class ServerSettings:
     what clients call that model (by default its own name).
     `hosts` are names that the server is asked under, beside those of the loopback; `origins` are
     those of web pages that may ask. With `allow_formulas` a request may bring a formula and terms.
-    `page` says whether browsers get the page.
+
     """
 
     file: Path | None = None
@@ -56,7 +56,6 @@ class ServerSettings:
     origins: Sequence[str] = ()
     allow_formulas: bool = False
     log_texts: bool = False
-    page: bool = True
     bounds: Bounds = Bounds()
 
 

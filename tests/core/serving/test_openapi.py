@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from jsonschema import Draft202012Validator
-from support.serving import BEARER, CHAT, KEYS, WEATHER, client, served
+from support.serving import CHAT, KEYS, WEATHER, client, served
 
 from marith.serving.app import application
 from marith.serving.openapi import openapi_path
@@ -64,15 +63,6 @@ def test_keys_are_named_where_they_are_asked_for(server: Server, document: Any) 
     assert document["security"] == [{"key": []}]
     with client(server) as stranger:
         assert stranger.get("/openapi.json").status_code == 401
-
-
-def test_without_a_page_its_paths_ask_for_a_key(tmp_path: Path) -> None:
-    with served(tmp_path, keys=KEYS, page=False) as server, client(server) as stranger:
-        document = stranger.get("/openapi.json", headers=BEARER).json()
-        for path in ("/", "/page/index.html"):
-            assert stranger.get(path).status_code == 401
-            [operation] = document["paths"][path.replace("index.html", "{file}")].values()
-            assert "security" not in operation
 
 
 TALK: dict[str, Any] = {"model": "polite", "seed": 1, "max_tokens": 5, "messages": CHAT}

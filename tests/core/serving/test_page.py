@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.serving import BEARER, KEYS, client, served
+from support.serving import KEYS, client, served
 
 from marith.serving.server import Server
 
@@ -99,13 +99,6 @@ def test_without_a_key_there_is_the_page_and_no_data(web: httpx.Client) -> None:
             assert name not in web.get(path).content
         assert web.get(path, headers={"host": "evil.example"}).status_code == 421
         assert web.get(path, headers={"origin": "https://evil.example"}).status_code == 403
-
-
-def test_a_server_without_its_page(tmp_path: Path) -> None:
-    with served(tmp_path, keys=KEYS, page=False) as server, client(server) as web:
-        for path in ("/", "/page/index.html"):
-            assert web.get(path).status_code == 401
-            assert web.get(path, headers=BEARER).status_code == 404
 
 
 FILES = sorted(FOLDER.iterdir(), key=lambda file: file.name)

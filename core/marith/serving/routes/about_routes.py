@@ -151,20 +151,18 @@ def number_entries(
     return entries
 
 
-async def page(server: Server, _: WebRequest) -> Response:
+async def page(_: Server, __: WebRequest) -> Response:
     """The page: what a browser shows of this server."""
-    return _file(server, "index.html")
+    return _file("index.html")
 
 
-async def page_file(server: Server, web: WebRequest) -> Response:
+async def page_file(_: Server, web: WebRequest) -> Response:
     """A style, a script or a picture of the page."""
-    return _file(server, web.path_params["file"])
+    return _file(web.path_params["file"])
 
 
-def _file(server: Server, name: str) -> Response:
+def _file(name: str) -> Response:
     """Return a file of the page. Raises Refusal."""
-    if not server.settings.page:
-        raise Refusal("the server was started without its page", 404, "not_found")
     # What a client names is looked up among these, and leads nowhere else.
     file = next((one for one in _FOLDER.iterdir() if one.name == name), None)
     if file is None:
