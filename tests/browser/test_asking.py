@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from support.browsing import become, generate, pane, settle, text_of, write, write_formula
@@ -57,16 +56,6 @@ def test_a_card_has_every_term_and_contributions_that_add_up(page: Any) -> None:
     heads = card.locator("[aria-label=Alternatives] thead th").all_inner_texts()
     assert heads == ["Token", "Composed", "M", "2.00 · happy", "−1.00 · M"]
     assert card.locator("[aria-label=Alternatives] tbody tr").count() >= 10
-    charts = page.locator("#curves figure")
-    assert charts.count() == 2
-    charts.first.locator("summary").click()
-    page.wait_for_selector("#curves figure tbody tr")
-    count = pane(page, 1).locator(".token").count()
-    become(
-        page,
-        "n => document.querySelectorAll('#curves figure:first-child tbody tr').length === n",
-        count,
-    )
 
 
 def number(text: str) -> float:
@@ -153,19 +142,3 @@ def test_a_text_is_stopped_and_another_one_made(page: Any) -> None:
     generate(page)
     assert text_of(page, 1)
     assert page.locator("#sliders input").first.is_enabled()
-
-
-def test_a_classifier_has_a_line_under_the_text(page: Any) -> None:
-    write(page, seed=3, max_tokens=20)
-    pane(page, 1).locator("select").select_option("judged")
-    generate(page)
-    assert pane(page, 0).locator(".judged").is_hidden()
-    chart = pane(page, 1).locator(".judged figure")
-    assert chart.locator(".legend").inner_text().strip() == "formality"
-    tokens = pane(page, 1).locator(".token")
-    drawn = chart.locator(".plot path").get_attribute("d")
-    assert len(re.findall("[ML]", drawn)) == tokens.count()
-    chart.locator(".plot svg").click(position={"x": 1, "y": 5})
-    assert tokens.first.get_attribute("aria-pressed") == "true"
-    tokens.nth(4).click()
-    assert chart.locator("line.chosen").get_attribute("x1") == "4"

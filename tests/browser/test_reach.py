@@ -27,7 +27,6 @@ def test_axe_finds_nothing_serious(browser: Any, taking: Serving, scheme: str) -
     write(page, seed=3, max_tokens=30)
     generate(page)
     pane(page, 1).locator(".token").nth(3).click()
-    page.locator("#curves summary").first.click()
     page.fill("#formula", "2*hapy")
     page.wait_for_selector("#formula-problem:not([hidden])")
     require_clean()

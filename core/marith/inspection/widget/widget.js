@@ -1,6 +1,6 @@
-// An inspection in a notebook: its tokens, and the card and the curves of the chosen one.
+// An inspection in a notebook: its tokens, and the card of the chosen one.
 
-import { curvesOf, judgedCurvesOf, markInCurves, tokenCard } from "../../serving/page/card.js";
+import { tokenCard } from "../../serving/page/card.js";
 import { filterOf, legend, TokenStrip } from "../../serving/page/strip.js";
 import { element } from "../../serving/page/values.js";
 
@@ -14,24 +14,17 @@ function render({ model, el }) {
   const read = element("p", { class: "read" });
   const strip = new TokenStrip("Tokens", choose, (sentence) => { read.textContent = sentence; });
   const card = element("div");
-  const curves = element("div", { class: "curves" });
   const showChosen = () => {
     const index = model.get("chosen");
     strip.choose(index);
-    curves.hidden = index === null;
     card.replaceChildren(index === null ? hint(inspection) : tokenCard(inspection, index));
-    if (index === null) return;
-    if (!curves.hasChildNodes()) {
-      curves.append(...curvesOf(inspection, choose), ...judgedCurvesOf(inspection, choose));
-    }
-    markInCurves(curves, index);
   };
   // Rules of the notebook for tables and lists end at a shadow root, and those of the widget too.
   // JupyterLab takes no key for a command that is pressed within an element of this attribute.
   const host = element("div", { class: "marith-inspection", "data-lm-suppress-shortcuts": "true" });
   host.attachShadow({ mode: "open" }).append(
     element("style", {}, model.get("_style")),
-    element("div", { class: "inspection" }, strip.root, legend(filterOf(strip)), read, card, curves),
+    element("div", { class: "inspection" }, strip.root, legend(filterOf(strip)), read, card),
   );
   el.append(host);
   strip.show(inspection.positions);

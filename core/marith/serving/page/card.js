@@ -1,11 +1,9 @@
-// The card of one token, and curves over all of them. Knows no server.
+// The card of one token. Knows no server.
 
-import {
-  chance, decimal, drawn, element, pushOf, ranked, shown, signed, spelled,
-} from "./values.js";
+import { chance, decimal, element, pushOf, ranked, shown, signed, spelled } from "./values.js";
 
 /** A term or part by its first name, or else by its text. */
-export const nameOf = (term) => shown(term.names?.[0] ?? term.text);
+const nameOf = (term) => shown(term.names?.[0] ?? term.text);
 
 /** The card of the token at `index`; `onGoOn`, if any, gets a token to go on from in its place. */
 export function tokenCard(inspection, index, onGoOn) {
@@ -143,104 +141,4 @@ function framed(label, caption, heads, groups) {
     "div", { class: "wide", role: "region", tabindex: "0", "aria-label": label },
     element("table", {}, caption, element("thead", {}, head), ...groups),
   );
-}
-
-/** The curves of an inspection: entropy, and divergence of each term. */
-export function curvesOf(inspection, onChoose) {
-  const { positions, terms } = inspection;
-  const kl = terms
-    .map((term, i) => ({ name: nameOf(term), values: positions.map((one) => one.terms[i].kl) }))
-    .filter(({ values }) => values.some((value) => value !== null));
-  const entropy = [{ name: "composed", values: positions.map((one) => one.entropy) }];
-  const tokens = positions.map((one) => one.text);
-  return [
-    lineChart("Entropy", "nats", entropy, tokens, onChoose),
-    kl.length ? lineChart("KL(term ‖ composed)", "nats", kl, tokens, onChoose) : null,
-  ].filter(Boolean);
-}
-
-/** The curves of classifiers, token by token, and of what factors are computed from. */
-export function judgedCurvesOf({ positions, terms, observations }, onChoose) {
-  const ratios = terms
-    .map((term, i) => ({ term, name: nameOf(term), values: positions.map((one) => one.terms[i].logprob) }))
-    .filter(({ term }) => term.kind === "classifier");
-  const judged = observations.map((text, i) => (
-    { name: shown(text), values: positions.map((one) => one.observations[i]) }));
-  const tokens = positions.map((one) => one.text);
-  return [
-    ratios.length ? lineChart("Log-ratio of a classifier", "nats", ratios, tokens, onChoose) : null,
-    judged.length ? lineChart("What is known of the text so far", "", judged, tokens, onChoose) : null,
-  ].filter(Boolean);
-}
-
-/** Moves the line of the chosen token in each chart of `root`. */
-export function markInCurves(root, index) {
-  for (const line of root.querySelectorAll("line.chosen")) {
-    const hidden = index === null;
-    line.classList.toggle("hidden", hidden);
-    if (hidden) continue;
-    line.setAttribute("x1", index);
-    line.setAttribute("x2", index);
-  }
-}
-
-function lineChart(title, unit, series, tokens, onChoose) {
-  const known = series.flatMap(({ values }) => values.filter((value) => value !== null));
-  const least = known.reduce((a, b) => Math.min(a, b), 0);
-  const most = known.reduce((a, b) => Math.max(a, b), least + 0.01);
-  const width = Math.max(1, tokens.length - 1);
-  const chart = drawn(
-    "svg", {
-      viewBox: `0 0 ${width} 100`, preserveAspectRatio: "none", role: "img",
-      "aria-label": `${title} at each token; the table below has the numbers`,
-      onclick: (event) => {
-        const box = chart.getBoundingClientRect();
-        onChoose(Math.round(Math.min(1, Math.max(0, (event.clientX - box.left) / box.width)) * width));
-      },
-    },
-    ...series.map(({ values }, i) => drawn("path", {
-      class: `series series-${i % 6}`, d: pathOf(values, least, most),
-    })),
-    drawn("line", { class: "chosen hidden", x1: 0, x2: 0, y1: 0, y2: 100 }),
-  );
-  const legend = series.map(({ name }, i) => element(
-    "li", {}, drawn("svg", { class: "swatch", viewBox: "0 0 24 8", "aria-hidden": "true" },
-      drawn("path", { class: `series series-${i % 6}`, d: "M0 4H24" })), name));
-  return element(
-    "figure", { class: "chart" },
-    element("figcaption", {}, element("b", {}, title), element("ul", { class: "legend" }, ...legend)),
-    element("div", { class: "plot" },
-      element("span", { class: "most" }, `${decimal(most)} ${unit}`), chart,
-      element("span", { class: "least" }, decimal(least))),
-    tableOf(title, series, tokens),
-  );
-}
-
-function pathOf(values, least, most) {
-  const pieces = [];
-  let drawing = false;
-  values.forEach((value, i) => {
-    if (value === null) drawing = false;
-    else {
-      const height = (98 - (96 * (value - least)) / (most - least)).toFixed(2);
-      pieces.push(`${drawing ? "L" : "M"}${i} ${height}`);
-      drawing = true;
-    }
-  });
-  return pieces.join("");
-}
-
-/** The numbers of a chart as a table, made once somebody opens it. */
-function tableOf(title, series, tokens) {
-  const details = element("details", {}, element("summary", {}, "As a table"));
-  details.addEventListener("toggle", () => {
-    const rows = tokens.map((token, i) => element(
-      "tr", {}, number(String(i + 1)), element("th", { scope: "row" }, quoted(token)),
-      ...series.map(({ values }) => number(decimal(values[i], 3))),
-    ));
-    const heads = ["", "Token", ...series.map(({ name }) => name)];
-    details.append(
-      framed(title, element("caption", {}, title), heads, [element("tbody", {}, ...rows)]));
-  }, { once: true });
-  return details;
 }

@@ -1,6 +1,6 @@
 // The page: what is in the form, which pane asks what, and what is shown of it.
 
-import { curvesOf, markInCurves, tokenCard } from "./card.js";
+import { tokenCard } from "./card.js";
 import { copiesOf, openCopies, readyCopies } from "./copies.js";
 import { Editor } from "./editor.js";
 import { compare, Pane } from "./panes.js";
@@ -129,13 +129,11 @@ function onChange(pane) {
   else choose(null);
 }
 
-/** Shows the card and the curves of a token, or none. */
+/** Shows the card of a token, or none. */
 function choose(token) {
   if (token && !token.pane.inspection) return;
-  const drawn = chosen?.pane === token?.pane && curvesOfPane === token?.pane.inspection;
   if (chosen && chosen.pane !== token?.pane) chosen.pane.choose(null);
   chosen = token;
-  at("curves").hidden = token === null;
   if (token === null) {
     const sentence = "Press a token to see each term's log-probability of it.";
     at("inspector").replaceChildren(element("p", { class: "empty" }, sentence));
@@ -147,11 +145,7 @@ function choose(token) {
   at("inspector").replaceChildren(tokenCard(pane.inspection, index, (other) => {
     if (!pane.running) pane.run(request, [...tokens.slice(0, index), other]);
   }));
-  if (!drawn) at("curves").replaceChildren(...curvesOf(pane.inspection, (i) => onChoose(pane, i)));
-  curvesOfPane = pane.inspection;
-  markInCurves(at("curves"), index);
 }
-let curvesOfPane = null;
 
 /** The right pane's request as code; a library needs formula and terms, which may be the server's. */
 function copies() {

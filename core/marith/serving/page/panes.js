@@ -1,6 +1,5 @@
 // Two panes: each asks one model, streams its text and then shows its tokens.
 
-import { judgedCurvesOf, markInCurves } from "./card.js";
 import { chat, json } from "./server.js";
 import { filterOf, legend, TokenStrip } from "./strip.js";
 import { added, element, firstUnequal, shown, spelled } from "./values.js";
@@ -13,7 +12,7 @@ const FINISHED = {
 /** One pane. `events` has onChoose(pane, index), onChange(pane) and onState(pane, sentence). */
 export class Pane {
   inspection = null; request = null; finish = null; running = false; ended = false;
-  #events; #strip; #text; #status; #read; #select; #filter; #legend; #judged; #aborting = null; #runs = 0; #warnings = [];
+  #events; #strip; #text; #status; #read; #select; #filter; #legend; #aborting = null; #runs = 0; #warnings = [];
 
   constructor(name, events) {
     this.name = name;
@@ -27,11 +26,10 @@ export class Pane {
     this.#filter = filterOf(this.#strip);
     this.#legend = legend(this.#filter);
     this.#legend.hidden = true;
-    this.#judged = element("div", { class: "curves judged", hidden: true });
     this.root = element(
       "section", { class: "pane", "aria-label": name },
       element("header", {}, element("label", {}, `${name} `, this.#select)),
-      this.#text, this.#strip.root, this.#judged, this.#status, this.#legend, this.#read,
+      this.#text, this.#strip.root, this.#status, this.#legend, this.#read,
     );
   }
 
@@ -119,7 +117,7 @@ export class Pane {
     this.#text.replaceChildren(node);
     this.#text.hidden = false;
     this.#strip.root.hidden = true;
-    this.#legend.hidden = this.#judged.hidden = true;
+    this.#legend.hidden = true;
     this.#read.textContent = "";
     let waiting = "";
     return (piece) => {
@@ -152,9 +150,6 @@ export class Pane {
     this.#text.hidden = true;
     this.#strip.root.hidden = this.#legend.hidden = false;
     this.#strip.onlyFlipped(this.#filter.checked);
-    const curves = judgedCurvesOf(inspection, (i) => this.#events.onChoose(this, i));
-    this.#judged.replaceChildren(...curves);
-    this.#judged.hidden = curves.length === 0;
     const flipped = inspection.positions.filter((position) => position.flipped).length;
     const cut = this.finish === "stop" && !this.ended;
     const how = cut ? "ended at a stop string" : FINISHED[this.finish] ?? this.finish ?? "stopped";
@@ -182,10 +177,7 @@ export class Pane {
     this.#events.onState(`${this.name}: ${sentence}`);
   }
 
-  choose(index, focused = false) {
-    this.#strip.choose(index, focused);
-    markInCurves(this.#judged, index);
-  }
+  choose(index) { this.#strip.choose(index); }
 
   mark(kind, index, note) { this.#strip.mark(kind, index, note); }
 }

@@ -49,12 +49,12 @@ export class TokenStrip {
   }
 
   /** Marks the token that the card is about. */
-  choose(index, focused = false) {
+  choose(index) {
     this.#tokens[this.#chosen]?.removeAttribute("aria-pressed");
     this.#chosen = index;
     if (index === null) return;
     this.#tokens[index]?.setAttribute("aria-pressed", "true");
-    this.#moveTo(index, focused);
+    this.#moveTo(index, false);
   }
 
   /** Marks one token by a class and takes the mark from all others; null marks none. */

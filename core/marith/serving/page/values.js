@@ -2,15 +2,7 @@
 
 /** An element; `fields` that begin with "on" are listeners, "class" and others are attributes. */
 export function element(name, fields = {}, ...children) {
-  return filled(document.createElement(name), fields, children);
-}
-
-/** An element of SVG. */
-export function drawn(name, fields = {}, ...children) {
-  return filled(document.createElementNS("http://www.w3.org/2000/svg", name), fields, children);
-}
-
-function filled(made, fields, children) {
+  const made = document.createElement(name);
   for (const [name, value] of Object.entries(fields)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
