@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,22 @@ import anywidget
 import traitlets
 
 from marith.errors import RequestError
-from marith.inspection.widget.page_parts import joined_module, shadow_style
 
 FOLDER = Path(__file__).parent
+PAGE = Path(__file__).parents[2] / "serving" / "page"  # whose strip and card need no server
+MODULES = PAGE / "values.js", PAGE / "strip.js", PAGE / "card.js", FOLDER / "widget.js"
+_IMPORT = re.compile(r'^import \{[^}]*\} from "[^"]+";$', re.MULTILINE)
+
+
+def joined_module() -> str:
+    """Return `MODULES` as the text of one, in which they share one scope: each name is of one."""
+    return "\n".join(_IMPORT.sub("", file.read_text(encoding="utf-8")) for file in MODULES)
+
+
+def shadow_style() -> str:
+    """Return the page's style, and the widget's over it, for the shadow root of an element."""
+    page, own = PAGE / "style.css", FOLDER / "widget.css"
+    return page.read_text(encoding="utf-8").replace(":root", ":host") + own.read_text("utf-8")
 
 
 class InspectionWidget(anywidget.AnyWidget):
@@ -23,8 +37,8 @@ class InspectionWidget(anywidget.AnyWidget):
     and what is assigned to it is shown; an index that no position has is a RequestError.
     """
 
-    _esm = joined_module(FOLDER / "widget.js")
-    _style = traitlets.Unicode(shadow_style(FOLDER / "widget.css")).tag(sync=True)
+    _esm = joined_module()
+    _style = traitlets.Unicode(shadow_style()).tag(sync=True)
     _data = traitlets.Dict().tag(sync=True)
     chosen = traitlets.Int(None, allow_none=True).tag(sync=True)
 

@@ -30,53 +30,13 @@ function render({ model, el }) {
   strip.show(inspection.positions);
   showChosen();
   model.on("change:chosen", showChosen);
-  const unfollow = followTheme(host, el);
-  return () => {
-    model.off("change:chosen", showChosen);
-    unfollow();
-  };
+  return () => model.off("change:chosen", showChosen);
 }
 
 function hint(inspection) {
   const sentence = inspection.positions.length === 0
     ? "There are no tokens." : "Press a token of the text to see what each term says of it.";
   return element("p", { class: "empty" }, sentence);
-}
-
-/** Gives `host` the class "dark" while what is behind `el` is dark. Returns what ends that. */
-function followTheme(host, el) {
-  const follow = () => host.classList.toggle("dark", isDark(el));
-  const system = matchMedia("(prefers-color-scheme: dark)");
-  const attributes = new MutationObserver(follow);
-  const attached = new ResizeObserver(follow);
-  system.addEventListener("change", follow);
-  for (const node of [document.documentElement, document.body]) {
-    attributes.observe(node, { attributes: true });
-  }
-  attached.observe(host);
-  return () => {
-    system.removeEventListener("change", follow);
-    attributes.disconnect();
-    attached.disconnect();
-  };
-}
-
-/** Whether the first background behind an element is dark; where there is none, the system's is. */
-function isDark(el) {
-  for (let node = el; node; node = node.parentElement ?? node.getRootNode().host) {
-    const [red, green, blue, alpha] = pixelOf(getComputedStyle(node).backgroundColor);
-    if (alpha > 127) return 0.299 * red + 0.587 * green + 0.114 * blue < 128;
-  }
-  return matchMedia("(prefers-color-scheme: dark)").matches;
-}
-
-/** A colour of any notation as red, green, blue and alpha from 0 to 255. */
-function pixelOf(colour) {
-  const canvas = document.createElement("canvas").getContext("2d");
-  canvas.fillStyle = "transparent";
-  canvas.fillStyle = colour;
-  canvas.fillRect(0, 0, 1, 1);
-  return canvas.getImageData(0, 0, 1, 1).data;
 }
 
 export default { render };

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import pytest
@@ -10,7 +11,7 @@ import traitlets
 from support.inspected import inspection
 
 from marith import RequestError
-from marith.inspection.widget.inspection_widget import InspectionWidget
+from marith.inspection.widget.inspection_widget import InspectionWidget, joined_module
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[31m\u202e`${alert(1)}`"
 
@@ -60,3 +61,12 @@ def test_without_anywidget_one_sentence_says_what_to_install(
     monkeypatch.setitem(sys.modules, "traitlets", None)
     with pytest.raises(ModuleNotFoundError, match="traitlets"):
         inspection().widget()
+
+
+def test_its_modules_are_one_that_imports_nothing_and_has_each_name_once() -> None:
+    module = joined_module()
+    assert re.findall(r"^ *import\b.*|\bimport\(.*", module, re.MULTILINE) == []
+    declared = r"^(?:export )?(?:function|class|const|let) (\w+)"
+    names = re.findall(declared, module, re.MULTILINE)
+    assert len(names) == len(set(names)) > 20
+    assert module.count("export default") == 1
