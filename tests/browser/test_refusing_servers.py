@@ -73,7 +73,5 @@ def test_without_formulas_the_editor_and_sliders_are_off_and_say_why(
     pane(page, 1).locator(".token").first.click()
     assert page.locator(".card").count() == 1
     page.click("#copy")
-    assert page.locator("#language option").all_inner_texts() == ["curl"]
-    assert KEY not in page.inner_text("#copy-text")
-    assert "$MARITH_API_KEY" in page.inner_text("#copy-text")
+    assert page.inner_text("#notice") == "Only the server knows the terms of this model."
     context.close()

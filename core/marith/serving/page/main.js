@@ -1,10 +1,10 @@
 // The page: what is in the form, which pane asks what, and what is shown of it.
 
 import { tokenCard } from "./card.js";
-import { copiesOf, openCopies, readyCopies } from "./copies.js";
+import { asToml, openCopy, readyCopy } from "./copies.js";
 import { Editor } from "./editor.js";
 import { compare, Pane } from "./panes.js";
-import { hasKey, json, onKey, useKey } from "./server.js";
+import { json, onKey, useKey } from "./server.js";
 import { Sliders } from "./sliders.js";
 import { element, termsFor } from "./values.js";
 
@@ -147,16 +147,17 @@ function choose(token) {
   }));
 }
 
-/** The right pane's request as code; a library needs formula and terms, which may be the server's. */
-function copies() {
+/** The right pane's formula as a persona file. Throws Error where the server alone has its terms. */
+function copy() {
   const body = requestOf(1);
   const card = cardOf(panes[1].model);
   const own = panes[1].model === THE_FORMULA;
-  const formula = own ? body.marith.formula : card?.marith.formula ?? "M";
-  const terms = own ? editor.terms : termsFor(formula, Object.entries(card?.marith.terms ?? {}));
-  const isWhole = own || card?.parent === null || Boolean(card?.marith.terms);
-  const asked = { ...body, model: cardOf(base)?.root ?? base, formula, terms };
-  return copiesOf(isWhole ? asked : null, body, hasKey());
+  if (!own && card?.parent !== null && !card?.marith.terms) {
+    throw new Error("Only the server knows the terms of this model.");
+  }
+  const formula = own ? body.marith.formula : card.marith.formula;
+  const terms = own ? editor.terms : termsFor(formula, Object.entries(card.marith.terms ?? {}));
+  return asToml({ ...body, model: cardOf(base)?.root ?? base, formula, terms });
 }
 
 /** Runs `work`; what is wrong becomes a sentence above the form. */
@@ -208,8 +209,8 @@ function listen() {
   at("add-message").addEventListener("click", () => addMessage("user", "").focus());
   at("key").addEventListener("change", () => useKey(at("key").value));
   at("key-form").addEventListener("submit", (event) => event.preventDefault());
-  at("copy").addEventListener("click", () => withNotice(() => openCopies(copies())));
-  readyCopies();
+  at("copy").addEventListener("click", () => withNotice(() => openCopy(copy())));
+  readyCopy();
 }
 
 async function begin() {

@@ -15,9 +15,6 @@ export function useKey(given) {
   keyChanged();
 }
 
-/** Whether there is a key. */
-export const hasKey = () => key !== "";
-
 /** Call this whenever another key is used. */
 export function onKey(work) {
   keyChanged = work;
@@ -37,7 +34,7 @@ export function errorOf(status, body) {
   const error = body?.error ?? {};
   if (status === 401 && error.code === "invalid_api_key") {
     return new ServerError(
-      hasKey()
+      key !== ""
         ? "The server does not know this key. Type another one into “Key”."
         : "This server asks for a key. Type it into “Key” at the top of the page.",
       "invalid_api_key",
