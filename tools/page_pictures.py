@@ -62,7 +62,7 @@ def _draw(page: Any) -> None:
         if pane(page, 1).locator(".turns").count():
             break
     _keep(page, "page_slider", page.locator(".answers"), 620)
-    page.keyboard.press("Enter")
+    page.locator("#sliders button").first.click()
     page.wait_for_timeout(500)
     settle(page)
     print("  " + page.inner_text("#prediction"), file=sys.stderr)

@@ -1,23 +1,23 @@
 // A slider for each number of the formula: what the text would be, and then the text itself.
 
 import { json } from "./server.js";
-import { element, firstUnequal, nearest, replaced, spelled } from "./values.js";
+import { element, nearest, replaced, spelled } from "./values.js";
 
 const at = (id) => document.getElementById(id);
 
 /** The sliders of the editor's formula over the text of one pane, which `pane` gives, or null.
  *
- * `isCurrent(pane)` says whether its text is by the formula in the editor; `onRelease(formula)` puts
- * there what a slider has made that was let go, and gives it as the server prints it, or null.
+ * `isCurrent(pane)` says whether its text is by the formula in the editor; `onWrite(formula)` puts
+ * there what a slider has made, and gives it as the server prints it, or null.
  */
 export class Sliders {
-  #pane; #isCurrent; #onRelease; #meaning = null; #rows = []; #foreseen = new Map();
+  #pane; #isCurrent; #onWrite; #meaning = null; #rows = []; #foreseen = new Map();
   #off = ""; #asking = null;
 
-  constructor(pane, isCurrent, onRelease) {
+  constructor(pane, isCurrent, onWrite) {
     this.#pane = pane;
     this.#isCurrent = isCurrent;
-    this.#onRelease = onRelease;
+    this.#onWrite = onWrite;
   }
 
   /** Turns the sliders off, and says why; "" turns them on. */
@@ -31,7 +31,7 @@ export class Sliders {
     this.#meaning = meaning;
     const numbers = meaning?.numbers ?? [];
     if (numbers.length !== this.#rows.length) {
-      this.#rows = numbers.map((_, i) => new Row(i, () => this.#moved(i), () => this.#released(i)));
+      this.#rows = numbers.map((_, i) => new Row(i, () => this.#moved(i), () => this.#writeAnew(i)));
       at("sliders").replaceChildren(...this.#rows.map((row) => row.root));
     }
     this.#rows.forEach((row, i) => row.show(numbers[i], meaning.formula));
@@ -111,50 +111,26 @@ export class Sliders {
     pane.mark("turns", place, `At ${number} another token follows here`);
   }
 
-  /** Makes the text anew from the first token that turns, by the formula with the new number. */
-  async #released(i) {
-    const row = this.#rows[i];
-    const { number } = row; // what the server says meanwhile moves no slider that is let go
+  /** Writes the text anew from the first token that turns, by the formula with the new number. */
+  async #writeAnew(i) {
+    const { number } = this.#rows[i];
     const { formula, numbers } = this.#meaning;
-    const { start, end, value } = numbers[i];
-    if (number === value) {
-      this.#pane().mark("turns", null);
-      this.#say("");
-      return;
-    }
     const pane = this.#pane();
     const flip = await this.#moved(i);
-    if (flip === null || flip.refused !== null || !this.#isCurrent(pane)) {
-      if (row.number === number) row.takeBack();
-      return;
-    }
-    const printed = await this.#onRelease(replaced(formula, start, end, String(number)));
-    if (printed !== null) await this.#writeAnew(pane, printed, flip);
-  }
-
-  async #writeAnew(pane, formula, flip) {
+    if (flip === null || flip.refused !== null || !this.#isCurrent(pane)) return;
+    const { start, end } = numbers[i];
+    const printed = await this.#onWrite(replaced(formula, start, end, String(number)));
+    if (printed === null) return;
     const { request, tokens } = pane;
-    const changed = { ...request, marith: { ...request.marith, formula } };
+    const changed = { ...request, marith: { ...request.marith, formula: printed } };
     pane.mark("turns", null);
     if (flip.place === null) {
       await pane.inspectAgain(changed);
       return;
     }
     await pane.run(changed, tokens.slice(0, flip.place));
-    this.#compare(pane, tokens, flip);
-  }
-
-  /** Says whether the token came that was foreseen. */
-  #compare(pane, before, flip) {
-    if (!pane.inspection || pane.running || pane.request === null) return;
-    const came = pane.tokens[flip.place];
-    const same = firstUnequal(before.slice(0, flip.place), pane.tokens.slice(0, flip.place)) === null;
-    if (came === undefined) {
-      this.#say(`The text ends before token ${flip.place + 1}; ${worded(flip.text)} was foreseen.`);
-      return;
-    }
-    this.#say(`Token ${flip.place + 1} is ${worded(pane.inspection.positions[flip.place].text)} now, ` +
-      (same && came === flip.token ? "as was foreseen." : `but ${worded(flip.text)} was foreseen.`));
+    if (pane.running || !pane.inspection) return;
+    this.#say(`From token ${flip.place + 1} on the text is another one.`);
     pane.mark("turns", flip.place, "From here on the text is another one");
   }
 
@@ -167,58 +143,42 @@ const worded = (text) => (text === undefined || text === null ? "the end" : `“
 
 /** One number: a range of 21 values that the server accepts, and a field for any other. */
 class Row {
-  values = []; #offered = []; #around = ""; #range; #field; #text; #onMoved; #onReleased; #value = 0; #byKey = false; #moving = false;
+  values = []; #range; #field; #button; #text; #onMoved;
 
-  constructor(index, onMoved, onReleased) {
+  constructor(index, onMoved, onWrite) {
     this.#onMoved = onMoved;
-    this.#onReleased = onReleased;
     const id = `number-${index}`;
     this.#text = element("span", { class: "code" });
     this.#range = element("input", {
-      type: "range", min: 0, max: 20, step: 1, id,
-      "aria-label": `Number ${index + 1} of the formula`, "aria-describedby": "sliders-hint",
-      oninput: () => this.#slid(), onchange: () => this.#changed(),
-      onkeydown: (event) => this.#pressed(event), onblur: () => this.#left(),
-      onpointerdown: () => { this.#byKey = false; },
+      type: "range", min: 0, max: 20, step: 1, id, "aria-describedby": "sliders-hint",
+      "aria-label": `Number ${index + 1} of the formula`, oninput: () => this.#move(this.index),
     });
     this.#field = element("input", {
       type: "number", step: "any", "aria-label": `Number ${index + 1} of the formula, any value`,
       onchange: () => this.#typed(),
     });
+    this.#button = element("button", { type: "button", onclick: onWrite }, "Write anew");
     this.root = element(
-      "div", { class: "slider" }, element("label", { for: id }, this.#text), this.#range, this.#field);
+      "div", { class: "slider" },
+      element("label", { for: id }, this.#text), this.#range, this.#field, this.#button);
   }
 
   get index() { return Number(this.#range.value); }
   get number() { return this.values[this.index]; }
 
   set disabled(off) {
-    this.#range.disabled = off;
-    this.#field.disabled = off;
+    for (const control of [this.#range, this.#field, this.#button]) control.disabled = off;
   }
 
-  /** Shows a number of the formula; its 21 values stay while it alone changes, to one of them. */
+  /** Shows a number of the formula; its 21 values stay while it is one of them. */
   show({ value, start, end, values }, formula) {
     const letters = Array.from(formula);
     const part = (from, to) => letters.slice(from, to).join("");
     this.#text.replaceChildren(
       part(0, start), element("b", {}, part(start, end)), part(end, letters.length));
-    const around = JSON.stringify([part(0, start), part(end, letters.length)]);
-    this.#offered = values ?? Array(21).fill(value); // without values there is the field alone
-    if (!this.values.includes(value) || around !== this.#around) {
-      this.values = this.#offered;
-      this.#moving = false;
-    }
-    this.#around = around;
-    this.#value = value;
-    if (!this.#moving) this.#set(nearest(this.values, value));
-  }
-
-  /** Shows the number that the formula has. */
-  takeBack() {
-    this.#moving = false;
-    this.values = this.#offered;
-    this.#set(nearest(this.values, this.#value));
+    // Without values there is the field alone.
+    if (!this.values.includes(value)) this.values = values ?? Array(21).fill(value);
+    this.#set(nearest(this.values, value));
   }
 
   #set(index) {
@@ -227,32 +187,9 @@ class Row {
     this.#range.setAttribute("aria-valuetext", String(this.number));
   }
 
-  #slid() {
-    this.#moving = true;
-    this.#set(this.index);
+  #move(index) {
+    this.#set(index);
     this.#onMoved();
-  }
-
-  // Browsers say "change" after each key: there, only Enter lets a slider go, and Escape takes back.
-  #changed() {
-    if (!this.#byKey) this.#release();
-  }
-
-  #release() {
-    this.#moving = false;
-    this.#onReleased();
-  }
-
-  #pressed(event) {
-    this.#byKey = true;
-    if (event.key === "Enter") this.#release();
-    else if (event.key === "Escape") this.#left();
-  }
-
-  #left() {
-    if (!this.#byKey || this.number === this.#value) return;
-    this.#set(nearest(this.values, this.#value));
-    this.#release();
   }
 
   #typed() {
@@ -263,7 +200,6 @@ class Row {
     }
     const index = nearest(this.values, value); // the place that the field's value takes
     this.values = this.values.map((other, i) => (i === index ? value : other));
-    this.#set(index);
-    this.#release();
+    this.#move(index);
   }
 }
