@@ -92,9 +92,6 @@ def test_a_fault_is_said_with_a_caret_where_it_is(page: Any) -> None:
     generate(page)
     assert pane(page, 1).locator(".status.wrong").inner_text().startswith("unknown term 'hapy'")
     assert "^" not in pane(page, 1).locator(".status").inner_text()
-    problem.locator("button").click()
-    selected = "[document.activeElement.selectionStart, document.activeElement.selectionEnd]"
-    assert page.evaluate(selected) == [2, 6]
     write_formula(page, "2*happy - M")
     assert problem.is_hidden()
 

@@ -30,7 +30,6 @@ VECTORS: list[tuple[str, list[Any], Any]] = [
     ("firstUnequal", [[1, 2], [1, 2, 4]], 2),
     ("nearest", [[0, 0.1, 0.2], 0.16], 2),
     ("replaced", ["\U0001f600 2*a", 2, 3, "7"], "\U0001f600 7*a"),
-    ("unitsBefore", ["\U0001f600a", 1], 2),
     ("caretLines", ["a +\n\U0001f600 bad", 6, 9], ["\U0001f600 bad", "  ^^^"]),
     ("namesIn", ["cfg(M, cond, 1.5) - union(a_1, 'x y') + cond"], ["cond", "a_1"]),
     ("namesIn", ["f(mode=M, name=rude)"], ["rude"]),

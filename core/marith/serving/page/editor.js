@@ -1,7 +1,7 @@
 // The formula and its terms, what they mean, and what is wrong with them.
 
 import { json } from "./server.js";
-import { caretLines, element, namesIn, shown, unitsBefore } from "./values.js";
+import { caretLines, element, namesIn, shown } from "./values.js";
 
 const PAUSE = 250; // milliseconds without a key pressed, before the server is asked
 const at = (id) => document.getElementById(id);
@@ -165,24 +165,12 @@ export class Editor {
     if (place) {
       const [line, carets] = caretLines(place.text, place.start, place.end);
       children.push(element("pre", { class: "code" }, line, "\n", element("b", {}, carets)));
-      if (place.text.trim() === this.text) children.push(this.#goTo(place));
     }
     at("formula").setAttribute("aria-invalid", "true");
     at("formula-problem").replaceChildren(...children);
     at("formula-problem").hidden = false;
     at("meaning").hidden = true;
     this.#onMeaning(null);
-  }
-
-  #goTo({ text, start, end }) {
-    const go = () => {
-      const field = at("formula");
-      const before = field.value.indexOf(text.trim());
-      field.focus();
-      field.setSelectionRange(
-        before + unitsBefore(text, start), before + unitsBefore(text, Math.max(end, start + 1)));
-    };
-    return element("button", { type: "button", class: "quiet", onclick: go }, "Go to the place");
   }
 }
 

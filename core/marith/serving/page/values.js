@@ -103,9 +103,6 @@ export function replaced(text, start, end, by) {
   return letters.slice(0, start).join("") + by + letters.slice(end).join("");
 }
 
-/** A place of a text in code points, as JavaScript counts. */
-export const unitsBefore = (text, place) => Array.from(text).slice(0, place).join("").length;
-
 /** The line of a text that has a place, and carets under the place; both to be shown. */
 export function caretLines(text, start, end) {
   const letters = Array.from(text);
