@@ -12,7 +12,6 @@ const THE_FORMULA = "@formula";
 const NO_FORMULAS =
   "This server was started without --allow-formulas: the editor and the sliders are off, and its " +
   "own models can be asked.";
-const SPOKEN = 1000; // milliseconds between two sentences for a screen reader
 const at = (id) => document.getElementById(id);
 
 let models = [];
@@ -21,7 +20,7 @@ let isFilled = false; // by the first persona of the server
 let chosen = null; // the pane and the index of the token that the card is about
 const editor = new Editor((meaning) => sliders.show(meaning));
 const onChoose = (pane, index) => choose({ pane, index });
-const events = { onChoose, onChange, onModel: () => sliders.forget(), onState: speak };
+const events = { onChoose, onChange, onModel: () => sliders.forget() };
 const panes = [new Pane("Left", events), new Pane("Right", events)];
 const sliders = new Sliders(
   composedPane, (pane) => editor.has(pane.request), (formula) => editor.change(formula));
@@ -34,16 +33,6 @@ function composedPane() {
 function notice(sentence) {
   at("notice").textContent = sentence;
   at("notice").hidden = sentence === "";
-}
-
-let spokenAt = 0;
-let speaking = null;
-function speak(sentence) {
-  clearTimeout(speaking);
-  speaking = setTimeout(() => {
-    spokenAt = performance.now();
-    at("live").textContent = sentence;
-  }, spokenAt + SPOKEN - performance.now());
 }
 
 // The form.

@@ -9,7 +9,7 @@ const FINISHED = {
   stop: "ended by itself", length: "reached the most tokens", tool_calls: "called a tool",
 };
 
-/** One pane. `events` has onChoose(pane, index), onChange(pane) and onState(pane, sentence). */
+/** One pane. `events` has onChoose(pane, index), onChange(pane) and onModel(pane). */
 export class Pane {
   inspection = null; request = null; finish = null; running = false; ended = false;
   #events; #strip; #text; #status; #read; #select; #filter; #legend; #aborting = null; #runs = 0; #warnings = [];
@@ -20,7 +20,7 @@ export class Pane {
     this.#strip = new TokenStrip(`Tokens, ${name}`, (index) => events.onChoose(this, index),
       (sentence) => { this.#read.textContent = sentence; });
     this.#text = element("div", { class: "streaming", dir: "auto", hidden: true });
-    this.#status = element("p", { class: "status" }, "Nothing yet.");
+    this.#status = element("p", { class: "status", role: "status" }, "Nothing yet.");
     this.#read = element("p", { class: "read" });
     this.#select = element("select", { onchange: () => events.onModel(this) });
     this.#filter = filterOf(this.#strip);
@@ -174,7 +174,6 @@ export class Pane {
     if (this.#status.textContent === sentence) return;
     this.#status.textContent = sentence;
     this.#status.classList.toggle("wrong", wrong);
-    this.#events.onState(`${this.name}: ${sentence}`);
   }
 
   choose(index) { this.#strip.choose(index); }
