@@ -82,26 +82,16 @@ export async function json(path, body, signal) {
   }
 }
 
-/** Reads server-sent events: give it pieces of text, and it returns the data of whole events. */
+/** Reads the server's events: give it pieces of text, and it returns the data of whole events. */
 export function eventReader() {
   const before = []; // pieces without an end: joined once, for an inspection has many of them
-  let tail = "";
   return (piece) => {
-    const texts = (tail + piece).split(/\n\n|\r\n\r\n|\r\r/);
-    tail = texts.pop();
-    if (texts.length > 0) texts[0] = before.splice(0).join("") + texts[0];
-    if (tail.length > 3) {
-      before.push(tail.slice(0, -3)); // an end may lie across two pieces
-      tail = tail.slice(-3);
-    }
-    return texts.map(dataOf).filter((data) => data !== null);
+    before.push(piece);
+    if (!piece.includes("\n")) return [];
+    const events = before.splice(0).join("").split("\n\n");
+    before.push(events.pop());
+    return events.filter((event) => event.startsWith("data: ")).map((event) => event.slice(6));
   };
-}
-
-function dataOf(event) {
-  const lines = event.split(/\r\n|\n|\r/).filter((line) => line.startsWith("data:"));
-  if (lines.length === 0) return null;
-  return lines.map((line) => line.slice(5).replace(/^ /, "")).join("\n");
 }
 
 /** Each chunk of a streamed chat. Throws ServerError, also for an error within the stream. */
