@@ -1,6 +1,5 @@
 """What does marith do for an application? One screen of answers, measured, in a few seconds.
 
-- `formula_costs`: what a formula costs beside the bare model.
 - `frameworks`: the demonstration's answers by each framework that is installed.
 - `measured_replies`: replies to the messages of `marith eval toxicity`.
 - `one_screen`: prints the demonstration: each part as soon as its answers are there.

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from statistics import mean
 
 from marith import Options
-from marith.demo.formula_costs import ROUNDS, costs
 from marith.demo.frameworks import LANGCHAIN, LLAMAINDEX, answer_function
 from marith.demo.measured_replies import messages, replies, toxicity
 from marith.demo.printed_lines import Printer
@@ -45,7 +44,6 @@ def run(model: str, question: str | None = None, seed: int = 0) -> None:
         _persona(printer, options, question, "2")
         passage = _from_a_passage(printer, options, "3")
         _by_frameworks(printer, reply, passage)
-        _costs(printer, replies_to(messages(1)[0], options))
     else:
         _persona(printer, options, question, "1")
         _from_a_passage(printer, options, "2", FAITHFUL)
@@ -122,11 +120,3 @@ def _by_framework(
         text = answer if isinstance(answer, str) else answer(request.options, *asked).strip()
         seconds = time.perf_counter() - begun
     printer.row(framework, f"{equal}, {seconds:.1f} s" if text == expected else text)
-
-
-def _costs(printer: Printer, requests: Sequence[ShownRequest]) -> None:
-    with printer.progress("timing"):
-        measured = costs(requests)
-    printer.title(f"5  What a token of part 1 costs, without drafts: the best of {ROUNDS} rounds")
-    for request, cost in zip(requests, measured, strict=True):
-        printer.row(request.label, cost.described)
