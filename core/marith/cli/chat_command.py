@@ -30,11 +30,7 @@ HELP = """\
 /formula [TEXT]        sample from this formula; without one from the persona's own
 /seed [NUMBER]         the same seed gives the same answers; without a number drawn anew
 /why                   show why each token of the last answer is there
-/again                 answer the last message again
-/undo                  forget the last message and its answer
-/clear                 forget all messages
-/help, /quit
-A line that ends with \\ goes on in the next one."""
+/help, /quit"""
 
 
 @app.command()
@@ -115,7 +111,7 @@ class Conversation:
         self._answers, self._overrides = answers, dict(overrides)
         self._system = [{"role": "system", "content": system}] if system else []
         self._messages: list[dict[str, str]] = []
-        self._reasons: dict[int, Why] = {}  # of each answer, by its place among the messages
+        self._reason: Why | None = None  # of the last answer
         self._commands: dict[str, Callable[[str], None]] = {
             "persona": self._persona,
             "formula": lambda text: self._change(formula=text or None),
@@ -123,9 +119,6 @@ class Conversation:
             "define": lambda text: self._name("/define NAME=FORMULA", text, _as_formula),
             "seed": self._seed,
             "why": self._why,
-            "again": self._again,
-            "undo": self._undo,
-            "clear": self._clear,
             "help": lambda _: typer.echo(HELP),
         }
 
@@ -159,18 +152,11 @@ class Conversation:
                 typer.echo()
 
     def _read(self) -> str | None:
-        """Return what is typed, a line or several; None at the end."""
-        prompt = "> " if sys.stdin.isatty() else ""
-        lines: list[str] = []
+        """Return the line that is typed; None at the end."""
         try:
-            while True:
-                line = input(prompt)
-                if not line.endswith("\\"):
-                    return "\n".join([*lines, line]).strip()
-                lines.append(line[:-1])
-                prompt = ". " if prompt else ""
+            return input("> " if sys.stdin.isatty() else "").strip()
         except EOFError:
-            return "\n".join(lines).strip() or None
+            return None
         except KeyboardInterrupt:
             typer.echo()
             return ""
@@ -189,7 +175,7 @@ class Conversation:
         finally:
             if pieces:
                 typer.echo()
-        self._reasons[len(self._messages)] = self._answers.answered()
+        self._reason = self._answers.answered()
         self._messages.append({"role": "assistant", "content": "".join(pieces)})
 
     def _command(self, line: str) -> None:
@@ -233,28 +219,10 @@ class Conversation:
             raise RequestError(f"a seed is a whole number, not {text!r}") from None
         self._change(seed=seed)
 
-    def _again(self, _: str) -> None:
-        if not self._messages:
-            raise RequestError("there is no message yet")
-        if self._messages[-1]["role"] == "assistant":
-            self._messages.pop()
-        self._answer()
-
     def _why(self, _: str) -> None:
-        if not self._messages or self._messages[-1]["role"] != "assistant":
+        if self._reason is None:
             raise RequestError("there is no answer yet")
-        print_inspection(self._reasons[len(self._messages) - 1](), every=False)
-
-    def _clear(self, _: str) -> None:
-        self._messages.clear()
-        typer.echo("all messages are forgotten", err=True)
-
-    def _undo(self, _: str) -> None:
-        if not self._messages:
-            raise RequestError("there is no message to undo")
-        while self._messages and self._messages.pop()["role"] != "user":
-            pass
-        typer.echo(f"{len(self._messages)} messages are left", err=True)
+        print_inspection(self._reason(), every=False)
 
 
 def _as_formula(text: str) -> dict[str, str]:

@@ -76,16 +76,14 @@ def talk(monkeypatch: pytest.MonkeyPatch, answers: Any, *lines: str) -> None:
     Conversation(answers, {}, "Be kind.").run()
 
 
-def test_messages_are_kept_undone_and_answered_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = Scripted("A", "B", "C", "fails", "D")
-    talk(monkeypatch, answers, "one", "/again", "two \\", "lines", "bad", "/undo", "three")
+def test_messages_are_kept_but_those_without_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = Scripted("A", "fails", "B")
+    talk(monkeypatch, answers, "one", "bad", "two")
     texts = [[message["content"] for message in asked] for asked in answers.asked]
     assert texts == [
         ["Be kind.", "one"],
-        ["Be kind.", "one"],
-        ["Be kind.", "one", "B", "two \nlines"],
-        ["Be kind.", "one", "B", "two \nlines", "C", "bad"],
-        ["Be kind.", "one", "B", "three"],
+        ["Be kind.", "one", "A", "bad"],
+        ["Be kind.", "one", "A", "two"],
     ]
 
 
@@ -97,14 +95,13 @@ def test_commands_change_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     talk(
         monkeypatch, answers, "/formula M + x", "/term x=You are calm.", "/define y=M - x",
         "/seed 4", "hi",
-        "/formula", "/seed", "/persona two", "/clear", "ho", "/quit", "never",
+        "/formula", "/seed", "/persona two", "ho", "/quit", "never",
     )  # fmt: skip
     assert answers.given == [
         {"formula": "M + x", "terms": CALM_TERMS, "seed": 4},
         "two",
         {"terms": CALM_TERMS},
     ]
-    assert len(answers.asked[1]) == 2
 
 
 def test_hostile_answers_reach_a_terminal_as_pictures(
@@ -117,11 +114,9 @@ def test_hostile_answers_reach_a_terminal_as_pictures(
 
 
 def test_an_engine_answers_as_its_options_say() -> None:
-    told = chat("Hello!", "/seed 5", "/again", options=["--seed", "5"])
-    first, second = told.stdout.splitlines()
-    assert first == second
+    told = chat("Hello!", options=["--seed", "5"])
     wanted = Options(seed=5, max_tokens=8).submit([{"role": "user", "content": "Hello!"}]).result()
-    assert first == wanted.text
+    assert told.stdout.splitlines() == [wanted.text]
 
 
 def test_formulas_of_a_file_answer_in_turn(tmp_path: Path) -> None:
@@ -147,12 +142,11 @@ def test_formulas_of_a_file_answer_in_turn(tmp_path: Path) -> None:
     ("lines", "problem"),
     [
         (("/define a=2*b - M",), "in term 'a': unknown term 'b'"),
-        (("/undo",), "there is no message to undo"),
         (("/nope",), "nothing is called /nope"),
         (("/seed x",), "a seed is a whole number"),
         (("/term x",), "NAME=PROMPT"),
         (("/persona x",), "there is no persona file"),
-        (("/again",), "there is no message yet"),
+        (("/why",), "there is no answer yet"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_the_conversation_goes_on(

@@ -125,8 +125,8 @@ def test_why_in_a_conversation_explains_the_last_answer() -> None:
         typed = "".join(f"{line}\n" for line in lines)
         return CliRunner().invoke(app, ["chat", "--max-tokens", "8", *options], input=typed)
 
-    result = chat("/why", PROMPT, "/why", "/undo", "/why", options=tuple(FORMULA))
-    assert result.stderr.count("there is no answer yet") == 2
+    result = chat("/why", PROMPT, "/why", options=tuple(FORMULA))
+    assert result.stderr.count("there is no answer yet") == 1
     (counted,) = re.findall(r"\d+ of (\d+) tokens are the formula's likeliest", result.stdout)
     assert int(counted) <= 8
     answer, shown, *_ = result.stdout.splitlines()
@@ -143,9 +143,7 @@ DRAWN = {"seed": 3, "max_tokens": 8}
 CALM = {"formula": "2*calm - M", "terms": {"calm": "Be calm."}}
 
 
-@pytest.mark.parametrize(
-    "between", [["Another one?", "/undo"], ["It fails."], ["/formula M", "/seed 4"]]
-)
+@pytest.mark.parametrize("between", [["It fails."], ["/formula M", "/seed 4"]])
 def test_why_explains_the_answer_that_is_the_last_one_now(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], between: list[str]
 ) -> None:
