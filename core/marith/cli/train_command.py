@@ -10,7 +10,7 @@ from marith.cli.shared import app, clear_errors
 
 Base = Annotated[
     str,
-    typer.Option(help="What is fine-tuned: pocket-toxicity, a directory, GGUF file or hub id."),
+    typer.Option(help="What is fine-tuned: pocket-toxicity, a directory or a hub id."),
 ]
 Data = Annotated[Path, typer.Option(help="Texts and labels: .csv, .tsv, .jsonl or .parquet.")]
 Rate = Annotated[

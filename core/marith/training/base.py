@@ -17,7 +17,7 @@ from marith.errors import ModelError, RequestError
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.weights.kinds import raising_model_error
 from marith.scoring.weights.loader import as_stored, positions_of
-from marith.scoring.weights.locate import EMBEDDED, GGUF, WEIGHTS, locate
+from marith.scoring.weights.locate import EMBEDDED, WEIGHTS, locate
 from marith.scoring.weights.placing import Placement
 from marith.training.settings import Settings
 
@@ -108,8 +108,6 @@ def load(settings: Settings, labels: Sequence[str], device: torch.device) -> Bas
     The global random numbers of torch decide what a new head is.
     """
     where = locate(settings.base)
-    if where.lower().endswith(GGUF):
-        return _from_gguf(settings, labels, device)
     inside = Path(where).parent == WEIGHTS.resolve()  # embedded classifiers share one tokenizer
     shared = inside and not (Path(where) / "tokenizer.json").is_file()
     with raising_model_error(f"cannot train {settings.base!r}"), _quiet():
@@ -130,20 +128,6 @@ def load(settings: Settings, labels: Sequence[str], device: torch.device) -> Bas
     _fill_body(settings.base, model, report["missing_keys"])
     if not head.kept:
         renew(model)
-    return _prepared(settings, model.to(device), tokenizer, head)
-
-
-def _from_gguf(settings: Settings, labels: Sequence[str], device: torch.device) -> Base:
-    """The language model of a GGUF file under a new head."""
-    placement = Placement(device="cpu", dtype="float32")
-    language_model, tokenizer = as_stored(settings.base, placement)
-    config = language_model.config
-    head = choose(config, labels)
-    configure(config, head)
-    with raising_model_error(f"cannot train {settings.base!r}"):
-        model = AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
-        model.base_model.load_state_dict(language_model.base_model.state_dict())
-    renew(model)
     return _prepared(settings, model.to(device), tokenizer, head)
 
 

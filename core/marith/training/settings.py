@@ -7,7 +7,7 @@ from pathlib import Path
 
 from marith.errors import RequestError
 from marith.request.checks import by, flag, hold, number, whole, whole_from
-from marith.scoring.weights.locate import context_length_of, locate
+from marith.scoring.weights.locate import GGUF, context_length_of, locate
 from marith.scoring.weights.placing import device_for
 
 MOST_EPOCHS = 10_000
@@ -19,7 +19,7 @@ _SHARE = number("a number above 0 and below 1", lambda value: 0 < value < 1)
 class Settings:
     """One training: `base` becomes a classifier of the labels in `data`, and is left in `out`.
 
-    `base` is an embedded name, a directory, a GGUF file or a hub id; `data` a table of texts and
+    `base` is an embedded name, a directory or a hub id; `data` a table of texts and
     labels; `out` a directory. `epochs` is the paper's (appendix, training and prompting details),
     as is `balance`: an epoch has as many texts of every class as the rarest has.
     `held_out` is the share of texts that is not learned from; `max_length` is in tokens, special
@@ -54,6 +54,8 @@ class Settings:
             raise RequestError(f"{str(self.out)!r} is no directory")
         if self.out.exists() and any(self.out.iterdir()):
             raise RequestError(f"the directory {str(self.out)!r} is not empty; name another --out")
+        if self.base.lower().endswith(GGUF):
+            raise RequestError(f"a GGUF file is not trained: name a checkpoint, not {self.base!r}")
         locate(self.base)
         if self.max_length is not None:
             whole("max_length", self.max_length, 1, context_length_of(self.base))

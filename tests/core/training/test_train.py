@@ -11,12 +11,8 @@ from unittest import mock
 import pytest
 import torch
 from safetensors.torch import load_file
-from support.vocabularies import byte_tokenizer
 
-from benchmarks.gguf_file import write_gguf
-from marith import Classifier, Engine
 from marith.errors import ModelError, RequestError
-from marith.testing import tiny_model
 from marith.training import Report, Settings, train
 from marith.training.base import load
 from marith.training.encoded_texts import encode
@@ -78,11 +74,12 @@ def test_a_classifier_learns_what_prefixes_show(unbroken: tuple[Settings, Report
     ("wrong", "problem"),
     [
         ({"device": "gpu0"}, "gpu0"),
+        ({"base": "model.gguf"}, "name a checkpoint, not 'model.gguf'"),
     ],
 )
 def test_settings_with_a_wrong_value_are_not_made(wrong: dict[str, Any], problem: str) -> None:
     with pytest.raises((ModelError, RequestError), match=problem):
-        Settings("pocket-toxicity", Path(__file__), Path("out"), **wrong)
+        Settings(**{"base": "pocket-toxicity", "data": Path(__file__), "out": Path("out"), **wrong})
 
 
 def test_a_directory_with_other_things_in_it_is_left_alone(warmth: Path, tmp_path: Path) -> None:
@@ -134,22 +131,6 @@ def test_a_rate_that_blows_up_is_said_and_the_random_numbers_stay_the_callers(
     with pytest.raises(ModelError, match=r"the loss is nan at step \d+: the rate 1e\+30 is too"):
         train(Settings(gpt2, warmth, tmp_path / "out", rate=1e30))
     assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_a_language_model_in_a_gguf_file_is_a_base(warmth: Path, tmp_path: Path) -> None:
-    """Its weights are those of the checkpoint that it was written from, under a new head."""
-    model, tokenizer = tiny_model(vocab=257), byte_tokenizer()
-    write_gguf(model, tmp_path / "it.gguf", "f32", tokenizer)
-    settings = Settings(str(tmp_path / "it.gguf"), warmth, tmp_path / "judge", epochs=1)
-    base = load(settings, ["cold", "warm"], torch.device("cpu"))
-    for name, weight in model.base_model.state_dict().items():
-        assert torch.equal(base.model.base_model.state_dict()[name], weight), name
-    report = train(settings)
-    assert report.steps
-    assert (settings.out / "tokenizer.json").is_file()
-    with Engine.load("pocket") as engine:
-        terms = {"C": Classifier(str(settings.out), label="warm")}
-        assert engine.generate("Hello", "M + C", terms, max_tokens=2).tokens
 
 
 def test_a_small_base_has_a_rate_by_which_it_learns(
