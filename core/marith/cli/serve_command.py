@@ -1,7 +1,6 @@
 """The commands that serve over HTTP: `marith serve`, and `marith play` with the page."""
 
 import logging
-import sys
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -158,19 +157,11 @@ def run_server(
     serve(settings, listening, lambda server: ready(server, listening.address))
 
 
-class _Line(logging.Handler):
-    """Prints a record of the server's log as it is, on what is standard error by then."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print a record, and the traceback of an error."""
-        print(self.format(record), file=sys.stderr, flush=True)
-
-
 def _log_lines() -> None:
-    """Print the lines of the server and the warnings of what it stands on."""
+    """Print the lines of the server and the warnings of uvicorn on standard error."""
     for name, level in (("marith.serving", logging.INFO), ("uvicorn", logging.WARNING)):
         logger = logging.getLogger(name)
-        logger.handlers = [_Line()]
+        logger.handlers = [logging.StreamHandler()]
         logger.setLevel(level)
         logger.propagate = False
 
