@@ -61,7 +61,7 @@ def _draw(page: Any) -> None:
         page.wait_for_timeout(400)
         if pane(page, 1).locator(".turns").count():
             break
-    _keep(page, "page_slider", page.locator(".answers"), 660)
+    _keep(page, "page_slider", page.locator(".answers"), 700)
     page.locator("#sliders button").first.click()
     page.wait_for_timeout(500)
     settle(page)
