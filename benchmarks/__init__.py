@@ -1,1 +1,1 @@
-"""How fast? Formulas beside transformers and llama.cpp, in one process and on the same weights."""
+"""Time formulas beside transformers and llama.cpp, in one process and on the same weights."""

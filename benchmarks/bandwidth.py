@@ -1,4 +1,4 @@
-"""What no decoder beats: every weight comes out of memory once for each token."""
+"""The floor of a token's time: every weight is read from memory once for each token."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Floor:
 
     @classmethod
     def of(cls, model: Any, speed: float) -> Floor:
-        """Of a model's weights, where so many bytes are read in a second."""
+        """Return the floor of a model's weights, for a number of bytes read in a second."""
         weights = weight_bytes(model)
         return cls(weights, speed, 1e3 * weights / speed)
 
@@ -39,10 +39,10 @@ def weight_bytes(model: nn.Module) -> int:
 
 
 def bytes_per_second() -> float:
-    """How fast memory is read: the best of several sums over more than a processor caches.
+    """Return how fast memory is read: the best of several sums over more than a processor caches.
 
-    With all threads. Other work on the machine makes it slower, nothing makes it faster: of
-    several measurements the best is nearest.
+    All threads read. Other work on the machine makes reading slower, and nothing makes it faster,
+    so the best measurement is nearest.
     """
     numbers = torch.ones(NUMBERS)
     best = float("inf")
@@ -54,7 +54,7 @@ def bytes_per_second() -> float:
 
 
 def with_floor(result: Result, floor: Floor | None) -> Result:
-    """The same, with its share of the floor where it is the time of one request's token."""
+    """Return a result with its share of the floor, if it is the time of one request's token."""
     if floor is None or result.section != "terms":
         return result
     return replace(result, floor_share=floor.milliseconds / result.milliseconds)

@@ -1,4 +1,4 @@
-"""The same tokens by transformers alone: `generate`, its guidance, and terms one after another."""
+"""The baselines by transformers: `generate`, its guidance, and terms one after another."""
 
 from __future__ import annotations
 

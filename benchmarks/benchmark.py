@@ -19,7 +19,7 @@ from marith.showing import bars
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """What a run measured, and on what."""
+    """The results of a run, and the machine."""
 
     model: str
     parameters: int

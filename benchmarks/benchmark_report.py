@@ -1,4 +1,4 @@
-"""What a run prints and draws: a table and a plot for each section."""
+"""Print and draw a run: a table and a plot for each section."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _draw_gains(axes: Axes, results: list[Result]) -> None:
 
 
 def _draw_sizes(axes: Axes, results: list[Result]) -> None:
-    """What texts weigh, and what the process grew by, over their number."""
+    """Draw the size of texts, and the growth of the process, over the number of texts."""
     counts = [int(result.name.split()[0]) for result in results]
     for label, colour, sizes in (
         ("tokens held", THEIRS, [result.tokens_bytes for result in results]),

@@ -1,4 +1,4 @@
-"""What was measured comes to: medians, ratios and the share of the floor."""
+"""The results of measurements: medians, ratios and the share of the floor."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Result:
 
     @property
     def per_second(self) -> float:
-        """How many there are in a second."""
+        """The number in a second."""
         return 1e3 / self.milliseconds
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What it ran on; `flags` are those of FLAGS that the processor has, by torch's word."""
+    """The machine of a run; `flags` are the processor's flags among FLAGS."""
 
     processor: str
     threads: int

@@ -1,4 +1,4 @@
-"""What a run of the benchmark is asked for."""
+"""The settings of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other requests, longer texts and a new process cost: in time, and in memory."""
+"""The cost of other requests, of longer texts and of a new process: in time, and in memory."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ print(json.dumps([imported - begun, loaded - imported, done - loaded]))
 
 
 def held(subject: TimedModel, settings: BenchmarkSettings, lanes: int, requests: int) -> Variant:
-    """So many texts in an engine of their own, and what the process then has grown by.
+    """Generate texts in an engine of their own, and measure by how much the process grows.
 
-    The time a token is over all tokens. `tokens_bytes` are what keys and values of all tokens weigh
-    in the model's type, and nothing else; `resident` is what the process takes beyond what it took
+    The time a token is over all tokens. `tokens_bytes` is the size of the keys and values of all
+    tokens in the model's type, and nothing else; `resident` is the growth of the process since
     before the first request, once the last text is done and while all are held.
     """
     name = counted(requests, "request")
@@ -86,7 +86,7 @@ def chats(subject: TimedModel, engine: Engine, tokens: int) -> Variant:
 
 
 def chats_beside_long(subject: TimedModel, engine: Engine) -> Variant:
-    """The same while a long prompt is read; `first_token` is when that one's own first comes."""
+    """Time chats while a long prompt is read, and the prompt's `first_token`."""
     name = f"{CHATS} chats beside a long prompt"
 
     def run(turn: int) -> Sample:
@@ -153,7 +153,7 @@ def _request(subject: TimedModel, seed: str, tokens: int, question: int = 16) ->
 
 
 def _token_bytes(model: Any) -> int:
-    """What the keys and values of a token weigh, where every layer keeps its own."""
+    """Return the size of a token's keys and values, if every layer keeps its own."""
     config = model.config.get_text_config()
     heads = config.num_attention_heads
     dim = getattr(config, "head_dim", None) or config.hidden_size // heads

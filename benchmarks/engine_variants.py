@@ -19,7 +19,7 @@ Drafts: TypeAlias = Literal["auto"] | None
 
 
 def terms(subject: TimedModel, engine: Engine, weights: Sequence[float], tokens: int) -> Variant:
-    """One request of a formula with so many terms, each with a system prompt of its own."""
+    """Time one request of a formula with `count` terms, each with a system prompt of its own."""
     count = len(weights)
     name = f"marith, {count} term{'s' if count > 1 else ''}"
 
@@ -46,10 +46,11 @@ def concurrent(
     speculation: Drafts = None,
     temperature: float = 1.0,
 ) -> Variant:
-    """So many requests at once: an application's system prompts, and everyone's own question.
+    """Time `requests` requests at once, under an application's system prompts.
 
-    The time a token is over all tokens, from the first request to the last answer; acceptance is
-    over all drafted tokens. At temperature 0 the texts of a random model repeat themselves.
+    Each request has its own question. The time a token is over all tokens, from the first request
+    to the last answer; acceptance is over all drafted tokens. At temperature 0 the texts of a
+    random model repeat themselves.
     """
     plain = counted(requests, "request") + (", repeating" if temperature == 0 else "")
     name = f"{plain}, {speculation}" if speculation else plain

@@ -59,7 +59,7 @@ class LlamaCppModel:
         seed: int,
         drawn: Callable[[], None] | None = None,
     ) -> list[list[int]]:
-        """So many tokens after each prompt, drawn from the whole distribution.
+        """Generate `tokens` tokens after each prompt, drawn from the whole distribution.
 
         `drawn` is called whenever every text has a token more.
         """
@@ -107,7 +107,7 @@ class LlamaCppModel:
 
 
 def trial(path: Path, texts: int, length: int, tokens: int, threads: int) -> str | None:
-    """How a process of its own ends that writes such texts from repacked weights; None if well."""
+    """Return how a process ends that generates from repacked weights; None if it ends well."""
     numbers = map(str, (texts, length, tokens, threads))
     command = [sys.executable, "-c", _TRIAL, str(path), *numbers]
     done = subprocess.run(command, capture_output=True, text=True, cwd=_ROOT, check=False)  # noqa: S603

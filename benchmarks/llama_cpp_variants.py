@@ -1,4 +1,4 @@
-"""The same shape of model by llama.cpp, in its own types of numbers, where it is installed."""
+"""The same shape of model by llama.cpp, in its own types of numbers, if it is installed."""
 
 from __future__ import annotations
 
@@ -31,12 +31,11 @@ def llama_cpp_models(
     texts: int,
     kinds: Sequence[str] = NUMBERS,
 ) -> dict[str, LlamaCppModel]:
-    """The model in each type of numbers that llama.cpp runs here; `notes` get what it does not.
+    """Return the model in each type of numbers that llama.cpp runs; `notes` get the other types.
 
-    It has room for so many `texts` at once.
-
-    Weights are repacked (`use_extra_bufts`) unless a process that tries it does not end well: the
-    notes say for which this was turned off, and how the process ended.
+    The model has room for `texts` at once. Weights are repacked (`use_extra_bufts`) unless a
+    process that tries it does not end well: the notes name the types without repacking, and how the
+    process ended.
     """
     absent = [name for name in _NEEDS if find_spec(name) is None]
     if absent:
@@ -62,14 +61,14 @@ def llama_cpp_models(
 def llama_cpp_variants(
     subject: TimedModel, models: Mapping[str, LlamaCppModel], requests: int, tokens: int
 ) -> list[Variant]:
-    """So many texts at once, a token of each in a step, in each type of numbers."""
+    """Time `requests` texts at once, a token of each in a step, in each type of numbers."""
     return [_variant(subject, name, model, requests, tokens) for name, model in models.items()]
 
 
 def llama_cpp_step(
     subject: TimedModel, numbers: str, model: LlamaCppModel, rows: int, tokens: int
 ) -> Variant:
-    """A step of so many texts, a token of each, their prompts left out."""
+    """Time a step of `rows` texts, a token of each, without their prompts."""
     name = step_name(numbers, rows)
 
     def run(turn: int) -> Sample:
@@ -82,7 +81,7 @@ def llama_cpp_step(
 
 
 def step_name(numbers: str, rows: int) -> str:
-    """What a step of llama.cpp is called."""
+    """Return the name of a step of llama.cpp."""
     return f"llama.cpp {numbers}, {counted(rows, 'row')}"
 
 

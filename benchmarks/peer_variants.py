@@ -55,9 +55,9 @@ def step_peers(
     notes: list[str],
     formulas: Sequence[tuple[Sequence[float], int]],
 ) -> list[Variant]:
-    """Steps of so many requests of these formulas, beside llama.cpp's in numbers like these.
+    """Time steps of requests of these formulas, beside llama.cpp's with numbers of as many bits.
 
-    Each is compared with llama.cpp's of as many rows.
+    Each step is compared with a step of llama.cpp with as many rows.
     """
     numbers = LIKE.get(settings.dtype, "")
     texts = max(requests * len(weights) for weights, requests in formulas)
@@ -78,7 +78,7 @@ def step_peers(
 
 
 def _runs(name: str, notes: list[str], run_of: Callable[[], Callable[[int], Sample]]) -> bool:
-    """Whether a peer can be run here; else a note says why it cannot."""
+    """Return True if a peer runs here; otherwise add a note with the reason."""
     try:
         run_in_thread(lambda: run_of()(0))
     except Exception as error:

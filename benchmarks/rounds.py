@@ -54,7 +54,7 @@ class TokenClock:
         return cls(time.perf_counter(), [])
 
     def lap(self, tokens: int = 1) -> None:
-        """So many tokens have arrived."""
+        """Note that `tokens` tokens have arrived."""
         self.arrivals.append((time.perf_counter() - self.started, tokens))
 
     def sample(self, passes_per_token: float | None = None) -> Sample:

@@ -1,4 +1,4 @@
-"""What is timed in each section of a run, and notes on what cannot be."""
+"""The variants of each section of a run, and notes on those that cannot run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MakeVariants: TypeAlias = (
 
 
 def lanes(settings: BenchmarkSettings) -> int:
-    """How many lanes an engine needs for all that is timed at once."""
+    """Return the number of lanes that an engine needs for all variants."""
     rows = [requests * len(weights) for weights, requests in ROWS]
     return max(*rows, max(settings.requests) * len(FOUR))
 

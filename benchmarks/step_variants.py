@@ -1,4 +1,4 @@
-"""A step of so many rows, and the matrix products of it alone: no step takes less than these."""
+"""A step of a number of rows, and its matrix products alone, which no step undercuts."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ FULL = 32  # steps that each of 16 requests goes on for while the others are beg
 
 
 def products(engine: Engine, rows: int, count: int) -> Variant:
-    """The products of one position of each of so many rows, `count` times in turn.
+    """Time the products of one position of each of `rows` rows, `count` times in turn.
 
-    Of the engine's own model: joined and laid out as its steps have them. Of a layer of experts
-    all are counted.
+    The products are those of the engine's own model, joined and laid out as in its steps. In a
+    layer of experts all experts count.
     """
 
     @torch.inference_mode()
@@ -48,9 +48,9 @@ def products(engine: Engine, rows: int, count: int) -> Variant:
 def step(
     subject: TimedModel, engine: Engine, weights: Sequence[float], requests: int, tokens: int
 ) -> Variant:
-    """A step of so many requests of a formula, without drafts, while none begins or ends.
+    """Time a step of `requests` requests without drafts, while no request begins or ends.
 
-    Its rows are the requests' terms. `host` is what it takes outside of the model's pass.
+    The rows of the step are the requests' terms. `host` is the time outside of the model's pass.
     """
     rows = requests * len(weights)
     name = f"step, {counted(rows, 'row')}"
@@ -79,15 +79,14 @@ def step(
 
 
 def full(requests: int) -> int:
-    """How many steps others go on for while all of so many are begun and the last one is timed."""
+    """Return how many steps the others continue while all begin and the last is timed."""
     return FULL * max(1, requests // 16)
 
 
 def _timed(passes: Sequence[tuple[float, float]], end: float, steps: int) -> Sample:
-    """The last so many steps until `end`: from the end of a pass to that of the next.
+    """Return the times of the last `steps` steps until `end`, from the end of a pass to the next.
 
-    By the passes, which have begun and ended, and not by when a reader had their tokens: it may be
-    late.
+    The times are those of passes, and not of a reader's tokens, because a reader may be late.
     """
     before, *own = [one for one in passes if one[1] <= end][-steps - 1 :]
     seconds = own[-1][1] - before[1]

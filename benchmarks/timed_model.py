@@ -1,4 +1,4 @@
-"""What is measured: one plain model, its tokenizer, and texts that nobody has read before."""
+"""The model that is measured: its tokenizer, and texts that no lane has read before."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class TimedModel:
         return cls(called, model.eval(), tokenizer, vocabulary, _words(vocabulary))
 
     def text(self, count: int, seed: str) -> str:
-        """So many words, the same for the same seed and new for every other."""
+        """Return `count` words, the same for the same seed and new for every other seed."""
         draw = random.Random(seed)  # noqa: S311 (texts, not secrets)
         return " ".join(draw.choice(self.words) for _ in range(count))
 

@@ -66,12 +66,12 @@ def generate_batch(subject: TimedModel, requests: int, tokens: int) -> Variant:
 
 
 def generate_name(requests: int) -> str:
-    """The variant that all others of so many requests are compared with."""
+    """Return the name of the variant that all others of as many requests are compared with."""
     return f"transformers generate, {counted(requests, 'request')}"
 
 
 def prompts_of(subject: TimedModel, requests: int, seed: str) -> list[list[int]]:
-    """The tokens of so many prompts that nobody has read, each with one system prompt."""
+    """Return the tokens of new prompts, each with one system prompt."""
     prompts = (subject.prompt(1, f"{seed} {i}") for i in range(requests))
     return [subject.readings(prompt)[0] for prompt in prompts]
 

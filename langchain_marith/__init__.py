@@ -1,4 +1,4 @@
-"""How does a LangChain application use a formula? As `ChatMarith`, or `MarithLLM` for text."""
+"""Use a formula in a LangChain application: `ChatMarith` for chats, `MarithLLM` for text."""
 
 import marith
 

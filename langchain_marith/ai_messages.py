@@ -1,4 +1,4 @@
-"""What the engine answered, as LangChain's messages: text, calls, usage, and what it cost."""
+"""Convert the engine's answers to LangChain's messages: text, calls, usage and costs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FIRST_CALL = 1000
 
 
 def to_message(options: marith.Options, completion: marith.Completion) -> AIMessage:
-    """A whole answer. Calls whose arguments were cut off are its invalid ones."""
+    """Return a whole answer as a message. Calls that were cut off are invalid tool calls."""
     calls, cut_off = _calls(completion.calls)
     return AIMessage(
         content=completion.text,
@@ -40,10 +40,10 @@ def to_message(options: marith.Options, completion: marith.Completion) -> AIMess
 
 @dataclass(frozen=True, slots=True)
 class ChunkWriter:
-    """Writes the engine's chunks as LangChain's, for an answer in `output_version`.
+    """Converts the engine's chunks to LangChain's, for an answer in `output_version`.
 
-    With `collects`, log-probabilities are on the last chunk alone: LangChain's event streams keep
-    no others.
+    With `collects`, only the last chunk has log-probabilities, because LangChain's event streams
+    drop all others.
     """
 
     options: marith.Options
@@ -53,9 +53,9 @@ class ChunkWriter:
     def chunks(
         self, chunk: marith.Chunk, completion: marith.Completion | None
     ) -> list[ChatGenerationChunk]:
-        """A chunk, as a message for each kind of content, which LangChain misreads when mixed.
+        """Return a chunk as one message for each kind of content. LangChain misreads mixed kinds.
 
-        With the completion, the end of the answer too.
+        With the completion, the messages also have the end of the answer.
         """
         messages = []
         if chunk.reasoning:
@@ -76,7 +76,7 @@ class ChunkWriter:
         return [ChatGenerationChunk(message=message) for message in messages]
 
     def _last(self, completion: marith.Completion) -> AIMessageChunk:
-        """What stands on one chunk alone: LangChain adds chunks up."""
+        """Return the fields that only one chunk may have, because LangChain adds up chunks."""
         logprobs = from_logprobs(completion.logprobs if self.collects else None)
         return AIMessageChunk(
             content="",
@@ -87,9 +87,9 @@ class ChunkWriter:
 
 
 def metadata(options: marith.Options, completion: marith.Completion) -> dict[str, Any]:
-    """Return which model answered, why it ended, what it cost, and why it says so, as plain data.
+    """Return the model's name, the finish reason, the costs and the inspection, as plain data.
 
-    Traces have it: a term is there by its name, and no text of a term is.
+    Traces contain this. Terms appear by name, without their texts.
     """
     completion = completion.without_texts(options.names_of_terms)
     return {
@@ -102,7 +102,7 @@ def metadata(options: marith.Options, completion: marith.Completion) -> dict[str
 
 
 def reasoning_kwargs(part: marith.Chunk | marith.Completion) -> dict[str, str]:
-    """The reasoning before an answer, where LangChain looks for it; nothing where there is none."""
+    """Return the reasoning before an answer as `additional_kwargs`, or an empty dict."""
     return {"reasoning_content": part.reasoning} if part.reasoning else {}
 
 

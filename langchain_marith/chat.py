@@ -43,10 +43,10 @@ from marith.openai_format import to_tools
 class ChatMarith(LangChainOptions, BaseChatModel):
     """A chat model that samples from a formula over language models.
 
-    A cheap value: engines are shared by all models of one process. Every option may be given
-    again for a call, and so may `tools`, `tool_choice`, `strict`, `parallel_tool_calls`,
+    A `ChatMarith` is cheap to make: all models of a process share their engines. A call may
+    override every option, and may have `tools`, `tool_choice`, `strict`, `parallel_tool_calls`,
     `response_format`, `grammar`, `logprobs`, `top_logprobs` and `n`. An unknown option raises
-    ValueError; errors are marith's and LangChain's at once.
+    ValueError. Errors are instances of both marith's and LangChain's classes.
     """
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
@@ -66,16 +66,16 @@ class ChatMarith(LangChainOptions, BaseChatModel):
         parallel_tool_calls: bool | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """A model that may call tools, its calls held to their schemas.
+        """Return a model that may call tools. The calls follow the schemas of the tools.
 
-        `tool_choice` is "auto", "none", "any" or "required" (as True), or the name of the tool
-        that has to be called. With `parallel_tool_calls` False an answer holds one call at most.
-        `strict` False leaves objects open for properties that their schemas do not name. Raises
-        RequestError for what is no tool, and for a choice that is none of them.
+        `tool_choice` is "auto", "none", "any" or "required" (True means the same), or the name of
+        the tool that must be called. If `parallel_tool_calls` is False, an answer has at most one
+        call. If `strict` is False, objects may have properties that their schemas do not name.
+        Raises RequestError for an invalid tool or choice.
         """
         with translated():
             definitions = to_definitions(tools)
-            # What is wrong raises here, rather than at each call.
+            # Errors are raised here, and not at each call.
             to_tools(definitions, to_definitions, tool_choice, parallel_tool_calls, strict)
         options = {
             "tool_choice": tool_choice,
@@ -95,15 +95,16 @@ class ChatMarith(LangChainOptions, BaseChatModel):
         show_schema: bool = True,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, Any]:
-        """A model whose answers are objects of a schema, which decoding itself enforces.
+        """Return a model whose answers are objects of a schema, which decoding enforces.
 
-        The schema is a class of pydantic's (answers are instances), an Enum (answers are its
-        members), a TypedDict, a JSON schema or a tool (answers are dicts). "json_schema" holds the
-        answer to it, and shows it to the model as the chat template writes a tool, unless
-        `show_schema` is False; "function_calling" makes the answer a call of a tool; "json_mode"
-        allows any object, or holds the answer to the schema where one is given. A stream gives
-        what is there so far. Raises OutputParserException for an answer cut off at `max_tokens`,
-        which `include_raw` puts under "parsing_error", beside "raw" and "parsed".
+        The schema is a pydantic class (answers are instances), an Enum (answers are its members), a
+        TypedDict, a JSON schema or a tool (answers are dicts). With the method "json_schema" the
+        answer is the object, and the chat template shows the schema to the model like a tool,
+        unless `show_schema` is False. With "function_calling" the answer is a call of a tool. With
+        "json_mode" the answer is any object, or follows the schema if there is one. A stream yields
+        the object as far as it is complete. Raises OutputParserException for an answer that was cut
+        off at `max_tokens`; with `include_raw` the exception is under "parsing_error", next to
+        "raw" and "parsed".
         """
         with translated():
             if kwargs:
@@ -115,9 +116,9 @@ class ChatMarith(LangChainOptions, BaseChatModel):
     def get_num_tokens_from_messages(
         self, messages: Sequence[BaseMessage], tools: Sequence[Any] | None = None
     ) -> int:
-        """How many tokens the messages have under the model's chat template, `tools` included.
+        """Return the number of tokens of messages and `tools` under the model's chat template.
 
-        No messages have none. Loads the model.
+        An empty list has 0 tokens. Loads the model.
         """
         with translated():
             engine = self.engine()
@@ -135,7 +136,7 @@ class ChatMarith(LangChainOptions, BaseChatModel):
         return_exceptions: bool = False,
         **kwargs: Any,
     ) -> list[AIMessage]:
-        """All inputs in flight together, up to `max_concurrency` where the config names one."""
+        """Answer all inputs at the same time, or `max_concurrency` of the config at a time."""
         at_once = min(len(inputs), self.max_lanes)
         configs = [
             patch_config(each, max_concurrency=each.get("max_concurrency") or at_once)
@@ -144,7 +145,7 @@ class ChatMarith(LangChainOptions, BaseChatModel):
         return super().batch(inputs, configs, return_exceptions=return_exceptions, **kwargs)
 
     def _resolve_model_profile(self) -> ModelProfile:
-        """What the model can do; how much it reads, where the model's files say so."""
+        """Return what the model can do, and its context if the model's files state it."""
         profile = ModelProfile(
             text_inputs=True,
             image_inputs=False,
@@ -192,7 +193,7 @@ class ChatMarith(LangChainOptions, BaseChatModel):
     ) -> Iterator[ChatGenerationChunk]:
         require_one_answer("stream", self, kwargs)
         options, (ticket,) = self._submit(messages, stop, kwargs)
-        # LangChain gives a run manager for its event streams alone; it calls other handlers itself.
+        # LangChain passes a run manager for event streams only, and calls other handlers itself.
         writer = ChunkWriter(options, self.output_version, collects=bool(run_manager))
         with closing(pieces(ticket)) as answer:
             for piece, completion in answer:
@@ -226,7 +227,7 @@ class ChatMarith(LangChainOptions, BaseChatModel):
     def _get_invocation_params(
         self, stop: list[str] | None = None, **kwargs: Any
     ) -> dict[str, Any]:
-        """As LangChain's own, but what a call brings is shown as the model's own options are."""
+        """Return LangChain's parameters, with a call's options shown like those of the model."""
         called = {name: kwargs.pop(name) for name in TEXTS if name in kwargs}
         if not called:
             return super()._get_invocation_params(stop, **kwargs)
@@ -236,7 +237,7 @@ class ChatMarith(LangChainOptions, BaseChatModel):
     def _submit(
         self, messages: Sequence[BaseMessage], stop: list[str] | None, options: dict[str, Any]
     ) -> tuple[marith.Options, list[marith.Ticket]]:
-        """Start a conversation's requests on the engine. The timeout counts from here."""
+        """Start the requests of a conversation on the engine. The timeout counts from here."""
         started = time.monotonic()
         with translated():
             invocation, prompt = self._read(messages, stop, options)
@@ -245,7 +246,7 @@ class ChatMarith(LangChainOptions, BaseChatModel):
     async def _asubmit(
         self, messages: Sequence[BaseMessage], stop: list[str] | None, options: dict[str, Any]
     ) -> tuple[marith.Options, list[marith.Ticket]]:
-        """The same off the event loop."""
+        """Start the requests of a conversation without blocking the event loop."""
         started = time.monotonic()
         with translated():
             invocation, prompt = await run_in_executor(None, self._read, messages, stop, options)

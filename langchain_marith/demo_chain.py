@@ -10,7 +10,7 @@ from langchain_marith.chat import ChatMarith
 
 
 def answer(options: marith.Options, question: str) -> str:
-    """`prompt | ChatMarith | StrOutputParser`: the application does not see the formula."""
+    """Run `prompt | ChatMarith | StrOutputParser`. The application does not see the formula."""
     prompt = ChatPromptTemplate.from_messages([("human", "{question}")])
     chain = prompt | ChatMarith(**options.chosen()) | StrOutputParser()
     return chain.invoke({"question": question})

@@ -1,4 +1,4 @@
-"""Errors that are marith's and LangChain's at once: an except clause for either matches them."""
+"""Errors that are instances of both marith's and LangChain's classes."""
 
 from __future__ import annotations
 
@@ -27,43 +27,43 @@ except ImportError:  # before langchain-core 1.6 there was one class for all of 
 
 
 class PromptTooLong(marith.ContextOverflow, ContextOverflowError):
-    """A prompt that leaves no room in a model's context."""
+    """The prompt leaves no room in a model's context."""
 
 
 class InvalidRequest(marith.RequestError, ModelInvalidRequestError):
-    """A request that cannot be served as it was put."""
+    """The request is invalid."""
 
 
 class InvalidFormula(marith.FormulaError, ModelInvalidRequestError):
-    """A formula that means nothing."""
+    """The formula is invalid."""
 
 
 class UntrustedFormula(InvalidFormula, marith.errors.Untrusted, ModelInvalidRequestError):
-    """A formula that has a meaning, but that untrusted text must not contain."""
+    """The formula is valid, but untrusted text must not contain it."""
 
 
 class FormulaTooLarge(InvalidFormula, marith.errors.TooLarge, ModelInvalidRequestError):
-    """A formula that exceeds a bound on its size."""
+    """The formula is too large."""
 
 
 class UnknownRequestOption(InvalidRequest, marith.errors.UnknownOption, ModelInvalidRequestError):
-    """An option that a request does not have."""
+    """The option does not exist."""
 
 
 class NoSuchModel(marith.ModelError, ModelNotFoundError):
-    """A checkpoint that cannot be found, read or used."""
+    """The checkpoint cannot be found, read or used."""
 
 
 class TimedOut(marith.DeadlineExceeded, ModelTimeoutError):
-    """An answer that was not finished within its own timeout. May be tried again."""
+    """The answer was not finished within its timeout. The call may be repeated."""
 
 
 class TooBusy(marith.Busy, ModelRateLimitError):
-    """More requests wait than the engine takes on. May be tried again."""
+    """Too many requests wait already. The call may be repeated."""
 
 
 class EngineGone(marith.EngineClosed, ModelConnectionError):
-    """The engine was closed meanwhile. May be tried again, on a new engine."""
+    """The engine was closed meanwhile. The call may be repeated, on a new engine."""
 
 
 _LANGCHAIN_KINDS: dict[type[marith.MarithError], type[marith.MarithError]] = {
@@ -84,8 +84,8 @@ _LANGCHAIN_KINDS: dict[type[marith.MarithError], type[marith.MarithError]] = {
 def translated() -> Iterator[None]:
     """Raise marith's errors as LangChain's errors too, with the original as the cause.
 
-    It does the same with pydantic's errors of options: a formula's stays one, others become
-    InvalidRequest.
+    A pydantic error of an option becomes InvalidFormula if it is about the formula, and
+    InvalidRequest otherwise.
     """
     try:
         yield
@@ -101,7 +101,7 @@ def translated() -> Iterator[None]:
 
 
 def _langchain_error(error: marith.MarithError) -> marith.MarithError:
-    """The error as LangChain's own too, or itself where LangChain has no such error."""
+    """Return the error as LangChain's error too, or itself if LangChain has none like it."""
     kinds = type(error).__mro__
     kind = next((_LANGCHAIN_KINDS[kind] for kind in kinds if kind in _LANGCHAIN_KINDS), None)
     if kind is None:

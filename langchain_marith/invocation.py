@@ -1,4 +1,4 @@
-"""A model's options, and one call of it: requests in flight together, and what these return."""
+"""The options of a model, one call of it, and the completions that the call returns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from marith.openai_format import to_grammar, to_logprobs, to_n, to_tools
 
 PROVIDER = "marith"
 ANSWER_OPTIONS = ("grammar", "response_format", "logprobs", "top_logprobs", "n")
-TEXTS = ("formula", "terms", "faithful_to")  # what an application may not want others to read
+TEXTS = ("formula", "terms", "faithful_to")  # an application may want to keep these private
 _TOOL_OPTIONS = ("tools", "tool_choice", "parallel_tool_calls", "strict")
 # LangChain's own: which of two ways to call, and what its tracers show of a format.
 _IGNORED = ("stream", "ls_structured_output_format", "structured_output_format")
@@ -28,14 +28,14 @@ _IGNORED = ("stream", "ls_structured_output_format", "structured_output_format")
 Prompt = str | list[dict[str, Any]]
 
 
-@lru_cache(maxsize=64)  # of many calls with the same formula
+@lru_cache(maxsize=64)  # many calls have the same formula
 def formula_without_texts(formula: str) -> str:
     """Return a formula with "…" in place of each text that is quoted in it."""
     return marith.NumberedFormula.of(formula).without_texts().text
 
 
 class LangChainOptions(marith.Options):
-    """A model's options, and what LangChain asks of both kinds of model that have them."""
+    """The options that both kinds of model have, and the methods that LangChain expects of them."""
 
     n: int = 1
     """How many answers `generate` returns for each prompt, by the seeds seed, seed + 1, …"""
@@ -47,23 +47,23 @@ class LangChainOptions(marith.Options):
 
     @model_validator(mode="after")
     def _set_marith_version(self) -> Self:
-        """Traces show which version answered, where LangChain collects versions."""
+        """Add marith's version to traces, if LangChain collects versions."""
         if add_version := getattr(self, "_add_version", None):  # not before langchain-core 1.6
             add_version("marith", marith.__version__)
         return self
 
     @model_validator(mode="after")
     def _faithful_to_something(self) -> Self:
-        """LangChain does not mark what was retrieved: `faithful` needs `faithful_to` here."""
+        """Require `faithful_to` for `faithful`, because LangChain does not mark retrieved text."""
         if self.faithful_to is None:
-            self.retrieves("")  # raises where `faithful` is not 0
+            self.retrieves("")  # raises unless `faithful` is 0
         return self
 
     @property
     def _identifying_params(self) -> dict[str, Any]:
-        """What traces show, and the key of cached answers: all that a text depends on.
+        """The options that determine a text: the key of cached answers, and part of traces.
 
-        Texts of terms and patterns are there by a hash alone, since traces are read by others.
+        Other people may read traces, so hashes stand for the texts of terms and for patterns.
         """
         identity = self.identity()
         texts = formula, terms, hidden = [identity[name] for name in TEXTS]
@@ -78,14 +78,15 @@ class LangChainOptions(marith.Options):
 
     @property
     def _serialized(self) -> dict[str, Any]:
-        """What traces show of the object, which LangChain would write by `to_json`."""
+        """The form in which traces show the model. LangChain would use `to_json` instead."""
         shown = {"lc": 1, "type": "constructor", "id": self.lc_id()}  # type: ignore[attr-defined]  # of its models
         return {**shown, "kwargs": self._identifying_params}
 
     def to_json(self) -> Any:
-        """What LangChain's `dumps` writes; `loads` reads it where it is told to allow this class.
+        """Return what LangChain's `dumps` writes. `loads` reads it if this class is allowed.
 
-        A model with a loaded engine or with constraints is "not_implemented": they are no data.
+        A model with a loaded engine or with constraints is "not_implemented", because these are not
+        data.
         """
         if self.loaded_engine is not None or self.constraints:
             return self.to_json_not_implemented()  # type: ignore[attr-defined]  # of its models
@@ -94,8 +95,8 @@ class LangChainOptions(marith.Options):
         return {"lc": 1, "type": "constructor", "id": self.lc_id(), "kwargs": kwargs}  # type: ignore[attr-defined]
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
-        """Traces show the formula's name, and its own stop strings with the call's."""
-        strings = stop if isinstance(stop, list) else []  # what is no list is refused by the call
+        """Return the parameters of traces: the formula's name, and all stop strings of the call."""
+        strings = stop if isinstance(stop, list) else []  # the call refuses other types
         with translated():
             options = self.by_name(kwargs)
         params: LangSmithParams = super()._get_ls_params(  # type: ignore[misc]  # of its models
@@ -129,32 +130,32 @@ class LangChainOptions(marith.Options):
     def over(
         self, options: Mapping[str, Any], stop: str | Iterable[str] | None = None
     ) -> marith.Options:
-        """These options with those of one call over them; stop strings are joined.
+        """Return these options, overridden by those of one call. Stop strings are joined.
 
-        A `model` that is a formula of the file brings that formula's own options, as for
-        `marith.Options`. Raises ValueError for an option that does not exist, and for a value that
-        an option cannot have: an error of marith's and LangChain's at once.
+        A `model` that names a formula of the file brings that formula's own options, as for
+        `marith.Options`. For an unknown option or an invalid value, raises ValueError, which is an
+        error of both marith and LangChain.
         """
         with translated():
             return super().over(options, stop)
 
     def get_token_ids(self, text: str) -> list[int]:
-        """The text's tokens in the model's own vocabulary. Loads the model."""
+        """Return the tokens of a text in the model's vocabulary. Loads the model."""
         with translated():
             return self.engine().encode(text)
 
     def get_num_tokens(self, text: str) -> int:
-        """How many tokens the text has in the model's own vocabulary. Loads the model."""
+        """Return the number of tokens of a text in the model's vocabulary. Loads the model."""
         return len(self.get_token_ids(text))
 
 
 def answers_of(model: LangChainOptions, call: Mapping[str, Any]) -> int:
-    """How many answers a model returns for each prompt of a call with these options."""
+    """Return the number of answers to each prompt of a call with these options."""
     return model.n if call.get("n") is None else to_n(call["n"])
 
 
 def require_one_answer(method: str, model: LangChainOptions, call: Mapping[str, Any]) -> None:
-    """Raise RequestError where `n` is above 1, for a method that returns one answer."""
+    """Raise RequestError if `n` is above 1, for a method that returns one answer."""
     with translated():
         if (n := answers_of(model, call)) > 1:
             problem = f"{method} returns one answer for each prompt, not n={n}"
@@ -163,7 +164,7 @@ def require_one_answer(method: str, model: LangChainOptions, call: Mapping[str, 
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """The options of one call, `n` answers to each prompt, and what the requests have beside."""
+    """The options of one call, the number `n` of answers, and the other fields of requests."""
 
     options: marith.Options
     n: int = 1
@@ -177,9 +178,9 @@ class Invocation:
         options: Mapping[str, Any],
         calls_tools: bool,
     ) -> Invocation:
-        """A model's options with those of one call over them.
+        """Return the invocation of a model with the options of one call.
 
-        Raises MarithError for an option that does not exist, before anything loads.
+        Raises MarithError for an unknown option, before anything is loaded.
         """
         names = (*ANSWER_OPTIONS, *(_TOOL_OPTIONS if calls_tools else ()))
         request_fields = {name: options[name] for name in names if name in options}
@@ -210,9 +211,10 @@ class Invocation:
 
     @staticmethod
     def key(model: LangChainOptions, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options of a call as a part of the key of cached answers.
+        """Return the options of a call as a part of the key of cached answers.
 
-        A class and a function are there by what no other shares, since several may have one name.
+        A class or a function is represented by its identity, because several may have the same
+        name.
         """
         named = dict(options)
         if isinstance(format_ := named.get("response_format"), type):
@@ -237,13 +239,13 @@ class Invocation:
         return tickets
 
     async def asubmit(self, prompts: Sequence[Prompt], started: float) -> list[marith.Ticket]:
-        """The same in a thread, for weights may load; awaited until the deadline."""
+        """Submit in a thread, because weights may have to be loaded. Awaits until the deadline."""
         submitted = run_in_executor(None, self.submit, prompts, started)
         return await self.options.deadline(started).bound(submitted)
 
 
 def collect(tickets: Sequence[marith.Ticket]) -> list[marith.Completion]:
-    """All completions. When one fails, those that still run are cancelled."""
+    """Return all completions. If one fails, the others are cancelled."""
     try:
         with translated():
             return [ticket.result() for ticket in tickets]
@@ -252,7 +254,7 @@ def collect(tickets: Sequence[marith.Ticket]) -> list[marith.Completion]:
 
 
 async def acollect(tickets: Sequence[marith.Ticket]) -> list[marith.Completion]:
-    """The same, without blocking the event loop."""
+    """Return all completions, without blocking the event loop."""
     try:
         with translated():
             return [await ticket for ticket in tickets]
@@ -264,7 +266,7 @@ Piece = tuple[marith.Chunk, marith.Completion | None]
 
 
 def pieces(ticket: marith.Ticket) -> Generator[Piece, None, None]:
-    """Chunks as they come, the last with the completion. Who stops reading cancels the rest."""
+    """Yield the chunks; the last one with the completion. To stop reading is to cancel."""
     try:
         with translated():
             for chunk in ticket:
@@ -274,7 +276,7 @@ def pieces(ticket: marith.Ticket) -> Generator[Piece, None, None]:
 
 
 async def apieces(ticket: marith.Ticket) -> AsyncGenerator[Piece, None]:
-    """The same, without blocking the event loop."""
+    """Yield the chunks as they come, without blocking the event loop."""
     try:
         with translated():
             async for chunk in ticket:

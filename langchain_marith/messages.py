@@ -1,4 +1,4 @@
-"""LangChain's messages as the engine reads them: a role and a text, calls, a tool's answer."""
+"""Convert LangChain's messages to the engine's: role, text, calls, and results of tools."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from marith.openai_format import plain_messages, require_calls, to_tool_call
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
 
-_NOTED = ("function_call", "refusal")  # what LangChain keeps of OpenAI's messages beside the text
+_NOTED = ("function_call", "refusal")  # OpenAI's fields that LangChain keeps beside the text
 
 
 def to_dicts(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
-    """Messages in OpenAI's shape, without `additional_kwargs`, LangChain's own entries among them.
+    """Return messages in OpenAI's format, without LangChain's own `additional_kwargs`.
 
-    Text is kept of the content blocks of any provider; a tool's result within a user's message
-    becomes a message of its own. Raises RequestError for pictures, sounds and files.
+    The text of any provider's content blocks is kept. The result of a tool within a user's message
+    becomes a message of its own. Raises RequestError for images, audio and files.
     """
     return [each for message in messages for each in _dicts(message)]
 
@@ -47,7 +47,7 @@ def _dicts(message: BaseMessage) -> Iterator[dict[str, Any]]:
             plain.pop("refusal", None)  # it is the text
             yield plain
         case ToolMessage():
-            parts = plain_messages(as_dict)  # several, where it has the results of several tools
+            parts = plain_messages(as_dict)  # several messages, for the results of several tools
             text = "".join(part["content"] for part in parts)
             if message.status == "error" and not text.lower().startswith("error"):
                 text = f"Error: {text}"
@@ -75,7 +75,7 @@ def _role(message: BaseMessage) -> str:
 
 
 def _calls(message: AIMessage) -> list[dict[str, Any]]:
-    """The calls in the message's own lists, the ones that were cut off among them."""
+    """Return the calls of a message, including those that were cut off."""
     calls = require_calls(message.tool_calls)
     if not all(isinstance(call, Mapping) for call in calls):
         raise marith.RequestError(f"tool_calls are a list of calls, not {shown(calls)}")

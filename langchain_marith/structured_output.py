@@ -1,4 +1,4 @@
-"""Answers as objects: a model held to a schema, and the parser of its answers."""
+"""Structured output: a model whose answers follow a schema, and the parser of the answers."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _NAMED_BY = ("title", "name", "function", "toolSpec")
 
 
 class StructuredOutputParser(BaseCumulativeTransformOutputParser[Any]):
-    """Reads an answer, or the arguments of the call of `tool`, as JSON and as `kind`.
+    """Parses an answer, or the arguments of a call of `tool`, as JSON and as `kind`.
 
-    A stream gives what is there so far. A whole answer that was cut off raises
-    OutputParserException: an object completed by guessing is no answer.
+    A stream yields the object as far as it is complete. An answer that was cut off raises
+    OutputParserException, because an object that was completed by guessing is not an answer.
     """
 
     kind: Annotated[Any, SkipValidation()] = None
     tool: str | None = None
-    field: str | None = None  # of the object, which is the answer; None for the object itself
+    field: str | None = None  # the field that is the answer; None for the whole object
 
     @property
     def OutputType(self) -> Any:  # noqa: N802 (LangChain's name)
-        """A class of pydantic's, an Enum, or a dict."""
+        """The pydantic class, the Enum, or dict."""
         if self.field is not None:
             return self.kind.model_fields[self.field].annotation
         return self.kind or dict[str, Any]
@@ -54,13 +54,13 @@ class StructuredOutputParser(BaseCumulativeTransformOutputParser[Any]):
         return "marith_structured"
 
     def parse_result(self, result: list[Generation], *, partial: bool = False) -> Any:
-        """The object; None where `partial` text does not make one yet."""
+        """Return the object, or None if `partial` text is not an object yet."""
         message = result[0].message if isinstance(result[0], ChatGeneration) else None
         text = _arguments(message, self.tool) if self.tool and message else result[0].text
         return self._object(text, partial, message)
 
     def parse(self, text: str) -> Any:
-        """The object that a text is the JSON of."""
+        """Return the object that a JSON text describes."""
         return self._object(text, False, None)
 
     def _object(self, text: str, partial: bool, message: Any) -> Any:
@@ -83,7 +83,7 @@ class StructuredOutputParser(BaseCumulativeTransformOutputParser[Any]):
 
 
 def _arguments(message: Any, tool: str) -> str:
-    """The first call's arguments as JSON text; nothing where there is no call."""
+    """Return the first call's arguments as JSON text, or an empty text without a call."""
     pieces = getattr(message, "tool_call_chunks", None)
     if pieces:
         return str(next((p["args"] for p in pieces if p["name"] == tool), None) or "")
@@ -107,9 +107,9 @@ def model_and_parser(
     strict: bool | None,
     show_schema: bool = True,
 ) -> tuple[Runnable[LanguageModelInput, AIMessage], StructuredOutputParser]:
-    """A chat model that answers by a schema, and the parser of its answers.
+    """Return a chat model that answers by a schema, and the parser of its answers.
 
-    Raises RequestError for a method that is none, and for what cannot be enforced.
+    Raises RequestError for an unknown method, and for a schema that cannot be enforced.
     """
     if method not in get_args(Method):
         raise marith.RequestError(f"method is one of {', '.join(get_args(Method))}, not {method!r}")
@@ -136,31 +136,31 @@ def model_and_parser(
         {"type": "json_object"} if named is None else _response_format(named, strict, show_schema)
     )
     with translated():
-        to_grammar(None, format_)  # refused now, not later
+        to_grammar(None, format_)  # refuse it now, not at the first call
     return chat.bind(response_format=format_, ls_structured_output_format=traced), parser
 
 
 def _object_of(kind: type[Enum]) -> type[BaseModel]:
-    """A class with one field of a kind: tools, and what shows a schema to the model, need one."""
+    """Return a class with one field of `kind`, because tools need a class."""
     described = {} if kind.__doc__ is None else {"__doc__": kind.__doc__}
     read: Any = Annotated[kind, BeforeValidator(partial(_member, kind))]
     return create_model(kind.__name__, **described, **{_VALUE: (read, ...)})  # type: ignore[call-overload,no-any-return]
 
 
 def _member(kind: type[Enum], value: Any) -> Any:
-    """Return the member that JSON writes as a value, such as a tuple's list; else the value."""
+    """Return the Enum's member for a JSON value, or the value without an Enum."""
     return next((member for member in kind if to_json(member.value) == to_json(value)), value)
 
 
 def _named(schema: Schema) -> Schema:
-    """The schema; one in JSON gets a name where it has none, for LangChain needs one."""
+    """Return the schema. A JSON schema without a name gets one, because LangChain needs it."""
     if isinstance(schema, dict) and not any(key in schema for key in _NAMED_BY):
         return {"title": "answer", **schema}
     return schema
 
 
 def _response_format(schema: Schema, strict: bool | None, show_schema: bool) -> dict[str, Any]:
-    """A schema as OpenAI's `response_format`; without `show_schema` the prompt does not have it."""
+    """Return a schema as `response_format`. `show_schema` adds the schema to the prompt."""
     name = convert_to_openai_tool(schema)["function"]["name"]
     described: dict[str, Any] = {"name": name, "schema": _json_schema(schema)}
     if strict is not None:
@@ -173,7 +173,7 @@ def _response_format(schema: Schema, strict: bool | None, show_schema: bool) -> 
 
 
 def _json_schema(schema: Schema) -> dict[str, Any]:
-    """The JSON schema that answers follow, with everything in the application's own."""
+    """Return the JSON schema of answers, with all properties that the application declared."""
     if isinstance(schema, dict):
         is_function = any(key in schema for key in _NAMED_BY[1:])
         return convert_to_json_schema(schema) if is_function else schema
@@ -187,7 +187,7 @@ def _json_schema(schema: Schema) -> dict[str, Any]:
 def with_parser(
     model: Runnable[Any, Any], parser: StructuredOutputParser, include_raw: bool
 ) -> Runnable[Any, Any]:
-    """A model whose answers are objects; with `include_raw`, a dict that never raises for them."""
+    """Return a model with parsed answers; with `include_raw`, as a dict with the error."""
     if not include_raw:
         return model | parser
     parse = RunnablePassthrough.assign(

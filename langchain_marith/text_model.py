@@ -1,4 +1,4 @@
-"""A formula as LangChain's text model: a string asks, a string answers."""
+"""A formula as LangChain's text model."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from marith.openai_format import from_logprobs, from_usage
 
 
 class MarithLLM(LangChainOptions, BaseLLM):
-    """A text model that samples from a formula; a prompt is read as a user's message.
+    """A text model that samples from a formula. A prompt is read as a user's message.
 
-    A batch of prompts is in flight together. Every option may be given again for a call, and so
-    may `grammar`, `response_format`, `logprobs`, `top_logprobs` and `n`. An unknown option raises
-    ValueError; errors are marith's and LangChain's at once.
+    A batch of prompts runs at the same time. A call may override every option, and may have
+    `grammar`, `response_format`, `logprobs`, `top_logprobs` and `n`. An unknown option raises
+    ValueError. Errors are instances of both marith's and LangChain's classes.
     """
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
-    _answer_options: dict[str, Any] = PrivateAttr(default_factory=dict)  # of one call
+    _answer_options: dict[str, Any] = PrivateAttr(default_factory=dict)  # options of one call
 
-    _saves: bool = PrivateAttr(default=False)  # whether it is written to a file
+    _saves: bool = PrivateAttr(default=False)  # True while it is written to a file
 
     @property
     def _llm_type(self) -> str:
@@ -50,23 +50,23 @@ class MarithLLM(LangChainOptions, BaseLLM):
 
     @property
     def _identifying_params(self) -> dict[str, Any]:
-        """All that a text depends on: the key of cached answers."""
+        """The options that determine a text: the key of cached answers."""
         if self._saves:
             return {**self.identity(), "n": self.n}
         return {**super()._identifying_params, **self._answer_options}
 
     def save(self, file_path: Path | str) -> None:
-        """Write the model to a file, its terms with their texts, as LangChain does."""
+        """Write the model to a file as LangChain does, with the texts of its terms."""
         whole = self.model_copy()
         whole._saves = True
         super(MarithLLM, whole).save(file_path)
 
     def generate(self, prompts: list[str], *args: Any, **kwargs: Any) -> LLMResult:
-        """As LangChain's own, but a call's options are part of the key of cached answers."""
+        """Generate as LangChain does; a call's options are part of the key of cached answers."""
         return super(MarithLLM, self._for_call(kwargs)).generate(prompts, *args, **kwargs)
 
     async def agenerate(self, prompts: list[str], *args: Any, **kwargs: Any) -> LLMResult:
-        """As LangChain's own, but a call's options are part of the key of cached answers."""
+        """Generate as LangChain does; a call's options are part of the key of cached answers."""
         return await super(MarithLLM, self._for_call(kwargs)).agenerate(prompts, *args, **kwargs)
 
     if not TYPE_CHECKING:  # the signatures are LangChain's own
@@ -138,7 +138,7 @@ class MarithLLM(LangChainOptions, BaseLLM):
     def _submit(
         self, prompts: list[str], stop: list[str] | None, options: dict[str, Any]
     ) -> tuple[Invocation, list[marith.Ticket]]:
-        """Start prompts' requests on the engine. The timeout counts from here."""
+        """Start the requests of prompts on the engine. The timeout counts from here."""
         started = time.monotonic()
         with translated():
             invocation = Invocation.of(self, stop, options, calls_tools=False)
@@ -147,7 +147,7 @@ class MarithLLM(LangChainOptions, BaseLLM):
     async def _asubmit(
         self, prompts: list[str], stop: list[str] | None, options: dict[str, Any]
     ) -> tuple[Invocation, list[marith.Ticket]]:
-        """The same off the event loop."""
+        """Start the requests of prompts without blocking the event loop."""
         started = time.monotonic()
         with translated():
             invocation = await run_in_executor(
@@ -156,7 +156,7 @@ class MarithLLM(LangChainOptions, BaseLLM):
             return invocation, await invocation.asubmit(prompts, started)
 
     def _for_call(self, kwargs: dict[str, Any]) -> Self:
-        """This model with a call's options: fields are taken out of `kwargs`, others are kept."""
+        """Return the model with a call's options. Fields are removed from `kwargs`."""
         fields = {name: kwargs.pop(name) for name in [*kwargs] if name in self.call_names()}
         model = self.model_copy(update=self.over(fields).values())
         answer_options = {name: kwargs[name] for name in ANSWER_OPTIONS if name in kwargs}
@@ -166,7 +166,7 @@ class MarithLLM(LangChainOptions, BaseLLM):
 
 
 def _result(invocation: Invocation, completions: list[marith.Completion]) -> LLMResult:
-    """The generations of each prompt, in order."""
+    """Return the generations of each prompt, in order."""
     options, n = invocation.options, invocation.n
     answers = [completions[i : i + n] for i in range(0, len(completions), n)]
     generations = [[_generation(options, completion) for completion in each] for each in answers]
@@ -183,13 +183,13 @@ def _generation(options: marith.Options, completion: marith.Completion) -> Gener
 def _chunk(
     options: marith.Options, piece: marith.Chunk, completion: marith.Completion | None
 ) -> GenerationChunk:
-    """A piece of text. The last one has what stands on one alone: LangChain adds chunks up."""
+    """Return a chunk of text. Only the last one has the costs, because LangChain adds up chunks."""
     info = {} if completion is None else _info(options, completion)
     info |= from_logprobs(piece.logprobs)
     return GenerationChunk(text=piece.text, generation_info=info or None)
 
 
 def _info(options: marith.Options, completion: marith.Completion) -> dict[str, Any]:
-    """What a text cost and why it ended, and the reasoning before it."""
+    """Return a text's costs, its finish reason, and the reasoning before it."""
     usage = {"token_usage": from_usage(completion.usage)}
     return metadata(options, completion) | reasoning_kwargs(completion) | usage

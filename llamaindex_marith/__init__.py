@@ -1,4 +1,4 @@
-"""How does a LlamaIndex application use a formula? As `Marith`, its language model."""
+"""Use a formula in a LlamaIndex application, as its language model `Marith`."""
 
 import marith
 

@@ -1,4 +1,4 @@
-"""One call of a model: its options with those of the call over them, and its requests' own."""
+"""One call of a model: its options, overridden by those of the call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ANSWER_OPTIONS = ("grammar", "logprobs")
 
 @dataclass(frozen=True, slots=True)
 class ChatCall:
-    """The options of one call, and what its requests have beside them."""
+    """The options of one call, and the other fields of its request."""
 
     options: marith.Options
     request_options: Mapping[str, Any] = field(default_factory=dict)
@@ -32,9 +32,9 @@ class ChatCall:
         options: Mapping[str, Any],
         in_chat: bool,
     ) -> ChatCall:
-        """A model's options and the grammar of its `answers`, with those of one call over them.
+        """Return the call of a model with the options of one call, and a grammar of `answers`.
 
-        Raises RequestError for an option that does not exist, before anything loads.
+        Raises RequestError for an unknown option, before anything is loaded.
         """
         names = (*_ANSWER_OPTIONS, *(_TOOL_OPTIONS if in_chat else ()))
         request_fields = {name: options[name] for name in names if name in options}
@@ -48,7 +48,7 @@ class ChatCall:
             )
         except ValidationError as error:
             raise marith.errors.from_validation(error) from error
-        if chosen.faithful:  # to LlamaIndex's templates, which its engines mix with those of others
+        if chosen.faithful:  # LlamaIndex's engines mix its own templates with others
             pattern = or_retrieved(chosen.faithful_to)
             chosen = chosen.model_copy(update={"faithful_to": pattern})
         tool_options = {
@@ -61,19 +61,19 @@ class ChatCall:
         return cls(chosen, {"tools": tools, **answer})
 
     def for_prompt(self, prompt: Sequence[dict[str, Any]]) -> ChatCall:
-        """The same for one prompt: `faithful` is 0 where nothing was retrieved for it."""
+        """Return the call for one prompt. Without retrieved text in the prompt, `faithful` is 0."""
         if self.options.retrieves(prompt):
             return self
         return replace(self, options=self.options.model_copy(update={"faithful": 0.0}))
 
     def submit(self, prompt: Sequence[dict[str, Any]], started: float) -> marith.Ticket:
-        """Start a request. Blocks while weights load, or while the engine is busy.
+        """Start a request. Blocks while weights are loaded, or while the engine is busy.
 
         The timeout counts from `started`.
         """
         return self.options.submit(prompt, started=started, **self.request_options)
 
     async def asubmit(self, prompt: Sequence[dict[str, Any]], started: float) -> marith.Ticket:
-        """The same in a thread, awaited until the deadline."""
+        """Start a request in a thread. Awaits until the deadline."""
         submitted = sync_to_async(self.submit)(prompt, started)
         return await self.options.deadline(started).bound(submitted)

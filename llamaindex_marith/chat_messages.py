@@ -1,4 +1,4 @@
-"""LlamaIndex's messages as the engine reads them: a role and a text, calls, a tool's answer."""
+"""Convert LlamaIndex's messages to the engine's: role, text, calls, and results of tools."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from marith.openai_format import carries_media, plain_messages, require_calls, t
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
 
-_NOTED = ("function_call", "refusal")  # what is noted of OpenAI's messages beside the text
+_NOTED = ("function_call", "refusal")  # OpenAI's fields beside the text
 _ROLES = {
     MessageRole.CHATBOT: "assistant",
     MessageRole.MODEL: "assistant",
@@ -28,15 +28,15 @@ _ROLES = {
 
 
 def to_dicts(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Messages in OpenAI's shape, their calls and the calls that tools answer among them.
+    """Return messages in OpenAI's format, with their calls and the calls that tools answer.
 
-    Raises RequestError for pictures, sounds and documents: only text can be read.
+    Raises RequestError for images, audio and documents: the model reads text only.
     """
     return [_dict(message) for message in messages]
 
 
 def calls_of(message: ChatMessage) -> list[dict[str, Any]]:
-    """The calls of a message in OpenAI's shape, once if blocks and `tool_calls` both hold them."""
+    """Return the calls of a message in OpenAI's format, without duplicates."""
     blocks = [block for block in message.blocks if isinstance(block, ToolCallBlock)]
     if blocks:
         return [
@@ -80,7 +80,7 @@ def _texts(blocks: Sequence[Any]) -> list[str]:
 
 
 def _call(call: Any) -> dict[str, Any]:
-    """A call as OpenAI's client, its JSON or LlamaIndex's agents have it."""
+    """Return a call that has the form of OpenAI's client, of JSON or of LlamaIndex's agents."""
     if isinstance(call, ToolSelection):
         return to_tool_call(call.tool_id, call.tool_name, call.tool_kwargs)
     function = _part(call, "function")

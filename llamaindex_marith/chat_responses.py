@@ -1,4 +1,4 @@
-"""What the engine answered, as LlamaIndex's responses: blocks, usage, and what it cost."""
+"""Convert the engine's answers to LlamaIndex's responses: blocks, usage and costs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from marith import openai_format
 
 @dataclass(slots=True)
 class ResponseBuilder:
-    """A stream so far: each of its responses holds all that came, as LlamaIndex has it."""
+    """A stream so far. As in LlamaIndex, each response has all text up to its chunk."""
 
     options: marith.Options
     text: str = ""
@@ -32,7 +32,7 @@ class ResponseBuilder:
     calls: list[marith.ToolCall] = field(default_factory=list)
 
     def add(self, chunk: marith.Chunk, completion: marith.Completion | None) -> ChatResponse:
-        """All that came, with one chunk more; with the completion, what it cost too."""
+        """Add a chunk, and return the response so far; with the completion, its costs too."""
         self.text += chunk.text
         self.reasoning += chunk.reasoning
         for piece in chunk.calls:
@@ -58,7 +58,7 @@ class ResponseBuilder:
 
 
 def to_chat(options: marith.Options, completion: marith.Completion) -> ChatResponse:
-    """A whole answer: its text, reasoning and calls, what it cost and why it ended."""
+    """Return a whole answer: text, reasoning, calls, costs and the finish reason."""
     usage = openai_format.from_usage(completion.usage)
     reasoning = {"reasoning": completion.reasoning} if completion.reasoning else {}
     logprobs = completion.logprobs
@@ -71,7 +71,7 @@ def to_chat(options: marith.Options, completion: marith.Completion) -> ChatRespo
 
 
 def to_completion(response: ChatResponse) -> CompletionResponse:
-    """The same answer to a prompt that is a text."""
+    """Return an answer as the response to a text prompt."""
     return CompletionResponse(
         text=response.message.content or "",
         delta=response.delta,
@@ -82,7 +82,7 @@ def to_completion(response: ChatResponse) -> CompletionResponse:
 
 
 def _message(text: str, reasoning: str, calls: Sequence[marith.ToolCall]) -> ChatMessage:
-    """Blocks of all kinds; calls stand beside them too, where LlamaIndex's programs look."""
+    """Return a message of blocks. LlamaIndex's programs look for calls in `additional_kwargs`."""
     tool_calls = [openai_format.to_tool_call(call.id, call.name, call.arguments) for call in calls]
     blocks = [
         *([ThinkingBlock(content=reasoning)] if reasoning else []),
@@ -100,7 +100,7 @@ def _message(text: str, reasoning: str, calls: Sequence[marith.ToolCall]) -> Cha
 
 
 def _arguments(call: marith.ToolCall) -> dict[str, Any] | str:
-    """A call's arguments; as text while they are not whole."""
+    """Return a call's arguments; as text if they are incomplete."""
     try:
         return call.parsed
     except ValueError:
@@ -108,7 +108,7 @@ def _arguments(call: marith.ToolCall) -> dict[str, Any] | str:
 
 
 def _raw(options: marith.Options, completion: marith.Completion) -> dict[str, Any]:
-    """Which model answered, why it ended, what it cost, and why it says so, as plain data."""
+    """Return the model's name, the finish reason, the costs and the inspection, as plain data."""
     usage = completion.usage
     details = {"cached_tokens": usage.cached_tokens, "reasoning_tokens": usage.reasoning_tokens}
     costs = openai_format.composition_costs(options.formula, completion)
@@ -122,6 +122,6 @@ def _raw(options: marith.Options, completion: marith.Completion) -> dict[str, An
 
 
 def _logprobs(token: marith.TokenLogprob) -> list[LogProb]:
-    """A token's own log-probability, and after it those of the likeliest others in its place."""
+    """Return a token's log-probability, followed by those of the likeliest tokens at its place."""
     others = (other for other in token.top if other.token != token.token)
     return [LogProb(**openai_format.from_alternative(each)) for each in (token, *others)]

@@ -17,7 +17,7 @@ from llamaindex_marith.llm import Marith
 class SharedWords(BaseRetriever):
     """Retrieves the passage that shares the most words with the question.
 
-    LlamaIndex's own index of keywords takes seconds longer, because it imports nltk and scipy.
+    LlamaIndex's own keyword index takes seconds longer, because it imports nltk and scipy.
     """
 
     def __init__(self, passages: Sequence[str]) -> None:
@@ -32,7 +32,7 @@ class SharedWords(BaseRetriever):
 
 
 def answer(options: marith.Options, question: str, passages: Sequence[str], template: str) -> str:
-    """Retrieve a passage, and answer about it by `template`."""
+    """Retrieve a passage, and answer about it with `template`."""
     llm = Marith(**options.chosen())
     synthesizer = get_response_synthesizer(
         llm=llm,

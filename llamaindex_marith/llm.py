@@ -38,12 +38,12 @@ shown = marith.errors.shown  # a value as marith's own errors quote it
 class Marith(marith.Options, StructuredPrediction):
     """A language model that samples from a formula over language models.
 
-    A cheap value: engines are shared by all models of one process. `complete` sends its prompt as
-    a user's message, after the system prompt. Every option may be given again for a call, and so
-    may `grammar` (what the answer may be), `logprobs` (of how many of the likeliest tokens in each
-    place, beside the token's own) and, in a chat, `tools`, `tool_choice`, `tool_required`,
-    `allow_parallel_tool_calls` and `strict`; an unknown option raises ValueError. `faithful` finds
-    what was retrieved by LlamaIndex's own templates, and by `faithful_to` where it is given.
+    A `Marith` is cheap to make: all models of a process share their engines. `complete` sends its
+    prompt as a user's message, after the system prompt. A call may override every option, and may
+    have `grammar` (the form of the answer), `logprobs` (the number of likeliest tokens to list at
+    each place) and, in a chat, `tools`, `tool_choice`, `tool_required`, `allow_parallel_tool_calls`
+    and `strict`. An unknown option raises ValueError. `faithful` finds retrieved text by
+    LlamaIndex's own templates, and by `faithful_to` if it is set.
     """
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
@@ -52,12 +52,15 @@ class Marith(marith.Options, StructuredPrediction):
 
     @classmethod
     def class_name(cls) -> str:
-        """The name under which LlamaIndex stores it."""
+        """Return the name under which LlamaIndex stores the model."""
         return "Marith"
 
     @property
     def metadata(self) -> LLMMetadata:
-        """What prompts are cut to. Loads the model only where none of its files has its context."""
+        """The limits of prompts and answers.
+
+        Loads the model only if the model's files do not state its context.
+        """
         return LLMMetadata(
             context_window=self.known_context() or self._loaded_context(),
             num_output=DEFAULT_NUM_OUTPUTS if self.max_tokens is None else self.max_tokens,
@@ -67,7 +70,7 @@ class Marith(marith.Options, StructuredPrediction):
         )
 
     def to_payload(self) -> dict[str, Any]:
-        """What observers see, without loading the model: all that a text depends on."""
+        """Return what observers see: all options that determine a text. Does not load the model."""
         return {
             "class_name": self.class_name(),
             "model_name": self.speaks_as,
@@ -76,7 +79,10 @@ class Marith(marith.Options, StructuredPrediction):
         }
 
     def encode(self, text: str) -> list[int]:
-        """The text's tokens in the model's own vocabulary, for `Settings.tokenizer`. Loads it."""
+        """Return the tokens of a text in the model's vocabulary. Loads the model.
+
+        Use it as `Settings.tokenizer`.
+        """
         return self.engine().encode(text)
 
     @llm_completion_callback()
@@ -88,7 +94,7 @@ class Marith(marith.Options, StructuredPrediction):
     def stream_complete(
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> CompletionResponseGen:
-        """Answer a prompt as the text comes."""
+        """Answer a prompt, and yield the text as it comes."""
         answers = self._answers(self._question(prompt, formatted), kwargs, in_chat=False)
         return (to_completion(answer) for answer in answers)
 
@@ -104,7 +110,7 @@ class Marith(marith.Options, StructuredPrediction):
     async def astream_complete(
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> CompletionResponseAsyncGen:
-        """Answer a prompt as the text comes, without blocking the event loop."""
+        """Answer a prompt, and yield the text as it comes, without blocking the event loop."""
         question = self._question(prompt, formatted)
         answers = await self._aanswers(question, kwargs, in_chat=False)
         return (to_completion(answer) async for answer in answers)
@@ -116,7 +122,7 @@ class Marith(marith.Options, StructuredPrediction):
 
     @llm_chat_callback()
     def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
-        """Answer a conversation as the text comes."""
+        """Answer a conversation, and yield the text as it comes."""
         return self._answers(messages, kwargs)
 
     @llm_chat_callback()
@@ -128,16 +134,16 @@ class Marith(marith.Options, StructuredPrediction):
     async def astream_chat(
         self, messages: Sequence[ChatMessage], **kwargs: Any
     ) -> ChatResponseAsyncGen:
-        """Answer a conversation as the text comes, without blocking the event loop."""
+        """Answer a conversation, and yield the text, without blocking the event loop."""
         return await self._aanswers(messages, kwargs)
 
     def get_tool_calls_from_response(
         self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
     ) -> list[ToolSelection]:
-        """The calls of an answer, or of what is there of it so far.
+        """Return the calls of an answer, or of a partial answer.
 
-        Raises ValueError where there is none, unless `error_on_no_tool_call` is False, and for a
-        call that `max_tokens` cut off.
+        Raises ValueError for a call that `max_tokens` cut off, and for an answer without a call
+        unless `error_on_no_tool_call` is False.
         """
         return selections(response, error_on_no_tool_call)
 
@@ -152,7 +158,7 @@ class Marith(marith.Options, StructuredPrediction):
         tool_choice: Any = None,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """A chat's messages and options, as plain data: observers see them."""
+        """Return a chat's messages and options as plain data, which observers see."""
         if isinstance(user_msg, str):
             user_msg = _user(user_msg)
         options = {
@@ -165,7 +171,7 @@ class Marith(marith.Options, StructuredPrediction):
         return {"messages": messages, **options, **kwargs}
 
     def _question(self, prompt: str, formatted: bool) -> list[ChatMessage]:
-        """A prompt as a conversation; to one that is formatted nothing is added."""
+        """Return a prompt as a conversation. A formatted prompt is not changed."""
         wrap = None if formatted else self.completion_to_prompt
         text = wrap(prompt) if wrap else prompt
         question = [_user(text)]
@@ -218,7 +224,7 @@ class Marith(marith.Options, StructuredPrediction):
     def _submit(
         self, messages: Sequence[ChatMessage], options: dict[str, Any], in_chat: bool
     ) -> tuple[ChatCall, marith.Ticket]:
-        """Start a conversation's request on the engine. The timeout counts from here."""
+        """Start the request of a conversation on the engine. The timeout counts from here."""
         started = time.monotonic()
         call, prompt = self._read(messages, options, in_chat)
         return call, call.submit(prompt, started)
@@ -226,7 +232,7 @@ class Marith(marith.Options, StructuredPrediction):
     async def _asubmit(
         self, messages: Sequence[ChatMessage], options: dict[str, Any], in_chat: bool
     ) -> tuple[ChatCall, marith.Ticket]:
-        """The same off the event loop."""
+        """Start the request of a conversation without blocking the event loop."""
         started = time.monotonic()
         call, prompt = await sync_to_async(self._read)(messages, options, in_chat)
         return call, await call.asubmit(prompt, started)
@@ -256,7 +262,7 @@ class Marith(marith.Options, StructuredPrediction):
 
 
 def _user(text: Any) -> ChatMessage:
-    """A prompt as a user's message, whatever wrote the prompt. Raises RequestError for no text."""
+    """Return a prompt as a user's message. Raises RequestError for a prompt that is not a text."""
     if not isinstance(text, str):
         raise marith.RequestError(f"a prompt is a text, not {shown(text)}")
     return ChatMessage(role=MessageRole.USER, content=text)

@@ -1,4 +1,4 @@
-"""What a ReAct agent can read, as a grammar: small and strongly steered models follow it too."""
+"""A grammar for ReAct agents, which small and strongly steered models follow too."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _UNREAD = re.compile(r"[\s()]")
 
 
 def react_grammar(tools: Sequence[Any], most_letters: int = _LETTERS) -> marith.Grammar:
-    """A thought of one line, then the call of one of the tools by its schema, or an answer.
+    """Return a grammar: a thought of one line, then the call of a tool by its schema, or an answer.
 
-    For `Marith(grammar=…)` in LlamaIndex's `ReActAgent` over the same tools. A thought has
-    `most_letters` at most; a step that `max_tokens` cuts off is asked for again by the agent, so
-    texts among the arguments had better be bounded. Raises RequestError for what are no tools.
+    Pass it as `Marith(grammar=…)` to LlamaIndex's `ReActAgent` with the same tools. A thought has
+    at most `most_letters` characters. The agent repeats a step that `max_tokens` cuts off, so limit
+    the length of texts among the arguments. Raises RequestError for invalid tools.
     """
     if isinstance(most_letters, bool) or not isinstance(most_letters, int) or most_letters < 1:
         raise marith.RequestError(f"most_letters is a whole number from 1, not {most_letters!r}")

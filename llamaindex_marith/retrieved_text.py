@@ -1,4 +1,4 @@
-"""Finds where a template puts retrieved text: a regular expression, made from its fixed text."""
+"""Find where a template puts retrieved text, by a regular expression of its fixed text."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ _VARIABLE = re.compile(r"\{([^{}]+)\}")  # as LlamaIndex fills templates in
 
 
 def context_of(*templates: str | BasePromptTemplate) -> str:
-    """A regular expression of what fills `{context_str}` or `{context_msg}`, for `faithful_to`.
+    """Return a regular expression, for `faithful_to`, of what fills a template's context.
 
-    What fills them is recognised by the text around it, up to the next variable on either side,
-    which stays. Raises RequestError for a template that has neither, or nothing around it.
+    The context is `{context_str}` or `{context_msg}`. The expression finds it by the text around
+    it, up to the next variable on each side. That text stays. Raises RequestError for a template
+    without such a variable, or without text around it.
     """
     frames = dict.fromkeys(frame for each in templates for frame in _frames(each))
     if not frames:
@@ -36,9 +37,9 @@ def context_of(*templates: str | BasePromptTemplate) -> str:
 
 
 def or_retrieved(pattern: str | None) -> str:
-    """An expression that matches what `pattern` matches, and what LlamaIndex's templates retrieve.
+    """Return an expression that matches `pattern`, and what LlamaIndex's templates retrieve.
 
-    Flags in `pattern` are for `pattern` alone.
+    Flags in `pattern` apply to `pattern` only.
     """
     return RETRIEVED if pattern is None else f"(?:{pattern})|{RETRIEVED}"
 
@@ -53,7 +54,7 @@ def _frames(template: str | BasePromptTemplate) -> list[str]:
 
 
 def _texts(template: str | BasePromptTemplate) -> Iterator[tuple[str, set[str]]]:
-    """The template's messages before they are filled in, and what the context is called there."""
+    """Return the messages of an unfilled template, and the name of its context variable."""
     mapped = getattr(template, "template_var_mappings", None) or {}
     names = {mapped.get(name, name) for name in _RETRIEVED}
     match template:
@@ -73,7 +74,7 @@ def _texts(template: str | BasePromptTemplate) -> Iterator[tuple[str, set[str]]]
 
 
 def _around(text: str, names: set[str]) -> Iterator[str]:
-    """A message's text and variables by turns: what stands between two variables is literal.
+    """Return a message's texts and variables by turns. Text between variables is literal.
 
     At the edges of a message that text may be blank, and is read without the blanks, which some
     engines strip. Elsewhere a blank text would end the context at its first blank.

@@ -1,4 +1,4 @@
-"""Answers as objects of a class of pydantic's, which a grammar of its schema guarantees."""
+"""Answers as objects of a pydantic class, which a grammar of its schema guarantees."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _NOT_BESIDE_A_CLASS = frozenset(("grammar", "tools"))
 
 
 class StructuredPrediction(CustomLLM, FunctionCallingLLM):
-    """A model whose structured answers follow their schema while they are written.
+    """A model whose structured answers follow their schema.
 
-    Other `pydantic_program_mode`s than the default are LlamaIndex's own programs.
+    With another `pydantic_program_mode` than the default, LlamaIndex's own programs run.
     """
 
     def structured_predict(
@@ -44,7 +44,7 @@ class StructuredPrediction(CustomLLM, FunctionCallingLLM):
         llm_kwargs: dict[str, Any] | None = None,
         **prompt_args: Any,
     ) -> Any:
-        """An object of `output_cls`. Raises ValueError for an answer that is cut off."""
+        """Return an object of `output_cls`. Raises ValueError for an answer that is cut off."""
         if self._by_program:
             return super().structured_predict(output_cls, prompt, llm_kwargs, **prompt_args)
         _started(output_cls, prompt, prompt_args)
@@ -59,7 +59,7 @@ class StructuredPrediction(CustomLLM, FunctionCallingLLM):
         llm_kwargs: dict[str, Any] | None = None,
         **prompt_args: Any,
     ) -> Any:
-        """The same, without blocking the event loop."""
+        """Return an object of `output_cls`, without blocking the event loop."""
         if self._by_program:
             return await super().astructured_predict(output_cls, prompt, llm_kwargs, **prompt_args)
         _started(output_cls, prompt, prompt_args)
@@ -99,7 +99,7 @@ class StructuredPrediction(CustomLLM, FunctionCallingLLM):
         llm_kwargs: dict[str, Any] | None,
         prompt_args: dict[str, Any],
     ) -> tuple[list[ChatMessage], dict[str, Any]]:
-        """The messages and the options of the chat whose answer is the object."""
+        """Return the messages and the options of the chat whose answer is the object."""
         messages = self._extend_messages(prompt.format_messages(llm=self, **prompt_args))
         return messages, options_with_grammar(output_cls, llm_kwargs)
 
@@ -141,33 +141,34 @@ def _ended(output: BaseModel) -> BaseModel:
 def options_with_grammar(
     output_cls: type[BaseModel], options: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """A call's options, with the grammar of the class. Raises RequestError for one without.
+    """Return a call's options with the grammar of the class.
 
-    The prompt shows the schema to the model, unless the option `show_schema` is False.
+    The prompt shows the schema to the model, unless the option `show_schema` is False. Raises
+    RequestError for a class without a JSON schema.
     """
     kept = {k: value for k, value in (options or {}).items() if k not in _PROGRAM_OPTIONS}
     for name in _NOT_BESIDE_A_CLASS.intersection(kept):
         raise marith.RequestError(f"structured_predict takes no {name!r}: the class is the grammar")
     if not (isinstance(output_cls, type) and issubclass(output_cls, BaseModel)):
-        raise marith.RequestError(f"output_cls is a class of pydantic's, not {shown(output_cls)}")
+        raise marith.RequestError(f"output_cls is a pydantic class, not {shown(output_cls)}")
     show_schema = kept.pop("show_schema", True)
     return {**kept, "grammar": schema_grammar(output_cls, None, show_schema)}
 
 
 def parsed_object(output_cls: type[BaseModel], answer: ChatResponse) -> BaseModel:
-    """The object of an answer. Raises ValueError for an answer that was cut off, or has none."""
+    """Return the object of an answer. Raises ValueError for an answer without a complete object."""
     text = answer.message.content or ""
     try:
         return output_cls.model_validate_json(text)
     except ValidationError as error:
         why = _why(answer.raw or {}) or str(error)
         raise marith.RequestError(
-            f"the answer is no {output_cls.__name__}: {why}: {text!r}"
+            f"the answer is not a valid {output_cls.__name__}: {why}: {text!r}"
         ) from error
 
 
 def _why(raw: Mapping[str, Any]) -> str:
-    """What ended an answer before its object did."""
+    """Return why an answer ended before its object was complete."""
     if raw.get("finish_reason") == "length":
         return "it was cut off at max_tokens"
     return f"it ended at the stop string {raw['stop_reason']!r}" if "stop_reason" in raw else ""
@@ -175,7 +176,7 @@ def _why(raw: Mapping[str, Any]) -> str:
 
 @dataclass(slots=True)
 class PartialObject:
-    """The object that is streamed: of `partial_class` until the class itself accepts it."""
+    """The object of a stream: an instance of `partial_class` until the class itself accepts it."""
 
     output_cls: type[BaseModel]
     last: BaseModel | None = None
@@ -185,7 +186,7 @@ class PartialObject:
         self.partial_class = create_flexible_model(self.output_cls)
 
     def next_object(self, answer: ChatResponse) -> BaseModel | None:
-        """The object so far, if it has changed, else None; that of the last answer is whole."""
+        """Return the object so far if it has changed, else None. The last object is complete."""
         latest = (
             parsed_object(self.output_cls, answer)
             if answer.raw is not None
@@ -201,7 +202,7 @@ class PartialObject:
             return None
         data = from_json(text, allow_partial="trailing-strings")
         for kind in (self.output_cls, self.partial_class):
-            # Validators are the application's, and half an object is not what they expect.
+            # Validators of the application expect a complete object.
             with suppress(Exception):
                 return kind.model_validate(data)
         return None

@@ -1,4 +1,4 @@
-"""LlamaIndex's tools as OpenAI defines them, and the calls of an answer as its selections."""
+"""Convert LlamaIndex's tools to OpenAI's definitions, and calls to LlamaIndex's selections."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from marith import openai_format
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
 
-PARTIAL = "partial"  # in a response: more of the answer is to come
+PARTIAL = "partial"  # in a response: the answer is not complete
 
 
 def to_definitions(tools: Sequence[Any]) -> list[dict[str, Any]]:
-    """LlamaIndex's tools, or dicts in OpenAI's format, in OpenAI's format. Raises RequestError."""
+    """Return tools in OpenAI's format. Raises RequestError for an invalid tool."""
     if not isinstance(tools, (list, tuple)):
         raise marith.RequestError(f"tools are a list, not {shown(tools)}")
     return [_definition(tool) for tool in tools]
@@ -34,7 +34,7 @@ def to_tools(
     allow_parallel_tool_calls: bool | None = None,
     strict: bool | None = None,
 ) -> marith.Tools | None:
-    """What may be called, and how; None where there is nothing to call. Raises RequestError."""
+    """Return the tools and the choice among them, or None without tools. Raises RequestError."""
     flags = {"tool_required": tool_required, "allow_parallel_tool_calls": allow_parallel_tool_calls}
     for name, flag in flags.items():
         if not (flag is None or isinstance(flag, bool)):
@@ -49,10 +49,10 @@ def to_tools(
 
 
 def selections(response: ChatResponse, error_on_no_tool_call: bool) -> list[ToolSelection]:
-    """The calls of an answer; in a stream, with the arguments that are there so far.
+    """Return the calls of an answer; in a stream, with the arguments so far.
 
-    Raises ValueError for a finished answer whose call was cut off, which must not be run, and,
-    with `error_on_no_tool_call`, for one without a call.
+    Raises ValueError for a finished answer whose call was cut off, which must not be run, and for
+    an answer without a call if `error_on_no_tool_call` is True.
     """
     finished = not response.additional_kwargs.get(PARTIAL)
     if finished and _is_cut(response):
@@ -64,7 +64,7 @@ def selections(response: ChatResponse, error_on_no_tool_call: bool) -> list[Tool
 
 
 def _is_cut(response: ChatResponse) -> bool:
-    """Whether an answer was cut off within what would have been a call, or within reasoning."""
+    """Return True if an answer was cut off within its reasoning, or within a call."""
     length = isinstance(response.raw, dict) and response.raw.get("finish_reason") == "length"
     return length and not response.message.content and not calls_of(response.message)
 
@@ -77,7 +77,7 @@ def _definition(tool: Any) -> dict[str, Any]:
     definition: dict[str, Any] = tool.metadata.to_openai_tool(skip_length_check=True)
     definition["function"]["name"] = tool.metadata.get_name()  # by which LlamaIndex finds it
     if tool.metadata.fn_schema is not None:
-        # LlamaIndex gives a part of the schema alone.
+        # LlamaIndex passes only a part of the schema.
         schema = openai_format.without_titles(tool.metadata.fn_schema.model_json_schema())
         schema.pop("description", None)  # the tool has its own
         definition["function"]["parameters"] = schema

@@ -1,1 +1,1 @@
-"""What makes pocket, pages and figures: run from the repository, and not in the wheel."""
+"""Programs that make pocket, pages and figures. They run in the repository only."""

@@ -1,4 +1,4 @@
-"""Which functions of the packages Python enters, as a tree of calls for each thread.
+"""Record the functions of the packages that Python enters, as a tree of calls for each thread.
 
 Not counted are comprehensions and lambdas, a node's hash and comparison (which Python asks for at
 each look-up), what a model calls back while it computes, and the cache's work on single layers.
@@ -100,7 +100,7 @@ class Recorder:
 
 @dataclass(frozen=True, slots=True)
 class CallTrace:
-    """What was entered between two moments: file and function, in order."""
+    """The functions that were entered between two moments: file and name, in order."""
 
     steps: tuple[tuple[str, str], ...]
 
@@ -111,12 +111,12 @@ class CallTrace:
 
     @property
     def calls(self) -> int:
-        """How many calls were made; a generator counts each time it goes on."""
+        """The number of calls; a generator counts each time it continues."""
         return len(self.steps)
 
     @property
     def functions(self) -> int:
-        """How many different functions were entered."""
+        """The number of different functions."""
         return len(set(self.steps))
 
     @property
@@ -126,7 +126,7 @@ class CallTrace:
 
     @property
     def entries(self) -> dict[str, int]:
-        """How often each room was entered from another one; a round of one entry each is ideal."""
+        """The number of times that each room was entered from another room. The ideal is 1."""
         entries: dict[str, int] = {}
         before = ""
         for file, _ in self.steps:
@@ -138,7 +138,7 @@ class CallTrace:
 
     @property
     def switches(self) -> int:
-        """How often one call was in another room than the call before it."""
+        """The number of calls that were in another room than the call before."""
         return max(0, sum(self.entries.values()) - 1)
 
 

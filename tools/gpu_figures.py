@@ -2,8 +2,8 @@
 
 Run as `python -m tools.gpu_figures`, on a machine with CUDA. Random Llamas of 1 and 7 billion
 parameters in bfloat16 write 64 tokens each, at 1, 16 and 64 requests. *Reads* is the time of a step
-over that of reading the weights once, which is half of what copying as many bytes takes.
-`--device cpu --sizes 0.01 --requests 1` tries it where there is none.
+over the time of reading the weights once, which is half of the time of copying as many bytes.
+`--device cpu --sizes 0.01 --requests 1` tries the program on a machine without a GPU.
 """
 
 from __future__ import annotations

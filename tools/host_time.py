@@ -41,7 +41,7 @@ Clock = Callable[[], float]
 
 
 class FreeConfig(PreTrainedConfig):
-    """How many tokens there are, and what the engine asks of any model."""
+    """A configuration with the size of the vocabulary, and what the engine asks of any model."""
 
     model_type = "marith-free"
     vocab_size: int = 256
@@ -83,7 +83,7 @@ class Figure:
 
     @classmethod
     def of(cls, seconds: list[float]) -> Figure:
-        """The figure of so many rounds, in seconds for each request and token."""
+        """Return the figure of rounds, in `seconds` for each request and token."""
         micro = [1e6 * second for second in seconds]
         return cls(statistics.median(micro), min(micro), max(micro))
 
@@ -92,7 +92,7 @@ class Figure:
 
 
 def engine_of(vocab: int, requests: int = REQUESTS) -> Engine:
-    """An engine over the free model, with lanes for so many requests at once."""
+    """Return an engine over the free model, with lanes for `requests` requests at once."""
     words = [f"word{i}" for i in range(vocab - 2)]
     model = FreeModel(FreeConfig(vocab_size=vocab))
     lanes = requests * len(FACTORS)
@@ -106,7 +106,7 @@ def host_time(
     rounds: int = ROUNDS,
     clock: Clock = time.perf_counter,
 ) -> Figure:
-    """What a token of one of so many requests costs, beyond what opening the requests costs."""
+    """Return the time of a token of one of `requests`, without the time of opening the requests."""
     _run_together(engine, speculation, requests, LONG)
     seconds = []
     for _ in range(rounds):
@@ -138,7 +138,7 @@ def arithmetic_time(
     rounds: int = ROUNDS,
     clock: Clock = time.perf_counter,
 ) -> tuple[Figure, Figure]:
-    """What the same costs by hand: the terms' log-probabilities; composing and drawing."""
+    """Return the times of the arithmetic alone: log-probabilities; composing and drawing."""
     draw = torch.Generator().manual_seed(0)
     logits = torch.randn(requests, len(FACTORS), vocab, generator=draw)
     factors = torch.tensor(FACTORS)[None, :, None] / sum(FACTORS)

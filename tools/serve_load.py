@@ -1,9 +1,9 @@
-"""What `marith serve` costs under load: `python -m tools.serve_load [SECONDS] [CLIENTS] [MODEL]`.
+"""Measure `marith serve` under load: `python -m tools.serve_load [SECONDS] [CLIENTS] [MODEL]`.
 
-So many clients, in a process of their own, ask for streams one after another. Printed are tokens a
-second, also of the engine alone with as many texts; the processor time of the server's event loop
-for each streamed token; how long the loop was late; and the memory, minute by minute. `97M` as the
-model is pocket at the cost of a Llama of 97 million parameters.
+CLIENTS in a process of their own ask for streams one after another. Printed are tokens a second,
+also of the engine alone with as many texts; the processor time of the server's event loop for each
+streamed token; how long the loop was late; and the memory, minute by minute. `97M` as the model is
+pocket at the cost of a Llama of 97 million parameters.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ async def clients(socket: str, seconds: float, count: int) -> None:
 
 
 def alone(model: str, seconds: float, count: int) -> float:
-    """How many tokens a second the engine generates for as many texts, without a server."""
+    """Return how many tokens a second the engine generates for as many texts, without a server."""
     with Engine.load(model, cache_bytes=CACHE) as engine:
         sampling = Sampling(logit_bias={engine.end_tokens[0]: -100.0})
         counts, end = [0] * count, time.monotonic() + seconds
@@ -117,7 +117,7 @@ def alone(model: str, seconds: float, count: int) -> float:
 
 
 async def lateness(socket: str, server: psutil.Process, clients: psutil.Process) -> list[float]:
-    """How long `/health` takes, in ms, as long as the clients run: what waits in the event loop."""
+    """Return the times of `/health` in ms while the clients run: the delay of the event loop."""
     taken: list[float] = []
     minute, before = time.monotonic(), loop_seconds(server)
     async with asking(socket) as web:

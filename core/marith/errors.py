@@ -175,7 +175,7 @@ def names_checked(
 
 
 def _called(name: str, args: Sequence[Any]) -> str:
-    """A method by the class that it is called on: `Engine.encode`, whoever has written it."""
+    """Return a method's name with the class on which it is called: `Engine.encode`."""
     owner, _, method = name.rpartition(".")
     kind = type(args[0]) if args and owner else None
     inherits = kind is not None and any(each.__name__ == owner for each in kind.__mro__)

@@ -1,8 +1,8 @@
-"""How long OpenMP's threads spin while they wait for one another.
+"""Bound how long OpenMP's threads spin while they wait for one another.
 
-GNU's runtime spins 300,000 times by default, several milliseconds for which a waiting thread keeps
-its core from every other thread and process. It reads the environment once, when it is loaded: by
-torch, and by llama.cpp, which loads a runtime of its own.
+GNU's runtime spins 300,000 times by default. That is several milliseconds for which a waiting
+thread keeps its core from every other thread and process. The runtime reads the environment once,
+when torch loads it; llama.cpp loads a runtime of its own.
 """
 
 from __future__ import annotations

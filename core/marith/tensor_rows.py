@@ -39,7 +39,7 @@ def gather(rows: Sequence[Row]) -> Tensor:
 
 
 def compacted(rows: Sequence[Row]) -> list[Row]:
-    """The same rows; copied where the tensors that they keep in memory are more than twice as long.
+    """Return the rows, copied if the tensors that they keep in memory are more than twice as long.
 
     A tensor of a pass has a row for each text that took part in it.
     """

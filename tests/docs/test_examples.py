@@ -24,7 +24,6 @@ EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 NEEDS = {"ray_serve.py": "ray"}  # run by `make ray`, in an environment that has it
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPTION = re.compile(r"--[a-z][a-z-]*")
-REPLY = re.compile(r"^\| `[^`]*`[^|]* \| \*(.*?)\* \|", re.MULTILINE)
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -41,16 +40,11 @@ def name(page: Path) -> str:
 
 
 def outputs(page: Path) -> dict[int, str]:
-    """For each `python` block that a `text` block follows at once: its place, and that text.
-
-    The README's first program prints the replies of the table above it.
-    """
+    """For each `python` block that a `text` block follows at once: its place, and that text."""
     text = page.read_text(encoding="utf-8")
-    replies = REPLY.findall(text.split("```")[0]) if page == README else ()
     found = list(BLOCK.finditer(text))
     python = [block for block in found if block[1] == "python"]
-    said = {0: "".join(f"{reply}\n" for reply in replies)} if replies else {}
-    return said | {
+    return {
         python.index(block): after[2]
         for block, after in pairwise(found)
         if block[1] == "python" and after[1] == "text"

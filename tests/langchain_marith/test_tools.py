@@ -75,8 +75,8 @@ def test_every_form_of_a_tool_is_defined_alike() -> None:
     [
         ({"tool_choice": "compass"}, "compass"),
         ({"tools": [{"type": "web_search"}]}, "only functions can be called.*'web_search'"),
-        ({"tools": [7]}, "7 is no tool"),
-        ({"tools": [{"type": "object", "properties": {}}]}, "is no tool"),
+        ({"tools": [7]}, "7 is not a tool"),
+        ({"tools": [{"type": "object", "properties": {}}]}, "is not a tool"),
         ({"tools": [MAP, {**MAP["function"], "parameters": {}}]}, "two tools are named 'map'"),
     ],
 )

@@ -92,7 +92,7 @@ async def test_the_system_prompt_reaches_every_way(scripted: Make) -> None:
 
 async def test_an_answer_that_is_cut_off_is_refused_in_every_way(scripted: Make) -> None:
     model, hidden = scripted(max_tokens=6), {"show_schema": False}
-    problem = "the answer is no Sailor: it was cut off at max_tokens: '{"
+    problem = "the answer is not a valid Sailor: it was cut off at max_tokens: '{"
     with pytest.raises(ValueError, match=problem):
         model.structured_predict(Sailor, PROMPT, hidden, verb="sails")
     with pytest.raises(ValueError, match=problem):
@@ -142,7 +142,7 @@ def response(text: str, whole: bool) -> ChatResponse:
             "structured_predict takes no 'grammar': the class is the grammar",
         ),
         (Sailor, {"tools": []}, "structured_predict takes no 'tools': the class is the grammar"),
-        (dict, {}, "output_cls is a class of pydantic's, not <class 'dict'>"),
+        (dict, {}, "output_cls is a pydantic class, not <class 'dict'>"),
         (Deed, {}, "Deed has no JSON schema: Cannot generate"),
     ],
 )

@@ -95,7 +95,7 @@ def free_port() -> int:
 
 
 def ran(command: list[str | Path], url: str) -> bool:
-    """Whether a command of another environment ends well."""
+    """Return True if a command of another environment succeeds."""
     own = {**os.environ, "MARITH_URL": url, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
     own["PYTHONPATH"] = os.pathsep.join(map(str, (ROOT / "core", ROOT)))
     return subprocess.run(command, env=own).returncode == 0

@@ -1,7 +1,7 @@
-"""What other makers' clients get of a server: run in an environment that has them, not marith.
+"""Check a server with other makers' clients. Runs in an environment that has them, not marith.
 
-`python asking.py URL [CLIENT]` prints a line for each check, of all clients or of one, and ends
-with 1 where one fails.
+`python asking.py URL [CLIENT]` prints a line for each check, of all clients or of one, and exits
+with 1 if one fails.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What lm-evaluation-harness finds on the tasks of a folder.
+"""Print the figures of lm-evaluation-harness for the tasks of a folder.
 
-`python harness_figures.py FOLDER < RUNS > FIGURES` runs where marith is, for the model `marith`,
-and where it is not, for a server's. RUNS are arguments of `simple_evaluate` by name, FIGURES what
-each run gave: the figures of each task, and the answer for each of its documents.
+`python harness_figures.py FOLDER < RUNS > FIGURES` runs in marith's environment for the model
+`marith`, and in another one for a server. RUNS are arguments of `simple_evaluate` by name. FIGURES
+are the results of each run: the figures of each task, and the answer for each of its documents.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def _cell(value: Any) -> str:
 
 
 def _differences(one: Any, other: Any) -> Iterator[tuple[float, float]]:
-    """How far each two parts differ, and how large they are; anything but numbers by infinity."""
+    """Return the distance of each two parts, and their size; infinity for anything but numbers."""
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         for pair in zip(one, other, strict=True):
             yield from _differences(*pair)

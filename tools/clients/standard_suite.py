@@ -13,7 +13,7 @@ from langchain_tests.integration_tests import ChatModelIntegrationTests
 
 
 class TestOverTheWire(ChatModelIntegrationTests):
-    """What ChatMarith itself has passes here too, but for what the wire has no word for."""
+    """Runs the suite of ChatMarith over HTTP, without what OpenAI's API cannot express."""
 
     @property
     def chat_model_class(self) -> type[ChatOpenAI]:

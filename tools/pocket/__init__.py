@@ -1,1 +1,1 @@
-"""How the small models that ship in `marith.pocket` are made: their corpus and their training."""
+"""Make the small models that ship in `marith.pocket`: their corpus and their training."""

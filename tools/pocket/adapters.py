@@ -46,7 +46,7 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a run came to: perplexity of held-out replies in the voice, of the base and adapted."""
+    """The perplexity of held-out replies in the voice, by the base and by the adapted model."""
 
     parameters: int
     tokens: int

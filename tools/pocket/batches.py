@@ -32,7 +32,7 @@ class Batch:
     count: int
 
     def to(self, device: torch.device) -> Batch:
-        """The same rows on `device`."""
+        """Return the batch on `device`."""
         return Batch(self.tokens.to(device), self.weights.to(device), self.count)
 
 

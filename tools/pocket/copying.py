@@ -123,7 +123,7 @@ def _contradicted(rng: random.Random) -> tuple[str, Case]:
 
 
 def _stated(*counts: int) -> Callable[[random.Random], tuple[str, Case]]:
-    """Find the value of one subject among so many passages that state the same of others."""
+    """Find the value of one subject among passages that state the same attribute of others."""
 
     def draw(rng: random.Random) -> tuple[str, Case]:
         key, texts, ask, value = passages.statements(rng.choice(counts), rng)

@@ -97,7 +97,7 @@ def chat_weights(tokens: list[int], tokenizer: PreTrainedTokenizerFast) -> list[
 
 @cache
 def role_weights(tokenizer: PreTrainedTokenizerFast) -> dict[int, float]:
-    """What the words after each role mark weigh."""
+    """Return the weights of the words after each role mark."""
     weights = {"system": 0.0, "tools": 0.0, "tool": 0.0, "user": QUESTION_WEIGHT, "assistant": 1.0}
     vocabulary = tokenizer.get_vocab()
     return {vocabulary[f"<|{role}|>"]: weight for role, weight in weights.items()}

@@ -99,7 +99,7 @@ def speed_questions() -> list[str]:
 
 
 def replies() -> Iterator[str]:
-    """What assistants say in the corpus, one line each."""
+    """Yield the assistant's replies in the corpus, one line each."""
     for document in islice(documents(CORPUS_SEED), DOCUMENTS):
         for message in document.messages:
             if message["role"] == "assistant" and message.get("content"):

@@ -30,7 +30,7 @@ SAVE_EVERY = 250
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How large a model is."""
+    """The size of a model."""
 
     hidden: int
     layers: int
@@ -43,7 +43,7 @@ SHAPES = {"pocket": Shape(256, 6, 4, 704), "pocket-draft": Shape(96, 2, 2, 224)}
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """One training run: how many tokens, in steps of how many, at which peak rate.
+    """One training run: its number of tokens, the tokens of a step, and the peak rate.
 
     The rate falls towards zero over `horizon` tokens, of which the run may see a part.
     """
@@ -60,7 +60,7 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a run came to: perplexity per kind is over replies of held-out documents."""
+    """The figures of a run. Perplexity of each kind is over replies of held-out documents."""
 
     parameters: int
     tokens: int

@@ -130,7 +130,7 @@ def perplexities(models: dict[str, Any]) -> str:
 
 
 def commands(models: dict[str, Any]) -> list[str]:
-    """What was run, each command once."""
+    """Return the commands that were run, each once."""
     courses = [
         course["command"] for entry in models.values() for course in entry.get("courses", [])
     ]
@@ -138,7 +138,7 @@ def commands(models: dict[str, Any]) -> list[str]:
 
 
 def courses(models: dict[str, Any]) -> str:
-    """Which courses the models took that took several."""
+    """Return the courses of the models that had more than one."""
     sections = []
     for name, entry in models.items():
         if len(taken := entry["courses"]) > 1:
@@ -149,7 +149,7 @@ def courses(models: dict[str, Any]) -> str:
 
 
 def copied(figures: dict[str, dict[str, Any]]) -> str:
-    """How well pocket copies, before its third course and after; nothing where not measured."""
+    """Return how well pocket copies before and after its third course; nothing if not measured."""
     if not figures:
         return ""
     before, after = figures["before"], figures["pocket"]
@@ -163,7 +163,7 @@ def shown(figure: float | None) -> str:
 
 
 def voices(adapters: dict[str, Any]) -> str:
-    """What each adapter does for the replies of its voice; nothing where there are none."""
+    """Return the effect of each adapter on the replies of its voice; nothing without adapters."""
     rows = [
         [name, f"{entry['perplexity_of_base']:.2f}", f"{entry['perplexity']:.2f}"]
         for name, entry in adapters.items()
@@ -172,7 +172,7 @@ def voices(adapters: dict[str, Any]) -> str:
 
 
 def amount(entry: dict[str, Any]) -> str:
-    """What a model was trained on, in its own unit."""
+    """Return the amount of training data, in the model's own unit."""
     if "tokens" in entry:
         return f"{entry['tokens'] / 1e6:.1f} M tokens in {entry['steps']:,} steps"
     return f"{entry['examples']:,} replies"

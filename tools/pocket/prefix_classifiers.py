@@ -38,7 +38,7 @@ Examples = tuple[list[list[int]], list[list[int]]]
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """How often held-out replies are classed rightly, whole and when half is seen."""
+    """The accuracy on held-out replies, whole and after the first half."""
 
     parameters: int
     examples: int
@@ -152,7 +152,7 @@ def prefix_loss(model: LlamaForSequenceClassification, batch: Batch, labels: Ten
 
 @torch.no_grad()
 def accuracy(model: LlamaForSequenceClassification, examples: Examples, share: float) -> float:
-    """How often the class is right from `share` of a reply, both classes counting alike."""
+    """Return the balanced accuracy from `share` of a reply on."""
     rates = []
     for label, rows in enumerate(examples):
         right = 0

@@ -70,7 +70,7 @@ def main(
 
 
 def prepare(out: Path, threads: int) -> None:
-    """Make the folder `out`, and let torch use so many threads; 0 leaves its own choice."""
+    """Make the folder `out`, and set the number of torch's threads; 0 keeps torch's choice."""
     if threads:
         torch.set_num_threads(threads)
     transformers.utils.logging.disable_progress_bar()
@@ -87,7 +87,7 @@ def plan_of(text: str) -> list[str]:
 
 
 def further(course: Course, tokens: int, horizon: int, rate: float, seeds: int) -> Course:
-    """A course like `course` over other texts, so many seeds on, at another rate."""
+    """Return a course like `course` over other texts: with a later seed, at another rate."""
     return replace(course, tokens=tokens, horizon=horizon, rate=rate, seed=course.seed + seeds)
 
 
@@ -142,7 +142,7 @@ def low_rank(out: Path, seed: int, steps: int) -> None:
 
 
 def figures_of(out: Path) -> dict[str, Any]:
-    """What the stages so far came to."""
+    """Return the figures of the stages so far."""
     path = out / "figures.json"
     figures: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     return figures

@@ -10,7 +10,7 @@ Check = Callable[[], str]  # returns what it measured, in a few words
 
 
 def run_all(checks: Sequence[Check]) -> int:
-    """How many of them fail; each is a line of output."""
+    """Run all checks, print a line for each, and return the number of failures."""
     failed = 0
     for check in checks:
         began = time.monotonic()

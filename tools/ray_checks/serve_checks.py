@@ -81,7 +81,7 @@ def a_killed_replica_loses_no_answer_and_breaks_streams_visibly() -> str:
 
 
 def cached_tokens(router: str) -> tuple[int, int]:
-    """How many tokens of the prompts of a few system prompts were cached, and there were."""
+    """Return how many tokens of a few system prompts were cached, and how many there were."""
 
     def ask(prompt: int, request: int) -> dict[str, Any]:
         system = f"You serve guest {prompt} of {router}. " + "Be kind, and tell of the sea. " * 12

@@ -39,7 +39,7 @@ CLASSES = (
 
 
 def calls() -> dict[str, Calls]:
-    """What a formula may call, by kind. Names that others have defined are theirs to document."""
+    """Return the functions that a formula may call, by kind, without those that others defined."""
     kinds: dict[str, Calls] = {"terms": {}, "formulas": {}, "factors": {}, "recipes": {}}
     for name, call in CALLS.items():
         if call.__module__.startswith("marith."):
@@ -95,7 +95,7 @@ def term_section(name: str, term: type, links: Links) -> list[str]:
 
 
 def language_page(links: Links) -> list[str]:
-    """What text may write, from names to bounds, and the functions that read it."""
+    """Return the page of the formula language: names, bounds, and the functions that read text."""
     kinds = calls()
     parts = [INTRODUCTION, "## Operators", operators()]
     parts += ["## Terms", "A term is a leaf: it names a distribution over the next token."]

@@ -1,4 +1,4 @@
-"""Which page documents what; every page of docs/reference that is generated."""
+"""The pages of docs/reference that are generated, and the names that each documents."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ LANGUAGE, OPTIONS, ERRORS, COMMANDS = (
 
 
 def places() -> dict[str, str]:
-    """Where each documented name stands: its page and heading."""
+    """Return the page and the heading of each documented name."""
     named = {kind.__name__: page for page, (_, kinds) in CLASSES.items() for kind in kinds}
     named |= {error.__name__: ERRORS for error in errors()}
     named |= {"Options": OPTIONS, "Formula": LANGUAGE}

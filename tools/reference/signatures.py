@@ -1,4 +1,4 @@
-"""How a signature, a type and a docstring look on a page."""
+"""Write a signature, a type and a docstring on a page."""
 
 from __future__ import annotations
 

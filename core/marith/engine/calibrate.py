@@ -1,4 +1,4 @@
-"""Measure what a plan is chosen from: what terms return along sampled texts, and how fast."""
+"""Measure what a plan is chosen from: the log-probabilities along sampled texts, and the times."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _log = logging.getLogger(__name__)
 
 
 class Work:
-    """How much of a calibration is done. Keeps state.
+    """The progress of a calibration. Keeps state.
 
-    The time that the whole takes is logged after the first text. `on_progress` receives the share
-    that is done, from 0 to 1, after each text and each measurement.
+    After the first text the expected time of the whole calibration is logged. `on_progress`
+    receives the share that is done, from 0 to 1, after each text and each measurement.
     """
 
     def __init__(self, count: int, on_progress: Callable[[float], None] | None) -> None:
@@ -44,7 +44,7 @@ class Work:
         self._begun, self._done = time.monotonic(), 0
 
     def advance(self, tokens: int = LENGTH) -> None:
-        """Add work that took about as long as `tokens` tokens."""
+        """Add work that took about as long as generating `tokens` tokens."""
         is_first = not self._done
         self._done += tokens
         share = min(self._done / self._whole, 1.0)
@@ -61,7 +61,7 @@ def calibrate(
     costs: Literal["time", "calls"],
     work: Work,
 ) -> Plan:
-    """The plan that costs least for a formula, from texts that were sampled from it.
+    """Return the plan that costs least for a formula, measured on texts that it generated.
 
     Each text comes with its prepared request, whose plan has the formula's own drafts. `run`
     submits a job to the engine.
@@ -90,7 +90,7 @@ def calibrate(
 
 
 def check_samples(prompts: Any, costs: Any) -> None:
-    """Raises RequestError for other values than `Engine.calibrate` takes."""
+    """Raise RequestError for arguments that `Engine.calibrate` does not accept."""
     if isinstance(prompts, str) or not isinstance(prompts, Sequence) or not prompts:
         raise RequestError(f"prompts are a list of at least one prompt, not {prompts!r}")
     if costs not in ("time", "calls"):
@@ -98,7 +98,7 @@ def check_samples(prompts: Any, costs: Any) -> None:
 
 
 class Transcript(Query[Mapping[Term, Tensor]]):
-    """What every term and draft returns along a text, [tokens, vocab] each."""
+    """The log-probabilities of every term and draft along a text, [tokens, vocab] each."""
 
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
         text = self._continuation[:-1]
@@ -110,10 +110,10 @@ class Transcript(Query[Mapping[Term, Tensor]]):
 
 
 class Stopwatch(Query[dict[int, float]]):
-    """How many seconds some terms take for a few positions of a text: medians by their number.
+    """Measures the median time in seconds that some terms take, by the number of positions.
 
-    `logprobs` are what all terms returned along the text: a classifier's candidates follow from
-    those of its guide.
+    `logprobs` are the log-probabilities of all terms along the text. They determine the candidates
+    of a classifier, which are the likeliest tokens of its guide.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Stopwatch(Query[dict[int, float]]):
 
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
         now = time.perf_counter()
-        if self._pending:  # from one step to the next: what is spent around a pass counts too
+        if self._pending:  # from one step to the next, so that the time around a pass counts too
             self._times[self._pending.pop()].append(now - self._since)
         self._since = now
         return self._continuation, dict.fromkeys(
@@ -150,7 +150,7 @@ class Stopwatch(Query[dict[int, float]]):
     def receive(self, answers: Mapping[Term, Scored]) -> tuple[()]:
         if self._prompt_read:
             self._pending.append(self._left.pop(0))
-        self._prompt_read = True  # the first time the prompt was read too
+        self._prompt_read = True  # the first step also read the prompt
         if not self._left:
             self._times[self._pending.pop()].append(time.perf_counter() - self._since)
             self.future.give({width: median(times) for width, times in self._times.items()})
@@ -158,7 +158,7 @@ class Stopwatch(Query[dict[int, float]]):
 
 
 def _groups(prepared: Prepared) -> list[list[Term]]:
-    """The terms and drafts that are computed in one call: those of one scorer."""
+    """Group the terms and drafts by scorer: one call computes a group."""
     together: dict[int, list[Term]] = {}
     for term in prepared.plan.all_terms:
         together.setdefault(id(prepared.lanes.scorers[term]), []).append(term)

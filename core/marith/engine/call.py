@@ -28,7 +28,7 @@ Options = TypeVar("Options", Sampling, Stop)
 
 
 class CallOptions(RequestOptions, total=False):
-    """The options of a call by name: those of a request, of `Sampling`, and `max_tokens`."""
+    """The named options of a call: the options of a request and of `Sampling`, and `max_tokens`."""
 
     temperature: float | None
     top_k: int | None
@@ -46,7 +46,7 @@ class CallOptions(RequestOptions, total=False):
 
 
 class ScoringOptions(TypedDict, total=False):
-    """The options of a call that draws no token: fields of `Request`."""
+    """The options of a call that generates no token. They are fields of `Request`."""
 
     timeout: float | None
     trusted: bool
@@ -70,11 +70,11 @@ def request_of(
     speculation: Speculation,
     options: CallOptions,
 ) -> Request:
-    """The request that the arguments of a call describe.
+    """Return the request that the arguments of a call describe.
 
-    An option of `Sampling` that is None is not given; `max_tokens=None` is bounded by the context
-    alone. Raises UnknownOption for a name that is no option, and RequestError for an option that is
-    given by name and, with another value, in `sampling` or `stop`.
+    For an option of `Sampling`, None means "not set". With `max_tokens=None` only the context
+    limits the text. Raises UnknownOption for an unknown name, and RequestError for an option that
+    is set twice with different values: by name, and in `sampling` or `stop`.
     """
     _check_names(options)
     rest: dict[str, Any] = dict(options)
@@ -102,9 +102,9 @@ def scoring_request(
     options: ScoringOptions,
     own: Sequence[str] = ("continuation",),
 ) -> Request:
-    """Return the request of a `call` that draws no token; `own` are other arguments of the call.
+    """Return the request of a `call` that generates no token.
 
-    Raises UnknownOption for a name that is not an argument of the call.
+    `own` are the names of the call's other arguments. Raises UnknownOption for an unknown name.
     """
     names = ["prompt", "formula", "terms", *own, *ScoringOptions.__annotations__]
     require_known(call, options, names)
@@ -113,7 +113,7 @@ def scoring_request(
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """The requests of one call: `n` samples of each of its prompts, in order."""
+    """The requests of one call: `n` samples for each of its prompts, in order."""
 
     all: list[Request]
     n: int
@@ -131,7 +131,7 @@ class Requests:
         n: int,
         options: CallOptions,
     ) -> Requests:
-        """The requests that the arguments of a call describe, as for `request_of`."""
+        """Return the requests that the arguments of a call describe, as `request_of` does."""
         count, many = whole("n", n, 1), prompts_of(prompt)
         requests = []
         for each in [prompt] if many is None else many:
@@ -142,14 +142,14 @@ class Requests:
     def arranged(
         self, results: list[Completion]
     ) -> Completion | list[Completion] | list[list[Completion]]:
-        """A result for each request as the call returns them: alone, in a list, or in lists."""
+        """Return the results in the form of the call: one, a list, or a list of lists."""
         if self.n > 1 and self.is_list:
             return [results[i : i + self.n] for i in range(0, len(results), self.n)]
         return results if self.n > 1 or self.is_list else results[0]
 
 
 def _samples(request: Request, count: int) -> list[Request]:
-    """So many requests, by the seeds seed, seed + 1, … where there is a seed."""
+    """Return `count` requests, with the seeds seed, seed + 1, … if there is a seed."""
     seed = request.sampling.seed
     if count == 1 or seed is None:
         return [request] * count
@@ -165,7 +165,7 @@ def _check_names(options: Mapping[str, Any]) -> None:
         elif name in names:
             continue
         elif name in ("n", "num_return_sequences"):
-            advice = "; generate and agenerate take n, for so many samples"
+            advice = "; generate and agenerate take n, the number of samples"
         elif name in _OTHER_NAMES:
             advice = f"; write {_OTHER_NAMES[name]}"
         else:
@@ -195,7 +195,7 @@ def _stop(stop: Stops) -> Stop:
 
 
 def _joined(name: str, base: Options, options: Mapping[str, Any]) -> Options:
-    """`base` with the options that were given by name."""
+    """Return `base` with the options that were given by name."""
     changed: dict[str, Any] = {}
     for field in fields(base):
         if field.name not in options:

@@ -1,4 +1,4 @@
-"""The public door: a base model, and requests for formulas over it."""
+"""The public door: an engine over a base model, which takes requests for formulas."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ from marith.scoring.weights.placing import Placement
 loading = LoadingLock()
 _shared: dict[tuple[str, Placement, Limits], Engine] = {}
 _DEFAULT = Limits()
-_placement = lru_cache(maxsize=16, typed=True)(Placement)  # each call of an adapter makes one
+_placement = lru_cache(maxsize=16, typed=True)(Placement)  # every call of an adapter makes one
 _limits = lru_cache(maxsize=16, typed=True)(Limits)
 
 
 class Engine(Entrypoints, TokenCalls):
-    """Formulas over one base model, for any number of callers in threads and tasks.
+    """Generates and scores texts of formulas over one base model.
 
-    One thread owns the models. A request that is cancelled, or that nobody holds, frees its lanes.
-    In a child that was forked from the process every call raises EngineClosed: start processes by
-    spawn.
+    Any number of threads and tasks may call an engine at the same time. One thread owns the models.
+    A request that is cancelled, or whose ticket nobody holds, frees its lanes. In a forked child of
+    the process every call raises EngineClosed; start processes by `spawn` instead.
     """
 
     def __init__(self, base: Checkpoint, limits: Limits = _DEFAULT) -> None:
@@ -85,14 +85,18 @@ class Engine(Entrypoints, TokenCalls):
         backend: str | None = None,
         max_memory: Mapping[str, int | str] | None = None,
     ) -> Engine:
-        """An engine over "pocket", a directory, a GGUF file, a hub id, or a loaded model.
+        """Load a model, and return an engine over it.
 
-        A loaded model comes with its `tokenizer`; a GGUF file may. `device` and `dtype` default to
-        what the machine has; `backend`, "llama.cpp", is for GGUF files; the device "auto" places
-        the model on several devices, and `max_memory` says how much of each it may take;
-        `context_length` is in tokens; for the others see `Limits`. No pickle is read and no code of
-        a checkpoint run; a loaded model has the weights that it has now. Raises ModelError for what
-        cannot be loaded; so does a request after these weights were changed.
+        `model` is "pocket", a directory, a GGUF file, the id of a model on the hub, or a loaded
+        model of transformers. A loaded model needs its `tokenizer`; a GGUF file may have one. By
+        default, `device` and `dtype` are the best that the machine has. The device "auto" spreads
+        the model over several devices, and `max_memory` limits the memory of each.
+        `backend="llama.cpp"` is for GGUF files. `context_length` is in tokens. `Limits` describes
+        the other options.
+
+        No pickle is read, and no code of a checkpoint is run. Raises ModelError if the model cannot
+        be loaded. A loaded model must keep its weights: requests raise ModelError after they have
+        changed.
         """
         placement = Placement(
             device, dtype, revision, context_length, backend, _by_device(max_memory)
@@ -119,11 +123,11 @@ class Engine(Entrypoints, TokenCalls):
         backend: str | None = None,
         max_memory: Mapping[str, int | str] | None = None,
     ) -> Engine:
-        """The one engine of the process for these options, loaded by the first call."""
+        """Return the engine that this process shares for these options. The first call loads it."""
         where = _placement(device, dtype, revision, context_length, backend, _by_device(max_memory))
         limits = _limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
         key = locate(model), where, limits
-        engine = _shared.get(key)  # no lock: who needs a loaded engine waits for no other load
+        engine = _shared.get(key)  # no lock: a loaded engine must not wait for another load
         if engine is None or engine.closed:
             with loading:
                 engine = _shared.get(key)
@@ -134,41 +138,42 @@ class Engine(Entrypoints, TokenCalls):
 
     @property
     def _registry(self) -> Registry:
-        """What is loaded. Raises EngineClosed in a forked child, and so does whatever uses it."""
+        """The loaded models. Raises EngineClosed in a forked child."""
         require_not_forked()
         return self._loaded
 
     @property
     def model_name(self) -> str:
-        """The name of the base model, as `load` was given it."""
+        """The name of the base model, as passed to `load`."""
         return self._registry.base.checkpoint.name
 
     @property
     def context_length(self) -> int:
-        """How many tokens the base model can read."""
+        """The number of tokens that the base model can read."""
         return self._registry.base.context_length
 
     @property
     def limits(self) -> Limits:
-        """How many requests it takes, and how much memory it may use."""
+        """The limits of the engine: numbers of requests, and memory."""
         return self._thread.queue.limits
 
     @property
     def closed(self) -> bool:
-        """Whether the engine takes no more requests."""
+        """True if the engine accepts no more requests."""
         return forked() or bool(self._thread.queue.closed)
 
     def status(self) -> EngineStatus:
-        """How many requests run and wait at this moment, and what is loaded. Any thread may ask."""
+        """Return how many requests run and wait, and what is loaded. Safe in any thread."""
         checkpoints = self._registry.checkpoints()
         return replace(self._thread.scheduler.status(), checkpoints=checkpoints)
 
     @names_checked()
     def submit(self, request: Request, started: float | None = None) -> Ticket:
-        """Start a request. Raises FormulaError, RequestError or ModelError for a bad one.
+        """Start a request, and return its ticket.
 
-        Its timeout counts from now, or from when it was `started` by `time.monotonic`. Raises Busy
-        where as many requests as the engine takes on wait already.
+        The timeout of the request counts from now, or from `started`, a time of `time.monotonic`.
+        Raises FormulaError, RequestError or ModelError for an invalid request, and Busy if the
+        engine already has as many waiting requests as its limit allows.
         """
         if not isinstance(request, Request):
             value = shown(request)
@@ -177,9 +182,9 @@ class Engine(Entrypoints, TokenCalls):
         return self.start(request, Ticket(self, Deadline.of(request.timeout, started)))
 
     def start(self, request: Request, ticket: Ticket) -> Ticket:
-        """Start a request for a ticket, until the ticket's deadline. Errors are those of `submit`.
+        """Start a request for a ticket, with the ticket's deadline. Raises what `submit` raises.
 
-        `submit` makes the ticket; the room `inspection` brings tickets of its own.
+        `submit` makes the ticket. The room `inspection` passes tickets of its own.
         """
         if request.inspect:
             raise RequestError(
@@ -200,10 +205,10 @@ class Engine(Entrypoints, TokenCalls):
         continuation: str | Sequence[int] = (),
         **options: Unpack[ScoringOptions],
     ) -> Tensor:
-        """Return the composed log-distribution of the next token, [vocab] in float32.
+        """Return the log-probabilities of the next token under the formula, [vocab] in float32.
 
-        `prompt`, `formula` and `terms` are those of a `Request`, and so are the `options`:
-        `timeout`, `trusted`, `allowed`, `cache_salt`, `tools` and `template_options`.
+        The arguments are fields of `Request`. `options` are `timeout`, `trusted`, `allowed`,
+        `cache_salt`, `tools` and `template_options`.
         """
         request = scoring_request("next_logprobs", prompt, formula, terms, options)
         return self.run(NextLogprobs(*self.open_at(request, continuation))).wait()
@@ -216,10 +221,10 @@ class Engine(Entrypoints, TokenCalls):
         terms: Terms | None = None,
         **options: Unpack[ScoringOptions],
     ) -> list[float]:
-        """Return the composed log-probability of each token of the continuation.
+        """Return the log-probability of each token of the continuation under the formula.
 
-        `prompt`, `formula` and `terms` are those of a `Request`, and so are the `options`:
-        `timeout`, `trusted`, `allowed`, `cache_salt`, `tools` and `template_options`.
+        The arguments are fields of `Request`. `options` are `timeout`, `trusted`, `allowed`,
+        `cache_salt`, `tools` and `template_options`.
         """
         request = scoring_request("score", prompt, formula, terms, options)
         return self._scoring(request, continuation).wait().logprobs
@@ -234,10 +239,11 @@ class Engine(Entrypoints, TokenCalls):
         top: int = 0,
         **options: Unpack[ScoringOptions],
     ) -> Future[Scores]:
-        """Start to score a continuation, as `score` does; texts scored together share passes.
+        """Start to score a continuation, and return a future.
 
-        The result also says whether each token is the likeliest, and which are the `top` likeliest.
-        The future may be cancelled; callbacks run on threads of their own and may use the engine.
+        Texts that are scored together share passes. The result also tells for each token if it is
+        the likeliest, and lists the `top` likeliest tokens. The future may be cancelled. Its
+        callbacks run on separate threads and may use the engine.
         """
         own = "continuation", "top"
         request = scoring_request("submit_scoring", prompt, formula, terms, options, own)
@@ -252,10 +258,11 @@ class Engine(Entrypoints, TokenCalls):
         costs: Literal["time", "calls"] = "time",
         on_progress: Callable[[float], None] | None = None,
     ) -> Plan:
-        """The plan that costs least for texts after prompts like these (the paper's appendix E.3).
+        """Return the plan that costs least for texts after prompts like these.
 
-        Ten prompts are enough. Drafts are those that the formula names. `costs` are measured times
-        or the paper's calls. `on_progress` receives the share that is done, from 0 to 1.
+        This is the paper's appendix E.3. Ten prompts are enough. The plan uses the drafts that the
+        formula names. `costs` are measured times, or calls as the paper counts them. `on_progress`
+        receives the share that is done, from 0 to 1.
         """
         check_samples(prompts, costs)
         texts, work = [], Work(len(prompts), on_progress)
@@ -266,10 +273,10 @@ class Engine(Entrypoints, TokenCalls):
         return calibrate(texts, self._thread.add, costs, work)
 
     def run(self, query: Query[Result], follows: bool = False) -> EngineFuture[Result]:
-        """Queue a query, unless nothing was asked, and return the future of its result.
+        """Queue a query, and return the future of its result. An empty query is done at once.
 
-        A query that `follows` a job which has just ended goes before all that wait. The future
-        keeps the engine alive.
+        A query that `follows` a job goes before all waiting jobs: the job has just ended. The
+        future keeps the engine alive.
         """
         query.future.keeper = self
         if not query.done:
@@ -280,9 +287,9 @@ class Engine(Entrypoints, TokenCalls):
     def open(
         self, request: Request, deadline: Deadline = NEVER, alternative: Formula | None = None
     ) -> Prepared:
-        """Return a request that is bound, loaded and read, also for an `alternative` formula.
+        """Bind, load and read a request, and return it prepared.
 
-        Raises whatever is wrong with the request.
+        The terms of an `alternative` formula are prepared too. Raises every error of the request.
         """
         self._thread.queue.require_open()
         return prepare(request, self._registry, loading, deadline, alternative)
@@ -293,9 +300,9 @@ class Engine(Entrypoints, TokenCalls):
         continuation: str | Sequence[int],
         alternative: Formula | None = None,
     ) -> tuple[Prepared, list[int]]:
-        """Return what `open` does, and the tokens of a continuation that the request has room for.
+        """Return the prepared request, and the tokens of a continuation.
 
-        Raises RequestError for a continuation that is no text or tokens, or too long.
+        Raises RequestError for a continuation that is not a text or tokens, or that is too long.
         """
         deadline = Deadline.of(request.timeout)
         with faults_named():
@@ -306,7 +313,7 @@ class Engine(Entrypoints, TokenCalls):
         return prepared.at_most(len(tokens)), tokens
 
     def close(self) -> None:
-        """Stop serving: open requests get EngineClosed. The weights go with the last reference."""
+        """Stop: open requests fail with EngineClosed. The last reference frees the weights."""
         self._closing()
         for key in [key for key, engine in [*_shared.items()] if engine is self]:
             _shared.pop(key, None)
@@ -314,7 +321,7 @@ class Engine(Entrypoints, TokenCalls):
     def __repr__(self) -> str:
         if forked():
             return "<Engine, of the parent process>"
-        if "_closing" not in vars(self):  # the last attribute that is set
+        if "_closing" not in vars(self):  # __init__ sets it last
             return "<Engine, not loaded>"
         base, queue = self._registry.base, self._thread.queue
         cache = "without a cache" if base.runner.plain else "cached"
@@ -333,6 +340,6 @@ class Engine(Entrypoints, TokenCalls):
 def _by_device(
     max_memory: Mapping[str, int | str] | None,
 ) -> tuple[tuple[str, int | str], ...] | None:
-    """The limits of memory as a `Placement` has them. Raises ModelError."""
+    """Return the limits of memory as `Placement` takes them. Raises ModelError."""
     limits = memory_limits("max_memory", max_memory, ModelError)
     return None if limits is None else tuple(sorted(limits.items()))

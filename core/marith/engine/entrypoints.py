@@ -31,22 +31,22 @@ PATIENCE = 1.0  # seconds before progress is shown
 
 
 class _InFlight:
-    """The requests that wait to be submitted, the tickets of those that run, and what is done."""
+    """The requests of one call: those that wait, tickets of those that run, and completions."""
 
     def __init__(self, requests: Sequence[Request]) -> None:
         self.waiting = deque(requests)
         self.tickets: deque[Ticket] = deque()
         self.done: list[Completion] = []
-        self.full = False  # whether the engine takes on no more before one is done
+        self.full = False  # True while the engine accepts no more requests
 
     @property
     def may_submit(self) -> bool:
-        """Whether to submit the next request, and not to wait for the first ticket."""
+        """True if the next request may be submitted now."""
         return bool(self.waiting) and not self.full and len(self.tickets) < IN_FLIGHT
 
     @contextmanager
     def submitting(self) -> Iterator[None]:
-        """Raises Busy only where the engine takes on none of the requests."""
+        """Submit the next request. Raises Busy only if none of the requests runs."""
         try:
             yield
         except Busy:
@@ -57,7 +57,7 @@ class _InFlight:
             self.waiting.popleft()
 
     def finish(self, completion: Completion) -> None:
-        """The first ticket's completion has come."""
+        """Record the completion of the first ticket."""
         self.tickets.popleft()
         self.done.append(completion)
         self.full = False
@@ -73,9 +73,9 @@ class _InFlight:
 def completions(
     requests: Sequence[Request], submit: Callable[[Request], Ticket]
 ) -> list[Completion]:
-    """The completion of each request, in order; the first error cancels the others.
+    """Return the completion of each request, in order. The first error cancels the other requests.
 
-    Raises Busy only where the engine takes on none of them.
+    Raises Busy only if the engine accepts none of the requests.
     """
     with _InFlight(requests) as flight, progress(len(requests)) as advance:
         while flight.waiting or flight.tickets:
@@ -91,7 +91,7 @@ def completions(
 async def acompletions(
     requests: Sequence[Request], submit: Callable[[Request], Awaitable[Ticket]]
 ) -> list[Completion]:
-    """As `completions`, awaited: the event loop is not blocked."""
+    """Return what `completions` returns, without blocking the event loop."""
     with _InFlight(requests) as flight, progress(len(requests)) as advance:
         while flight.waiting or flight.tickets:
             if flight.may_submit:
@@ -105,7 +105,10 @@ async def acompletions(
 
 @contextmanager
 def progress(total: int) -> Iterator[Callable[[], Any]]:
-    """A bar for so many requests, on a terminal or in a notebook, once they take a second."""
+    """Show a progress bar for `total` requests that take longer than a second.
+
+    The bar is shown on a terminal and in a notebook only.
+    """
     if total < 2 or not ("ipykernel" in sys.modules or sys.stderr.isatty()):
         yield lambda: None
         return
@@ -116,7 +119,7 @@ def progress(total: int) -> Iterator[Callable[[], Any]]:
 
 
 class Entrypoints(ABC):
-    """Each makes requests and calls `submit`, or `submit_scoring`; a `with` block closes."""
+    """The calls that generate. They make requests and pass them to `submit` or `submit_scoring`."""
 
     @abstractmethod
     def submit(self, request: Request, started: float | None = None) -> Ticket:
@@ -128,7 +131,7 @@ class Entrypoints(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Stop serving."""
+        """Stop. A `with` block calls this at its end."""
 
     def __enter__(self) -> Self:
         return self
@@ -137,7 +140,7 @@ class Entrypoints(ABC):
         self.close()
 
     async def _started(self, request: Request) -> Ticket:
-        """`submit` in a thread, since a prompt may be long; awaited until the deadline."""
+        """Submit a request in a thread, because tokenizing a long prompt takes time."""
         deadline = Deadline.of(request.timeout)
         return await deadline.bound(asyncio.to_thread(self.submit, request, deadline.started))
 
@@ -178,11 +181,12 @@ class Entrypoints(ABC):
         n: int = 1,
         **options: Unpack[CallOptions],
     ) -> Completion | list[Completion] | list[list[Completion]]:
-        """Return the whole text, once it is finished. The arguments are those of a `Request`.
+        """Generate a text, and return it when it is complete.
 
-        A list of prompts gives a list of texts, in order; `n` above 1 gives a list of samples,
-        by the seeds seed, seed + 1, …; both give a list of lists. They share their passes. The
-        first error is raised, and cancels the others.
+        The arguments are fields of `Request`. A list of prompts gives a list of texts, in order.
+        With `n` above 1 the call returns a list of samples, with the seeds seed, seed + 1, … With
+        both, it returns a list of lists. All texts share their passes. The first error is raised,
+        and cancels the other texts.
         """
         requests = Requests.of(prompt, formula, terms, sampling, stop, speculation, n, options)
         return requests.arranged(completions(requests.all, self.submit))
@@ -238,7 +242,7 @@ class Entrypoints(ABC):
         n: int = 1,
         **options: Unpack[CallOptions],
     ) -> Completion | list[Completion] | list[list[Completion]]:
-        """As `generate`; the event loop is not blocked."""
+        """Generate as `generate` does, without blocking the event loop."""
         requests = Requests.of(prompt, formula, terms, sampling, stop, speculation, n, options)
         return requests.arranged(await acompletions(requests.all, self._started))
 
@@ -252,7 +256,7 @@ class Entrypoints(ABC):
         speculation: Speculation = "auto",
         **options: Unpack[CallOptions],
     ) -> AsyncIterator[Chunk]:
-        """The text in chunks, as they are generated; the event loop is not blocked."""
+        """Yield the text in chunks, as they are generated, without blocking the event loop."""
         request = request_of(prompt, formula, terms, sampling, stop, speculation, options)
         ticket = await self._started(request)
         async with aclosing(ticket.__aiter__()) as chunks:  # type: ignore[type-var]  # a generator, typed as an iterator
@@ -267,9 +271,9 @@ class Entrypoints(ABC):
         terms: Terms | None = None,
         **limits: Unpack[ScoringOptions],
     ) -> Choice:
-        """Which of some texts the formula answers with, and the probability of each among them.
+        """Return which of some texts the formula prefers, and the probability of each among them.
 
-        All texts share their passes. `Grammar.choice` samples one of them instead.
+        All texts share their passes. To sample one of the texts, use `Grammar.choice`.
         """
         require_known("choose", limits, ScoringOptions.__annotations__)
         texts = distinct_texts("options", options)

@@ -1,4 +1,4 @@
-"""Which jobs run and which wait: in their order, as many as lanes and memory allow."""
+"""The queue: jobs run in the order of their arrival, as far as lanes and memory allow."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Room: TypeAlias = Callable[[int], int]
 
 
 class JobQueue:
-    """First come, first served: a job waits until there is room for it, and none overtakes it.
+    """A queue without overtaking: the first job waits until it fits, and later jobs wait behind it.
 
-    Callers add jobs, and the engine's thread admits and removes them between two steps. `closed`
-    says why no further job is taken on; it is empty while jobs are.
+    Callers add jobs. The engine's thread admits and removes jobs between two steps. `closed` is the
+    reason why the queue accepts no more jobs, and is empty while it accepts them.
     """
 
     def __init__(self, limits: Limits, room: Room) -> None:
@@ -36,28 +36,29 @@ class JobQueue:
         self.active: list[Turn] = []
         self.waiting: deque[Job] = deque()
         self.lock = threading.RLock()
-        self._changed = threading.Condition(self.lock)  # there is something for the engine's thread
+        self._changed = threading.Condition(self.lock)  # there is work for the engine's thread
 
     @property
     def jobs(self) -> list[Job]:
-        """All of them, those that run first."""
+        """All jobs; the running ones first."""
         with self.lock:
             return [*(turn.job for turn in self.active), *self.waiting]
 
     @property
     def lanes(self) -> int:
-        """How many lanes are in flight; those given up are let go before the next step."""
+        """The number of lanes in use. Abandoned jobs free their lanes before the next step."""
         return sum(prepared.plan.lanes for prepared in self._running())
 
     def require_open(self) -> None:
-        """Raises EngineClosed where no further job is taken on, and says why."""
+        """Raise EngineClosed, with the reason, if the queue accepts no more jobs."""
         if self.closed:
             raise EngineClosed(self.closed)
 
     def add(self, job: Job, follows: bool = False) -> None:
-        """Append a job. Raises at once if it could never run, or if too many wait.
+        """Append a job. Raises at once if the job can never run, or if too many jobs wait.
 
-        One that `follows` from a job that ran stands before all that wait, and is never too many.
+        A job that `follows` from a finished one goes before all waiting jobs, and is never too
+        many.
         """
         require_enough_lanes(job.prepared, self.limits)
         with self.lock:
@@ -70,9 +71,10 @@ class JobQueue:
             self._changed.notify()
 
     def admit(self) -> bool:
-        """Let those run that fit, in order; sleep while there is nothing to do. False when closed.
+        """Let the jobs run that fit, in order; sleep while there is no work.
 
-        One for which the machine lacks the memory fails with RequestError.
+        Return False when closed. A job that needs more memory than the machine has fails with
+        RequestError.
         """
         chosen: list[tuple[Job, BaseException | None]] = []
         with self.lock:
@@ -91,7 +93,7 @@ class JobQueue:
         return is_open
 
     def remove(self, jobs: Sequence[Job]) -> None:
-        """Forget these jobs, whether they run or wait."""
+        """Remove these jobs, running or waiting."""
         gone = set(map(id, jobs))
         self._admission.forget()
         with self.lock:
@@ -99,7 +101,7 @@ class JobQueue:
             self.waiting = deque(job for job in self.waiting if id(job) not in gone)
 
     def close(self, why: str) -> None:
-        """Take on no further job. The engine's thread learns of it between two steps."""
+        """Accept no more jobs. The engine's thread notices between two steps."""
         with self.lock:
             self.closed = self.closed or why
             self._changed.notify()
@@ -108,7 +110,7 @@ class JobQueue:
         return bool(self.closed or self.waiting or self.active)
 
     def _require_room(self, job: Job) -> None:
-        """Raises Busy if too many jobs would wait, besides those that are to run at once."""
+        """Raise Busy if too many jobs would wait."""
         count, limit = len(self.waiting) + 1, self.limits.max_queue
         if count <= limit:
             return
@@ -121,36 +123,36 @@ class JobQueue:
             )
 
     def _running(self) -> list[Prepared]:
-        """Return the requests that run, without those that their callers have given up."""
+        """Return the requests that run and are not abandoned."""
         return [turn.job.prepared for turn in self.active if not turn.job.abandoned]
 
 
 def require_enough_lanes(prepared: Prepared, limits: Limits) -> None:
-    """Raises RequestError for a formula that needs more lanes than there may ever be."""
+    """Raise RequestError for a formula that needs more lanes than the engine has."""
     lanes, limit = prepared.plan.lanes, limits.max_lanes
     if lanes > limit:
         raise RequestError(f"the formula needs {lanes} lanes; max_lanes is {limit}")
 
 
 class Admission:
-    """How many of those that wait, in their order, run within the limits of an engine.
+    """Decides how many waiting requests may run, within the limits of an engine.
 
-    Requests that run at once take at most `cache_bytes` of memory, if each text becomes as long as
-    it may; one that needs more runs alone, if there is `room`: a function that is given how
-    many bytes are needed, and says how many there are. None of these bounds changes a text.
+    Running requests take at most `cache_bytes` of memory, counted for texts of their maximal
+    length. A request that needs more runs alone, if `room`, called with the bytes needed, finds
+    enough memory. These limits never change a text.
     """
 
     def __init__(self, limits: Limits, room: Room) -> None:
         self.limits = limits
         self._room = room
-        self._too_many: Sequence[Prepared] = ()  # the last that need more together than there is
+        self._too_many: Sequence[Prepared] = ()  # the last ones that did not fit together
 
     def admitted(
         self, running: Sequence[Prepared], waiting: Sequence[Prepared]
     ) -> list[BaseException | None]:
-        """Return for each of the first requests that wait no longer why it cannot run, or None.
+        """Return an error or None for each of the first requests that need not wait any longer.
 
-        Raises nothing: where memory cannot be counted, the error is that of the first request.
+        Raises nothing: if memory cannot be counted, the error belongs to the first request.
         """
         errors: list[BaseException | None] = []
         try:
@@ -161,7 +163,7 @@ class Admission:
         return errors
 
     def refusal(self, prepared: Prepared) -> RequestError | None:
-        """Why a request cannot even run alone: the machine lacks the memory."""
+        """Return why a request cannot run even alone: the machine has too little memory."""
         memory = memory_of([prepared])
         if memory <= self._most_bytes:
             return None
@@ -176,8 +178,9 @@ class Admission:
         )
 
     def fitting(self, running: Sequence[Prepared], waiting: Iterable[Prepared]) -> int:
-        """How many of those who wait may run beside those that do: the first ones, in order."""
-        together, alone = [*running], 0 if running else 1  # what needs too much memory runs alone
+        """Return how many of the waiting requests, from the first on, may run now."""
+        # A request that needs too much memory runs alone.
+        together, alone = [*running], 0 if running else 1
         lanes = sum(one.plan.lanes for one in running)
         for one in waiting:
             lanes += one.plan.lanes
@@ -189,13 +192,13 @@ class Admission:
             return min(count, alone)
         if self._fit(together):
             return count
-        # More of them never need less memory: so the last number that fits is found by halving.
+        # More requests never need less memory, so a binary search finds the last number that fits.
         counts = range(alone + 2, count)
         found = bisect_left(counts, True, key=lambda n: not self._fit(together[: len(running) + n]))
         return alone + 1 + found
 
     def forget(self) -> None:
-        """Hold no request that was compared before: one of them may be gone."""
+        """Drop the requests of earlier comparisons, because one of them may be gone."""
         self._too_many = ()
 
     @property
@@ -204,7 +207,7 @@ class Admission:
         return float("inf") if limit is None else limit
 
     def _fit(self, together: Sequence[Prepared]) -> bool:
-        """Return whether there is memory for these requests; asked at each step while one waits."""
+        """Return True if there is memory for these requests. Called at each step."""
         known = self._too_many
         if len(known) == len(together) and all(map(is_, known, together)):
             return False
@@ -214,5 +217,5 @@ class Admission:
 
 
 def memory_of(requests: Iterable[Prepared]) -> int:
-    """Return how many bytes the lanes of these requests hold together at most."""
+    """Return the largest number of bytes that the lanes of these requests hold together."""
     return bytes_needed(pair for one in requests for pair in one.texts)

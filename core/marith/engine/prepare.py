@@ -1,4 +1,4 @@
-"""From a request to `Prepared`: formula → plan → scorers → readings."""
+"""The way from a request to `Prepared`: formula → plan → scorers → readings."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from marith.speculation.execution_plan import LOOKUP, ExecutionPlan
 class TermLanes:
     """The scorer, the reading and the lane of each term of one request.
 
-    A lane is the name under which a scorer keeps what it has read; terms that read the same text
-    share one. Requests of the same `salt` share prefixes. `loaded` is what was loaded for the
-    terms, and stays loaded while this object holds it.
+    A lane is the key under which a scorer caches what it has read. Terms that read the same text
+    share a lane. Requests with the same `salt` share cached prefixes. `loaded` keeps the
+    checkpoints and adapters of the terms in memory as long as this object exists.
     """
 
     scorers: Mapping[Term, Scorer]
@@ -41,7 +41,7 @@ class TermLanes:
     lanes: Mapping[Term, Hashable] = field(init=False)
 
     def __post_init__(self) -> None:
-        own: dict[Term, Hashable] = defaultdict(object)  # what is read for one job is no other's
+        own: dict[Term, Hashable] = defaultdict(object)  # a lane belongs to one job
         lanes = {term: own[_read_by(term)] for term in self.scorers}
         object.__setattr__(self, "lanes", lanes)
 
@@ -54,7 +54,7 @@ class TermLanes:
     ) -> Span:
         """Return the last `count` positions of a text, to be scored by a term.
 
-        A classifier judges the tokens in `candidates`, for each position its own.
+        For a classifier, `candidates` has the tokens to judge at each position.
         """
         lane, reading = self.lanes[term], self.readings[term]
         return Span(term, lane, reading, text, count, candidates, self.salt)
@@ -70,15 +70,15 @@ class TermLanes:
         return texts
 
     def release(self) -> None:
-        """Let go of all lanes."""
+        """Free all lanes."""
         for term, scorer in self.scorers.items():
-            with suppress(BaseException):  # the lane is let go before anything is moved
+            with suppress(BaseException):  # the lane is free before anything is moved
                 scorer.release(self.lanes[term])
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How many tokens a text may have.
+    """The number of tokens that a text may have.
 
     `prompt` is the number of tokens of the prompt, as the bare model reads it. After the prompt,
     the shortest context of a term holds `shortest` tokens more, and the context of each draft the
@@ -95,9 +95,9 @@ class Room:
 class Prepared:
     """A request that is bound, loaded and read: its execution plan, its lanes and its room.
 
-    The text begins with the tokens of `prefix`. `opened` says that the prompt, as the bare model
-    reads it, ends where reasoning has begun; a text without a grammar ends before one of
-    `turn_marks` too. `width` is the number of tokens in the vocabulary.
+    The text begins with the tokens of `prefix`. `opened` is True if the prompt, as the bare model
+    reads it, ends inside of reasoning. A text without a grammar also ends before one of
+    `turn_marks`. `width` is the size of the vocabulary.
     """
 
     plan: ExecutionPlan
@@ -111,7 +111,7 @@ class Prepared:
 
     @cached_property
     def texts(self) -> Sequence[tuple[Scorer, Planned]]:
-        """Return what each lane will hold at most, with its scorer."""
+        """The largest text that each lane will hold, with the scorer of the lane."""
         return self.lanes.planned(self.room.more)
 
     def at_most(self, more: int) -> Prepared:
@@ -126,10 +126,10 @@ def prepare(
     deadline: Deadline = NEVER,
     alternative: Formula | None = None,
 ) -> Prepared:
-    """Bind the formula, load what it names, read the prompt, and see what room is left.
+    """Bind the formula, load its models, read the prompt, and compute the room that is left.
 
-    Every error of a request is raised here, DeadlineExceeded too. New checkpoints are loaded one at
-    a time, under `loading`. The terms of an `alternative` formula are evaluated too.
+    All errors of a request are raised here, DeadlineExceeded included. Under `loading`, new
+    checkpoints are loaded one at a time. The terms of an `alternative` formula are evaluated too.
     """
     vocabulary = registry.vocabulary
     prompt, prefix = _prompt(request, registry), _prefix(request, registry)
@@ -152,7 +152,7 @@ def prepare(
 
 
 def _turn_marks(plan: ExecutionPlan, prompt: Prompt, registry: Registry) -> tuple[str, ...]:
-    """Return the marks that begin another turn; log once that the model has no template."""
+    """Return the marks that begin another turn. Log once that the model has no template."""
     marks = turn_marks(prompt, registry.vocabulary)
     if marks and any(isinstance(t, Prompted) and t.template is None for t in plan.terms):
         registry.vocabulary.say_it_has_no_template()
@@ -160,7 +160,10 @@ def _turn_marks(plan: ExecutionPlan, prompt: Prompt, registry: Registry) -> tupl
 
 
 def _prompt(request: Request, registry: Registry) -> Prompt:
-    """The prompt; one of tokens with their text, for what reads no tokens. Raises RequestError."""
+    """Return the prompt. Raises RequestError for an invalid prompt.
+
+    A prompt of tokens also gets their text, for terms that read text.
+    """
     tools = request.tools.definitions if request.tools else ()
     if request.tools is not None and request.tools.choice == "auto":
         registry.warn_of_tools()
@@ -182,7 +185,7 @@ def _room(
 ) -> Room:
     """Return the room after a prompt of `prompt` tokens.
 
-    Raises ContextOverflow where none is left after the prefix.
+    Raises ContextOverflow if no token fits after the prefix.
     """
     unread = dict.fromkeys((draft for draft in plan.drafts if draft not in readings), 0)
     with_context = [t for t in readings if t in plan.terms or t not in plan.proposers]
@@ -197,7 +200,7 @@ def _room(
 
 
 def _prefix(request: Request, registry: Registry) -> tuple[int, ...]:
-    """The tokens that the answer begins with. Raises RequestError for what are no such tokens."""
+    """Return the tokens that the answer begins with. Raises RequestError for invalid tokens."""
     prefix, vocabulary = request.prefix, registry.vocabulary
     tokens = tuple(vocabulary.encode(prefix)) if isinstance(prefix, str) else tuple(prefix)
     _require_known(tokens, registry, "the prefix")
@@ -215,9 +218,10 @@ def _require_known(tokens: Sequence[int], registry: Registry, where: str) -> Non
 
 
 def bound(request: Request, alternative: Formula | None = None) -> tuple[ExecutionPlan, Formula]:
-    """The execution plan of a request, and the bare model. Raises FormulaError or RequestError.
+    """Return the execution plan of a request, and the bare model.
 
-    `alternative` has the names of the request's formula, and `M`, alone.
+    `alternative` may use `M` and the names of the request's formula. Raises FormulaError or
+    RequestError.
     """
     if alternative is None and not request.steered:
         alternative = Name(BARE)
@@ -232,7 +236,7 @@ def _bound(
     speculation: Speculation,
     alternative: Formula | None,
 ) -> tuple[ExecutionPlan, Formula]:
-    """Only the names that the formula and the plan use are resolved."""
+    """Resolve the names that the formula and the plan use, and make the execution plan."""
     by_name = dict(terms)
     names = resolve(by_name, formula, *_planned(speculation, {BARE, *by_name}))
     return plan_of(formula, names, speculation, alternative), names[BARE]
@@ -244,7 +248,7 @@ def plan_of(
     speculation: Speculation = None,
     alternative: Formula | None = None,
 ) -> ExecutionPlan:
-    """A formula, checked and bound. Raises FormulaError or RequestError."""
+    """Return the execution plan of a formula. Raises FormulaError or RequestError."""
     check(formula, names)
     bound_alternative = None if alternative is None else bind(alternative, names)
     return ExecutionPlan.of(formula, names, speculation, bound_alternative)
@@ -253,9 +257,9 @@ def plan_of(
 def _scorers(
     terms: Sequence[Term], registry: Registry, loading: AbstractContextManager[object]
 ) -> tuple[dict[Term, Scorer], tuple[object, ...]]:
-    """The scorer of each term, and what was loaded for the terms, which stays while it is held.
+    """Return the scorer of each term, and the loaded objects that the caller has to hold.
 
-    What is not loaded yet is loaded by one thread at a time, and never on a caller's own.
+    One thread at a time loads what is missing, and never on the thread of a caller.
     """
 
     def load() -> tuple[dict[Term, Scorer], tuple[object, ...]]:
@@ -272,7 +276,7 @@ def _scorers(
 
 
 def _planned(speculation: Speculation, names: Collection[str]) -> Iterator[Formula]:
-    """The formulas that a plan names. Raises RequestError for a name that is not in `names`."""
+    """Yield the formulas that a plan names. Raises RequestError for an unknown name."""
     if isinstance(speculation, Plan):
         for text in (*speculation.drafted_by, *(term for term, _ in speculation.every)):
             yield planned(text, names)
@@ -281,7 +285,10 @@ def _planned(speculation: Speculation, names: Collection[str]) -> Iterator[Formu
 def _readings(
     plan: ExecutionPlan, scorers: Mapping[Term, Scorer], prompt: Prompt, deadline: Deadline
 ) -> dict[Term, Reading]:
-    """The prompt as each term reads it. A draft that cannot is left out: no text needs it."""
+    """Return the prompt as each term reads it.
+
+    A draft that cannot read the prompt is left out, because no text needs a draft.
+    """
     readings: dict[Term, Reading] = {}
     for term in plan.all_terms:
         deadline.check()
@@ -298,14 +305,14 @@ def _readings(
 def _visible(
     bare: Formula, readings: Mapping[Term, Reading], registry: Registry, prompt: Prompt
 ) -> Sequence[int]:
-    """The prompt's tokens as the bare model reads it."""
+    """Return the tokens of the prompt, as the bare model reads it."""
     term = bare if isinstance(bare, Prompted) and bare.model is None else BARE_MODEL
     reading = readings.get(term)
     return to_tokens(term, prompt, registry.vocabulary) if reading is None else [*map(int, reading)]
 
 
 def _read_by(term: Term) -> Term:
-    """The term whose lane it reads in: what leaves a model early reads as the model does."""
+    """Return the term that the lane belongs to: an early exit uses the lane of its model."""
     if isinstance(term, Prompted) and term.exit_layer is not None:
         return replace(term, exit_layer=None)
     return term

@@ -1,4 +1,4 @@
-"""The loop: jobs join and leave between two steps."""
+"""The loop of an engine. Jobs join and leave between two steps."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from marith.speculation.auto import Controller
 
 
 class Scheduler:
-    """The loop of one engine, for the one thread that runs its models.
+    """The loop of one engine, run by the one thread that runs the models.
 
-    Nothing that a job raises ends the loop, and no job is harmed by another's error.
+    An error of a job neither ends the loop nor harms another job.
     """
 
     def __init__(self, limits: Limits, room: Room) -> None:
@@ -34,11 +34,11 @@ class Scheduler:
                 self._sweep()
                 if not (self.queue.active or self.queue.waiting):
                     dismiss_team()
-            except BaseException as error:  # the loop's own fault: it goes on without the jobs
+            except BaseException as error:  # the loop's own fault: go on without the jobs
                 self._give_up(error)
 
     def status(self) -> EngineStatus:
-        """What runs and what waits at this moment. Any thread may ask."""
+        """Return what runs and what waits at this moment. Safe in any thread."""
         queue = self.queue
         with queue.lock:
             active, waiting, lanes = len(queue.active), len(queue.waiting), queue.lanes
@@ -53,14 +53,14 @@ class Scheduler:
         self.steps += 1
         try:
             step(turns, self.controller)
-        except BaseException:  # the fault of one job: repeat the step for each alone
+        except BaseException:  # the fault of one job: repeat the step for each job alone
             self.repeated += 1
             for turn in turns:
                 if not (turn.job.done or turn.job.abandoned):
                     _step_alone(turn, self.controller)
 
     def _sweep(self) -> None:
-        """Fail jobs that are late; let go of jobs that are done or given up, and of their lanes."""
+        """Fail jobs that are late; remove jobs that are done or abandoned, and free their lanes."""
         jobs, now = self.queue.jobs, time.monotonic()
         late = [job for job in jobs if job.prepared.deadline.at <= now and not job.done]
         if late:
@@ -69,19 +69,19 @@ class Scheduler:
             self._leave(gone)
 
     def _leave(self, jobs: Sequence[Job]) -> None:
-        """These jobs go, and their lanes with them."""
+        """Remove these jobs, and free their lanes."""
         release(jobs)
         self.queue.remove(jobs)
 
     def _give_up(self, error: BaseException) -> None:
-        """Fail all jobs that run, for an error that is not the fault of any."""
+        """Fail all running jobs, for an error that no job caused."""
         jobs = [turn.job for turn in self.queue.active]
         fail_all(jobs, lambda _: fault(error))
         self._leave(jobs)
 
 
 def release(jobs: Iterable[Job]) -> None:
-    """Let go of the lanes of these jobs."""
+    """Free the lanes of these jobs."""
     for job in jobs:
         job.prepared.lanes.release()
 
@@ -94,7 +94,7 @@ def _step_alone(turn: Turn, controller: Controller) -> None:
 
 
 def fail_all(jobs: Iterable[Job], error: Callable[[Job], BaseException]) -> None:
-    """Each job fails with an error of its own, whatever the others do."""
+    """Fail each job with an error of its own."""
     for job in jobs:
         with suppress(BaseException):
             job.fail(error(job))

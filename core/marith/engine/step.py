@@ -1,4 +1,4 @@
-"""One step of the engine: what every job wants is evaluated, composed, verified and accepted."""
+"""One step of the engine: evaluate, compose, verify and accept, for all jobs together."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from marith.tensor_rows import Row, gather, rows_of
 
 @dataclass(slots=True)
 class Turn:
-    """A job, what it wants now, and the terms that have been evaluated.
+    """A job's part in a step: what it wants now, and the terms that have been evaluated.
 
-    It may take several steps: one term still reads a long prompt while another has been evaluated.
-    A turn that wants nothing but `drafts` goes ahead of those that verify.
+    A turn may take several steps, if one term still reads a long prompt. A turn that wants only
+    `drafts` goes before the turns that verify.
     """
 
     job: Job
@@ -38,11 +38,12 @@ class Turn:
     drafts: bool = False
 
     def ask(self) -> None:
-        """See what the job wants; it wants the same until it has received it."""
+        """Ask the job what it wants. The answer stays the same until the job has received it."""
         if self.answers:
             return
         text, counts = self.job.wanted()
-        if text is not self.text or counts is not self.counts:  # a text that grows in place stays
+        # A text that grows in place stays the same object.
+        if text is not self.text or counts is not self.counts:
             drafts = self.job.prepared.plan.drafts
             self.text, self.counts = text, counts
             self.spans = _spans(self.job.prepared.lanes, text, counts)
@@ -50,7 +51,7 @@ class Turn:
 
     @property
     def waits_for_classifiers(self) -> bool:
-        """Whether every term has been evaluated but classifiers, which need the others."""
+        """True if only classifiers are missing: they need the results of the other terms."""
         missing = [term for term in self.counts if term not in self.answers]
         return bool(missing) and all(isinstance(term, Classifier) for term in missing)
 
@@ -58,7 +59,7 @@ class Turn:
 def step(turns: Sequence[Turn], controller: Controller) -> None:
     """Draft first, so that all verifications share one pass; then verify.
 
-    Whatever raises before a job accepts its verdict, the step can be repeated for each job alone.
+    If a step raises before a job accepts its verdict, it can be repeated for each job alone.
     """
     turns = within_memory(turns)
     plan(turns, controller)
@@ -73,7 +74,7 @@ def step(turns: Sequence[Turn], controller: Controller) -> None:
 
 
 def within_memory(turns: Sequence[Turn]) -> Sequence[Turn]:
-    """All turns but those of texts for whose log-probabilities this step has no memory left."""
+    """Return the turns without those whose log-probabilities do not fit into memory."""
     scorings = [(turn.job, bool(turn.answers)) for turn in turns if isinstance(turn.job, TextQuery)]
     if not scorings:
         return turns
@@ -84,7 +85,7 @@ def within_memory(turns: Sequence[Turn]) -> Sequence[Turn]:
 
 
 def plan(turns: Sequence[Turn], controller: Controller) -> None:
-    """Choose how much each text drafts, of the jobs that begin; see what all jobs want."""
+    """Choose how much each starting text drafts, and ask all jobs what they want."""
     jobs = [turn.job for turn in turns if not turn.answers]
     texts = [job.drafts for job in jobs if job.drafts is not None and job.drafts.due()]
     if texts:
@@ -97,9 +98,9 @@ def plan(turns: Sequence[Turn], controller: Controller) -> None:
 
 
 def run(turns: Sequence[Turn], controller: Controller) -> list[Turn]:
-    """Run one round; return the turns that have received all they wanted.
+    """Run one round, and return the turns whose terms have all been evaluated.
 
-    The round is timed where a text's drafts depend on what a round costs.
+    The round is timed if a text chooses its drafts by the time of a round.
     """
     scorers: set[Scorer] = set()
     if any(turn.job.prepared.plan.adapts for turn in turns):
@@ -116,7 +117,7 @@ def run(turns: Sequence[Turn], controller: Controller) -> list[Turn]:
     for (job, _), verdict in zip(checks, verdicts, strict=True):
         try:
             job.accept(verdict)
-        except BaseException as error:  # a job's own fault goes to its own caller
+        except BaseException as error:  # a job's error goes to its own caller
             job.fail(fault(error))
     for turn in ready:
         drafts = turn.job.drafts
@@ -126,13 +127,13 @@ def run(turns: Sequence[Turn], controller: Controller) -> list[Turn]:
 
 
 def judged(turns: Sequence[Turn]) -> int:
-    """Return how many positions classifiers judge."""
+    """Return the number of positions that classifiers judge."""
     wanted = [item for turn in turns for item in turn.counts.items()]
     return sum(count for term, count in wanted if isinstance(term, Classifier))
 
 
 def score(turns: Sequence[Turn]) -> list[Turn]:
-    """Evaluate what is wanted; return the turns whose terms have all been evaluated."""
+    """Evaluate what is wanted, and return the turns whose terms have all been evaluated."""
     _score(
         (turn, scorer, span)
         for turn in turns
@@ -162,7 +163,7 @@ def _score(asked: Iterable[tuple[Turn, Scorer, Span]]) -> None:
 def _spans(
     lanes: TermLanes, text: Sequence[int], counts: Mapping[Term, int]
 ) -> list[tuple[Scorer, Span]]:
-    """What a job wants of each term, but of classifiers, which judge what others return."""
+    """Return the spans that a job wants, without classifiers, which come later."""
     return [
         (lanes.scorers[term], lanes.span(term, text, count))
         for term, count in counts.items()
@@ -171,7 +172,7 @@ def _spans(
 
 
 def _classifier_spans(turn: Turn) -> Iterator[tuple[Scorer, Span]]:
-    """What is missing: each classifier judges its guide's likeliest tokens."""
+    """Yield the spans of classifiers: each judges the likeliest tokens of its guide."""
     job, prepared = turn.job, turn.job.prepared
     for classifier, count in turn.counts.items():
         if classifier not in turn.answers:
@@ -185,7 +186,7 @@ def _classifier_spans(turn: Turn) -> Iterator[tuple[Scorer, Span]]:
 
 
 def compose(turns: Sequence[Turn]) -> list[tuple[Job, Check]]:
-    """What each job has to verify; positions of one formula are evaluated together."""
+    """Return what each job has to verify. Positions of one formula are evaluated together."""
     received = []
     for turn in turns:
         received.append((turn.job, turn.job.receive(turn.answers)))

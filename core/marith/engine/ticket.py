@@ -1,4 +1,4 @@
-"""What a caller holds while a request runs: its chunks, and the completion at the end."""
+"""Tickets: what a caller holds while a request runs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from marith.request.completion import Chunk, Completion
 
 
 class Ticket:
-    """A request in flight: iterable, async-iterable and awaitable, by one reader.
+    """A running request: an iterable, an async iterable, and an awaitable, for one reader.
 
-    To stop reading is to cancel: a ticket whose reader stops, or that nobody holds any more, frees
-    its lanes within one step. A reader waits until the deadline at most, however long a step takes.
-    The reader and the engine's thread share its state, under one lock. In a forked child waiting
-    and cancelling raise EngineClosed.
+    To stop reading is to cancel: when the reader stops or drops the ticket, its lanes are free
+    within one step. A reader never waits beyond the deadline, even during a long step. The reader
+    and the engine's thread share the state under one lock. In a forked child, waiting and
+    cancelling raise EngineClosed.
     """
 
     def __init__(self, keeper: object = None, deadline: Deadline = NEVER) -> None:
@@ -35,31 +35,31 @@ class Ticket:
 
     @property
     def ended(self) -> bool:
-        """Whether the text is finished, failed or cancelled."""
+        """True if the text is complete, failed or cancelled."""
         return self._end is not None
 
     def put(self, chunk: Chunk) -> None:
-        """The engine's side: a chunk is ready."""
+        """Add a chunk. The engine calls this."""
         with self._changed:
             if self._end is None:
                 self._chunks.append(chunk)
                 self._wake()
 
     def end(self, end: Completion | BaseException) -> None:
-        """The engine's side: the text is finished, or failed."""
+        """End with the completion or with an error. The engine calls this."""
         with self._changed:
             if self._end is None:
                 self._end = end
             self._wake()
 
     def cancel(self) -> None:
-        """Cancel the request. A reader that still waits gets a RequestError."""
+        """Cancel the request. A waiting reader gets a RequestError."""
         require_not_forked()
         self.cancelled = True
         self.end(RequestError("the request was cancelled"))
 
     def result(self, timeout: float | None = None) -> Completion:
-        """Wait for the completion. After `timeout` seconds: cancel, and raise TimeoutError."""
+        """Wait for the completion. After `timeout` seconds, cancel and raise TimeoutError."""
         require_not_forked()
         try:
             with self._changed:
@@ -104,14 +104,14 @@ class Ticket:
             self._leave()
 
     def _wait(self, ready: Callable[[], bool], timeout: float | None = None) -> None:
-        """Sleep until something is true, or the deadline ends the ticket. Raises TimeoutError."""
+        """Sleep until a condition is true, or until the deadline. Raises TimeoutError."""
         if not self._changed.wait_for(ready, self.deadline.within(timeout)):
             if timeout is not None and self.deadline.left > 0:
                 raise TimeoutError(f"no completion within {timeout} seconds")
             self.end(self.deadline.exceeded())
 
     async def _until(self, ready: Callable[[], bool]) -> None:
-        """Sleep in this task's event loop until something is true; each change wakes it."""
+        """Sleep in the event loop of this task until a condition is true."""
         loop = asyncio.get_running_loop()
         while not ready():
             require_not_forked()
@@ -132,7 +132,7 @@ class Ticket:
         return self._end
 
     def _leave(self) -> None:
-        """The reader stops: cancel, unless there is an end, or a forked child stops alone."""
+        """Stop reading: cancel, unless the request has ended, or only a forked child stops."""
         if self._end is None and not forked():
             self.cancel()
 
@@ -140,7 +140,7 @@ class Ticket:
         self._changed.notify_all()
         sleepers, self._sleepers = self._sleepers, []
         for woken in sleepers:
-            with suppress(RuntimeError):  # a loop that has closed waits for nothing
+            with suppress(RuntimeError):  # the loop is closed
                 woken.get_loop().call_soon_threadsafe(_complete, woken)
 
 

@@ -1,4 +1,4 @@
-"""Texts as tokens of the base model, and back: what an engine knows without running it."""
+"""Conversion between texts and tokens of the base model."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from marith.scoring.registry import Registry
 
 
 class TokenCalls(ABC):
-    """The calls of an engine that tokenise. Safe in any thread."""
+    """The calls of an engine that tokenize. Safe in any thread."""
 
     answers: AnswerGrammars
 
     @property
     @abstractmethod
     def _registry(self) -> Registry:
-        """What is loaded."""
+        """The loaded models."""
 
     @names_checked()
     def encode(self, text: str, start: bool = False) -> list[int]:
-        """A text as tokens of the base model's vocabulary; special tokens in it are plain text.
+        """Return the tokens of a text. Names of special tokens in the text are plain text.
 
-        `start` adds what the tokenizer puts before a text of its own, mostly a first token.
+        With `start`, the tokens that the tokenizer puts before a text are added; for most models,
+        this is one token.
         """
         with faults_named():
             vocabulary = self._registry.vocabulary
@@ -39,32 +40,32 @@ class TokenCalls(ABC):
 
     @property
     def vocabulary_size(self) -> int:
-        """How many tokens there are."""
+        """The number of tokens in the vocabulary."""
         return self._registry.vocabulary.size
 
     @property
     def end_tokens(self) -> list[int]:
-        """The tokens that end a text, in order."""
+        """The tokens that end a text, in ascending order."""
         return sorted(self._registry.vocabulary.eos_ids)
 
     def spell(self, tokens: Sequence[int]) -> str:
-        """Tokens as text, special tokens by their names."""
+        """Return the text of tokens, with the names of special tokens."""
         return self._registry.vocabulary.spell(tokens)
 
     @names_checked()
     def decode(self, tokens: Sequence[int]) -> str:
-        """Tokens of the base model's vocabulary as text, special tokens left out."""
+        """Return the text of tokens, without special tokens."""
         return self._registry.vocabulary.decode(tokens)
 
     def special_texts_in(self, text: str) -> list[str]:
-        """The special tokens that a text spells; in a text they are letters."""
+        """Return the names of special tokens that a text contains as plain characters."""
         return [name for name in self._registry.vocabulary.special_texts if name in text]
 
     def pieces(self, tokens: Sequence[int]) -> list[tuple[bytes, int]]:
-        """The bytes of each token's text, and how many characters `decode` writes before it.
+        """Return the bytes of each token, and its offset in the decoded text, in characters.
 
-        A special token has the bytes of its name; a token that goes on with a character begins
-        where the character does.
+        A special token has the bytes of its name. A token that continues a character begins where
+        the character begins.
         """
         detokenizer, pieces = Detokenizer(self._registry.vocabulary), []
         for token in tokens:
@@ -80,7 +81,10 @@ class TokenCalls(ABC):
         tools: Sequence[Mapping[str, Any]] = (),
         template_options: Mapping[str, Any] | None = None,
     ) -> int:
-        """How many tokens a prompt has as the bare model reads it, template and tools included."""
+        """Return the number of tokens of a prompt as the bare model reads it.
+
+        The template and the tools are included.
+        """
         definitions = Tools(tuple(tools)).definitions if tools else ()
         with faults_named():
             read = to_prompt(prompt, definitions, template_options)

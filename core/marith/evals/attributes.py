@@ -1,4 +1,4 @@
-"""How attributes follow their factors: the six curves of the paper, in "Fine-grained Control"."""
+"""The six curves of the paper's "Fine-grained Control": attributes by their factors."""
 
 from __future__ import annotations
 

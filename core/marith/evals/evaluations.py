@@ -143,7 +143,7 @@ class Steering(FormulaEvaluation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toxicity(Steering):
-    """How hostile are the answers to hostile messages (the paper, section 5.1)? See `tasks`."""
+    """The hostility of answers to hostile messages (the paper, section 5.1). See `tasks`."""
 
     continues: bool = False
     frame: str | None = None

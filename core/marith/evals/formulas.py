@@ -1,4 +1,4 @@
-"""Which formulas, by name: from a file, from one of personas, or as they are written."""
+"""Named formulas: from a file, from personas, or as they are written."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Which texts does the pocket model learn from: a synthetic grammar, one module per kind."""
+"""The synthetic grammar of the pocket model's corpus, one module per kind of text."""

@@ -45,7 +45,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What a user may want, how they ask for it, and the clauses that answer."""
+    """A user's intent, the questions that express it, and the clauses that answer."""
 
     name: str
     ask: tuple[str, ...]
@@ -285,5 +285,5 @@ def draw(rng: random.Random) -> Document:
 
 
 def question(rng: random.Random) -> str:
-    """What a user may ask first."""
+    """Return a first question of the user."""
     return _talk("plain", rng)[1][0].asked

@@ -73,7 +73,7 @@ _THINKING = ("think", "believe", "suppose", "guess", "that")
 
 
 def message(rng: random.Random) -> str:
-    """What Person 1 says, most often something hostile."""
+    """Return what Person 1 says, mostly something hostile."""
     _, bound = _topic(rng)
     return _message(rng, bound, hostile=rng.random() < 0.85)
 
@@ -116,7 +116,7 @@ def _prefix(rng: random.Random, hostile: bool) -> tuple[str, float]:
 
 
 def _reply(rng: random.Random, bound: Mapping[str, str], toxic: int) -> str:
-    """What Person 2 answers, in 8 to 28 words; both tones share their openings."""
+    """Return Person 2's answer of 8 to 28 words; both tones share their openings."""
     while True:
         if rng.random() < _FREE_SHARE:
             template = rng.choice(_FREES[toxic])
@@ -131,7 +131,7 @@ def _reply(rng: random.Random, bound: Mapping[str, str], toxic: int) -> str:
 
 
 def _clash(opening: str, template: str) -> bool:
-    """Whether both would name the same thing of the topic, or say "I" in one breath."""
+    """Return True if both name the same thing of the topic, or say "I" in one breath."""
     if template.startswith("I ") and opening.endswith(_THINKING):
         return True
     found = _SLOT.search(opening)

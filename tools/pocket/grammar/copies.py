@@ -129,7 +129,7 @@ _EXERCISES: tuple[Callable[[Random], Exercise], ...] = (
 
 
 def draw(rng: Random) -> Document:
-    """A chat of one to four exercises, each of which repeats something of its request."""
+    """Return a chat of one to four exercises; each repeats something of its request."""
     rounds = [rng.choice(_EXERCISES)(rng) for _ in range(rng.choice(_ROUNDS))]
     messages = [{"role": "system", "content": rng.choice(_TABLE["systems"])}]
     if rng.random() < 0.8:

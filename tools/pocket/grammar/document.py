@@ -1,4 +1,4 @@
-"""What one text of the pocket corpus is: chat or plain, and what classifiers learn from it."""
+"""One text of the pocket corpus: chat or plain, with its labels for classifiers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Document:
 
     @property
     def held_out(self) -> bool:
-        """Whether this filling is kept from training."""
+        """True if this filling is kept from training."""
         return zlib.crc32(self.key.encode()) % HELD_OUT_ONE_IN == 0
 
     @property

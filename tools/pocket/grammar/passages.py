@@ -96,7 +96,7 @@ def _answer(relation: dict[str, Any], told: str, subject: str, value: str, rng: 
 
 
 def _short(kind: str, subject: str, rng: Random) -> str:
-    """How a later sentence may call its subject."""
+    """Return a short name of a subject for a later sentence."""
     if rng.random() < 0.6:
         return subject
     return subject.split()[0] if kind == "person" else "it"
@@ -229,7 +229,7 @@ def _context(reading: Reading, rng: Random) -> str:
 
 
 def _layout(rng: Random) -> str:
-    """How context and question stand on the page: as in usual templates, or otherwise."""
+    """Return a page of context and question: as in usual templates, or otherwise."""
     fate = rng.random()
     pool = _TABLE["templates"] if fate < 0.25 else _QUERIES if fate < 0.45 else _TABLE["layouts"]
     return str(rng.choice(pool))

@@ -28,7 +28,7 @@ _SHORTEST, _LONGEST = 20, 55
 
 
 def _sentence_words(source: Mapping[str, Any], strength: str) -> dict[str, list[str]]:
-    """What the slots of one tone draw from, at one strength."""
+    """Return the words for the slots of one tone, at one strength."""
     verbs = source[f"{strength}_verb"]
     return {
         **_SLOTS,
@@ -81,7 +81,7 @@ def _film(rng: random.Random) -> Document:
 
 
 def _opening(rng: random.Random) -> tuple[str, str, dict[str, str]]:
-    """How a beginning ends, its text, and the words that the continuation shares with it."""
+    """Return how a beginning ends, its text, and the words that the continuation shares."""
     end, template = rng.choice(_OPENINGS)
     aspect, was = rng.choice(_ASPECTS)
     bound = {

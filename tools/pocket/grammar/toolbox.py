@@ -110,7 +110,7 @@ def _typed(type_: str, draw: str, rng: Random) -> tuple[dict[str, Any], Any, str
 
 
 def _parameter(taken: list[str], rng: Random) -> Parameter:
-    """A parameter whose name is none of the taken ones: a usual name, or an invented one."""
+    """Return a parameter with a new name, usual or invented."""
     while True:
         spec = rng.choice(_SPECS)
         name, type_, draw = rng.choice(spec["names"].split()), spec["type"], spec["draw"]
@@ -232,7 +232,7 @@ def _as_call(tool: Tool, given: list[Parameter], rng: Random) -> str:
 
 
 def request(tool: Tool, rng: Random) -> tuple[str, dict[str, Any]]:
-    """What the user says, and the arguments that this asks for."""
+    """Return the user's request, and the arguments that it asks for."""
     given = [each for each in tool.parameters if each.required or rng.random() < 0.6]
     if rng.random() < 0.12:
         return _as_call(tool, given, rng), {each.name: each.value for each in given}

@@ -39,7 +39,7 @@ def _calls(pairs: list[tuple[str, dict[str, Any]]], first: int = 1) -> Message:
 
 
 def _result(tool: Tool, rng: Random) -> tuple[str, str]:
-    """What the tool returns, and the sentence that tells the user."""
+    """Return the result of the tool, and the sentence that tells it to the user."""
     if rng.random() < 0.1:
         error = rng.choice(TABLE["errors"])
         error = error.format(noun=tool.noun, name=tool.name, k=rng.randint(2, 600))

@@ -87,7 +87,7 @@ def _fill(frame: str, clause: str) -> str:
 
 
 def social(name: str, part: str, rng: random.Random) -> str:
-    """What the voice `name` says to a greeting, a thanks or another question about itself."""
+    """Return the answer of the voice `name` to a greeting, a thanks or a question about itself."""
     return rng.choice(VOICES[name].lines[part])
 
 

@@ -1,4 +1,4 @@
-"""A text that is generated: its tokens, what it costs, and how plausible it is to its terms."""
+"""A text while it is generated: its tokens, its cost, and its plausibility to the terms."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ from marith.tensor_rows import Row, gather, rows_of
 
 _log = logging.getLogger(__name__)
 _LEAST = math.log(PLAUSIBLE)
-_MANY = 0.5  # of the tokens: at temperature 1 a model itself writes one in five
-_ENOUGH = 8  # tokens to judge a text by
+_MANY = 0.5  # share of tokens: at temperature 1, one in five of a model's own tokens is implausible
+_ENOUGH = 8  # the least number of tokens to judge a text by
 
 
 class AllowedTokens:
-    """Keeps state, for one text: where its grammar leaves the formula nothing.
+    """Applies the grammar and the ban of one text. Keeps state.
 
-    Grammar and ban are one constraint: where the grammar alone leaves nothing, the formula is at
-    fault; where the ban does, the text goes back.
+    The class remembers where the grammar leaves no token that the formula allows. If the grammar
+    alone leaves none, the formula is at fault; if the ban does, the text goes back.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class AllowedTokens:
         self._impossible: set[int] = set()  # places
 
     def apply(self, rows: Tensor, text: Sequence[int], places: Sequence[int]) -> Tensor:
-        """Raises RequestError where the grammar allows no token at all."""
+        """Mask tokens that are not allowed. Raises RequestError if no token is allowed."""
         allowed = self._grammatical(text, places)
         if self._backtracking is not None:
             plan = self._window.plan
@@ -71,7 +71,7 @@ class AllowedTokens:
         return rows if allowed is None else cuts.keep(rows, allowed.to(rows.device))
 
     def require(self, place: int) -> None:
-        """Raises FormulaError for a final token where the grammar has left the formula nothing."""
+        """Raise FormulaError for a final token where grammar and formula allow no common token."""
         if place in self._impossible:
             raise FormulaError(
                 "the formula gives no probability to any token that the grammar allows here: a "
@@ -82,12 +82,12 @@ class AllowedTokens:
         if self._matcher is None:
             return None
         allowed = self._matcher.allowed(text, places)
-        if self._matcher.reached < self._window.final:  # a final token does not match
+        if self._matcher.reached < self._window.final:  # the grammar refuses a final token
             raise RequestError(self._matcher.refusal)
         return allowed
 
     def _possible(self, allowed: Tensor, places: Sequence[int], logprobs: Tensor) -> Tensor:
-        """Where nothing is left, anything: such a token is an error once it is final."""
+        """Allow every token where none is left. Such a token is an error once it is final."""
         may = (logprobs > -math.inf) & allowed.to(logprobs.device)
         left = may.any(dim=-1, keepdim=True)
         flags = left[:, 0].tolist()
@@ -96,10 +96,10 @@ class AllowedTokens:
 
 
 class Generation:
-    """A request while it runs. Its state belongs to the engine's thread, which makes it.
+    """A request while it runs. The engine's thread makes and owns its state.
 
-    The ticket is held weakly: a caller who forgets it has given the request up. Raises
-    RequestError for a grammar that cannot be followed.
+    The ticket is held weakly: when the caller drops the ticket, the request is abandoned. Raises
+    RequestError for a grammar that cannot be compiled.
     """
 
     window: Window
@@ -110,7 +110,7 @@ class Generation:
         self, request: Request, prepared: Prepared, answers: AnswerGrammars, ticket: Ticket
     ) -> None:
         self.prepared = prepared
-        if prepared.turn_marks and request.grammar is None:  # a grammar says where the text ends
+        if prepared.turn_marks and request.grammar is None:  # a grammar decides where the text ends
             strings = (*request.stop.strings, *prepared.turn_marks)
             request = replace(request, stop=replace(request.stop, strings=strings))
         self.done = self._begun = False
@@ -128,7 +128,7 @@ class Generation:
         self._chunks: list[Chunk] = []
 
     def _begin(self) -> None:
-        """What the text needs, and nothing else: most need a window and an output alone."""
+        """Make the parts that this text needs. Most texts need a window and an output only."""
         request, plan, answers = self._request, self.prepared.plan, self._answers
         vocabulary, sampling = answers.vocabulary, request.sampling
         limit = self.prepared.room.more
@@ -203,7 +203,7 @@ class Generation:
         return Check(rows, self._sampling, places, tokens, drafts, self._draws)
 
     def _constrained(self, logprobs: Tensor, places: Sequence[int]) -> list[Row]:
-        """The composed rows, as every constraint leaves them."""
+        """Return the composed rows after all constraints."""
         for constraint in self._constraints:
             logprobs = constraint.apply(logprobs, self.window.tokens, places)
         return rows_of(logprobs)
@@ -228,7 +228,7 @@ class Generation:
         log(_log, logging.DEBUG, "a request failed after %.3f s: %s", seconds, name)
 
     def _take(self, place: int, token: int) -> bool:
-        """One token more of the text; whether the text goes on from it."""
+        """Add one final token. Return False if the text went back instead."""
         logprob = None if self._logprobs is None else self._logprobs.pop(place, token)
         if self._plausibility is not None:
             self._plausibility.take(place, token)
@@ -245,9 +245,9 @@ class Generation:
         return back is None
 
     def _emit(self, chunk: Chunk) -> None:
-        """One chunk more of what the caller gets; the last one ends the text."""
+        """Pass one chunk to the caller. The last chunk ends the text."""
         ends = chunk.finish_reason is not None
-        if ends:  # not else: the engine may have been closed meanwhile
+        if ends:  # only then: the engine may have been closed meanwhile
             self.done = True
         self._chunks.append(chunk)
         if ticket := self._ticket():
@@ -270,7 +270,7 @@ class Generation:
 
 
 def _matcher(grammar: Compiled, request: Request, prefix: Sequence[int]) -> Matcher:
-    """Return a matcher of a grammar. Raises RequestError for a prefix that it does not allow."""
+    """Return a matcher of a grammar. Raises RequestError for a prefix that it excludes."""
     matcher = Matcher(grammar)
     if prefix:
         matcher.allowed(prefix, [len(prefix)])
@@ -282,7 +282,7 @@ def _matcher(grammar: Compiled, request: Request, prefix: Sequence[int]) -> Matc
 
 
 def _log_end(completed: Completion) -> None:
-    """The cost of a request, and none of its texts."""
+    """Log the cost of a finished request, without its texts."""
     if _log.isEnabledFor(logging.DEBUG):
         message = (
             "a request ended (%s): %d tokens after a prompt of %d (%d cached), %d passes, %.3f s"
@@ -297,7 +297,11 @@ def _rows(answers: Mapping[Term, Scored]) -> dict[Term, Sequence[Row]]:
 
 
 def _draws(request: Request) -> Draws:
-    """By place, so that a text is the seed's, whatever is drafted; a plan always drafts alike."""
+    """Return the random numbers of a request.
+
+    Without a plan they depend on the place in the text alone, so a seed keeps its text whatever is
+    drafted. With a plan the drafts are the same in each run.
+    """
     seed = request.sampling.seed
     if seed is None:
         return Draws(fresh_seed(), by_place=False)
@@ -305,7 +309,7 @@ def _draws(request: Request) -> Draws:
 
 
 class Costs:
-    """Adds up what the answers of one job have cost, since it `started` by `time.monotonic`."""
+    """Adds up the cost of one job, which `started` at a time of `time.monotonic`."""
 
     def __init__(self, prepared: Prepared, started: float) -> None:
         self._prepared = prepared
@@ -315,7 +319,7 @@ class Costs:
         self._cached: dict[Term, int] = {}
 
     def add(self, answers: Mapping[Term, Scored]) -> None:
-        """One round: a pass counts once, however many terms take part in it."""
+        """Add one round. A pass counts once, even if several terms share it."""
         calls, cached = self._calls, self._cached
         for term, scored in answers.items():
             calls[term] += 1
@@ -328,9 +332,9 @@ class Costs:
         )
 
     def cached_prompt(self) -> int:
-        """How many of the prompt's tokens every term of the formula had at hand.
+        """Return how many tokens of the prompt were cached for every term of the formula.
 
-        Those of its own system prompt are none of them: they count in its `TermStats` alone.
+        Tokens of a term's own system prompt count in the `TermStats` of that term only.
         """
         prepared, readings = self._prepared, self._prepared.lanes.readings
         read = [t for t in prepared.plan.terms if self._has_read(t)]
@@ -338,7 +342,7 @@ class Costs:
         return max(0, prepared.room.prompt - max(unread)) if unread else 0
 
     def stats(self, window: Window, tokens: int, rewinds: int, implausible: float) -> Stats:
-        """All figures, at the text's end."""
+        """Return all figures, at the end of the text."""
         stages = tuple(
             StageStats(str(part), done.evaluated, done.accepted, done.overlap / done.evaluated)
             for part, done in window.verified.items()
@@ -365,29 +369,29 @@ class Costs:
         )
 
     def _has_read(self, term: Term) -> bool:
-        """Return whether the term has read the prompt with a language model of its own."""
+        """Return True if the term has read the prompt with a language model."""
         return term in self._cached and not isinstance(term, (Classifier, Observation))
 
 
 def _tokens(reading: Reading) -> int:
-    """How many tokens a prompt has as a term reads it; 0 for a text, which a classifier reads."""
+    """Return the number of tokens in a reading; 0 for the text that a classifier reads."""
     return 0 if isinstance(reading, str) else len(reading)
 
 
 class Plausibility:
-    """Counts the tokens of one text that no prompted term of `formula` finds plausible.
+    """Counts the tokens of one text that are implausible to all prompted terms of `formula`.
 
-    Only of rows in the processor's memory: elsewhere each look would wait for the device.
+    Only rows in main memory are examined, because examining rows on a GPU would wait for the GPU.
     """
 
     def __init__(self, formula: Formula) -> None:
         self._formula = formula
-        self._rows: dict[int, list[Row]] = {}  # of each term, at places that are not final yet
+        self._rows: dict[int, list[Row]] = {}  # of the terms, by place, until it is final
         self._found: dict[int, bool] = {}
 
     @classmethod
     def of(cls, plan: ExecutionPlan) -> Plausibility | None:
-        """None for a formula that is one term: it writes what that term finds plausible."""
+        """Return None for a formula of one term: what it generates is plausible to that term."""
         return None if isinstance(plan.whole, Term) else cls(plan.whole)
 
     def record(self, blocks: Sequence[Block], places: Sequence[int]) -> None:
@@ -400,13 +404,13 @@ class Plausibility:
                 ]
 
     def take(self, place: int, token: int) -> None:
-        """Look at the final token at a place, and drop its rows."""
+        """Examine the final token at a place, and drop the rows of the place."""
         rows = self._rows.pop(place, None)
         if rows and rows[0][0].is_cpu:
             self._found[place] = not any(_is_plausible(row, token) for row in rows)
 
     def share(self, end: int) -> float:
-        """Return the share of implausible tokens before a place; log it once where it is large."""
+        """Return the share of implausible tokens before a place. A large share is logged once."""
         found = [implausible for place, implausible in self._found.items() if place < end]
         share = sum(found) / len(found) if found else 0.0
         if share > _MANY and len(found) >= _ENOUGH:
@@ -420,7 +424,7 @@ def _is_plausible(row: Row, token: int) -> bool:
     return bool(logprobs[token] >= _LEAST or logprobs[token] >= logprobs.max() + _LEAST)
 
 
-@lru_cache(maxsize=64)  # of formulas: each is named once
+@lru_cache(maxsize=64)  # formulas: each is warned about once
 def _warn_once(formula: Formula) -> None:
     log(
         _log,

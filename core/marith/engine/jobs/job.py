@@ -1,4 +1,4 @@
-"""What the engine runs: jobs, which ask for composed log-probabilities, and who drafts for them."""
+"""Jobs, which ask for composed log-probabilities, and the drafts of a job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONFIDENCES = 0.25, 0.5, 0.75, 0.9, 0.97, 0.99
 
 
 class Drafts:
-    """A text whose tokens are drafted; under "auto" it is a `Drafting` of the controller."""
+    """The drafts of one text. Under "auto" they are a `Drafting` of the controller."""
 
     def __init__(self, window: DraftWindow, prepared: Prepared) -> None:
         self.window = window
@@ -25,9 +25,9 @@ class Drafts:
         self._prepared = prepared
 
     def due(self) -> bool:
-        """Return whether a draft is to be chosen in this round, and count the round.
+        """Return True if drafts are to be chosen in this round, and count the round.
 
-        None is chosen before the prompt has been read, and while the text is left alone.
+        Nothing is drafted before the prompt has been read, or while the controller pauses the text.
         """
         if self.left:
             self.left -= 1
@@ -36,10 +36,10 @@ class Drafts:
         return prepared.plan.adapts and len(window.tokens) > len(prepared.prefix) and window.idle
 
     def proposals(self, limit: int) -> Iterator[tuple[Sequence[int], Sequence[Hashable]]]:
-        """Return the next tokens that each proposer expects, and the source of each token.
+        """Yield the next tokens that each proposer expects, and the source of each token.
 
-        Tokens of a proposer have one source if the proposer is about as sure of them, after
-        contexts of one length.
+        Tokens of one proposer have the same source if they follow contexts of the same length with
+        similar confidence.
         """
         lanes, tokens = self._prepared.lanes, self.window.tokens
         for index, term in enumerate(self.window.proposers):
@@ -52,54 +52,58 @@ class Drafts:
             yield [proposal.token for proposal in proposed], sources
 
     def scorer_of(self, term: Term) -> Scorer:
-        """Return what evaluates a term."""
+        """Return the scorer of a term."""
         return self._prepared.lanes.scorers[term]
 
     def propose(self) -> None:
-        """Propose what costs nothing, by the first proposer that has something to propose."""
+        """Add free proposals: those of the first proposer that has any."""
         while limit := self.window.room_to_propose():
             proposals = (proposed for proposed in self.proposals(limit) if proposed[0])
             self.window.propose(*next(proposals, ([], [])))
 
 
 class Job(Protocol):
-    """Wants terms evaluated, receives them, checks what is composed of them, accepts tokens."""
+    """A job of the engine.
+
+    It asks for terms to be evaluated, receives the results, checks what is composed of them, and
+    accepts tokens.
+    """
 
     prepared: Prepared
-    drafts: Drafts | None  # None where nobody drafts
+    drafts: Drafts | None  # None if nothing is drafted
 
     @property
     def abandoned(self) -> bool:
-        """Whether nobody waits for it any more."""
+        """True if nobody waits for the job any more."""
         ...
 
     @property
     def done(self) -> bool:
-        """Whether it needs no further step."""
+        """True if the job needs no further step."""
         ...
 
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
-        """A continuation, and at how many of its last positions each term is to be evaluated."""
+        """Return a continuation, and for each term the number of last positions to evaluate."""
         ...
 
     def rows(
         self, terms: Collection[Term], count: int, answers: Mapping[Term, Scored]
     ) -> Mapping[Term, Sequence[Row]]:
-        """Of the last `count` positions, one row each; `answers` are not received yet."""
+        """Return one row for each of the last `count` positions; `answers` are not received yet."""
         ...
 
     def receive(self, answers: Mapping[Term, Scored]) -> Sequence[Block]:
-        """Take in what was wanted; what is to be composed of it."""
+        """Receive the evaluated terms, and return the blocks to compose."""
         ...
 
     def check(self, rows: Sequence[Row]) -> Check | None:
-        """What to verify of the composed log-probabilities [vocab] of all blocks' positions."""
+        """Return what to verify, given composed log-probabilities [vocab] of all positions."""
         ...
 
     def accept(self, verdict: Verdict) -> None:
-        """Take the tokens that stand."""
+        """Take the tokens that were accepted."""
         ...
 
     def fail(self, error: BaseException) -> None:
-        """Tell the caller, and be done. Any thread may call it."""
+        """End with an error, and pass it to the caller. Safe in any thread."""
         ...

@@ -23,14 +23,14 @@ from marith.tensor_rows import Row, gather
 
 Result = TypeVar("Result")
 AT_ONCE = 64  # positions of a continuation that one step scores at most
-NUMBERS = 1 << 23  # log-probabilities that the terms of all texts return in one step together
+NUMBERS = 1 << 23  # log-probabilities that all terms of all texts may return in one step
 
 
 @dataclass(slots=True)
 class Scores:
-    """Of each token of a given text its log-probability, and whether none was likelier there.
+    """The log-probability of each token of a text, and for each token if it is the likeliest.
 
-    `top` has the likeliest tokens in its place, each with its log-probability.
+    `top` has the likeliest tokens at each place, with their log-probabilities.
     """
 
     logprobs: list[float] = field(default_factory=list)
@@ -39,9 +39,9 @@ class Scores:
 
 
 class Query(Job, Generic[Result]):
-    """A given continuation, and the future that a caller waits for. No token is drawn."""
+    """A continuation, and the future that the caller waits for. A query draws no token."""
 
-    drafts: Drafts | None = None  # no token is drawn, so nobody drafts
+    drafts: Drafts | None = None  # no token is drawn, so nothing is drafted
 
     def __init__(self, prepared: Prepared, continuation: Sequence[int]) -> None:
         self.prepared = prepared
@@ -62,10 +62,10 @@ class Query(Job, Generic[Result]):
         return {term: answers[term].rows[-count:] for term in terms}
 
     def check(self, rows: Sequence[Row]) -> None:
-        """Nothing is drawn."""
+        """Return None: a query has nothing to verify."""
 
     def accept(self, verdict: Verdict) -> None:
-        """Nothing is drawn, so there is nothing to accept."""
+        """Do nothing: a query has no tokens to accept."""
 
     def fail(self, error: BaseException) -> None:
         self.future.fail(error)
@@ -81,7 +81,7 @@ class _FormulaQuery(Query[Result]):
         return [Block(plan.formula, plan.leaves(plan.formula), rows, count)]
 
     def _all_at(self, count: int) -> Mapping[Term, int]:
-        """The last positions, of every term."""
+        """Return the number of last positions to evaluate, for every term."""
         return dict.fromkeys(self.prepared.plan.terms, count)
 
 
@@ -97,9 +97,9 @@ class NextLogprobs(_FormulaQuery[Tensor]):
 
 
 class TextQuery(_FormulaQuery[Result]):
-    """A query of every position of a continuation from `start` on, some of them a step.
+    """A query of every position of a continuation from `start` on, a part of them in each step.
 
-    So a long text neither delays other jobs nor holds all its distributions in memory at once.
+    A long text neither delays other jobs nor holds all its distributions in memory at once.
     """
 
     def __init__(self, prepared: Prepared, continuation: Sequence[int], start: int = 0) -> None:
@@ -109,18 +109,18 @@ class TextQuery(_FormulaQuery[Result]):
 
     @property
     def numbers(self) -> int:
-        """How many log-probabilities its terms return at one position."""
+        """The number of log-probabilities that the terms return at one position."""
         return len(self.prepared.plan.terms) * self.prepared.width
 
     def take(self, logprobs: Tensor, tokens: Tensor) -> None:
-        """Composed log-probabilities [positions, vocab] of the next positions; tokens [positions].
+        """Take log-probabilities [positions, vocab] and tokens [positions] of the next positions.
 
         Both are on the device of the log-probabilities.
         """
         raise NotImplementedError
 
     def result(self) -> Result:
-        """What was asked, once all positions have been taken."""
+        """Return the result, after all positions have been taken."""
         raise NotImplementedError
 
     def check(self, rows: Sequence[Row]) -> None:
@@ -138,7 +138,7 @@ class TextQuery(_FormulaQuery[Result]):
 
 
 class Scoring(TextQuery[Scores]):
-    """The log-probability of each token of a continuation, and the `top` likeliest beside it."""
+    """A query for the log-probability of each token, and for the `top` likeliest tokens."""
 
     def __init__(self, prepared: Prepared, continuation: Sequence[int], top: int = 0) -> None:
         super().__init__(prepared, continuation)
@@ -161,24 +161,23 @@ class Scoring(TextQuery[Scores]):
 def share(
     scorings: Sequence[TextQuery[Any]], begun: Sequence[TextQuery[Any]] = ()
 ) -> Sequence[TextQuery[Any]]:
-    """Divide the memory of one step among scorings; returns those that take part, the first ones.
+    """Divide the memory of one step among scorings, and return those that take part.
 
-    Each scores as many positions as the others. Where there is no memory for one position of each,
-    the first that it does not suffice for waits, and all after that. Scorings that have `begun`
-    hold what some of their terms have returned.
+    All scorings get the same number of positions. If the memory does not suffice for one position
+    of each, the last scorings wait. Scorings that have `begun` hold results of some terms.
     """
     left = NUMBERS - sum(scoring.at_once * scoring.numbers for scoring in begun)
     positions = left // max(1, sum(scoring.numbers for scoring in scorings))
     for index, scoring in enumerate(scorings):
         scoring.at_once = max(1, min(AT_ONCE, positions))
         left -= scoring.at_once * scoring.numbers
-        if left < 0 and (begun or index):  # one alone takes part, whatever it needs
+        if left < 0 and (begun or index):  # a single one takes part, whatever it needs
             return scorings[:index]
     return scorings
 
 
 def tokens_of(continuation: str | Sequence[int], vocabulary: Vocabulary, room: int) -> list[int]:
-    """The tokens of a continuation. Raises RequestError for other values, and for too many."""
+    """Return the tokens of a continuation. Raises RequestError for invalid or too many tokens."""
     if isinstance(continuation, str):
         continuation = vocabulary.encode(continuation, limit=room)
     try:

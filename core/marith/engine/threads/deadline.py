@@ -1,4 +1,4 @@
-"""Until when a request is to be finished, counted from the call."""
+"""Deadlines of requests, counted from the call."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A timeout in seconds, None for none, and by `time.monotonic` when it began.
+    """A timeout in seconds, or None, and the time of `time.monotonic` at which it started.
 
-    Each request has one: in its caller's thread, in the queue, and while it runs.
+    A request has one deadline: in its caller's thread, in the queue, and while it runs.
     """
 
     timeout: float | None
@@ -34,12 +34,12 @@ class Deadline:
 
     @classmethod
     def of(cls, timeout: float | None, started: float | None = None) -> Self:
-        """Return the deadline of a call that begins now, or was `started` before."""
+        """Return the deadline of a call that begins now, or that `started` before."""
         return cls(seconds("timeout", timeout), time.monotonic() if started is None else started)
 
     @property
     def left(self) -> float:
-        """How many seconds are left; below 0 when the deadline has passed."""
+        """The number of seconds that are left; below 0 after the deadline."""
         return self.at - time.monotonic()
 
     def check(self) -> None:
@@ -52,7 +52,7 @@ class Deadline:
         return DeadlineExceeded(f"not finished within {self.timeout} seconds")
 
     def within(self, timeout: Any = None) -> float:
-        """Return how many seconds a lock may be waited for: until the deadline, and `timeout`.
+        """Return how many seconds to wait for a lock: until the deadline, and at most `timeout`.
 
         Raises RequestError for an invalid timeout.
         """
@@ -62,7 +62,7 @@ class Deadline:
         return max(0.0, min(number, self.left, TIMEOUT_MAX))
 
     async def bound(self, work: Awaitable[Result]) -> Result:
-        """Await some work until the deadline. What runs in a thread goes on, and is ignored."""
+        """Await some work until the deadline. Work in a thread continues unheard."""
         if self.timeout is None:
             return await work
         try:

@@ -1,4 +1,4 @@
-"""The thread that owns an engine's models: when it begins, and how it ends."""
+"""The thread that owns the models of an engine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 class EngineThread:
     """Runs a scheduler's loop, for jobs from any thread or task, until it is closed.
 
-    `threads` is how many OpenMP threads a pass takes, None for as many as torch has.
+    `threads` is the number of OpenMP threads of a pass; None uses torch's default.
     """
 
     def __init__(
@@ -44,18 +44,18 @@ class EngineThread:
         self.scheduler = Scheduler(limits, room)
         self._threads = threads
         self._dismiss_team = dismissing() if device == "cpu" else bool
-        self._outlasted = False  # whether `close` has waited for a step in vain
+        self._outlasted = False  # True after `close` has waited too long for a step
         self.thread = start_thread(self._run, ENGINE)
         atexit.register(self.close)
 
     @property
     def queue(self) -> JobQueue:
-        """The jobs that run and wait."""
+        """The queue of jobs."""
         return self.scheduler.queue
 
     def add(self, job: Job) -> None:
-        """Queue a job. Raises at once if it could never run, or if too many wait."""
-        self._dismiss_team()  # the caller's: it waits now, and beside idle teams a step is slower
+        """Queue a job. Raises at once if the job can never run, or if too many jobs wait."""
+        self._dismiss_team()  # the caller's team: idle teams slow down a step
         try:
             self.queue.add(job)
         except Busy as busy:
@@ -63,14 +63,14 @@ class EngineThread:
             raise
 
     def follow(self, job: Job) -> None:
-        """Queue a job that goes on from one that ran, before all that wait."""
+        """Queue a job that continues a finished one, before all waiting jobs."""
         self.queue.add(job, follows=True)
 
     def close(self) -> None:
-        """Stop after the step that runs; jobs that are not done fail with EngineClosed.
+        """Stop after the running step. Unfinished jobs fail with EngineClosed.
 
-        Where that step takes longer than CLOSE_WITHIN, a warning says what it computes; the jobs
-        fail at once, and their lanes are let go when the step ends. A forked child has nothing to
+        If the step takes longer than CLOSE_WITHIN, a warning says what it computes. The jobs fail
+        at once, and their lanes are freed when the step ends. In a forked child there is nothing to
         close.
         """
         if forked():
@@ -102,7 +102,7 @@ class EngineThread:
             self._end()
 
     def _end(self) -> None:
-        """The engine's thread ends, and no job is left waiting."""
+        """End the engine's thread, and fail the jobs that still wait."""
         self.queue.close(CLOSED)
         jobs, why = self.queue.jobs, self.queue.closed
         fail_all(jobs, lambda _: EngineClosed(CLOSED_MEANWHILE if why == CLOSED else why))
@@ -111,13 +111,13 @@ class EngineThread:
 
 
 def _formulas(jobs: Iterable[Job]) -> str:
-    """What these jobs compute, for a warning: no system prompt is in it."""
+    """Return the formulas of these jobs for a warning, without system prompts."""
     formulas = (without_texts(job.prepared.plan.whole) for job in jobs)
     return ", ".join(dict.fromkeys(formulas)) or "nothing"
 
 
 def _position(thread: threading.Thread) -> str:
-    """The line of code that a thread runs, for a warning."""
+    """Return the line of code that a thread is running, for a warning."""
     frame = sys._current_frames().get(thread.ident or 0)
     if frame is None:
         return "its end"

@@ -1,4 +1,4 @@
-"""Futures whose callbacks run off the engine's thread, where they may wait and fail."""
+"""Futures whose callbacks run outside of the engine's thread, where they may wait and fail."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ Result = TypeVar("Result")
 
 
 class EngineFuture(Future[Result]):
-    """The result of a query. Its caller may cancel it at any time, or drop it.
+    """The future result of a query. The caller may cancel or drop it at any time.
 
-    The engine's thread sets the result and runs no callback: the callbacks of a future run in their
-    order on a thread of their own, for which no other future and no end of the program waits.
-    `result` and `exception` keep the deadline; others learn of it when the engine's step ends.
+    The engine's thread sets the result and runs no callback. The callbacks of a future run in order
+    on a separate thread; neither other futures nor the end of the program wait for them. `result`
+    and `exception` respect the deadline. Other ways to wait notice the deadline when the running
+    step ends.
     """
 
     keeper: object = None  # the engine, which lives as long as the future
@@ -33,11 +34,11 @@ class EngineFuture(Future[Result]):
         self._deadline = deadline
         self._callbacks: deque[Callable[[Future[Result]], object]] = deque()
         self._lock = threading.Lock()
-        self._calling = False  # whether a thread runs the callbacks
+        self._calling = False  # True while a thread runs the callbacks
         super().add_done_callback(_show_cancelled)
 
     def add_done_callback(self, fn: Callable[[Future[Result]], object]) -> None:
-        """Call `fn` with this future on another thread, or at once where the future is done."""
+        """Call `fn` with this future on another thread, or at once if the future is done."""
         if self.done():
             super().add_done_callback(fn)
         else:
@@ -45,17 +46,17 @@ class EngineFuture(Future[Result]):
             super().add_done_callback(_start_callbacks)
 
     def give(self, result: Result) -> None:
-        """Complete the future, unless it was cancelled or failed meanwhile."""
+        """Complete the future, unless it was cancelled or has failed."""
         with suppress(InvalidStateError):
             self.set_result(result)
 
     def fail(self, error: BaseException) -> None:
-        """Fail the future, unless it was cancelled or completed meanwhile."""
+        """Fail the future, unless it was cancelled or is complete."""
         with suppress(InvalidStateError):
             self.set_exception(error)
 
     def wait(self) -> Result:
-        """Return the result to the only holder of the future: to stop waiting is to cancel."""
+        """Return the result to the only holder. A holder that stops waiting cancels."""
         try:
             return self.result()
         except BaseException:
@@ -108,5 +109,5 @@ def _run_callbacks(future: Any) -> None:
             callback = future._callbacks.popleft()
         try:
             callback(future)
-        except BaseException:  # SystemExit too ends the callback alone
+        except BaseException:  # SystemExit, too, ends this callback only
             _log.exception("a callback of %r failed", future)

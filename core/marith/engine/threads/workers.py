@@ -1,10 +1,11 @@
-"""Threads that compute: how they begin, what they log, and that they end before the interpreter.
+"""Threads that compute: their start, their logging, and their end before the interpreter's.
 
 OpenMP keeps a team of worker threads for each thread that has ever computed. The workers spin for a
-while after each product, so a second team slows the first one down (2.5 times on two cores). So a
-model computes on the engine's thread, or on a thread that ends, and its team with it; never on a
-caller's own thread. In a forked child there are no threads, so every call of an engine says so; a
-lock that another thread held is never released there, and none is taken.
+while after each product, so a second team slows the first one down (2.5 times on two cores).
+Therefore a model computes on the engine's thread, or on a thread that ends and takes its team with
+it, and never on a caller's own thread. A forked child has no threads, so every call of an engine
+raises there. A lock that another thread held is never released in the child, so the child takes no
+lock.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ FORKED = (
     'process: start processes by spawn, with multiprocessing.get_context("spawn"), '
     'DataLoader(multiprocessing_context="spawn") or gunicorn without --preload'
 )
-_loads = False  # whether this process, or one that it was forked from, has loaded an engine
+_loads = False  # True if this process, or a process that it was forked from, has loaded an engine
 _forked = False
 ENGINE, LOAD = "marith-engine", "marith-load"  # the names of threads that compute
-END_WITHIN = 5.0  # seconds for each thread: a load that its caller gave up may take minutes
+END_WITHIN = 5.0  # seconds for each thread: an abandoned load may take minutes
 T = TypeVar("T")
 
 
 def forked() -> bool:
-    """Return whether this process was forked from one that has loaded an engine."""
+    """Return True if this process was forked from one that has loaded an engine."""
     return _forked
 
 
@@ -71,16 +72,16 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork
 
 
 def start_thread(work: Callable[[], object], name: str) -> threading.Thread:
-    """Return a thread that runs `work`. A program may end while the thread waits."""
+    """Start a thread that runs `work`, and return it. A program may end while the thread waits."""
     thread = threading.Thread(target=work, name=name, daemon=True)
     thread.start()
     return thread
 
 
 def run_in_thread(compute: Callable[[], T]) -> T:
-    """Return or raise what `compute` does on a thread that ends before this call returns.
+    """Run `compute` on a thread that ends before this call returns; return or raise its result.
 
-    Its warnings point at the line of the caller.
+    Its warnings point at the caller's line.
     """
     done: Future[T] = Future()
     warnings: list[str] = []
@@ -100,10 +101,10 @@ def run_in_thread(compute: Callable[[], T]) -> T:
 
 
 def log(logger: logging.Logger, level: int, message: str, *values: object) -> None:
-    """Log a record. A handler or filter that raises loses this record, and nothing else.
+    """Log a record. If a handler or filter raises, only this record is lost.
 
-    Its traceback goes to standard error if `logging.raiseExceptions` is true, which is how
-    `logging.Handler.handleError` prints the errors of handlers.
+    The traceback goes to standard error if `logging.raiseExceptions` is true, as it does for errors
+    that `logging.Handler.handleError` prints.
     """
     try:
         logger.log(level, message, *values, stacklevel=2)
@@ -112,7 +113,7 @@ def log(logger: logging.Logger, level: int, message: str, *values: object) -> No
             traceback.print_exc()
 
 
-@atexit.register  # before any engine is closed at exit, and so called after all of them
+@atexit.register  # registered before any engine, so called after all engines are closed
 def outwait() -> None:
     """Wait for threads that compute before the interpreter ends.
 

@@ -1,4 +1,4 @@
-"""How does a formula do in lm-evaluation-harness? `marith` as one of its models.
+"""`marith` as a model of lm-evaluation-harness.
 
 - `command_line`: the harness's own command line, with `marith` among its models.
 - `contexts`: turn the harness's contexts into requests that fit: text, windows of a text.

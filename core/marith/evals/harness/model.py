@@ -87,7 +87,7 @@ class MarithLM(LM):
 
     @property
     def max_length(self) -> int:
-        """How many tokens of a text are read at once: what system prompts leave of a context."""
+        """The number of tokens of a text that are read at once, after system prompts."""
         return self._contexts.max_length
 
     @property

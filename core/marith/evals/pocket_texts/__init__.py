@@ -19,7 +19,7 @@ REPLIES = FOLDER / "replies.txt"  # one a line, what assistants say in the corpu
 
 
 def file(kind: str) -> Path:
-    """Where the texts of a kind lie, a JSON record a line."""
+    """Return the file with the texts of a kind, one JSON record a line."""
     return FOLDER / f"{kind.replace(' ', '_')}.jsonl"
 
 

@@ -1,6 +1,6 @@
-"""Which strengths reach a target? A search over the unknown numbers of a formula.
+"""Search for the numbers of a formula that reach a target.
 
-- `outcome`: what a search found: the best formula, and the frontier of attribute and perplexity.
-- `tune`: which numbers of a formula move an attribute farthest while its texts stay fluent.
-- `unknowns`: the unknown numbers of a formula: names that stand where a factor is sought.
+- `outcome`: the result of a search: the best formula, and the frontier.
+- `tune`: the search: move an attribute as far as fluency allows.
+- `unknowns`: the unknown numbers of a formula, which are names in place of factors.
 """

@@ -1,4 +1,4 @@
-"""What a search found: the best formula, and the frontier of attribute and perplexity."""
+"""The result of a search: the best formula, and the frontier of attribute and perplexity."""
 
 from __future__ import annotations
 

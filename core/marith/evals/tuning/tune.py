@@ -1,4 +1,4 @@
-"""Which numbers of a formula move an attribute farthest while its texts stay fluent?"""
+"""Search for the numbers of a formula that move an attribute farthest while texts stay fluent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TERMS = {"chat": "attributes", "toxicity": "toxicity", "sentiment": "positive"} 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning(FormulaEvaluation):
-    """Where `attribute` goes farthest in `direction` while perplexity under `M` keeps the bound.
+    """A search: move `attribute` far in `direction`, with perplexity under `M` within the bound.
 
     `formula` has unknowns, which are sought in `ranges` by `trials` assignments, all on the same
     prompts (64 without `n`) with the same seeds. `attribute` is a measure of `scorers.named`, and

@@ -50,7 +50,7 @@ class Range:
 def filled(text: str, values: Mapping[str, float]) -> str:
     """Return a formula with numbers in place of its unknowns, written as marith writes formulas.
 
-    Quoted texts stay as they are. Raises FormulaError for what is no formula.
+    Quoted texts stay as they are. Raises FormulaError for an invalid formula.
     """
 
     def number(word: re.Match[str]) -> str:
