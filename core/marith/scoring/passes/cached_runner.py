@@ -1,4 +1,4 @@
-"""One causal language model, many lanes, one forward pass: only what no lane holds is computed."""
+"""One causal language model over many lanes: a pass computes only the tokens that no lane holds."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from marith.scoring.passes.rectangle_cache import RectangleLanes
 
 @dataclass(slots=True, kw_only=True)
 class _Work(Unread):
-    """What one question still needs, and the answer as far as it is known."""
+    """The tokens that one question still needs, and its answer so far."""
 
     question: Asked
     answer: Answer
 
 
 class CachedRunner:
-    """Runs a model over many lanes at once, and keeps the keys and values of each.
+    """Runs a model over many lanes at once, and caches the keys and values of each lane.
 
-    They change the cost of an answer and never the answer: the tokens asked are compared with
-    those kept, the tail that differs is dropped. While other texts go on, a call reads
-    `prefill_limit` tokens of long texts, or as many as texts go on if these are more; a chunk at
-    most, and by default. `capture` runs passes for single tokens at fixed shapes, on a GPU as
-    graphs.
+    The cache changes the cost of an answer, never the answer: the tokens of a question are compared
+    with the cached tokens, and the cached tail that differs is dropped. By default a call reads at
+    most one chunk of long texts. While other texts go on, it reads at most `prefill_limit` tokens
+    of long texts, or the number of texts that go on if that is larger, and never more than a chunk.
+    After `capture`, passes for single tokens run at fixed shapes, on a GPU as CUDA graphs.
     """
 
     plain = False
@@ -60,31 +60,31 @@ class CachedRunner:
         self._unfinished: dict[Hashable, Answer] = {}
 
     def join(self, limit: CacheLimit) -> None:
-        """Let a limit hold for what this keeps too, from here on."""
+        """Bound the cache by `limit`, which several models share, from now on."""
         limit.join(self.lanes)
 
     def capture(self) -> None:
-        """Captured passes from here on, where the keys and values lie in one rectangle."""
+        """Capture passes from now on, if the keys and values lie in one rectangle."""
         if isinstance(lanes := self.lanes, RectangleLanes):
             self.captured = Captured(self.passes.model, lanes.cache, lanes.masks)
 
     def give_up_capture(self, reason: str) -> None:
-        """Ordinary passes from here on; a warning says why."""
+        """Return to ordinary passes, and warn with the `reason`."""
         self.captured = None
-        warn(f"{self.passes.name!r} decodes uncaptured, and so slower: {reason}")
+        warn(f"{self.passes.name!r} decodes without captured passes, which is slower: {reason}")
 
     @torch.inference_mode()
     def ask(self, questions: Sequence[Asked]) -> list[Answer | None]:
-        """Answer what can be answered now, in as few passes as the lengths allow.
+        """Answer the questions that can be answered now, in as few passes as the lengths allow.
 
-        None where a long text is still being read: one call reads at most a chunk of such texts,
-        the shortest first, so that a text that goes on waits for no more than one chunk.
+        An answer is None while its long text is still being read. One call reads at most one chunk
+        of long texts, the shortest first, so that a text that goes on waits for at most one chunk.
         """
         lanes = self._lacking_one(questions)
         return self._read(questions) if lanes is None else self._read_one(questions, lanes)
 
     def _lacking_one(self, questions: Sequence[Asked]) -> list[Lane] | None:
-        """The lanes, where each has one token to read and one answer to give: most often so."""
+        """Return the lanes if each lacks one token and needs one answer, as usual; else None."""
         if self._unfinished or not questions:
             return None
         lanes = []
@@ -98,7 +98,7 @@ class CachedRunner:
         return lanes
 
     def _read_one(self, questions: Sequence[Asked], lanes: Sequence[Lane]) -> list[Answer | None]:
-        """One pass over the last token of each text."""
+        """Run one pass over the last token of each text."""
         self.lanes.make_room(1 + max((len(lane.tokens) for lane in lanes), default=0))
         self.lanes.settle(lanes, front=self.captured is not None)
         by_row = sorted(zip(lanes, questions, strict=True), key=lambda pair: pair[0].row)
@@ -115,7 +115,7 @@ class CachedRunner:
         return answers
 
     def _read(self, questions: Sequence[Asked]) -> list[Answer | None]:
-        """One pass, or as many as the lengths of what is missing need."""
+        """Run one pass, or as many passes as the lengths of the missing tokens need."""
         work = [self._begin(question) for question in questions]
         self.lanes.make_room(max((item.length for item in work), default=0))
         going = sum(item.goes_on for item in work)
@@ -130,20 +130,24 @@ class CachedRunner:
         return [None if item.missing else item.answer for item in work]
 
     def _passes_over(self, items: list[_Work]) -> list[list[list[_Work]]]:
-        """For each pass groups of one width; of about one width where a pass takes one group."""
+        """Return the groups of texts for each pass.
+
+        If the lanes pack, one pass takes all groups, and a group has texts of equal width.
+        Otherwise each pass takes one group, of texts of about equal width.
+        """
         packs = self.lanes.packs
         widths = (lambda item: item.give), (lambda item: item.lane.row)
         groups = group_by_width(items, *widths, padded=0 if packs else FREE_TOKENS)
         return [groups] if packs and groups else [[group] for group in groups]
 
-    @torch.inference_mode()  # lanes that make room move what passes have written
+    @torch.inference_mode()  # making room moves tensors that passes have written
     def release(self, owner: Hashable) -> None:
-        """The lane is free for another text, which may continue what it holds."""
+        """Free the lane of `owner` for another text, which may continue its cached tokens."""
         self._unfinished.pop(owner, None)  # first: making room may fail
         self.lanes.release(owner)
 
     def forget(self) -> None:
-        """Drop what all lanes hold."""
+        """Drop the keys and values of all lanes."""
         self.lanes.forget()
 
     def _begin(self, asked: Asked) -> _Work:
@@ -164,7 +168,7 @@ class CachedRunner:
         )
 
     def _forward(self, groups: list[list[_Work]]) -> None:
-        """One pass over the next tokens of each lane."""
+        """Run one pass over the next tokens of each lane."""
         items = [item for group in groups for item in group]
         layers = sorted({layer for item in items for layer in item.question.exits})
         rectangles = [_rectangle(group) for group in groups]
@@ -187,20 +191,20 @@ class CachedRunner:
                 answer.exits[layer] = [(exits[layer], at) for at in places]
 
     def _logprobs(self, logits: Tensor) -> Tensor:
-        """Raises ModelError for what is no number, and drops all keys and values then."""
+        """Return log-probabilities. For NaN, drop all keys and values and raise ModelError."""
         try:
             return self.passes.logprobs(logits)
         except ModelError:
-            self.lanes.forget()  # keys that are no numbers would reach whoever has the row next
+            self.lanes.forget()  # NaN keys would reach the next text in this row
             raise
 
     def _logits(
         self, rectangles: Sequence[Rectangle], layers: Sequence[int]
     ) -> tuple[Tensor, list[Tensor]]:
-        """Logits [rows, count, vocab] of the positions that are asked of one rectangle.
+        """Return the logits [rows, count, vocab] of the asked positions of one rectangle.
 
-        Of several [1, positions, vocab], one after another. Those of early exits too, layer by
-        layer.
+        For several rectangles, the logits are [1, positions, vocab], one rectangle after another.
+        The logits of early exits are returned too, layer by layer.
         """
         adapters, first = adapters_of(rectangles), rectangles[0]
         if self.captured is not None and first.width == 1 and not layers and not any(adapters):
@@ -222,7 +226,7 @@ class CachedRunner:
 
 
 def _rectangle(group: list[_Work]) -> Rectangle:
-    """What a pass reads of these texts."""
+    """Return the rectangle that a pass reads of these texts."""
     return rectangle(
         [item.lane for item in group],
         [item.next() for item in group],
@@ -232,6 +236,6 @@ def _rectangle(group: list[_Work]) -> Rectangle:
 
 
 def _captured_step(captured: Captured, new: Rectangle) -> Tensor:
-    """Logits [rows, 1, vocab] of a captured pass for one token a lane."""
+    """Return the logits [rows, 1, vocab] of a captured pass over one token for each lane."""
     rows = [lane.row for lane in new.lanes]
     return captured.step(rows, new.ids[:, 0].tolist(), new.places[:, 0].tolist())

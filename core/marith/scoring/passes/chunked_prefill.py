@@ -1,4 +1,4 @@
-"""Chunked prefill: how much each lane reads in the next pass; long texts take several calls."""
+"""Chunked prefill: the tokens that each lane reads in a pass. Long texts take several calls."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from typing import TypeVar
 
 from marith.scoring.passes.lanes import SHORT_PREFIX, Lane, Lanes, common
 
-CHUNK = 256  # tokens of long texts in one call, so that short ones need not wait for longer
+CHUNK = 256  # tokens of long texts in one call, so that short texts need not wait longer
 SMALL_CHUNK = 64  # tokens of long texts in one call on a CPU while other texts go on
-FEW_TOKENS = 16  # up to so many missing tokens are read at once, beside the chunk of long texts
-FREE_TOKENS = 32  # reading so many tokens costs about what a pass without any costs
+FEW_TOKENS = 16  # up to this number, missing tokens are read in addition to the chunk
+FREE_TOKENS = 32  # a pass over this number of tokens costs about as much as an empty one
 
 Anything = TypeVar("Anything")
 
 
 @dataclass(slots=True, kw_only=True)
 class Unread:
-    """What a lane has yet to read of a text; the next pass gives it `give` tokens of that.
+    """A text that a lane has not read completely, and the number of tokens that it reads next.
 
-    The text is a prompt and its continuation, `length` tokens in all, of which the last `asked` are
-    read in one piece. `copied` counts those that were copied from another lane.
+    The text is a prompt and its continuation, `length` tokens in all. The last `asked` tokens are
+    read in one pass. The next pass reads `give` tokens. `copied` counts the tokens that were copied
+    from another lane.
     """
 
     lane: Lane
@@ -34,21 +35,21 @@ class Unread:
 
     @property
     def missing(self) -> int:
-        """How many tokens the lane has yet to read."""
+        """The number of tokens that the lane has not read yet."""
         return self.length - len(self.lane.tokens)
 
     @property
     def goes_on(self) -> bool:
-        """Whether the prompt is read, and few tokens follow it: its caller waits for each."""
+        """True if the prompt is read and few tokens are missing: a caller waits for each token."""
         return self.missing <= FEW_TOKENS and len(self.lane.tokens) >= len(self.prompt)
 
     @property
     def tokens(self) -> list[int]:
-        """The whole text."""
+        """All tokens of the text."""
         return [*self.prompt, *self.continuation]
 
     def next(self) -> list[int]:
-        """The tokens of the next pass."""
+        """Return the tokens of the next pass."""
         start, prompt = len(self.lane.tokens), len(self.prompt)
         end = start + self.give
         if start >= prompt:
@@ -57,7 +58,7 @@ class Unread:
 
     @property
     def reach(self) -> list[int]:
-        """What the lane will hold after the next pass."""
+        """The tokens that the lane holds after the next pass."""
         return [*self.lane.tokens, *self.next()]
 
 
@@ -67,10 +68,11 @@ Item = TypeVar("Item", bound=Unread)
 def choose(
     work: Sequence[Item], lanes: Lanes, front: bool = False, limit: int | None = None
 ) -> list[Item]:
-    """The texts of which something is read now, each with how much; the others wait.
+    """Return the texts that are read now, and set the number of tokens of each in `give`.
 
-    Those with little to read are settled side by side, with `front` in the first rows. Of the
-    others a chunk is read in all, and at most `limit` tokens.
+    All texts with few missing tokens are read. Their lanes are moved next to each other, and with
+    `front` to the first rows. The long texts share one chunk, or `limit` tokens if that is less.
+    Long texts that get no share wait.
     """
     near, far = [], []
     for item in work:
@@ -85,11 +87,11 @@ def choose(
 
 
 def _pieces(far: Sequence[Item], lanes: Lanes, left: int) -> list[Item]:
-    """What of the long texts is read now: `left` tokens in all, of the shortest first.
+    """Return the long texts that are read now: `left` tokens in all, the shortest text first.
 
-    A text that waits counts as shorter by `left` tokens for each call: so it waits for shorter ones
-    about as long as its own reading takes, and then none goes before it. A lane first copies what
-    another lane holds, and waits for one that reads the same tokens now.
+    For each call that a text waits, it counts as `left` tokens shorter. So a text waits for shorter
+    texts about as long as its own reading takes, and after that no text overtakes it. A lane first
+    copies the tokens that another lane holds. It waits if another lane reads the same tokens now.
     """
     chosen: list[Item] = []
     room = left
@@ -111,7 +113,7 @@ def _pieces(far: Sequence[Item], lanes: Lanes, left: int) -> list[Item]:
 
 
 def _will_hold_more(other: Unread, item: Unread) -> bool:
-    """Whether another lane, once it has read its tokens, holds more of this text than its own."""
+    """Return True if after this pass `other` holds more of the text of `item` than its own lane."""
     ahead = len(item.lane.tokens) + SHORT_PREFIX
     return other.lane.key == item.lane.key and common(other.reach, item.tokens) >= ahead
 
@@ -123,10 +125,10 @@ def group_by_width(
     limit: int | None = None,
     padded: int = FREE_TOKENS,
 ) -> list[list[Anything]]:
-    """Groups of about one width, in order of their rows; padding costs less than another pass.
+    """Return groups of items of about equal width, each in the order of its rows.
 
-    A group has at most `limit` tokens, padding included, where that is given, and at most `padded`
-    for each that joins it.
+    Padding costs less than another pass. With `limit`, a group has at most `limit` tokens, padding
+    included. An item joins a group if it adds at most `padded` tokens of padding.
     """
     groups: list[list[Anything]] = []
     for item in sorted(items, key=width):

@@ -1,7 +1,7 @@
-"""Decode steps at fixed shapes, each captured once as a CUDA graph and replayed.
+"""Decode steps at fixed shapes. Each is captured once as a CUDA graph, and then replayed.
 
-The kernels of a step for one token a row take longer to launch than to run; a graph launches them
-all at once, but knows only the shapes and the addresses that it was captured with.
+The kernels of a step for one token per row take longer to launch than to run. A graph launches all
+kernels at once, but only for the shapes and memory addresses with which it was captured.
 """
 
 from __future__ import annotations
@@ -17,13 +17,17 @@ from torch import Tensor
 from marith.scoring.passes.layer_masks import LayerMasks
 from marith.scoring.passes.rectangle_cache import KVCache
 
-MOST = 32  # graphs kept: the driver holds some megabytes for each
+MOST = 32  # most graphs kept: the driver holds some megabytes for each
 LEAST = 128  # positions that the smallest graph reads
 
 
 @dataclass(slots=True)
 class _Step:
-    """One shape: the inputs of the pass [4: tokens, places, slots, rows; size], and reads."""
+    """A step of one shape.
+
+    `inputs` [4, size] are the tokens, places, slots and rows of the pass. `view` are the rows of
+    the cache that it reads, and `seen` is the number of slots that it reads of each row.
+    """
 
     inputs: Tensor
     view: slice | Tensor
@@ -33,13 +37,15 @@ class _Step:
 
 
 class Captured:
-    """One token for every row of a group, in a pass whose shapes are powers of two.
+    """Runs one token for every row of a group, in passes whose shapes are powers of two.
 
-    Rows past the group's are padding: written to the padding slot, at position 0, seeing slot 0
-    only. Where the group lies among the first rows the cache is read as a view; elsewhere its
-    rows are copied out by index, so that one graph serves them wherever they lie. Keeps state,
-    for one thread, that changes the cost of an answer and never the answer: the graphs latest
-    used, until the cache's memory moves. On a device without graphs the same passes run eagerly.
+    Rows after the rows of the group are padding: they are written to the padding slot, stand at
+    position 0, and see slot 0 only. If the group lies among the first rows, the cache is read as a
+    view. Otherwise its rows are copied by index, so that one graph serves them wherever they lie.
+
+    Keeps state, for one thread: the graphs that were used last, until the memory of the cache
+    moves. The state changes the cost of an answer, never the answer. On a device without graphs,
+    the same passes run eagerly.
     """
 
     def __init__(self, model: Any, cache: KVCache, masks: LayerMasks) -> None:
@@ -52,9 +58,10 @@ class Captured:
         self._steps: OrderedDict[tuple[int, int, bool], _Step] = OrderedDict()
 
     def step(self, rows: Sequence[int], tokens: Sequence[int], places: Sequence[int]) -> Tensor:
-        """Logits [rows, 1, vocab] after one token a row, at its place; rows in ascending order.
+        """Return the logits [rows, 1, vocab] after one token for each row, at its place.
 
-        They last until the next step. Raises RuntimeError where the model cannot be captured.
+        `rows` are in ascending order. The logits are valid until the next step. Raises RuntimeError
+        if the model cannot be captured.
         """
         cache, count = self.cache, len(rows)
         seen = min(max(LEAST, _bucket(max(places) + 1)), cache.capacity)
@@ -68,7 +75,7 @@ class Captured:
         return self._run(inputs, seen, near)[asked]
 
     def _run(self, inputs: Tensor, seen: int, near: bool) -> Tensor:
-        """Logits [size, 1, vocab], by the graph of this shape."""
+        """Return the logits [size, 1, vocab], from the graph of this shape."""
         if self._version != self.cache.version:
             self._steps.clear()
             self._version = self.cache.version
@@ -93,12 +100,12 @@ class Captured:
         return _Step(fixed, slice(0, inputs.shape[1]) if near else fixed[3], seen)
 
     def _capture(self, step: _Step, stream: torch.cuda.Stream) -> None:
-        """Run the step, to have done once what is done once, record it, and replay the record."""
+        """Run the step once for its one-time work, record it as a graph, and replay the graph."""
         with torch.cuda.device(stream.device):
             stream.wait_stream(torch.cuda.current_stream())
             graph = torch.cuda.CUDAGraph()
             self._pool = self._pool or torch.cuda.graph_pool_handle()
-            # Outside too: a capture that fails would leave its asked stream the current one.
+            # Also outside of the capture: if it fails, it leaves its stream as the current one.
             with torch.cuda.stream(stream):
                 self._pass(step)
                 with torch.cuda.graph(graph, self._pool, stream, "thread_local"):
@@ -108,7 +115,7 @@ class Captured:
             graph.replay()
 
     def _pass(self, step: _Step) -> Tensor:
-        """Logits [size, 1, vocab]; nothing passes between host and device."""
+        """Return the logits [size, 1, vocab]. Nothing is copied between host and device."""
         tokens, places, slots, rows = step.inputs[:, :, None]
         self.cache.point(rows, slots, step.seen, step.view)
         logits: Tensor = self.model(
@@ -123,5 +130,5 @@ class Captured:
 
 
 def _bucket(count: int) -> int:
-    """The next power of two."""
+    """Return the smallest power of two that is at least `count`."""
     return 1 << (count - 1).bit_length()

@@ -1,4 +1,4 @@
-"""What a model would say if it stopped after some of its layers."""
+"""Early exits: the logits of a model that stops after one of its inner layers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ NORMS = ("norm", "ln_f", "final_layernorm", "final_layer_norm", "final_norm")
 
 
 class Exits:
-    """Early exits of one causal model: a layer's states through the model's last norm and head.
+    """Early exits of a causal model: hidden states of a layer through the last norm and the head.
 
-    That is the model cut after so many layers (the logit lens). DoLa (Chuang et al., 2024) reads
-    the head without the norm. Raises ModelError for a model whose end is another one.
+    This is the model cut after that layer (the logit lens). DoLa (Chuang et al., 2024) applies the
+    head without the norm. Raises ModelError for a model that does not end in a norm and a head.
     """
 
     def __init__(self, model: Any) -> None:
@@ -30,23 +30,28 @@ class Exits:
         norm = self._norm if self.layers and self._head is not None else None
         if norm is None or not self._is_end(model, norm):
             kind = type(model).__name__
-            raise ModelError(f"exit_layer needs a model that ends in a norm and a head; {kind} not")
+            raise ModelError(
+                f"exit_layer needs a model that ends in a norm and a head; {kind} does not"
+            )
 
     def check(self, layer: int) -> None:
-        """Raises RequestError for a layer that the model has not, or that is its last."""
+        """Raise RequestError if the model has no such layer, or if the layer is its last."""
         if layer >= self.layers:
             raise RequestError(
-                f"exit_layer is below the {self.layers} layers of the model, not {layer!r}"
+                f"exit_layer must be less than {self.layers}, the model's layers, not {layer!r}"
             )
 
     def logits(self, states: Sequence[Tensor], layer: int, kept: slice | Tensor) -> Tensor:
-        """Logits [rows, count, vocab] of some positions; `states` are those of all layers."""
+        """Return the logits [rows, count, vocab] of the `kept` positions after `layer`.
+
+        `states` are the hidden states of all layers.
+        """
         logits: Tensor = self._head(self._norm(states[layer][:, kept]))  # type: ignore[misc]
         return logits
 
     @torch.inference_mode()
     def _is_end(self, model: Any, norm: nn.Module) -> bool:
-        """Whether the model's own logits are its head over its last norm, and nothing besides."""
+        """Return True if the model's logits are its head over its last norm, and nothing else."""
         normed: list[Tensor] = []
         hook = norm.register_forward_hook(lambda _module, _inputs, out: normed.append(out))
         try:
@@ -56,5 +61,5 @@ class Exits:
             hook.remove()
         logits = out.logits.float()
         ends = [one for one in normed if isinstance(one, Tensor) and one.shape[:2] == text.shape]
-        # Any of them: meanwhile the engine's thread may run a pass of its own.
+        # Any of the outputs: the engine's thread may run a pass at the same time.
         return any(torch.allclose(self._head(end).float(), logits, atol=1e-2) for end in ends)

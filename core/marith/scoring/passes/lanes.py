@@ -1,4 +1,4 @@
-"""Lanes: whose text a row of a cache holds, who goes on from it, and what a pass reads of it."""
+"""Lanes: the text of each row of a cache, shared prefixes of texts, and the inputs of a pass."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from marith.scoring.memory import Keeper, Planned
 from marith.scoring.weights.lora_files import Adapter
 
 IDLE_LANES = 64
-SHORT_PREFIX = 16  # so many tokens are computed again sooner than copied
+SHORT_PREFIX = 16  # fewer tokens are computed again, not copied
 
 
 @dataclass(slots=True, eq=False)
 class Lane:
     """A row of the cache, and the tokens whose keys and values it holds.
 
-    Lanes of the same `key` may take prefixes from each other: it names the weights that computed
-    them, and the salt of the text. `prompt` is the one asked last, which need not be compared
-    again: it cannot change. Where lanes share rows, its own row holds the tokens from `start`;
-    those before are read in the rows of its `parent`, of the parent's parent, and so on. Layers
-    with windows no longer hold what its own row held before `lost`. `waited` counts the calls that
-    read of others and nothing of its text.
+    Lanes of the same `key` may share prefixes. The key names the weights that computed the lane,
+    and the salt of its text. `prompt` is the prompt of the last question. It cannot change, so the
+    same prompt object is not compared again.
+
+    If lanes share rows, the lane's own row holds the tokens from `start` on. Earlier tokens are
+    read from the row of its `parent`, of the parent's parent, and so on. In layers with windows,
+    the own row no longer holds the tokens before `lost`. `waited` counts the calls that read other
+    texts and nothing of this one.
     """
 
     row: int
@@ -43,9 +45,9 @@ class Lane:
     waited: int = 0
 
     def lacks_one(self, key: Hashable, prompt: Sequence[int], continuation: Sequence[int]) -> bool:
-        """Whether it holds all of a text but the last token of its continuation.
+        """Return True if the lane holds all of a text but the last token of its continuation.
 
-        Also False where the prompt is not the one that was compared last; `cut` compares it.
+        Return False too if `prompt` was not compared last; `cut` compares it.
         """
         if prompt is not self.prompt or key != self.key or not continuation:
             return False
@@ -54,7 +56,7 @@ class Lane:
         return as_long and self.tokens[start:] == continuation[:-1]
 
     def cut(self, prompt: Sequence[int], continuation: Sequence[int]) -> None:
-        """Drop what it has not in common with a text."""
+        """Truncate the lane to the common prefix with a text."""
         tokens, start = self.tokens, len(prompt)
         if prompt is not self.prompt:
             self.prompt = prompt if isinstance(prompt, tuple) else None
@@ -67,12 +69,12 @@ class Lane:
 
 @dataclass(slots=True)
 class Rectangle:
-    """New tokens of some texts, [texts, width], with their places; in order of their lanes' rows.
+    """New tokens of some texts, [texts, width], with their places, in the order of the lanes' rows.
 
-    `new` has the tokens of each text. Texts are aligned at their ends. The first `padding` tokens
-    of each are none: they stand at place 0 and nobody reads them. `first` is the place of each
-    text's first new token, `end` the one after its last. Logits are asked of the last `count`
-    positions.
+    `new` has the new tokens of each text. Texts are aligned at their ends: the first `padding`
+    positions of a text are padding, which stands at place 0 and is never read. `first` is the place
+    of each text's first new token, and `end` is one past the place of its last. Logits are computed
+    for the last `count` positions.
     """
 
     lanes: Sequence[Lane]
@@ -93,7 +95,7 @@ def rectangle(
     adapters: Sequence[Adapter | None],
     count: int,
 ) -> Rectangle:
-    """Return the rectangle of the new tokens, which follow what each lane holds."""
+    """Return the rectangle of the new tokens, which follow the tokens that each lane holds."""
     width = max(map(len, new))
     padding = [width - len(tokens) for tokens in new]
     first = [len(lane.tokens) for lane in lanes]
@@ -118,12 +120,16 @@ def rectangle(
 
 
 def in_one_row(parts: Sequence[Tensor]) -> Tensor:
-    """One rectangle as it is, [texts, width]; the tokens of several in one row, [1, tokens]."""
+    """Return one rectangle unchanged, [texts, width], or several in one row, [1, tokens]."""
     return parts[0] if len(parts) == 1 else torch.cat([part.flatten() for part in parts])[None]
 
 
 def kept(rectangles: Sequence[Rectangle]) -> int | Tensor:
-    """Return the positions with logits: a count of last ones, or places in one row of several."""
+    """Return the positions that need logits.
+
+    For one rectangle this is a count of last positions. For several it is an index into their one
+    row of tokens.
+    """
     if len(rectangles) == 1:
         return rectangles[0].count
     places, start = [], 0
@@ -136,19 +142,21 @@ def kept(rectangles: Sequence[Rectangle]) -> int | Tensor:
 
 
 def adapters_of(rectangles: Sequence[Rectangle]) -> list[Adapter | None]:
-    """The adapter of each text of one rectangle, or of each token of several."""
+    """Return the adapter of each text of one rectangle, or of each token of several rectangles."""
     if len(rectangles) == 1:
         return [*rectangles[0].adapters]
     return [one for each in rectangles for one in each.adapters for _ in range(each.width)]
 
 
 class Lanes(Keeper):
-    """Lanes given out by owner, and kept when they are released, for texts that go on from them.
+    """Lanes by owner. Released lanes are kept, for texts that go on from them.
 
-    Lanes that nobody holds stay while all that share a `cache_limit` hold no more than that; those
-    of other models go first. Lanes in use stay whatever they weigh. Changes state, never an answer.
-    Who extends it says where keys and values lie: in the `cache` that a pass gets. One pass reads
-    texts of different numbers of new tokens where it `packs`.
+    Lanes without an owner are idle. They stay while all caches under one `cache_limit` hold no more
+    than the limit; idle lanes of other models are dropped first. Lanes in use stay, whatever their
+    size. The state changes the cost of an answer, never the answer.
+
+    Subclasses decide where keys and values are stored, in the `cache` that a pass gets. If `packs`
+    is True, one pass reads texts with different numbers of new tokens.
     """
 
     most_idle = IDLE_LANES
@@ -166,7 +174,7 @@ class Lanes(Keeper):
 
     @property
     def busy(self) -> int:
-        """How many lanes are held by someone."""
+        """The number of lanes in use."""
         return len(self.held)
 
     def take(
@@ -177,9 +185,10 @@ class Lanes(Keeper):
         continuation: Sequence[int] = (),
         limit: int | None = None,
     ) -> Lane:
-        """The owner's lane, cut back to what it has in common with the text asked for.
+        """Return the owner's lane, truncated to the common prefix with the text.
 
-        And to `limit` tokens, where the others are to be read again.
+        With `limit`, the lane keeps at most `limit` tokens, because the later tokens are read
+        again.
         """
         lane = self.held.get(owner)
         if lane is None:
@@ -199,9 +208,9 @@ class Lanes(Keeper):
         return lane
 
     def copy_common(self, lane: Lane, tokens: list[int]) -> int:
-        """Let a lane hold what another one does of these tokens, where it is worth it.
+        """Copy these tokens into a lane from the lane that holds most of them, if it is worth it.
 
-        Returns how many tokens it holds more.
+        Return the number of tokens that the lane gained.
         """
         held = len(lane.tokens)
         best, length = self._nearest(lane.key, tokens, self._all)
@@ -213,53 +222,59 @@ class Lanes(Keeper):
         return length - held
 
     def release(self, owner: Hashable) -> None:
-        """The lane stays as it is while there is memory for it: another text may continue it."""
+        """Release the lane of `owner`. It stays while there is memory, for later texts."""
         lane = self.held.pop(owner, None)
         if lane is not None:
             lane.owner, lane.waited = None, 0
             self._clock += 1
             lane.used = self._clock
-            if not self.held:  # nobody asks soon, and so nobody else would make room
+            if not self.held:  # no question follows soon, so make room now
                 self.make_room(0)
 
     @abstractmethod
     def memory(self, texts: Sequence[Planned]) -> int:
-        """How many bytes lanes of these texts take at most; 0 before the first pass."""
+        """Return the most bytes that lanes of these texts take; 0 before the first pass."""
 
     @abstractmethod
     def aim(self, rectangles: Sequence[Rectangle]) -> Any:
-        """Point the next pass at the lanes of these, and return its attention mask."""
+        """Point the next pass at the lanes of `rectangles`, and return its attention mask."""
 
     @abstractmethod
     def make_room(self, longest: int) -> None:
-        """Room for every lane and for `longest` positions; idle lanes go where that is much."""
+        """Make room for every lane and for `longest` positions. Drops idle lanes over the limit."""
 
     @abstractmethod
     def settle(self, lanes: Sequence[Lane], front: bool = False) -> None:
-        """See that a pass can read these lanes where they lie."""
+        """Move these lanes, if needed, to rows where one pass can read them."""
 
     @abstractmethod
     def forget(self) -> None:
-        """Drop all lanes and what they hold; an owner gets another lane with its next question."""
+        """Drop all lanes and their keys and values. An owner's next question gets a new lane."""
 
     @abstractmethod
     def _new_lane(self, length: int, needed: bool) -> Lane | None:
-        """Another lane for a text of so many tokens; None where that is too much and not needed."""
+        """Return a new lane for a text of `length` tokens.
+
+        Return None if it takes too much memory and is not `needed`.
+        """
 
     @abstractmethod
     def _give(self, source: Lane, target: Lane, length: int) -> None:
-        """Let one lane hold the first `length` tokens of another, and no others."""
+        """Let `target` hold the first `length` tokens of `source`, and no other tokens."""
 
     @abstractmethod
     def _usable(self, lane: Lane, length: int) -> int:
-        """`length` if another text can go on after so many tokens of a lane, and 0 if not."""
+        """Return `length` if another text can go on after `length` tokens of a lane, else 0."""
 
     @abstractmethod
     def _was_cut(self, lane: Lane, before: int) -> None:
-        """After a lane of `before` tokens was cut back."""
+        """Update the cache after a lane of `before` tokens was truncated."""
 
     def _free_lane(self, key: Hashable, tokens: list[int]) -> Lane:
-        """A lane that these tokens go on from, a new one while few lie idle, or the oldest."""
+        """Return an idle lane that the tokens continue, else a new lane, else the oldest idle lane.
+
+        A new lane is made only while few lanes are idle and there is memory.
+        """
         idle = [lane for lane in self._all if lane.owner is None]
         best, length = self._nearest(key, tokens, idle)
         if best is not None and length and len(best.tokens) - length < SHORT_PREFIX:
@@ -274,12 +289,15 @@ class Lanes(Keeper):
     def _nearest(
         self, key: Hashable, tokens: list[int], lanes: Sequence[Lane]
     ) -> tuple[Lane | None, int]:
-        """The lane with the longest prefix to share, and its length; of several the last used."""
+        """Return the lane with the longest prefix to share, and the length of that prefix.
+
+        Of several such lanes, return the last used.
+        """
         best, length = None, 0
         candidates = [lane for lane in lanes if lane.key == key]
         candidates.sort(key=lambda lane: lane.used, reverse=True)
         for lane in candidates:
-            # One token says of most lanes that they have no more in common than the best so far.
+            # One token is enough to see that most lanes share no more than the best so far.
             if lane.tokens[length : length + 1] == tokens[length : length + 1] != []:
                 usable = self._usable(lane, common(lane.tokens, tokens))
                 if usable > length:
@@ -289,21 +307,24 @@ class Lanes(Keeper):
 
 @contextmanager
 def allocating(lanes: Lanes, longest: int) -> Iterator[None]:
-    """Raises ModelError where memory runs out within; nothing stays taken then.
+    """Raise ModelError if memory runs out in the block, after dropping all lanes.
 
-    All lanes are dropped: their owners read their texts anew, each as much as there is memory for.
+    The owners read their texts again, as far as there is memory for each.
     """
     try:
         yield
     except (MemoryError, OSError, RuntimeError) as error:
         lanes.forget()
         raise ModelError(
-            f"there is no memory for the keys and values of {longest} tokens more ({error})"
+            f"there is no memory for the keys and values of {longest} more tokens ({error})"
         ) from error
 
 
 def common(kept: list[int], asked: list[int]) -> int:
-    """The length of the common prefix, by halving: slices compare faster than tokens."""
+    """Return the length of the common prefix.
+
+    The search is by bisection, because slices compare faster than single tokens.
+    """
     low, high = 0, min(len(kept), len(asked))
     if asked[:high] == kept[:high]:
         return high

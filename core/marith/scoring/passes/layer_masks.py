@@ -1,4 +1,4 @@
-"""What each kind of layer sees of the keys that a pass reads: all, a window, or a chunk."""
+"""Attention masks: the keys that each kind of layer sees (all, a window, or a chunk)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-# Where a configuration says how wide the layers of a kind see.
+# The keys of a configuration for the width of each kind of layer.
 WIDTHS = {"sliding_attention": "sliding_window", "chunked_attention": "attention_chunk_size"}
 FULL = "full_attention"
 _READ = {FULL, "global", *WIDTHS}  # the kinds of layers whose keys a mask can choose
@@ -19,12 +19,12 @@ Mask: TypeAlias = "Tensor | dict[str, Tensor]"
 
 @dataclass(frozen=True, slots=True)
 class LayerMasks:
-    """Makes the attention masks of one model, as its code takes them.
+    """Makes the attention masks of one model, in the form that its code takes.
 
-    `widths` has for each kind of layer the tokens that its window or its chunk holds, None where
-    the layer sees the whole text. Under the name "" stands the one mask of a model that takes no
-    others. `additive` is the type of a mask that the model adds to its attention's scores; None for
-    boolean masks.
+    `widths` has the number of tokens in the window or chunk of each kind of layer; None if the
+    layer sees the whole text. For a model that takes one mask for all layers, the only key is "".
+    `additive` is the dtype of a mask that the model adds to its attention scores; None for boolean
+    masks.
     """
 
     widths: Mapping[str, int | None]
@@ -34,7 +34,8 @@ class LayerMasks:
     def of_model(cls, model: Any) -> LayerMasks:
         """Return the masks that a model takes.
 
-        A model that names the kinds of its layers takes a mask for each kind. Others take one.
+        A model whose kinds of layers include a window or a chunk takes a mask for each kind. Other
+        models take one mask.
         """
         text, additive = model.config.get_text_config(), mask_dtype(model)
         kinds = set(getattr(text, "layer_types", None) or ())
@@ -47,25 +48,26 @@ class LayerMasks:
         return by_kind if any(widths.values()) else cls({"": None}, additive)
 
     def by_layer(self, model: Any) -> list[int | None]:
-        """How many tokens each layer sees at most; None where it sees the whole text."""
+        """Return the most tokens that each layer sees; None if it sees the whole text."""
         text = model.config.get_text_config()
         if "" in self.widths:
             return [self.widths[""]] * layer_count(model)
         return [self.widths.get(kind) for kind in text.layer_types]
 
     def of(self, places: Tensor, seen: int) -> Mask:
-        """What each position [rows, width] sees of the first `seen` slots of its row.
+        """Return the mask of queries at `places` [rows, width] over the first `seen` slots.
 
-        Slots hold keys in their order. A tensor [rows, 1, width, seen], or one for each kind.
+        Slots hold keys in the order of their positions. The mask is a tensor [rows, 1, width,
+        seen], or one such tensor for each kind of layer.
         """
         slots = torch.arange(seen, device=places.device)
         return self.within(slots <= places[:, :, None], places, slots)
 
     def within(self, seen: Tensor, places: Tensor, keys: Tensor) -> Mask:
-        """What of the keys `seen`, [rows, width, keys], each kind of layer sees.
+        """Return the mask of each kind of layer over the keys that are `seen`, [rows, width, keys].
 
-        `places` are those of the queries, [rows, width], `keys` those of the keys: [keys], or
-        [rows, 1, keys].
+        `places` are the positions of the queries, [rows, width]. `keys` are the positions of the
+        keys, [keys] or [rows, 1, keys].
         """
         masks = {
             kind: attended(seen & near(kind, width, places[:, :, None], keys), self.additive)
@@ -77,7 +79,7 @@ class LayerMasks:
 
 
 def unread_kinds(model: Any) -> str:
-    """What kinds of layers need another cache than keys and values by lanes; empty if none do."""
+    """Return which layers need another cache than keys and values by lanes; "" if no layer does."""
     text = model.config.get_text_config()
     listed = getattr(text, "layer_types", None) or getattr(text, "attention_layers", None)
     kinds = sorted(set(listed or ()) - _READ)
@@ -85,21 +87,21 @@ def unread_kinds(model: Any) -> str:
 
 
 def layer_count(model: Any) -> int:
-    """How many layers keep keys and values: those that decode, where others encode."""
+    """Return the number of layers that keep keys and values. Encoder layers do not count."""
     text = model.config.get_text_config()
     return int(getattr(text, "decoder_layers", None) or text.num_hidden_layers)
 
 
 def near(kind: str, width: int, places: Tensor, keys: Tensor) -> Tensor:
-    """Which keys lie in the window of each place, or in its chunk."""
+    """Return which keys lie in the window of each place, or in its chunk."""
     chunked = kind == "chunked_attention"
     return keys >= (places // width * width if chunked else places - width + 1)
 
 
 def attended(seen: Tensor, additive: torch.dtype | None = None) -> Tensor:
-    """What each position sees, [rows, width, seen], as a model's attention takes it.
+    """Return the mask [rows, 1, width, seen] of `seen` [rows, width, seen], as the model takes it.
 
-    [rows, 1, width, seen], boolean, or a number to be added to the attention's scores.
+    The mask is boolean, or with `additive` a number that is added to the attention scores.
     """
     mask = seen[:, None]
     if additive is None:
@@ -109,6 +111,6 @@ def attended(seen: Tensor, additive: torch.dtype | None = None) -> Tensor:
 
 
 def mask_dtype(model: Any) -> torch.dtype | None:
-    """What a mask is made of that the model adds to its attention's scores; None for booleans."""
+    """Return the dtype of a mask that the model adds to its attention scores; None for booleans."""
     additive = getattr(model.config, "_attn_implementation", "sdpa") != "sdpa"
     return model.dtype if additive else None

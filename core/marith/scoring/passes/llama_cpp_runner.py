@@ -1,4 +1,4 @@
-"""The runner of a GGUF file by llama.cpp: a lane is a sequence of a context, a call one decode."""
+"""The runner of a GGUF file by llama.cpp: a lane is a sequence of a context, a pass one decode."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from marith.scoring.weights.ggml import FEWEST, GGMLContext, GGMLModel, Item
 from marith.scoring.weights.llama_cpp_loading import LlamaCppAdapter, read_adapter
 from marith.scoring.weights.lora_files import Adapter
 
-IDLE_TOKENS = 8192  # that idle lanes hold: each pass looks at all of the memory
-_SHORT, _LONG = 2, 66  # tokens of two texts, whose difference says what a token weighs
+IDLE_TOKENS = 8192  # most tokens of idle lanes: each pass scans all of the memory
+_SHORT, _LONG = 2, 66  # tokens of two texts; their difference gives the bytes of a token
 
 
 @dataclass(frozen=True, slots=True)
 class SequenceWeight:
-    """How many bytes a token takes that is held, and how many a text whatever its length."""
+    """The bytes that a cached token takes, and the bytes that a text takes whatever its length."""
 
     token: int
     text: int
 
     def of(self, tokens: int, texts: int) -> int:
-        """What so many take."""
+        """Return the bytes of `texts` texts with `tokens` tokens in all."""
         return self.token * tokens + self.text * texts
 
 
 class SequenceLanes(Lanes):
-    """Every lane is a sequence of one context, whose memory grows with what its lanes hold.
+    """Lanes as sequences of one context, whose memory grows with the cached tokens.
 
-    A lane of a recurrent model goes on from another's text where that ends, and not before. One
+    In a recurrent model, a text goes on from another text's lane only at the end of that lane. One
     pass reads texts of any lengths.
     """
 
@@ -51,18 +51,18 @@ class SequenceLanes(Lanes):
 
     @property
     def nbytes(self) -> int:
-        """What the memory weighs, whoever uses it."""
+        """The bytes of the context's memory, used or not."""
         return self._weight.of(self.context.cells, self.context.sequences)
 
     def memory(self, texts: Sequence[Planned]) -> int:
-        """How many bytes lanes of these texts take at most."""
+        """Return the most bytes that lanes of these texts take."""
         return self._weight.of(_roomy(sum(own_lengths(texts))), len(texts))
 
     def aim(self, rectangles: Sequence[Rectangle]) -> Aimed:
-        """Return what the next pass reads of these texts; each has logits of its last positions."""
+        """Return the tokens that the next pass reads. Each text has logits of its last `count`."""
         items, lanes = [], []
         for each in rectangles:
-            assert not any(each.padding), "lanes that pack get texts of one width together"
+            assert not any(each.padding), "lanes that pack get groups of texts of equal width"
             first = each.width - each.count
             rows = zip(each.lanes, each.ids.tolist(), each.places.tolist(), strict=True)
             for lane, tokens, places in rows:
@@ -74,7 +74,7 @@ class SequenceLanes(Lanes):
         return Aimed(self, items, lanes)
 
     def make_room(self, longest: int) -> None:
-        """Idle lanes go where they hold much, and where all that is kept weighs too much."""
+        """Drop idle lanes if they hold many tokens, or if all caches are over the limit."""
         idle = _idle(self)
         held = sum(len(lane.tokens) for lane in idle)
         for lane in idle if held > IDLE_TOKENS else ():
@@ -85,14 +85,15 @@ class SequenceLanes(Lanes):
         self.drop_idle(self.nbytes - self.cache_limit.room(self, self.nbytes))
 
     def make_places(self, lanes: Sequence[Lane], tokens: int) -> None:
-        """After there was no place for so many tokens more: memory for them, or fewer idle lanes.
+        """Make places for `tokens` more tokens: grow the memory, or drop an idle lane.
 
-        Raises ModelError where there is no memory; nothing is held then.
+        The caller found that there was no place. Raises ModelError if there is no memory; the lanes
+        hold no tokens then.
         """
-        for lane in lanes:  # a part of them may have been read
+        for lane in lanes:  # some of the new tokens may have been read
             if not self.context.cut(lane.row, len(lane.tokens)):
                 self._lost()
-                raise ModelError("llama.cpp ran out of places, and cannot cut this text back")
+                raise ModelError("llama.cpp has no free place, and cannot truncate this text")
         wanted = _roomy(self.context.cells + tokens)
         weight = self._weight.of(wanted, self.context.sequences)
         if weight > self.cache_limit.room(self, weight):
@@ -102,7 +103,7 @@ class SequenceLanes(Lanes):
         self._resize(wanted)
 
     def drop_idle(self, extra: int) -> None:
-        """Drop idle lanes, the longest unused first: `extra` bytes of them, or all."""
+        """Free `extra` bytes, or all that idle lanes hold, the longest unused lane first."""
         dropped = 0
         for lane in _idle(self) if extra > 0 else ():
             if dropped * self._weight.token >= extra:
@@ -114,10 +115,10 @@ class SequenceLanes(Lanes):
             self._resize(cells)
 
     def settle(self, lanes: Sequence[Lane], front: bool = False) -> None:
-        """Nothing: lanes are read wherever they lie."""
+        """Do nothing: lanes are read wherever they lie."""
 
     def forget(self) -> None:
-        """Drop all lanes and what they hold; an owner gets another lane with its next question."""
+        """Drop all lanes and their keys and values. An owner's next question gets a new lane."""
         for lane in self._all:
             self.context.drop(lane.row)
         self._all, self.held = [], {}
@@ -127,7 +128,7 @@ class SequenceLanes(Lanes):
         self._all.remove(lane)
 
     def _resize(self, cells: int) -> None:
-        """Another size of the memory; where what was read is lost, texts are read anew."""
+        """Resize the memory. Raises ModelError if that fails, or if the cached tokens are lost."""
         try:
             kept = self.context.resize(cells)
         except ModelError:
@@ -135,7 +136,7 @@ class SequenceLanes(Lanes):
             raise
         if not kept:
             self._lost()
-            raise ModelError("llama.cpp lost what it had read when its memory was resized")
+            raise ModelError("llama.cpp lost its cached tokens when its memory was resized")
 
     def _lost(self) -> None:
         for lane in self._all:
@@ -168,18 +169,18 @@ class SequenceLanes(Lanes):
 
 
 def _roomy(tokens: int) -> int:
-    """With room to grow: memory that grew at every token would copy itself at every token."""
+    """Round up with room to grow: memory that grew at every token would be copied every time."""
     return -(-max(FEWEST, tokens * 5 // 4) // FEWEST) * FEWEST
 
 
 def _idle(lanes: Iterable[Lane]) -> list[Lane]:
-    """Lanes that nobody holds, the longest unused first."""
+    """Return the lanes without an owner, the longest unused first."""
     return sorted((one for one in lanes if one.owner is None), key=lambda one: one.used)
 
 
 @dataclass(frozen=True, slots=True)
 class Aimed:
-    """The lanes of a context, and what a pass reads: its tokens, and the lanes that it is of."""
+    """The input of a pass: its tokens, their lanes, and the lanes of the whole context."""
 
     owner: SequenceLanes
     items: Sequence[Item]
@@ -193,7 +194,7 @@ class SequencePasses(Passes):
 
     @property
     def exits(self) -> Any:
-        """Raises ModelError: llama.cpp gives the logits of the last layer alone."""
+        """No exits: raises ModelError, because llama.cpp returns logits of the last layer only."""
         raise ModelError(
             f"backend='llama.cpp' gives no log-probabilities of inner layers, so no term of "
             f"{self.name!r} can have exit_layer; backend=None reads the file with transformers"
@@ -202,9 +203,9 @@ class SequencePasses(Passes):
     def run(
         self, _adapters: Sequence[Any], _kept: int | Tensor, _layers: Sequence[int], **inputs: Any
     ) -> tuple[Tensor, list[Tensor]]:
-        """Logits [1, positions, vocab] of what lanes have aimed at.
+        """Return the logits [1, positions, vocab] of the tokens that the lanes aimed at.
 
-        Raises ModelError where llama.cpp fails, and then nothing is held.
+        Raises ModelError if llama.cpp fails. All lanes are dropped then.
         """
         aimed: Aimed = inputs["attention_mask"]
         try:
@@ -217,10 +218,10 @@ class SequencePasses(Passes):
 
 
 class LlamaCppRunner:
-    """All texts of a call that are read with the same weights are one `llama_decode`.
+    """Runs a llama.cpp model: one `llama_decode` for all texts of a call that use the same weights.
 
-    What is held changes the cost of an answer and never the answer, but for rounding: llama.cpp
-    computes a row by other kernels beside others.
+    The cache changes the cost of an answer, never the answer, except for rounding: llama.cpp uses
+    other kernels for a row that is decoded together with other rows.
     """
 
     plain = False
@@ -237,7 +238,10 @@ class LlamaCppRunner:
         self._bare = self._reading(context)
 
     def ask(self, questions: Sequence[Asked]) -> list[Answer | None]:
-        """Answer what can be answered now; None where a long text is still being read."""
+        """Answer the questions that can be answered now.
+
+        An answer is None while its long text is still being read.
+        """
         adapters = [*dict.fromkeys(asked.adapter for asked in questions)]
         if len(adapters) == 1:
             return self._of(adapters[0]).ask(questions)
@@ -249,36 +253,36 @@ class LlamaCppRunner:
         return [answers[i] for i in range(len(questions))]
 
     def memory(self, texts: Sequence[Planned]) -> int:
-        """How many bytes of keys, values and states these texts take together at most."""
+        """Return the most bytes of keys, values and states that these texts take together."""
         others = len(self._adapted)
         working = self._working * (1 + others)
         return self._bare.memory(texts) + self._weight.of(FEWEST, 0) * others + working
 
     def join(self, limit: CacheLimit) -> None:
-        """Let a limit hold for what this keeps too, from here on."""
+        """Bound the caches by `limit`, which several models share, from now on."""
         self._limit = limit
         for one in self._all():
             one.join(limit)
 
     def release(self, owner: Hashable) -> None:
-        """The lane is free for another text, which may continue what it holds."""
+        """Free the lane of `owner` for another text, which may continue its cached tokens."""
         for one in self._all():
             one.release(owner)
 
     def forget(self) -> None:
-        """Drop what all lanes hold."""
+        """Drop the keys and values of all lanes."""
         for one in self._all():
             one.forget()
 
     def read_adapter(self, name: str) -> Adapter:
-        """A LoRA over these weights, from a GGUF file. Raises ModelError."""
+        """Read a LoRA for these weights from a GGUF file. Raises ModelError."""
         return read_adapter(name, self._model)
 
     def _all(self) -> list[CachedRunner]:
         return [self._bare, *self._adapted.values()]
 
     def _of(self, adapter: Adapter | None) -> CachedRunner:
-        """The context that reads with an adapter; it goes with the adapter."""
+        """Return the runner of the context for an adapter. It is freed with the adapter."""
         if adapter is None:
             return self._bare
         runner = self._adapted.get(adapter)
@@ -289,7 +293,7 @@ class LlamaCppRunner:
         return runner
 
     def _reading(self, context: GGMLContext) -> CachedRunner:
-        passes: Any = self.passes  # a runner needs of them what these have, and nothing of a model
+        passes: Any = self.passes  # a runner uses only attributes that these have too
         limit = None if self._model.accelerated else SMALL_CHUNK
         lanes = SequenceLanes(context, self._most_bytes, self._weight)
         runner = CachedRunner(passes, lanes, limit)
@@ -299,7 +303,10 @@ class LlamaCppRunner:
 
 
 def _weight(context: GGMLContext) -> SequenceWeight:
-    """Measured: layers may keep keys, states or both, and no call of llama.cpp says how much."""
+    """Measure the bytes of a token and of a text.
+
+    Layers may keep keys, states or both, and no call of llama.cpp returns their size.
+    """
     sizes = []
     for length in (_SHORT, _LONG):
         context.decode([Item(0, place, 0, False) for place in range(length)])

@@ -1,4 +1,4 @@
-"""Many LoRA adapters over one model's weights: each row of a pass has its own."""
+"""LoRA adapters over one model's weights: each row of a pass may have its own adapter."""
 
 from __future__ import annotations
 
@@ -22,27 +22,30 @@ MOST = 16
 
 
 class Adapted:
-    """A model with an adapter for each row of a pass, or none, all rows in one pass.
+    """A model that runs rows with different adapters, or without an adapter, in one pass.
 
-    The updates of several adapters are one update of their ranks together, of which a row receives
-    its own adapter's part: two small products a layer, however many adapters there are. Keeps
-    state, for one thread: the adapters last met, over a tree of modules that shares the weights
-    of `model`, which itself stays as it is. The sets met change the cost, never the answer.
+    The updates of several adapters are joined to one update of all their ranks, and each row gets
+    the part of its own adapter. So a layer needs two small products, whatever the number of
+    adapters.
+
+    Keeps state, for one thread: the adapters that were used last, in a tree of modules that shares
+    the weights of `model`. `model` itself is not changed. The state changes the cost, never the
+    answer.
     """
 
     def __init__(self, model: Any) -> None:
         self.model = model
         self._tree: Any = None
         self._gate = _Gate()
-        # Where in the rank each begins, the latest used last: those that someone still holds.
+        # The first rank of each adapter that is still held; the last used adapter is last.
         self._met: WeakKeyDictionary[Adapter, int] = WeakKeyDictionary()
         self._rank = 0
         self._rows: tuple[Adapter | None, ...] = ()
 
     def forward(self, adapters: Sequence[Adapter | None], **inputs: Any) -> Any:
-        """The model's output for rows: the i-th has `adapters[i]`, or the bare model for None.
+        """Return the model's output. Row i has `adapters[i]`, or the bare model if that is None.
 
-        Where one row has several adapters, its i-th token has `adapters[i]`.
+        If one row has several adapters, its token i has `adapters[i]`.
         """
         rows = tuple(adapters)
         if all(adapter is None for adapter in rows):
@@ -56,7 +59,7 @@ class Adapted:
         return self._tree(**inputs)
 
     def _meet(self, adapters: list[Adapter]) -> None:
-        """Take in those that are new, and let go of the longest unused beyond `MOST`."""
+        """Add the new adapters, and drop the longest unused beyond `MOST`."""
         if all(adapter in self._met for adapter in adapters):
             for adapter in adapters:
                 self._met[adapter] = self._met.pop(adapter)
@@ -76,7 +79,7 @@ class Adapted:
         self._tree, self._met, self._rank, self._rows = tree, starts, rank, ()
 
     def _closed(self, rows: tuple[Adapter | None, ...]) -> Tensor:
-        """Which of all ranks a row does not hear: [rows, 1, rank]."""
+        """Return a mask [rows, 1, rank] of the ranks that are not of the row's adapter."""
         closed = torch.ones(len(rows), 1, self._rank, dtype=torch.bool)
         for i, adapter in enumerate(rows):
             if adapter is not None:
@@ -87,23 +90,26 @@ class Adapted:
 
 @dataclass(slots=True)
 class _Gate:
-    """What all layers of one tree read during a pass."""
+    """The settings that all layers of one tree read during a pass."""
 
     closed: Tensor = field(default_factory=lambda: torch.zeros(0, 1, 0, dtype=torch.bool))
     by_token: bool = False
     kept: int | Tensor | None = None
 
     def of(self, x: Tensor) -> Tensor | None:
-        """What is closed for a layer's input [rows, length, inputs]; None if that is not by row."""
+        """Return the mask for a layer's input [rows, length, inputs].
+
+        Return None if the input is not by row.
+        """
         closed = self.closed.transpose(0, 1) if self.by_token else self.closed
         if self.by_token and isinstance(self.kept, Tensor) and x.shape[1] == len(self.kept):
-            closed = closed[:, self.kept]  # the head, which reads some tokens only
+            closed = closed[:, self.kept]  # the head reads only some tokens
         fits = x.dim() == 3 and len(x) == len(closed) and closed.shape[1] in (1, x.shape[1])
         return closed.to(x.device) if fits else None
 
 
 class _Layer(nn.Module):
-    """A linear layer, and the updates of all adapters side by side."""
+    """A linear layer, and the joined updates of all adapters."""
 
     down: Tensor
     up: Tensor
@@ -126,8 +132,8 @@ class _Layer(nn.Module):
             up[start : start + len(update.up)] = update.up
         like = base.weight
         assert isinstance(like, Tensor)
-        dtype = like.dtype if like.is_floating_point() else dtype  # quantised: that of the model
-        # A layer that accelerate has hooked computes where its hook says, wherever its weights are.
+        dtype = like.dtype if like.is_floating_point() else dtype  # quantised: the model's dtype
+        # A layer with a hook of accelerate computes on the hook's device, wherever its weights are.
         hook = getattr(base, "_hf_hook", None)
         device = getattr(hook, "execution_device", None)
         where = like.device if device is None else device
@@ -136,15 +142,17 @@ class _Layer(nn.Module):
 
     @property
     def weight(self) -> Tensor | nn.Module:
-        """Some models look at a layer's weight for its type."""
+        """The weight of the linear layer. Some models read its type."""
         return self.base.weight
 
     def forward(self, x: Tensor) -> Tensor:
-        """[rows, length, inputs] → [rows, length, outputs]."""
+        """Map [rows, length, inputs] to [rows, length, outputs]."""
         closed = self.gate.of(x)
         if closed is None:
-            raise ModelError(f"adapters cannot share a pass: {self.name!r} does not read it by row")
-        # Filled, not multiplied: what overflows in one row must not be a NaN in the others.
+            raise ModelError(
+                f"adapters cannot share a pass: the input of layer {self.name!r} is not by row"
+            )
+        # Fill and do not multiply by 0: an overflow (inf) times 0 would be NaN.
         reduced = functional.linear(x, self.down).masked_fill_(closed, 0)
         output: Tensor = self.base(x)
         added = torch.addmm(output.flatten(0, 1), reduced.flatten(0, 1), self.up)

@@ -1,4 +1,4 @@
-"""What a model is asked, and the forward passes that answer."""
+"""Questions to a model, their answers, and the forward passes that compute them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from marith.tensor_rows import Row, gather
 
 @dataclass(slots=True)
 class Asked:
-    """The log-probabilities after the last `count` prefixes of a prompt and its continuation.
+    """A question: the log-probabilities after the last `count` prefixes of a text.
 
-    `lane` says whose text it is. `adapter` changes the weights that this lane is read with; `exits`
-    are layers after which the model's log-probabilities are wanted too. Only texts of the same
-    `salt` share prefixes.
+    The text is `prompt` and `continuation`. `lane` names the owner of the text. `adapter` changes
+    the weights that read it. `exits` are inner layers whose log-probabilities are wanted too. Only
+    texts of the same `salt` share prefixes.
     """
 
     lane: Hashable
@@ -38,25 +38,25 @@ class Asked:
 
     @property
     def tokens(self) -> list[int]:
-        """The whole text."""
+        """All tokens of the text."""
         return [*self.prompt, *self.continuation]
 
     @property
     def key(self) -> Hashable:
-        """What texts have the same that share prefixes: what computes them, and the salt."""
+        """The key that texts with shared prefixes have in common: their adapter, and their salt."""
         return self.adapter and self.adapter.key, self.salt
 
     def merged_with(self, other: Asked) -> Asked:
-        """This question and another about the same text, as one."""
+        """Return one question that asks this question and another about the same text."""
         exits = tuple(sorted({*self.exits, *other.exits}))
         return replace(self, count=max(self.count, other.count), exits=exits)
 
 
 @dataclass(slots=True)
 class Answer:
-    """Log-probabilities, one row [vocab] a position, and the passes they took.
+    """Log-probabilities, one row [vocab] for each position, and the passes that computed them.
 
-    `cached` counts the tokens that were at hand, `exits` holds the rows of early exits, by layer.
+    `cached` counts the tokens that were cached. `exits` holds the rows of early exits, by layer.
     """
 
     rows: Sequence[Row]
@@ -73,8 +73,8 @@ class Answer:
 class Passes:
     """Counts the passes of a causal language model, and the tokens that it reads.
 
-    `vocab` is how many tokens there are, `holes` are numbers below it that are no tokens, and
-    impossible. `name` is what messages call the model.
+    `vocab` is the size of the vocabulary. `holes` are numbers below `vocab` that are not tokens,
+    and have probability 0. `name` is the name of the model in messages.
     """
 
     def __init__(self, vocab: int, name: str, holes: Sequence[int], device: torch.device) -> None:
@@ -83,33 +83,34 @@ class Passes:
         self._holes = torch.tensor(holes, dtype=torch.long).to(device)
 
     def counted(self, tokens: int) -> frozenset[int]:
-        """The number of the pass that has just read so many tokens."""
+        """Count a pass that has read `tokens` tokens, and return its number."""
         self.count += 1
         self.tokens_read += tokens
         return frozenset((self.count,))
 
     def forget_counts(self) -> None:
-        """Begin to count anew: what was tried out is no work for anyone."""
+        """Reset the counters, for example after probing."""
         self.count = self.tokens_read = 0
 
     def logprobs(self, logits: Tensor) -> Tensor:
-        """[rows, count, vocab] → [rows · count, vocab], in float32 whatever the model computes in.
+        """Return log-probabilities [rows · count, vocab] in float32 of logits [rows, count, vocab].
 
-        Raises ModelError for what is not a number.
+        Raises ModelError for NaN.
         """
         logits = logits[..., : self.vocab].float().flatten(0, -2)
         if len(self._holes):
             logits = logits.index_fill(-1, self._holes, -math.inf)
         logprobs = torch.log_softmax(logits, dim=-1)
-        if bool(logprobs[:, -1].isnan().any()):  # one that is not a number makes all of its row so
-            raise ModelError("the model computed what is not a number (NaN)")
+        if bool(logprobs[:, -1].isnan().any()):  # one NaN makes its whole row NaN
+            raise ModelError("the model computed NaN (not a number)")
         return logprobs
 
 
 class ModelPasses(Passes):
     """Runs a causal language model of transformers.
 
-    `arguments` are those that its code takes. `reader` is the tree of modules that `run` runs.
+    `arguments` are the names of the arguments that its code takes. `reader` is the tree of modules
+    that `run` calls.
     """
 
     def __init__(self, model: Any, vocab: int, name: str = "", holes: Sequence[int] = ()) -> None:
@@ -122,20 +123,20 @@ class ModelPasses(Passes):
 
     @property
     def exits_checked(self) -> bool:
-        """Whether `exits` are at hand; the first use of them runs the model once."""
+        """True if `exits` are ready. The first use of `exits` runs the model once."""
         return self._exits is not None
 
     @property
     def exits(self) -> Exits:
-        """Where the model may be left early. Raises ModelError where it may not."""
+        """The early exits of the model. Raises ModelError if the model has no early exits."""
         if self._exits is None:
             self._exits = Exits(self.model)
         return self._exits
 
     def read_by(self, tree: Any) -> ModelPasses:
-        """The same, with passes of another tree of modules over the same weights, newly counted.
+        """Return passes of another tree of modules over the same weights, with new counters.
 
-        Uncached passes and early exits stay those of the model.
+        Uncached passes and early exits still use the model itself.
         """
         other = copy.copy(self)
         other.reader, other._adapted = tree, Adapted(tree)
@@ -149,10 +150,10 @@ class ModelPasses(Passes):
         layers: Sequence[int] = (),
         **inputs: Any,
     ) -> tuple[Tensor, list[Tensor]]:
-        """Logits [rows, kept, vocab] of so many last positions; those of each early exit too.
+        """Return the logits [rows, kept, vocab] of the last `kept` positions, and of early exits.
 
-        `kept` may be an index of positions instead. There is an adapter for each row, or for each
-        token where all stand in one row.
+        `kept` may be an index of positions instead. `adapters` has an adapter for each row, or for
+        each token if all tokens stand in one row.
         """
         if "logits_to_keep" in self.arguments:
             inputs["logits_to_keep"] = kept

@@ -1,4 +1,4 @@
-"""A model whose state cannot be addressed by lanes: whole texts, one at a time."""
+"""A model without a cache: each text is read whole, in a pass of its own."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from marith.tensor_rows import rows_of
 
 
 class PlainRunner:
-    """Reads each text from its first token on, and keeps nothing.
+    """Reads each text from its first token, and caches nothing.
 
-    Raises ModelError for a model that reads what comes after a position.
+    Raises ModelError for a model whose output at a position depends on later tokens.
     """
 
     plain = True
@@ -27,21 +27,21 @@ class PlainRunner:
 
     @torch.inference_mode()
     def ask(self, questions: Sequence[Asked]) -> list[Answer | None]:
-        """Every answer, a pass each."""
+        """Answer each question in a pass of its own."""
         return [self._answer(question) for question in questions]
 
     def memory(self, texts: Sequence[Planned]) -> int:
-        """None: nothing is kept."""
+        """Return 0: nothing is cached."""
         return 0
 
     def join(self, limit: CacheLimit) -> None:
-        """Nothing is kept."""
+        """Do nothing: nothing is cached."""
 
     def release(self, owner: Hashable) -> None:
-        """Nothing is kept."""
+        """Do nothing: nothing is cached."""
 
     def forget(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: nothing is cached."""
 
     def _answer(self, question: Asked) -> Answer:
         tokens, layers = question.tokens, question.exits
@@ -63,4 +63,4 @@ class PlainRunner:
         alone = self._answer(Asked(0, text[:half], half)).logprobs
         if distance(whole, alone) > 0.1:
             kind = type(self.passes.model).__name__
-            raise ModelError(f"{kind} is no causal language model: it reads what comes after, too")
+            raise ModelError(f"{kind} is not a causal language model: it reads later tokens, too")

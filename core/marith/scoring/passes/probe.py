@@ -1,7 +1,8 @@
-"""Whether cached passes return what the uncached model does: asked once, when a model is loaded.
+"""The comparison of cached passes with the uncached model, when a model is loaded.
 
-What can be wrong is a model's structure: masks and positions that it computes for itself. So texts
-of unequal length are read side by side, beyond every window that the configuration names.
+Errors come from a model's structure: from masks and positions that it computes for itself. So the
+texts of one pass have unequal lengths, and are longer than every window that the configuration
+names.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from marith.scoring.passes.state_runner import StateRunner
 
 SHORT = 9  # tokens of a text without a window
-WIDE = 64  # a wider window is probed on a small model instead
-# Lengths by row, of so many questions one after another, and for how many positions they ask.
+WIDE = 64  # wider windows are probed on a small model instead
+# For each call: the lengths of the texts by row, and the number of positions that are asked.
 ROUNDS = (
     ({0: 5, 1: 3, 2: 4}, 1),
     ({0: 6, 1: 4, 2: 5}, 1),
@@ -34,14 +35,14 @@ ROUNDS = (
 WINDOW = 8  # tokens, of the small model
 _VOCAB = 64
 _WINDOWED = re.compile(r"window|sliding|chunk|local_att|block_size")
-_COUNTED = re.compile(r"layers|pattern|num_|feed_forward")  # no window, though so called
+_COUNTED = re.compile(r"layers|pattern|num_|feed_forward")  # matching names that are not windows
 
 
 def why_inexact(model: Any, context_length: int, differ: Callable[[Any, int], str]) -> str:
-    """Why the model needs to run without a cache; empty if it does not.
+    """Return why the model must run without a cache; "" if it may run with a cache.
 
-    `differ(model, extra)` says how cached passes differ from the uncached ones of a model, on
-    texts of which the longest has `extra` tokens more than `SHORT`.
+    `differ(model, extra)` returns how the cached passes of a model differ from its uncached passes.
+    The longest text that it compares has `SHORT + extra` tokens.
     """
     widest = max(windows(model.config, context_length), default=0)
     room = max(0, context_length - SHORT)
@@ -51,13 +52,16 @@ def why_inexact(model: Any, context_length: int, differ: Callable[[Any, int], st
         return reason
     try:
         reason = differ(miniature(model), min(WINDOW, room))
-    except Exception as error:  # whatever a model finds wrong with sizes that are not its own
+    except Exception as error:  # any error of a model with sizes that are not its own
         return f"its window of {widest} tokens cannot be checked ({type(error).__name__}: {error})"
     return reason and f"beyond its window of {widest} tokens {reason}"
 
 
 def compare(runner: CachedRunner | StateRunner, extra: int = 0) -> str:
-    """How a runner's cached passes differ from the uncached model's, over ragged rows."""
+    """Return how a runner's cached passes differ from uncached passes; "" if they do not.
+
+    The rows that are compared have unequal lengths.
+    """
     passes, draw = runner.passes, torch.Generator().manual_seed(0)
     texts = torch.randint(0, passes.vocab, (3, SHORT + extra), generator=draw)
     try:
@@ -70,9 +74,9 @@ def compare(runner: CachedRunner | StateRunner, extra: int = 0) -> str:
             answers = _answers(runner, asked)
             for i, end in rows.items():
                 worst = distance(answers[i].logprobs, want[i, end - count : end])
-                if not worst <= tolerated:  # NaN is not either
+                if not worst <= tolerated:  # also true for NaN
                     return f"cached and uncached passes differ by {worst:.2g}"
-    except Exception as error:  # whatever a model raises that does not take our cache
+    except Exception as error:  # any error of a model that does not take our cache
         return f"its code does not take a cache of marith ({type(error).__name__}: {error})"
     finally:
         runner.forget()
@@ -80,7 +84,7 @@ def compare(runner: CachedRunner | StateRunner, extra: int = 0) -> str:
 
 
 def _answers(runner: CachedRunner | StateRunner, asked: list[Asked]) -> dict[Hashable, Answer]:
-    """All answers by lane, in as many calls as they take."""
+    """Return all answers by lane, in as many calls as they take."""
     answers: dict[Hashable, Answer] = {}
     while left := [one for one in asked if one.lane not in answers]:
         pairs = zip(left, runner.ask(left), strict=True)
@@ -89,19 +93,23 @@ def _answers(runner: CachedRunner | StateRunner, asked: list[Asked]) -> dict[Has
 
 
 def _rounds(extra: int) -> Iterator[tuple[dict[int, int], int]]:
-    """`ROUNDS` for texts of which the first is longer by `extra`, the third by half of that."""
+    """Yield `ROUNDS`, with the first text longer by `extra` and the third by half of `extra`."""
     for rows, count in ROUNDS:
         yield {i: length + (extra, 0, extra // 2)[i] for i, length in rows.items()}, count
 
 
 def tolerance(noise: float, values: Tensor, dtype: torch.dtype) -> float:
-    """How far apart two right answers may lie, of which `values` are an example.
+    """Return the largest difference between two correct answers. `values` are an example of them.
 
-    Three times what the uncached model differs by from itself between two batch shapes (`noise`),
-    and at least 0.02 of what its values spread over: between the quartiles, since a few tokens far
-    out would widen other measures; and no less than three of the dtype's own steps at a value of
-    middling size: two kernels for the same attention differ by as much, where batches of two
-    shapes go through one and do not. In float32 that is no more than 0.001; never more than 0.5.
+    It is the largest of three numbers:
+
+    - 3 · `noise`, the difference of the uncached model from itself between two batch shapes;
+    - 0.02 of the distance between the quartiles of `values`, because a few extreme tokens would
+      widen other measures of spread;
+    - three steps of `dtype` at the median absolute value: two kernels for one attention differ by
+      that much, also where batches of two shapes use one kernel.
+
+    In float32 the last two count as 0.001 at most. The result is between 1e-5 and 0.5.
     """
     finite = values[values.isfinite()].float().flatten()
     low, high = finite.quantile(torch.tensor([0.25, 0.75], device=finite.device))
@@ -113,12 +121,12 @@ def tolerance(noise: float, values: Tensor, dtype: torch.dtype) -> float:
 
 
 def distance(a: Tensor, b: Tensor) -> float:
-    """The largest difference; NaN if one is. Equal infinities do not differ."""
+    """Return the largest difference, or NaN if one is NaN. Equal infinities do not differ."""
     return float((a - b).masked_fill(a == b, 0).abs().max())
 
 
 def windows(config: Any, context_length: int) -> Iterator[int]:
-    """Every width below the context that the configuration names as a window, whatever its key."""
+    """Yield every window width below the context length in the configuration, under any key."""
     for key in _window_keys(config.get_text_config()):
         value = getattr(config.get_text_config(), key)
         for width in value if isinstance(value, (list, tuple)) else [value]:
@@ -131,9 +139,10 @@ def _window_keys(text: Any) -> list[str]:
 
 
 def miniature(model: Any) -> Any:
-    """A model of the same class and configuration with small windows and one layer of each kind.
+    """Return a model of the same class and configuration, with small windows and few layers.
 
-    At least two layers, random weights, the same for the same configuration.
+    It has one layer of each kind, and at least two layers. Its weights are random, and equal for
+    equal configurations.
     """
     config = copy.deepcopy(model.config)
     text = config.get_text_config()
@@ -149,7 +158,7 @@ def miniature(model: Any) -> Any:
     text.num_hidden_layers = len(layers)
     text.vocab_size = min(_VOCAB, text.vocab_size)
     for key in ("pad_token_id", "bos_token_id", "eos_token_id"):
-        setattr(text, key, 0)  # those of the whole vocabulary may lie outside
+        setattr(text, key, 0)  # the original numbers may lie outside the vocabulary
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         small = type(model)(config).eval()

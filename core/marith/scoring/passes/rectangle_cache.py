@@ -1,8 +1,8 @@
-"""One rectangle of keys and values, a row for each lane: rolled back at no cost.
+"""Keys and values as one rectangle with a row for each lane. A rollback costs nothing.
 
-A pass writes each row's new keys and values at the row's own positions, and reads the first
-`seen` of them under an explicit mask; lowering a row's length is a rollback, since the next write
-lies over what was there.
+A pass writes each row's new keys and values at the row's own positions, and reads the first `seen`
+positions under an explicit mask. Lowering a row's length is a rollback, because the next write
+overwrites the old values.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class KVCache(Cache):
     def __init__(self, layers: int) -> None:
         self.rows = 0
         self.capacity = 0
-        self.version = 0  # another one wherever the keys and values lie elsewhere
-        self._slot_bytes = 0  # what one position of one row weighs, once a pass was run
+        self.version = 0  # changes when the keys and values move
+        self._slot_bytes = 0  # bytes of one position of one row; 0 before the first pass
         self._view: slice | Tensor = slice(0)
         self._rows = torch.zeros(0, 1, dtype=torch.long)
         self._slots = torch.zeros(0, 0, dtype=torch.long)
@@ -38,33 +38,33 @@ class KVCache(Cache):
 
     @property
     def padding_slot(self) -> int:
-        """Where padding is written, out of sight of every row."""
+        """The slot to which padding is written. No row reads it."""
         return self.capacity
 
     def bytes_of(self, rows: int, capacity: int) -> int:
-        """What a cache of this shape weighs; 0 before the first pass."""
+        """Return the bytes of a cache of this shape; 0 before the first pass."""
         if not self._slot_bytes:
             self._slot_bytes = sum(layer.bytes_per_slot for layer in self._ragged)
         return rows * (capacity + 1) * self._slot_bytes
 
     def resize(self, rows: int, capacity: int) -> None:
-        """Exactly so many rows and positions; what was in them, and still fits, stays."""
+        """Resize to exactly `rows` rows and `capacity` positions. Contents that still fit stay."""
         if (rows, capacity) == (self.rows, self.capacity):
             return
-        self.version += 1  # first: should memory run out halfway, what moved is known to have
-        for layer in self._ragged:  # one by one: never two whole caches at a time
+        self.version += 1  # first: if memory runs out halfway, some layers have moved already
+        for layer in self._ragged:  # one by one, so that there are never two whole caches
             layer.resize(rows, capacity)
         self.rows, self.capacity = rows, capacity
 
     def clear(self) -> None:
-        """No rows and no positions, whatever a resize that failed has left of either."""
+        """Drop all rows and positions, also after a resize that failed halfway."""
         self.version += 1
         for layer in self._ragged:
             layer.resize(0, 0)
         self.rows = self.capacity = 0
 
     def copy(self, source: int, target: int, length: int) -> None:
-        """The first `length` positions of one row into another."""
+        """Copy the first `length` positions of one row into another row."""
         if length == 0:
             return
         for layer in self._ragged:
@@ -82,9 +82,10 @@ class KVCache(Cache):
                 kept[b, :, :length] = copy
 
     def aim(self, rows: Sequence[int], slots: Tensor, seen: int) -> None:
-        """Where the next pass writes: rows in ascending order, slots [rows, count]; what it reads.
+        """Set the rows and slots that the next pass writes, and the number of slots that it reads.
 
-        Rows side by side are read as a view; others are copied out.
+        `rows` are in ascending order, and `slots` are [rows, count]. Adjacent rows are read as a
+        view. Other rows are copied.
         """
         index = torch.tensor(rows, device=slots.device)
         adjacent = rows[-1] - rows[0] == len(rows) - 1
@@ -92,19 +93,19 @@ class KVCache(Cache):
         self.point(index[:, None], slots, seen, view)
 
     def point(self, rows: Tensor, slots: Tensor, seen: int, view: slice | Tensor) -> None:
-        """Aim by tensors where the keys are: writes at rows [rows, 1], reads the rows of `view`."""
+        """Aim by tensors on the cache's device: write `rows` [rows, 1], read the rows of `view`."""
         self._rows, self._slots, self._seen, self._view = rows, slots, seen, view
 
 
 class Addressed(Protocol):
-    """A cache that says where its layers write in each pass, and how much they read."""
+    """A cache that decides where its layers write in each pass, and how much they read."""
 
     capacity: int
     _seen: int
 
 
 class AddressedLayer(CacheLayerMixin):
-    """A layer whose keys and values are addressed by its owner, as transformers asks for it."""
+    """A layer of a transformers cache, whose owner decides where keys and values lie."""
 
     keys: Tensor
     values: Tensor
@@ -114,24 +115,24 @@ class AddressedLayer(CacheLayerMixin):
         self.owner = owner
 
     def get_seq_length(self) -> int:
-        """How many positions the pass reads."""
+        """Return the number of positions that the pass reads."""
         return self.owner._seen
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """How many positions a mask covers, and where it begins."""
+        """Return the number of positions that a mask covers, and the first of them."""
         return self.owner._seen, 0
 
     def get_max_length(self) -> int:
-        """How many positions a row has."""
+        """Return the number of positions of a row."""
         return self.owner.capacity
 
     def reset(self) -> None:
-        """Take other memory with the next pass."""
+        """Allocate new memory in the next pass."""
         self.is_initialized = False
 
 
 class _RaggedLayer(AddressedLayer):
-    """One layer's keys and values, addressed by its owner's aim."""
+    """The keys and values of one layer, which are written and read where its owner aims."""
 
     owner: KVCache
 
@@ -143,11 +144,11 @@ class _RaggedLayer(AddressedLayer):
 
     @property
     def bytes_per_slot(self) -> int:
-        """What one position of one row weighs here."""
+        """The bytes of one position of one row in this layer."""
         return sum(kept.shape[1] * kept.shape[3] * kept.element_size() for kept in self.kept())
 
     def kept(self) -> tuple[Tensor, ...]:
-        """Keys and values, once there are any."""
+        """Return the keys and the values; an empty tuple before the first pass."""
         return (self.keys, self.values) if self.is_initialized else ()
 
     def resize(self, rows: int, capacity: int) -> None:
@@ -180,9 +181,9 @@ def _resized(kept: Tensor, rows: int, capacity: int) -> Tensor:
 
 
 class RectangleLanes(Lanes):
-    """The rows of a cache that are read side by side; a prefix in common is copied.
+    """Lanes as adjacent rows of one cache. A common prefix is copied.
 
-    All of the rectangle counts, rows and positions that no lane needs included.
+    The bytes of the whole rectangle count, also rows and positions that no lane needs.
     """
 
     def __init__(
@@ -195,11 +196,11 @@ class RectangleLanes(Lanes):
 
     @property
     def nbytes(self) -> int:
-        """How many bytes the rectangle takes."""
+        """The bytes of the rectangle."""
         return self.cache.bytes_of(self.cache.rows, self.cache.capacity)
 
     def memory(self, texts: Sequence[Planned]) -> int:
-        """How many bytes lanes of these texts take at most: each as many as the longest."""
+        """Return the most bytes that lanes of these texts take, each as many as the longest."""
         longest = max((text.length for text in texts), default=0)
         return self.cache.bytes_of(len(texts), _roomy(longest))
 
@@ -215,7 +216,7 @@ class RectangleLanes(Lanes):
         return self.masks.of(places, seen)
 
     def make_room(self, longest: int) -> None:
-        """Rows for every lane and positions for the longest; idle lanes go where that is much."""
+        """Make room for every lane and for `longest` positions. Drops idle lanes over the limit."""
         cache, needed = self.cache, self._bytes(longest)
         suffices = len(self._all) <= cache.rows and longest <= cache.capacity
         limit = self.cache_limit.room(self, min(needed, self.nbytes) if suffices else needed)
@@ -231,17 +232,17 @@ class RectangleLanes(Lanes):
             cache.resize(rows, capacity)
 
     def drop_idle(self, extra: int) -> None:
-        """Drop idle lanes, the longest unused first, and give back `extra` bytes or all they took.
+        """Free `extra` bytes, or all that idle lanes took, the longest unused lane first.
 
-        Where all lanes are in use nothing changes: they would take again what they gave.
+        If all lanes are in use, nothing changes, because they would take the memory again.
         """
         if not self.held or any(lane.owner is None for lane in self._all):
             self._shrink(0, self.nbytes - extra)
 
     def settle(self, lanes: Sequence[Lane], front: bool = False) -> None:
-        """Move these lanes side by side, so that a pass reads them where they lie.
+        """Move these lanes to adjacent rows, so that a pass reads them without a copy.
 
-        With `front` they lie in the first rows, as a pass of fixed shape expects them.
+        With `front`, move them to the first rows, where a pass of fixed shape expects them.
         """
         rows = sorted(lane.row for lane in lanes)
         if not rows or (rows[-1] - rows[0] == len(rows) - 1 and (rows[0] == 0 or not front)):
@@ -257,7 +258,7 @@ class RectangleLanes(Lanes):
             stray.row, other.row = other.row, stray.row
 
     def forget(self) -> None:
-        """Drop all lanes and what they hold; an owner gets another lane with its next question."""
+        """Drop all lanes and their keys and values. An owner's next question gets a new lane."""
         self._all, self.held = [], {}
         self.cache.clear()
 
@@ -274,7 +275,7 @@ class RectangleLanes(Lanes):
         return length
 
     def _was_cut(self, lane: Lane, before: int) -> None:
-        """The next pass writes over what was cut off."""
+        """Do nothing: the next pass overwrites the truncated positions."""
 
     def _longest(self, asked: int) -> int:
         return max([asked, *(len(lane.tokens) for lane in self._all)])
@@ -283,9 +284,9 @@ class RectangleLanes(Lanes):
         return self.cache.bytes_of(len(self._all), _roomy(self._longest(asked)))
 
     def _shrink(self, longest: int, limit: int) -> bool:
-        """Drop idle lanes while those that stay need more than `limit` bytes.
+        """Drop idle lanes while the other lanes need more than `limit` bytes.
 
-        Whether the rectangle is smaller then, since it took more.
+        Return True if the rectangle was larger than `limit`, and is smaller now.
         """
         idle = sorted((lane for lane in self._all if lane.owner is None), key=lambda n: -n.used)
         while idle and self._bytes(longest) > limit:
@@ -297,7 +298,7 @@ class RectangleLanes(Lanes):
         return True
 
     def _drop(self, lane: Lane) -> None:
-        """Forget a lane; the last row moves into its place."""
+        """Drop a lane. The last row moves into its place."""
         last = self._all[-1]
         if last is not lane:
             self.cache.copy(last.row, lane.row, len(last.tokens))
@@ -306,5 +307,5 @@ class RectangleLanes(Lanes):
 
 
 def _roomy(positions: int) -> int:
-    """With room to grow: a cache that grew at every token would copy itself at every token."""
+    """Round up with room to grow: a cache that grew at every token would be copied every time."""
     return -(-max(64, positions * 5 // 4) // 64) * 64

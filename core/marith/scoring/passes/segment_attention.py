@@ -1,8 +1,8 @@
-"""Attention over segments: each is read once, and the results are joined by their logsumexp.
+"""Attention over segments: each segment is read once, and the results are joined by logsumexp.
 
-For a query q and the keys of two segments A and B, softmax over both is
-(exp(a) · out_A + exp(b) · out_B) / (exp(a) + exp(b)), where a and b are the logsumexp of q's scores
-in A and in B. So a prefix that many texts share is read once, by the queries of all of them.
+For a query q and the keys of two segments A and B, softmax over both is (exp(a) · out_A + exp(b) ·
+out_B) / (exp(a) + exp(b)), where a and b are the logsumexp of q's scores in A and in B. So a prefix
+that many texts share is read once, by the queries of all these texts.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ from marith.scoring.passes.lanes import Rectangle
 from marith.scoring.passes.layer_masks import near
 from marith.scoring.weights.shared_weights import attending_by
 
-CALL = 96  # a further call of the kernel costs about as much as so many slots of one row
+CALL = 96  # one more kernel call costs about as much as this number of slots of one row
 NAME = "marith_segments"
-_NOTHING = torch.finfo(torch.float32).min  # the logsumexp of no score; -inf would lead to NaN
+_NOTHING = torch.finfo(torch.float32).min  # the logsumexp without scores; -inf would lead to NaN
 _flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-_FEW = 4  # queries of a text for the same keys, below which short types take longer than float32
+_FEW = 4  # with fewer queries of a text for the same keys, short types are slower than float32
 _SHORT = torch.bfloat16, torch.float16
-_AT_ONCE = 2**23  # bytes of keys and values in float32: more would not stay in a processor's cache
+_AT_ONCE = 2**23  # bytes of float32 keys and values that stay in a processor's cache
 
 
 @dataclass(slots=True)
 class Read:
-    """Slots `start` until `end` of some rows, for some texts of a pass.
+    """Slots `start` to `end` (exclusive) of some rows, read by some texts of a pass.
 
-    Where a prefix is `shared`, all `texts` read the one row of `rows`; else each reads a row of its
-    own, and `places` says which of `rows`, where there are others between them. `mask` is what each
-    position sees, [texts, 1, width, slots], to be added to the scores; None where all see all.
-    `sees_nothing` says which positions see nothing, [texts, 1, width]; None where there are none.
+    If the prefix is `shared`, all `texts` read the one row of `rows`. Otherwise each text reads a
+    row of its own, and `places` has the places of these rows in `rows` if other rows lie between
+    them. `mask` [texts, 1, width, slots] is added to the scores; None if all positions see all
+    slots. `sees_nothing` [texts, 1, width] marks the positions that see nothing; None without such
+    positions.
     """
 
     texts: slice | Tensor
@@ -50,10 +51,10 @@ class Read:
     folded: dict[tuple[int, torch.dtype], Tensor] = field(default_factory=dict)
 
     def mask_of(self, groups: int, dtype: torch.dtype) -> Tensor | None:
-        """The mask for `groups` heads of queries that read the same keys, one after another.
+        """Return the mask for `groups` heads of queries that read the same keys, one after another.
 
-        [texts, 1, groups · width, slots], or [1, 1, texts · groups · width, slots] where shared; in
-        the type of the queries.
+        Its shape is [texts, 1, groups · width, slots], or [1, 1, texts · groups · width, slots] for
+        a shared read. `dtype` is the dtype of the queries.
         """
         if self.mask is None:
             return None
@@ -68,14 +69,17 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A rectangle of a pass, and what its texts read."""
+    """A rectangle of a pass, and the reads of its texts."""
 
     rectangle: Rectangle
     reads: Sequence[Read]
 
 
 def reads(rectangle: Rectangle, kind: str, width: int | None) -> list[Read]:
-    """What layers of a kind read, whose window or chunk is `width`: each text's own rows first."""
+    """Return the reads of layers of a `kind`, each text's own rows first.
+
+    `width` is the window or chunk of these layers; None if they see the whole text.
+    """
     low = [_low(kind, width, place) for place in rectangle.first]
     own = [max(lane.start, least) for lane, least in zip(rectangle.lanes, low, strict=True)]
     found = [_own(rectangle, kind, width, group, own) for group in _groups(rectangle, own)]
@@ -91,14 +95,14 @@ def reads(rectangle: Rectangle, kind: str, width: int | None) -> list[Read]:
 
 
 def _low(kind: str, width: int | None, place: int) -> int:
-    """The first place that a token sees."""
+    """Return the first place that the token at `place` sees."""
     if width is None:
         return 0
     return place // width * width if kind == "chunked_attention" else max(0, place - width + 1)
 
 
 def _groups(rectangle: Rectangle, own: Sequence[int]) -> list[range]:
-    """Texts whose rows one call reads, in order of their rows: padding costs less than a call."""
+    """Group texts whose rows one call reads, in row order: padding costs less than a call."""
     groups: list[range] = []
     first = last = rows = 0
     for i, lane in enumerate(rectangle.lanes):
@@ -120,7 +124,7 @@ def _groups(rectangle: Rectangle, own: Sequence[int]) -> list[range]:
 def _own(
     rectangle: Rectangle, kind: str, width: int | None, group: range, own: Sequence[int]
 ) -> Read:
-    """The rows of a group."""
+    """Return the read of the own rows of a group of texts."""
     lanes = rectangle.lanes
     begin, rows = lanes[group.start].row, [lanes[i].row for i in group]
     start, end = min(own[i] for i in group), max(rectangle.end[i] for i in group)
@@ -142,7 +146,7 @@ def _shared(
     rectangle: Rectangle, kind: str, width: int | None, row: int, start: int,
     readers: Sequence[tuple[int, int]],
 ) -> Read:  # fmt: skip
-    """A row that several texts begin with, each until its own row begins."""
+    """Return the read of a row that several texts begin with, up to the start of their own rows."""
     which, ends = [i for i, _ in readers], [end for _, end in readers]
     low = min(_low(kind, width, rectangle.first[i]) for i in which)
     start = max(start, low)
@@ -162,7 +166,7 @@ def _see(
     lows: Tensor | None = None,
     highs: Tensor | None = None,
 ) -> None:
-    """Give a read its mask: what of its slots each position sees, and which see nothing."""
+    """Set the mask of a read: the slots that each position sees, and positions that see nothing."""
     slots, places = torch.arange(read.start, read.end), rectangle.places[read.texts][:, :, None]
     seen = slots <= places
     if lows is not None:
@@ -178,7 +182,7 @@ def _see(
 
 
 def by_segments(model: Any) -> Any:
-    """A second tree of modules over the same weights, whose passes read segments."""
+    """Return a second tree of modules over the same weights, whose passes read segments."""
     return attending_by(model, NAME)
 
 
@@ -193,12 +197,12 @@ def attention(
     s_aux: Tensor | None = None,
     **_others: Any,
 ) -> tuple[Tensor, None]:
-    """An attention function of transformers, over what the mask's `parts` say.
+    """Compute attention over the segments in the `parts` of the mask, for transformers.
 
-    Queries [texts, heads, width, dim] → [texts, width, heads, dim]; several parts lie in one row.
-    `key` must be what the cache returned, and `attention_mask` what the runner gave: both name what
-    they stand for.
-    `softcap` bounds the scores by a tanh (Gemma 2), `s_aux` [heads] are scores of attention sinks,
+    Queries [texts, heads, width, dim] give outputs [texts, width, heads, dim]. Several parts lie in
+    one row. `key` must be the tensor that the cache returned, and `attention_mask` the mask that
+    the lanes returned, because attributes of these tensors name the layer and the segments.
+    `softcap` bounds the scores by a tanh (Gemma 2). `s_aux` [heads] are scores of attention sinks,
     which have no value (gpt-oss).
     """
     layer, parts = key.kept_in, attention_mask.parts  # type: ignore[attr-defined]
@@ -220,10 +224,10 @@ def attention(
 
 @dataclass(slots=True)
 class _Attention:
-    """Over one layer's keys and values [rows, kv heads, slots, dim].
+    """Attention over one layer's keys and values, [rows, kv heads, slots, dim].
 
-    `groups` heads of queries share the keys of one head. Scores are multiplied by `scale`; for the
-    others see `attention`.
+    `groups` heads of queries share the keys of one head. Scores are multiplied by `scale`.
+    `softcap` and `sinks` are explained at `attention`.
     """
 
     keys: Tensor
@@ -234,7 +238,7 @@ class _Attention:
     sinks: Tensor | None
 
     def part(self, reads: Sequence[Read], query: Tensor) -> Tensor:
-        """Outputs [texts, width, heads, dim] of queries [texts, heads, width, dim]."""
+        """Return the outputs [texts, width, heads, dim] of queries [texts, heads, width, dim]."""
         texts, heads, width, dim = query.shape
         # Heads that read the same keys stand in one row, as if they were positions.
         folded = query.reshape(texts, heads // self.groups, self.groups * width, dim)
@@ -249,13 +253,13 @@ class _Attention:
         return out.reshape(texts, heads, width, -1).transpose(1, 2).contiguous()
 
     def joined(self, reads: Sequence[Read], query: Tensor) -> tuple[Tensor, Tensor]:
-        """Outputs [texts, kv heads, rows, dim] in float32, and the logsumexp of all scores."""
+        """Return outputs [texts, kv heads, rows, dim] in float32, and the logsumexp of scores."""
         sizes = query.shape[:-1]
         out = query.new_empty(*sizes, self.values.shape[-1], dtype=torch.float32)
         total = query.new_empty(sizes, dtype=torch.float32)
         for read in reads:
             part, score = self.read(read, query[read.texts])
-            if not read.shared:  # the first that is read of these texts
+            if not read.shared:  # the first read of these texts
                 out[read.texts], total[read.texts] = part.float(), score
                 continue
             before, share = total[read.texts], torch.sigmoid(score - total[read.texts])[..., None]
@@ -264,11 +268,11 @@ class _Attention:
         return out, total
 
     def read(self, read: Read, query: Tensor) -> tuple[Tensor, Tensor]:
-        """The output of one read for its texts, and the logsumexp of their scores."""
+        """Return the output of one read for its texts, and the logsumexp of their scores."""
         keys = self.keys[read.rows, :, read.start : read.end]
         values = self.values[read.rows, :, read.start : read.end]
         mask = read.mask_of(self.groups, query.dtype)
-        # By the queries of one text, so that its bits do not depend on how many share its prefix.
+        # Decided by the queries of one text, so that its bits do not depend on other texts.
         few = query.dtype in _SHORT and query.shape[2] < _FEW
         if read.shared:
             return self._shared(read, query, keys, values, mask, few)
@@ -288,7 +292,7 @@ class _Attention:
         mask: Tensor | None,
         few: bool,
     ) -> tuple[Tensor, Tensor]:
-        """The queries of all texts stand in one row, as if they were positions of one text."""
+        """Compute a shared read: the queries of all texts stand in one row, as if of one text."""
         texts, heads, rows, dim = query.shape
         one = query.transpose(0, 1).reshape(1, heads, texts * rows, dim)
         out, score = self._attend(one, keys, values, mask, few)
@@ -301,9 +305,10 @@ class _Attention:
     def _attend(
         self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, few: bool
     ) -> tuple[Tensor, Tensor]:
-        """Attention and the logsumexp of its scores: some number where a query sees nothing.
+        """Return the attention's output, and the logsumexp of its scores.
 
-        `few` queries of a text in a short type are computed in float32.
+        For a query that sees nothing, the logsumexp is an arbitrary number. `few` queries of a text
+        in a short type are computed in float32.
         """
         if self.softcap is None and keys.shape[-1] == values.shape[-1]:
             if few:
@@ -322,9 +327,10 @@ class _Attention:
     def _in_float32(
         self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """The same of a short type for few queries: its own kernel takes twice as long or more.
+        """Compute few queries of a short type in float32.
 
-        So many texts and heads are converted at once that they stay in a processor's cache.
+        The kernel of the short type takes twice as long or more. Texts and heads are converted in
+        blocks that fit into a processor's cache.
         """
         texts, heads, rows, dim = query.shape
         limit = max(1, _AT_ONCE // (8 * keys.shape[2] * dim))
@@ -343,7 +349,7 @@ class _Attention:
     def _wide(
         self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        # Some processors add up one query alone in another order than several.
+        # Some processors sum a single query in another order than several queries.
         rows = query.shape[2]
         queries = query.float().repeat(1, 1, 2, 1) if rows == 1 else query.float()
         out, score = _flash(

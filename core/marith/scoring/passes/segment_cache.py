@@ -1,7 +1,7 @@
-"""Segments of keys and values: only slots that are written take memory.
+"""Keys and values in segments: only slots that were written take memory.
 
-Each segment has a row of its own, and each token the slot of its position. Memory is reserved at
-once and taken page by page, as it is written.
+Each segment has its own row, and each token the slot of its position. Memory is reserved at once,
+and taken page by page as it is written.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from transformers.cache_utils import Cache
 
 from marith.scoring.passes.rectangle_cache import AddressedLayer
 
-# Linux counts no page of such a mapping before it is written; the module has no name for it yet.
+# MAP_NORESERVE, which `mmap` has no name for: Linux counts a page only when it is written.
 _NORESERVE = 0x4000
-_STRICT = "2"  # the setting by which Linux counts every page that is reserved
-PADDING_ROW = 0  # what stands in front of shorter texts of a pass is written here, and never read
-ROWS = 1024  # reserved at once where that takes no memory
-LONG = 2**18  # positions, likewise
-SPACE = 2**44  # bytes of addresses at most; a process has 2**47
-Filled = tuple[int, int, int]  # a row, its first position, and the one after its last
+_STRICT = "2"  # the overcommit setting with which Linux counts every reserved page
+PADDING_ROW = 0  # the padding of shorter texts in a pass is written here, and never read
+ROWS = 1024  # rows reserved at once, if that takes no memory
+LONG = 2**18  # positions reserved at once, if that takes no memory
+SPACE = 2**44  # most bytes of addresses; a process has 2**47
+Filled = tuple[int, int, int]  # a row, its first position, and one past its last position
 
 
 class Reserved:
-    """A tensor [rows, heads, capacity, dim] of which only what is written takes memory.
+    """A tensor [rows, heads, capacity, dim] whose slots take memory only after they are written.
 
-    `capacity` is rounded up, so that the positions of a head begin and end with a page. What is
-    read before it is written is zero. On systems without such memory, and on other devices than
-    the CPU, all of it is taken at once: see `lazy`.
+    `capacity` is rounded up, so that the positions of a head begin and end at page boundaries.
+    Slots that were not written are zero. If memory cannot be reserved (see `lazy`), all of it is
+    taken at once.
     """
 
     def __init__(self, like: Tensor, rows: int, capacity: int) -> None:
@@ -49,16 +49,16 @@ class Reserved:
         if lazy(like.device):
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
             self._map = mmap.mmap(-1, math.prod(shape) * like.element_size(), flags=flags)
-            with suppress(OSError):  # of a system without huge pages: one holds 2 MB for a position
+            with suppress(OSError):  # no huge pages here; one would take 2 MB for a position
                 self._map.madvise(mmap.MADV_NOHUGEPAGE)
             self.tensor = torch.frombuffer(self._map, dtype=like.dtype).view(shape)
         else:
             self.tensor = like.new_zeros(shape)
 
     def give_back(self, row: int, first: int, last: int | None) -> None:
-        """Free the pages that hold only positions from `first` until `last` of a row.
+        """Free the pages that hold only positions from `first` to `last` (exclusive) of a row.
 
-        Until its end, where `last` is None.
+        If `last` is None, free the pages up to the end of the row.
         """
         if self._map is None:
             return
@@ -76,13 +76,13 @@ class Reserved:
 
 
 def lazy(device: torch.device) -> bool:
-    """Whether memory of a device can be reserved without being taken."""
+    """Return True if memory of a device can be reserved without being taken."""
     return device.type == "cpu" and _unbounded()
 
 
 @cache
 def _unbounded() -> bool:
-    """Whether the system gives this process as many addresses as it asks for."""
+    """Return True if the system gives this process any number of addresses."""
     if sys.platform != "linux":
         return False
     import resource
@@ -96,11 +96,11 @@ def _unbounded() -> bool:
 
 
 class SegmentCache(Cache):
-    """Keys and values of every layer; slots of rows that were never written take no memory.
+    """Keys and values of every layer. Slots that were never written take no memory.
 
-    A pass is aimed at rows and slots, and its new keys are written there. What it reads follows
-    from the `reads` of its attention mask (see `segment_attention`). `windowed` says of each layer
-    whether it sees no more than a window.
+    A pass is aimed at rows and slots, and its new keys are written there. The `reads` of its
+    attention mask say what the pass reads (see `segment_attention`). `windowed` is True for each
+    layer that sees only a window or a chunk.
     """
 
     def __init__(self, windowed: Sequence[bool], device: torch.device, context_length: int) -> None:
@@ -115,9 +115,10 @@ class SegmentCache(Cache):
         super().__init__(layers=list(self._layers))
 
     def bytes_of(self, whole: int, windowed: int) -> int:
-        """What so many positions weigh in layers that see the whole text, and in the others.
+        """Return the bytes of `whole` positions in layers that see the whole text, and others.
 
-        0 before the first pass.
+        The other layers have windows, and hold `windowed` positions. Return 0 before the first
+        pass.
         """
         if self._slot_bytes is None:
             pairs = [*zip(self._layers, self._windowed, strict=True)]
@@ -130,41 +131,44 @@ class SegmentCache(Cache):
         return whole * self._slot_bytes[0] + windowed * self._slot_bytes[1]
 
     def bound(self, slot_bytes: int) -> None:
-        """Reserve fewer rows where a position of one layer weighs so much that space would end."""
+        """Reserve fewer rows if all would not fit into the address space.
+
+        `slot_bytes` are the bytes of one position in one layer.
+        """
         row = slot_bytes * len(self._layers) * max(1, self.capacity)
         if self._lazy:
             self.rows = min(self.rows, max(8, SPACE // row))
 
     def grow(self, rows: int, capacity: int, held: Iterable[Filled]) -> None:
-        """At least so many rows and positions; what is `held` stays."""
+        """Grow to at least `rows` rows and `capacity` positions. The `held` positions stay."""
         if rows <= self.rows and capacity <= self.capacity:
             return
         self.rows = self.rows if rows <= self.rows else max(rows, 2 * self.rows)
         self.capacity = self.capacity if capacity <= self.capacity else _roomy(capacity)
         spans = list(held)
-        for layer in self._layers:  # one by one: never two whole caches at a time
+        for layer in self._layers:  # one by one, so that there are never two whole caches
             layer.resize(self.rows, self.capacity, spans)
 
     def clear(self) -> None:
-        """No memory, whatever growing has left that failed."""
+        """Free all memory, also after growing failed halfway."""
         for layer in self._layers:
             layer.clear()
         if not self._lazy:
             self.rows = self.capacity = 0
 
     def give_back(self, row: int, first: int = 0, last: int | None = None) -> None:
-        """Free the memory of positions of a row that no lane reads any more; of all by default."""
+        """Free the memory of positions that no lane reads any more; of the whole row by default."""
         for layer in self._layers:
             layer.give_back(row, first, last)
 
     def pass_by(self, row: int, first: int, last: int) -> None:
-        """Free the memory of positions that no window of a row will see again."""
+        """Free the memory of positions of a row that no window will see again."""
         for layer, narrow in zip(self._layers, self._windowed, strict=True):
             if narrow:
                 layer.give_back(row, first, last)
 
     def copy(self, source: int, target: int, first: int, last: int) -> None:
-        """The positions from `first` until `last` of one row into another."""
+        """Copy the positions from `first` to `last` (exclusive) of one row into another row."""
         for layer in self._layers:
             layer.copy(source, target, first, last)
 
@@ -175,13 +179,16 @@ class SegmentCache(Cache):
         return self._layers[layer_idx].update(key_states, value_states)
 
     def aim(self, rows: Tensor, slots: Tensor, seen: int) -> None:
-        """Where the next pass writes, [rows, width] each; `seen` is the length of its longest."""
+        """Set where the next pass writes: `rows` and `slots`, [rows, width] each.
+
+        `seen` is the length of the longest text of the pass.
+        """
         self._at, self._seen = (rows, slots), seen
         self._only = (int(rows), int(slots)) if rows.numel() == 1 else None
 
 
 class _SegmentLayer(AddressedLayer):
-    """One layer's keys and values, [rows, heads, capacity, dim] each."""
+    """The keys and values of one layer, [rows, heads, capacity, dim] each."""
 
     owner: SegmentCache
 
@@ -201,12 +208,12 @@ class _SegmentLayer(AddressedLayer):
 
     @property
     def slot_bytes(self) -> int:
-        """What one position of one row weighs here."""
+        """The bytes of one position of one row in this layer."""
         kept = [one.tensor for one in self._kept]
         return sum(one.shape[1] * one.shape[3] * one.element_size() for one in kept)
 
     def resize(self, rows: int, capacity: int, held: Iterable[Filled]) -> None:
-        """Other memory, into which the spans are copied."""
+        """Allocate memory of another size, and copy the `held` spans into it."""
         if not self._kept:
             return
         larger = [Reserved(one.tensor, rows, capacity) for one in self._kept]
@@ -229,11 +236,11 @@ class _SegmentLayer(AddressedLayer):
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Write the new keys and values, and return them; the keys name this layer as `kept_in`."""
+        """Write the new keys and values, and return them. The keys have this layer as `kept_in`."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         assert self.owner._at is not None
-        if self.owner._only is not None:  # an index costs several times what it finds
+        if self.owner._only is not None:  # indexing by tensors takes several times longer
             row, slot = self.owner._only
             self.keys[row, :, slot] = key_states[0, :, 0]
             self.values[row, :, slot] = value_states[0, :, 0]
@@ -246,5 +253,5 @@ class _SegmentLayer(AddressedLayer):
 
 
 def _roomy(positions: int) -> int:
-    """With room to grow, where growing copies."""
+    """Round up with room to grow, for devices on which growing copies the cache."""
     return -(-max(256, positions * 2) // 256) * 256

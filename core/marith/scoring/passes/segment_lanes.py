@@ -1,4 +1,4 @@
-"""Lanes as chains of segments: a prefix of several is held once."""
+"""Lanes as chains of segments: a prefix that several lanes share is held once."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from marith.scoring.passes.layer_masks import LayerMasks, Mask
 from marith.scoring.passes.segment_attention import Part, reads
 from marith.scoring.passes.segment_cache import PADDING_ROW, Filled, SegmentCache
 
-SHORT = 64  # a segment of fewer tokens is copied sooner than read by itself
-SPARE_SLOTS = 64  # slots after a text that stay taken, for a text that goes on
-KEPT_BEHIND = 64  # tokens before a window that are kept, for a text that is cut back
-STEP = 64  # tokens that are given back at once
+SHORT = 64  # a segment of fewer tokens is copied, not read by itself
+SPARE_SLOTS = 64  # slots after a truncated text that are not freed, for a text that goes on
+KEPT_BEHIND = 64  # tokens kept before a window, for a text that is truncated
+STEP = 64  # tokens are freed in steps of at least this number
 
 
 class SegmentLanes(Lanes):
-    """Every lane has a row, and each token stands at the slot of its position.
+    """Lanes with a row each. Each token stands at the slot of its position.
 
-    A lane that goes on from another's text reads the other's row for what they have in common: its
-    own row begins there. So a row that others read may grow, but what they read of it is not
-    written again; a lane that is cut back further gets another row.
+    A lane that goes on from another text reads the other lane's row for the common prefix. Its own
+    row begins after that prefix. So a row that others read may grow, but the tokens that they read
+    are not overwritten: a lane that is truncated below these tokens gets another row.
 
-    What lies behind the widest of the windows of layers is given back, but not what a text needs
-    that goes on from the prompt, while its answer is short.
+    Tokens behind the widest window of all layers are freed. While an answer is short, the tokens
+    that another text needs to go on from the prompt are kept.
 
     For models that compute attention by an attention function of transformers, on the CPU: see
     `by_segments`.
@@ -48,20 +48,20 @@ class SegmentLanes(Lanes):
         self._window = max((width for width in widths if width), default=None)
         self._masks = masks
         self._free: list[int] = []
-        self._rows = PADDING_ROW + 1  # how many rows were ever in use
+        self._rows = PADDING_ROW + 1  # number of rows that were ever in use
 
     @property
     def nbytes(self) -> int:
-        """Return how many bytes all lanes hold."""
+        """The bytes that all lanes hold."""
         return _weight(self._all, self.cache)
 
     def memory(self, texts: Sequence[Planned]) -> int:
-        """How many bytes lanes of these texts take at most; 0 before the first pass."""
+        """Return the most bytes that lanes of these texts take; 0 before the first pass."""
         lengths, widest = [*own_lengths(texts)], most_held(self._window)
         return self.cache.bytes_of(sum(lengths), sum(min(one, widest) for one in lengths))
 
     def aim(self, rectangles: Sequence[Rectangle]) -> Mask:
-        """Point the next pass at the lanes, and return what stands for its attention mask."""
+        """Point the next pass at the lanes, and return the tensor that stands for its mask."""
         places = in_one_row([each.places for each in rectangles])
         end = max(max(each.end) for each in rectangles)
         self.cache.aim(in_one_row([_rows(each) for each in rectangles]), places, end)
@@ -72,7 +72,10 @@ class SegmentLanes(Lanes):
         return masks.get("", masks)
 
     def make_room(self, longest: int) -> None:
-        """Idle lanes go while all hold more than the limit, or there are too many."""
+        """Make room for `longest` positions. Drops idle lanes over the limits.
+
+        There is a limit of bytes, and a limit of the number of idle lanes.
+        """
         if self._window is not None:
             pass_by(self._all, self._window, self.cache)
         too_many = len(self._all) - len(self.held) - self.most_idle
@@ -87,9 +90,11 @@ class SegmentLanes(Lanes):
                 self.cache.grow(self._rows, longest, self._spans())
 
     def drop_idle(self, extra: int) -> None:
-        """Drop idle lanes that nobody reads, the longest unused first, then those they read.
+        """Free `extra` bytes, or all that idle lanes hold.
 
-        Of those that lanes in use read, what nobody reads goes.
+        Idle lanes that no lane reads are dropped first, the longest unused first; then the lanes
+        that only these lanes read. Idle lanes that lanes in use read are truncated to the tokens
+        that are read.
         """
         while extra > 0 and (unread := _unread(self._all)):
             for lane in unread:
@@ -101,10 +106,10 @@ class SegmentLanes(Lanes):
                 self.cache.give_back(lane.row, length)
 
     def settle(self, lanes: Sequence[Lane], front: bool = False) -> None:
-        """Nothing: lanes are read wherever they lie."""
+        """Do nothing: lanes are read wherever they lie."""
 
     def forget(self) -> None:
-        """Drop all lanes and what they hold; an owner gets another lane with its next question."""
+        """Drop all lanes and their keys and values. An owner's next question gets a new lane."""
         self.cache.clear()
         self._all, self.held, self._free, self._rows = [], {}, [], PADDING_ROW + 1
 
@@ -122,7 +127,10 @@ class SegmentLanes(Lanes):
         self._begin(target, source, length)
 
     def _was_cut(self, lane: Lane, before: int) -> None:
-        """Begin another row where others read tokens that were cut off, or the own row is empty."""
+        """Move the lane to another row if others read the truncated tokens of its row.
+
+        If its own row has no tokens left, the row begins again at the new length.
+        """
         length = len(lane.tokens)
         if length and not self._usable(lane, length):
             length = self._usable(lane, lane.start) if lane.start < length else 0
@@ -135,7 +143,10 @@ class SegmentLanes(Lanes):
             self.cache.give_back(lane.row, length, before)
 
     def _begin(self, lane: Lane, source: Lane | None, length: int) -> None:
-        """Let the lane's own row, where nobody reads it, begin after the source's first tokens."""
+        """Let the own row of a lane begin after the first `length` tokens of `source`.
+
+        Nobody may read the row. A short segment is copied into it instead.
+        """
         self.cache.give_back(lane.row)
         lane.lost = 0
         while source is not None and source.parent is not None and length <= source.start:
@@ -149,9 +160,9 @@ class SegmentLanes(Lanes):
             lane.parent, lane.start = source, length
 
     def _leave_row(self, lane: Lane) -> Lane:
-        """Another row for a lane; its present one goes to an idle lane, which others go on reading.
+        """Move a lane to another row. Its old row goes to an idle lane, which others still read.
 
-        Returns that one.
+        Return the idle lane.
         """
         readers = [other for other in self._all if other.parent is lane]
         last = max(readers, key=lambda reader: reader.start)
@@ -167,7 +178,7 @@ class SegmentLanes(Lanes):
         return kept
 
     def _drop(self, lane: Lane) -> int:
-        """Forget a lane that nobody reads. Returns how many bytes it held."""
+        """Drop a lane that nobody reads, and return the number of bytes that it held."""
         self._all.remove(lane)
         self.cache.give_back(lane.row)
         heapq.heappush(self._free, lane.row)
@@ -186,41 +197,44 @@ class SegmentLanes(Lanes):
 
 
 def _weight(lanes: Sequence[Lane], cache: SegmentCache) -> int:
-    """How many bytes the rows of these lanes hold."""
+    """Return the bytes that the rows of these lanes hold."""
     whole = sum(len(lane.tokens) - lane.start for lane in lanes)
     lost = sum(max(0, lane.lost - lane.start) for lane in lanes if lane.lost)
     return cache.bytes_of(whole, whole - lost)
 
 
 def _unread(lanes: Sequence[Lane]) -> list[Lane]:
-    """Idle ones that nobody reads, the longest unused first."""
+    """Return the idle lanes that no lane reads, the longest unused first."""
     read = {id(lane.parent) for lane in lanes}
     idle = [lane for lane in lanes if lane.owner is None and id(lane) not in read]
     return sorted(idle, key=lambda lane: lane.used)
 
 
 def _read_until(lane: Lane, lanes: Sequence[Lane]) -> int:
-    """How many of its tokens other lanes read."""
+    """Return the number of a lane's tokens that other lanes read."""
     return max((other.start for other in lanes if other.parent is lane), default=0)
 
 
 def most_held(window: int | None) -> int:
-    """How many tokens of a text its windows hold at most: one's own, a prompt's, and a chunk."""
+    """Return the most tokens of a text that layers with windows hold.
+
+    They hold the window of the text, the window of its prompt, margins, and a chunk.
+    """
     return sys.maxsize if window is None else 2 * window + KEPT_BEHIND + STEP + CHUNK
 
 
 def sees(lane: Lane, length: int, window: int) -> bool:
-    """Return whether the lane still holds the windows of the token after `length` tokens."""
+    """Return True if the lane still holds the windows of the token after `length` tokens."""
     while lane.parent is not None and length <= lane.start:
         lane = lane.parent
     return lane.lost <= max(lane.start, length - window)
 
 
 def pass_by(lanes: Sequence[Lane], window: int, cache: SegmentCache) -> None:
-    """Give back what lies behind the windows of all lanes.
+    """Free the tokens behind the windows of all lanes.
 
-    What texts need that go on from a lane is kept: others that do so already, and, while its answer
-    is shorter than a window, whoever begins with its prompt.
+    Tokens that another text still reads from a lane are kept. While the answer of a lane is shorter
+    than a window, the tokens that a new text with the same prompt needs are kept too.
     """
     read: dict[int, int] = {}  # by lane, the first token after which another text goes on
     for lane in lanes:
@@ -239,7 +253,7 @@ def pass_by(lanes: Sequence[Lane], window: int, cache: SegmentCache) -> None:
 
 
 def _rows(rectangle: Rectangle) -> Tensor:
-    """Where each token is written, [texts, width]."""
+    """Return the row to which each token is written, [texts, width]."""
     rows = torch.tensor([lane.row for lane in rectangle.lanes])[:, None].repeat(1, rectangle.width)
     for i, count in enumerate(rectangle.padding):
         rows[i, :count] = PADDING_ROW
@@ -247,9 +261,9 @@ def _rows(rectangle: Rectangle) -> Tensor:
 
 
 def _standing_for(places: Tensor, parts: Sequence[Part]) -> Tensor:
-    """Return a mask that models hand on, and that tells the attention function what to read."""
+    """Return a mask that models pass on, and that tells the attention function what to read."""
     texts, width = places.shape
     mask = torch.ones(texts, 1, width, 1, dtype=torch.bool)
-    # Models hand a tensor on as it is: only its attributes reach the attention function.
+    # Models pass the tensor on unchanged, so its attributes reach the attention function.
     mask.parts = parts  # type: ignore[attr-defined]
     return mask

@@ -1,4 +1,4 @@
-"""A model whose layers keep what no slot of ours can hold: each lane has a cache of its kinds."""
+"""Recurrent and hybrid models: each lane has a transformers cache of the model's own layers."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from marith.scoring.passes.states import Joined, KeptStates, State, groups, new_
 from marith.scoring.weights.shared_weights import nbytes, weights
 from marith.tensor_rows import Row, rows_of
 
-# Models whose code reads one token after a state, and no more.
+# Model types whose code reads only one token at a time after a state.
 TOKEN_BY_TOKEN = {"falcon_mamba", "jamba", "mamba", "zamba"}
-PADDING = 1 / 8  # of the model's weights, which padding in a pass weighs at most
+PADDING = 1 / 8  # most bytes of padding in a pass, as a share of the bytes of the model's weights
 
 
 @dataclass(slots=True)
 class _Budget:
-    """How many tokens of long texts one call may still read."""
+    """The number of tokens of long texts that one call may still read."""
 
     left: int = CHUNK
 
     def grants(self, size: int, missing: int) -> bool:
-        """Whether so many are read now, of a text that lacks `missing` tokens."""
+        """Return True if `size` tokens are read now of a text that lacks `missing` tokens."""
         if missing <= FEW_TOKENS:
             return True
         if size > self.left < CHUNK:
@@ -41,14 +41,15 @@ class _Budget:
 
 
 class StateRunner:
-    """Runs a model text by text, and keeps the state of each, which cannot be cut back.
+    """Runs a model text by text, and keeps the state of each text. A state cannot be truncated.
 
-    So a text that changes goes on from a snapshot of before: one is taken where a prompt ends, and
-    one before several tokens are read whose logits are asked, as drafts are; this one is its lane's
-    own. See `KeptStates` for how long they stay.
-    Texts that lack one token each are read in one pass, their states side by side, if `joins` is
-    true; else each text has a pass of its own. States change the cost of an answer and never the
-    answer.
+    So a text that changes goes on from an earlier snapshot. One snapshot is taken where a prompt
+    ends. Another is taken before several tokens whose logits are asked, such as drafts; it belongs
+    to its lane. `KeptStates` says how long snapshots stay.
+
+    If `joins` is True, texts that lack one token each are read in one pass, with their states as
+    rows of one cache. Otherwise each text has a pass of its own. States change the cost of an
+    answer, never the answer.
     """
 
     plain = False
@@ -74,12 +75,12 @@ class StateRunner:
 
     @torch.inference_mode()
     def ask(self, questions: Sequence[Asked]) -> list[Answer | None]:
-        """Answer what can be answered now: single tokens in one pass, others in a pass each.
+        """Answer the questions that can be answered now: single tokens in one pass, others alone.
 
-        None where a long text is still being read: one call reads at most a chunk of such texts, in
-        the order of the questions. Where a chunk ends depends on its own text alone, so that what
-        is computed does not depend on who else asks. Without `pieces` a text that begins is read
-        whole.
+        An answer is None while its long text is still being read. One call reads at most a chunk of
+        long texts, in the order of the questions. The end of a chunk depends on its own text only,
+        so that the result does not depend on other questions. Models of `TOKEN_BY_TOKEN` read a new
+        text whole.
         """
         self.states.make_room()
         budget, answers = _Budget(), self._together(questions)
@@ -87,7 +88,7 @@ class StateRunner:
 
     @torch.inference_mode()
     def release(self, owner: Hashable) -> None:
-        """The state stays while there is memory for it: another text may continue it."""
+        """Release the lane of `owner`. Its state stays while there is memory, for other texts."""
         self._unfinished.pop(owner, None)
         self.states.release(owner)
 
@@ -97,11 +98,11 @@ class StateRunner:
         self.states.forget()
 
     def join(self, limit: CacheLimit) -> None:
-        """Let a limit hold for what this keeps too, from here on."""
+        """Bound the states by `limit`, which several models share, from now on."""
         limit.join(self.states)
 
     def _together(self, questions: Sequence[Asked]) -> dict[Hashable, Answer]:
-        """The answers to those that share a pass, by lane."""
+        """Return the answers of the questions that share a pass, by lane."""
         if not self._joins or len(questions) < 2:
             return {}
         whole = [one for one in questions if one.lane not in self._unfinished]
@@ -114,7 +115,7 @@ class StateRunner:
         return answers
 
     def _step(self, states: list[State], questions: list[Asked]) -> dict[Hashable, Answer]:
-        """One pass over the last token of each text."""
+        """Run one pass over the last token of each text."""
         joined = states[0].joined
         if joined is None or joined.states != states:
             try:
@@ -128,7 +129,7 @@ class StateRunner:
         inputs, known = joined.inputs(self._places), self.passes.arguments
         arguments |= {key: v.to(ids.device) for key, v in inputs.items() if key in known}
         for asked in questions:
-            del self.states.held[asked.lane]  # whoever fails here begins anew
+            del self.states.held[asked.lane]  # if the pass fails, the text begins anew
         logits, _ = self.passes.run(
             [asked.adapter for asked in questions], 1, input_ids=ids, **arguments
         )
@@ -166,7 +167,7 @@ class StateRunner:
         return answer
 
     def _begun(self, asked: Asked, state: State) -> Answer:
-        """An answer to which nothing is known, or what an earlier call began."""
+        """Return a new answer, or the answer that an earlier call began."""
         answer = self._unfinished.pop(asked.lane, None)
         if answer is None:
             return Answer((), cached=len(state.tokens))
@@ -175,11 +176,12 @@ class StateRunner:
         return answer
 
     def _ends(self, at: int, begun: int, known: int, length: int) -> Iterator[int]:
-        """Where the passes over a text end that is known up to `at`, and that began at `begun`.
+        """Yield the ends of the passes over a text whose first `at` tokens are read.
 
-        The first `known` tokens are read for themselves where a snapshot follows them, and in
-        pieces that end at multiples of a chunk. Drafts are read together with the few tokens before
-        them: the snapshot before those will do.
+        `begun` is the number of cached tokens when reading began. If a snapshot follows the first
+        `known` tokens, they are read in passes of their own, which end at multiples of a chunk.
+        Otherwise drafts are read together with the few tokens before them, because the snapshot
+        before those tokens is enough.
         """
         drafts = length - known > 1
         if known - begun >= SHORT_PREFIX or (
@@ -192,7 +194,7 @@ class StateRunner:
         yield length
 
     def _logprobs(self, logits: Tensor) -> list[Row]:
-        """Raises ModelError for what is no number, and drops all states then."""
+        """Return the rows of log-probabilities. For NaN, drop all states and raise ModelError."""
         try:
             return rows_of(self.passes.logprobs(logits))
         except ModelError:
@@ -200,19 +202,19 @@ class StateRunner:
             raise
 
     def _taken(self, asked: Asked, state: State) -> State:
-        """A state that this lane may go on from: its own, another's, or the copy of a snapshot."""
+        """Return a state that the lane may continue: its own, an idle one, or a snapshot's copy."""
         state.part()
         if state.cache is None:
             state.cache = new_cache(self.passes.model)
         if (weight := self.states.idle.pop(state, 0)) and state.snapshot:
-            self.states.idle[state] = weight  # the last used
+            self.states.idle[state] = weight  # now the last used
         return state.copied() if state.snapshot else state
 
     def _read(
         self, state: State, tokens: list[int], asked: Asked, answer: Answer
     ) -> tuple[Tensor, list[Tensor]]:
-        """Logits [1, count, vocab] of the last positions, and those of the early exits."""
-        self.states.held.pop(asked.lane, None)  # whoever fails here begins anew
+        """Return the logits [1, count, vocab] of the last positions, and of the early exits."""
+        self.states.held.pop(asked.lane, None)  # if the pass fails, the text begins anew
         whole = self._pieces or not state.tokens
         parts = [tokens] if whole else [[token] for token in tokens]
         read = [self._pass(state, part, asked, answer) for part in parts]
@@ -239,7 +241,7 @@ class StateRunner:
 
 
 def _lacks_one(state: State, asked: Asked) -> bool:
-    """Whether one token is missing, of which alone the logits are asked."""
+    """Return True if one token is missing and only the logits after that token are asked."""
     text = asked.tokens
     if asked.count != 1 or asked.exits or not len(state.tokens) == len(text) - 1 > 0:
         return False

@@ -1,7 +1,7 @@
-"""What models whose layers keep states have read of texts: each by itself, or several joined.
+"""States of texts, for models whose layers keep states: each by itself, or several joined.
 
-A state is a cache of transformers' own kinds of layers, which cannot be cut back. States of several
-texts are joined, as the rows of one cache, for passes that read a token of each.
+A state is a cache of transformers' own kinds of layers, and cannot be truncated. States of several
+texts are joined as the rows of one cache, for passes that read one token of each text.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from marith.scoring.memory import Keeper
 from marith.scoring.passes.lanes import IDLE_LANES, SHORT_PREFIX
 from marith.scoring.passes.layer_masks import layer_count
 
-# Updates that write nothing in place: what they had before stays as it was.
+# Updates that write nothing in place: the old tensors stay unchanged.
 _REPLACING = (DynamicLayer.update, DynamicSlidingWindowLayer.update)
-_LENGTH = "cumulative_length"  # what a layer with a window counts
+_LENGTH = "cumulative_length"  # the counter of a layer with a window
 _WINDOW = "sliding_window"
 _KEYS = ("keys", "values")
 
 
 @dataclass(slots=True, eq=False)
 class State:
-    """What a model keeps of a text, in a cache of transformers' own kinds of layers.
+    """The state of a model after a text, in a cache of transformers' own kinds of layers.
 
-    Texts of the same `key` may go on from it: it names the weights that computed it, and the salt
-    of the text. Who goes on from a `snapshot` copies it. While it is `joined` with others, what is
-    kept lies in their cache. With neither it is the state before a text.
+    Texts of the same `key` may go on from the state. The key names the weights that computed it,
+    and the salt of the text. A text that goes on from a `snapshot` copies the snapshot. While a
+    state is `joined` with others, their common cache holds it. A state without `cache` and `joined`
+    is the state before a text.
     """
 
     key: Hashable
@@ -43,7 +44,10 @@ class State:
     joined: Joined | None = None
 
     def copied(self, snapshot: bool = False) -> State:
-        """One that goes on by itself; keys and values that nobody writes to are shared."""
+        """Return a copy that goes on by itself.
+
+        Keys and values that are never overwritten are shared.
+        """
         self.part()
         layers: list[Any] = self.cache.layers if self.cache else []
         keyed = [layer for layer in layers if keeps_keys(layer)]
@@ -52,51 +56,55 @@ class State:
         return State(self.key, [*self.tokens], cache, snapshot)
 
     def part(self) -> None:
-        """Have a cache of its own again."""
+        """Move the state from a joined cache back to a cache of its own."""
         if self.joined is not None:
             self.joined.split()
 
     def begins(self, key: Hashable, text: list[int], limit: int) -> bool:
-        """Return whether a text goes on from this state, which may hold `limit` of its tokens."""
+        """Return True if a text goes on from this state.
+
+        The state may hold at most `limit` tokens of the text.
+        """
         length = len(self.tokens)
         return self.key == key and length <= limit and self.tokens == text[:length]
 
     @property
     def kept_in(self) -> Cache | None:
-        """The cache that holds it: its own, or that of all that it is joined with."""
+        """The cache that holds the state: its own cache, or the joined cache."""
         return self.cache if self.joined is None else self.joined.cache
 
     @property
     def nbytes(self) -> int:
-        """What its tensors weigh; of joined ones, its part."""
+        """The bytes of the state's tensors; of a joined cache, an equal share."""
         if self.joined is not None:
             return weight_of(self.joined.cache) // len(self.joined.states)
         return weight_of(self.cache) if self.cache else 0
 
 
 class KeptStates(Keeper):
-    """The states of a model's lanes, and those that no lane holds, for texts that go on from them.
+    """The states of a model's lanes, and idle states, for texts that go on from them.
 
-    A lane holds one, and may have another of before its last drafts. The others stay while all that
-    share a `cache_limit` hold no more than that, the last used the longest; those of lanes in use
-    stay whatever they weigh. Changes state, never an answer.
+    A lane holds one state, and may hold another from before its last drafts. Idle states, which no
+    lane holds, stay while all caches under one `cache_limit` hold no more than the limit; the
+    longest unused goes first. States of lanes in use stay, whatever their size. The state changes
+    the cost of an answer, never the answer.
     """
 
     def __init__(self, most_bytes: int) -> None:
         super().__init__(most_bytes)
         self.held: dict[Hashable, State] = {}  # by lane
         self.before: dict[Hashable, State] = {}  # by lane
-        self.idle: dict[State, int] = {}  # what each weighs, the last used last
+        self.idle: dict[State, int] = {}  # bytes of each, the last used last
 
     @property
     def nbytes(self) -> int:
-        """What all weigh; those that are joined are weighed once."""
+        """The bytes of all states. A joined cache counts once."""
         in_use = [*self.held.values(), *self.before.values()]
         caches = {id(cache): cache for state in in_use if (cache := state.kept_in) is not None}
         return sum(self.idle.values()) + sum(map(weight_of, caches.values()))
 
     def keep(self, state: State) -> None:
-        """Let texts go on from a state that no lane holds."""
+        """Keep a state that no lane holds, for texts that go on from it."""
         state.part()
         self.idle[state] = state.nbytes
         if len(self.idle) > IDLE_LANES:
@@ -104,24 +112,27 @@ class KeptStates(Keeper):
         self.make_room()
 
     def release(self, lane: Hashable) -> None:
-        """The lane's state stays while there is memory for it: another text may continue it."""
+        """Release a lane. Its state stays while there is memory, for other texts."""
         self.before.pop(lane, None)
         state = self.held.pop(lane, None)
         if state is not None:
             self.keep(state)
 
     def make_room(self) -> None:
-        """States that no lane holds go while all hold more than the limit."""
+        """Drop idle states while the states hold more bytes than the limit."""
         weight = self.nbytes
         self.drop_idle(weight - self.cache_limit.room(self, weight))
 
     def drop_idle(self, extra: int) -> None:
-        """Drop states that no lane holds, the longest unused first, of so many bytes or all."""
+        """Free `extra` bytes, or all idle states, the longest unused state first."""
         while extra > 0 and self.idle:
             extra -= self.idle.pop(next(iter(self.idle)))
 
     def nearest(self, lane: Hashable, key: Hashable, text: list[int], limit: int) -> State:
-        """The longest state from which a text goes on, the lane's own if it lacks little."""
+        """Return the longest state from which a text goes on, or a new state without tokens.
+
+        Idle states are searched too, unless the lane's own state lacks few tokens.
+        """
 
         def fits(state: State) -> bool:
             return state.begins(key, text, limit)
@@ -139,27 +150,27 @@ class KeptStates(Keeper):
 
 
 def new_cache(model: Any) -> Cache:
-    """What transformers would keep of a text, before it is read.
+    """Return the cache that transformers would use for a text, before the text is read.
 
-    Layers are made one by one where the configuration counts others than those that decode.
+    If the configuration does not count the layers that decode, the layers are made one by one.
     """
     counted = model.config.get_text_config().num_hidden_layers == layer_count(model)
     return DynamicCache(config=model.config) if counted else DynamicCache()
 
 
 def weight_of(cache: Cache) -> int:
-    """The bytes of all tensors of a cache."""
+    """Return the bytes of all tensors of a cache."""
     return sum(tensor.nbytes for layer in cache.layers for tensor in tensors(vars(layer)))
 
 
 def keeps_keys(layer: Any) -> bool:
-    """Whether a layer has keys and values, and makes new ones with each token."""
+    """Return True if a layer has keys and values, and makes new tensors with each token."""
     updates = getattr(type(layer), "update", None)
     return updates in _REPLACING and isinstance(layer.keys, Tensor)
 
 
 def tensors(value: Any) -> Iterator[Tensor]:
-    """All tensors in an attribute of a layer."""
+    """Yield all tensors in an attribute of a layer."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, dict):
@@ -171,11 +182,11 @@ def tensors(value: Any) -> Iterator[Tensor]:
 
 
 class Joined:
-    """The states of texts as the rows of one cache, for passes over one token of each.
+    """The states of texts as the rows of one cache, for passes over one token of each text.
 
-    Before the keys and values of shorter texts stands padding, which a mask leaves out. Rows are
-    joined and split by rule: the first dimension of every tensor of a layer is the batch, all else
-    is equal. Raises ValueError for states of which this is not true, and leaves them as they are.
+    Padding stands before the keys and values of shorter texts, and a mask hides it. States are
+    joined and split by one rule: the first dimension of every tensor of a layer is the batch, and
+    all else is equal. Raises ValueError for states that break the rule, and leaves them unchanged.
     """
 
     def __init__(self, states: Sequence[State]) -> None:
@@ -184,7 +195,7 @@ class Joined:
         self.states = list(states)
         caches = [state.cache for state in states if state.cache is not None]
         if len(caches) < len(states):
-            raise ValueError("nothing is known of a text")
+            raise ValueError("a text has no state")
         each = zip(*map(_layers, caches), strict=True)
         self.cache = _with_layers(caches[0], [self._joined_layer(layers) for layers in each])
         lengths = torch.tensor([len(state.tokens) for state in states])
@@ -196,14 +207,14 @@ class Joined:
 
     @property
     def longest(self) -> int:
-        """How many tokens the longest text has."""
+        """The number of tokens of the longest text."""
         return max(len(state.tokens) for state in self.states)
 
     def inputs(self, places: bool = False) -> dict[str, Tensor]:
-        """The mask [rows, positions] and the positions [rows, 1] of the next token of each.
+        """Return the mask [rows, positions] and the positions [rows, 1] of each text's next token.
 
-        Empty where no row has padding: what a model assumes without them is right then, but for
-        `places` where it cannot count positions.
+        Without padding, return an empty dict, because the model's own defaults are right. `places`
+        asks for the positions anyway, for a model that cannot count them.
         """
         at = {"position_ids": self.longest - self._padding}
         if not self._padded:
@@ -212,18 +223,18 @@ class Joined:
         return {"attention_mask": seen.long(), **at}
 
     def split(self) -> None:
-        """Give each text a cache of its own again."""
+        """Give each text its own cache again."""
         for row, state in enumerate(self.states):
             layers = [_row(layer, row, len(state.tokens)) for layer in _layers(self.cache)]
             state.cache, state.joined = _with_layers(self.cache, layers), None
 
     def _joined_layer(self, layers: Sequence[Any]) -> Any:
-        """One layer of all texts."""
+        """Return one layer that holds this layer of all texts."""
         joined, kept = copy.copy(layers[0]), [dict(vars(layer)) for layer in layers]
         if keeps_keys(joined):
             lengths = [len(state.tokens) for state in self.states]
             if [_width(joined, length) for length in lengths] != [*map(_kept, layers)]:
-                raise ValueError("a layer keeps more or less than its text is long")
+                raise ValueError("the keys of a layer do not fit the length of its text")
             for attributes in kept:
                 for name in _KEYS:
                     missing = max(map(_kept, layers)) - attributes[name].shape[-2]
@@ -235,13 +246,13 @@ class Joined:
 
 
 def groups(states: Sequence[State], most_padding: float) -> list[list[State]]:
-    """States that are joined already, or else of similar length.
+    """Group states that are joined already, or else states of similar length.
 
     The padding of a group weighs at most `most_padding` bytes.
     """
     together = states[0].joined
     if together is not None and {*together.states} == {*states}:
-        return [together.states]  # their lengths differ by what they did
+        return [together.states]  # they were of similar length when they were joined
     each = _bytes_per_token(states[0])
     found: list[list[State]] = []
     for state in sorted(states, key=lambda state: len(state.tokens), reverse=True):
@@ -255,7 +266,7 @@ def groups(states: Sequence[State], most_padding: float) -> list[list[State]]:
 
 
 def _bytes_per_token(state: State) -> float:
-    """What the keys and values of one more token weigh, at most."""
+    """Return the most bytes that the keys and values of one more token take."""
     cache = state.cache if state.joined is None else state.joined.cache
     keyed = [layer for layer in cache.layers if keeps_keys(layer)] if cache is not None else []
     kept: list[Tensor] = [getattr(layer, name) for layer in keyed for name in _KEYS]
@@ -263,18 +274,18 @@ def _bytes_per_token(state: State) -> float:
 
 
 def _kept(layer: Any) -> int:
-    """Of how many tokens a layer has the keys."""
+    """Return the number of tokens whose keys a layer holds."""
     return int(layer.keys.shape[-2])
 
 
 def _width(layer: Any, length: int) -> int:
-    """How many keys a layer keeps of a text of so many tokens."""
+    """Return the number of keys that a layer keeps of a text of `length` tokens."""
     window = getattr(layer, _WINDOW, None)
     return length if window is None else min(length, window - 1)
 
 
 def _joined(values: Sequence[Any]) -> Any:
-    """One attribute of a layer for all texts."""
+    """Join one attribute of a layer over all texts."""
     first = values[0]
     if isinstance(first, Tensor) and first.ndim:
         if any(value.shape != first.shape for value in values) or len(first) != 1:
@@ -288,7 +299,7 @@ def _joined(values: Sequence[Any]) -> Any:
 
 
 def _row(layer: Any, row: int, length: int) -> Any:
-    """One text's layer, of its own memory."""
+    """Return one text's layer, in memory of its own."""
     alone, attributes = copy.copy(layer), dict(vars(layer))
     if keeps_keys(layer):
         start = _kept(layer) - _width(layer, length)
@@ -301,7 +312,7 @@ def _row(layer: Any, row: int, length: int) -> Any:
 
 
 def _split(value: Any, row: int) -> Any:
-    """One text's part of an attribute of a layer."""
+    """Return one text's part of an attribute of a layer."""
     if isinstance(value, Tensor) and value.ndim:
         return value[row : row + 1].clone()
     if isinstance(value, dict):
@@ -314,7 +325,7 @@ def _layers(cache: Cache) -> list[Any]:
 
 
 def _with_layers(cache: Cache, layers: list[Any]) -> Cache:
-    """A cache like another, of other layers."""
+    """Return a copy of a cache, with other layers."""
     made = copy.copy(cache)
     made.layers = layers
     return made

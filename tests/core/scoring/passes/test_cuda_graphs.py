@@ -192,7 +192,7 @@ def test_a_failing_capture_is_told_once_and_never_tried_again() -> None:
     model = tiny_model()
     runner = captured_runner(model)
     model.register_forward_pre_hook(refuse_padding, with_kwargs=True)
-    with pytest.warns(UserWarning, match="uncaptured") as said:
+    with pytest.warns(UserWarning, match="without captured passes") as said:
         for length in range(5, 12):
             asked = [Asked(i, [i, *text(length)]) for i in range(3)]
             for question, answer in zip(asked, ask(runner, asked), strict=True):
@@ -210,7 +210,7 @@ def speak_up(model: Any, args: Any, given: dict[str, Any], out: Any) -> None:
 def test_captured_steps_that_say_something_else_are_not_used() -> None:
     model = tiny_model()
     model.register_forward_hook(speak_up, with_kwargs=True)
-    with pytest.warns(UserWarning, match="uncaptured.*differ"):
+    with pytest.warns(UserWarning, match="without captured passes.*differ"):
         runner = start_runner(model, VOCAB, CONTEXT, capture=True)
     assert not runner.plain
     for length in (5, 6):

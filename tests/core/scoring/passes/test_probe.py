@@ -215,7 +215,7 @@ def test_numbers_that_are_no_tokens_are_never_sampled(make: Any) -> None:
 def test_a_model_that_reads_what_comes_after_is_refused_with_holes_too() -> None:
     sizes = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4}
     model = sharpened(BertLMHeadModel(BertConfig(vocab_size=VOCAB, num_hidden_layers=2, **sizes)))
-    with pytest.raises(ModelError, match="no causal language model"):
+    with pytest.raises(ModelError, match="not a causal language model"):
         marith.Engine.load(model, tokenizer=holed())
 
 

@@ -62,10 +62,10 @@ SAID = {
     "classifier": r"is a sequence classifier \(LlamaForSequenceClassification\); a causal language "
     r"model is needed here, and in formulas this is classifier\('",
     "headless": r"\(LlamaModel\) (is a model without a head|lacks weights of LlamaForCausalLM)",
-    "xlnet": "XLNetLMHeadModel is no causal language model: it reads what comes after",
-    "xlm": "XLMWithLMHeadModel is no causal language model: it reads what comes after",
+    "xlnet": "XLNetLMHeadModel is not a causal language model: it reads later tokens",
+    "xlm": "XLMWithLMHeadModel is not a causal language model: it reads later tokens",
     "masked": r"is a model that fills gaps in texts \(BertForMaskedLM\); a causal language model",
-    "both ways": "BertLMHeadModel is no causal language model: it reads what comes after",
+    "both ways": "BertLMHeadModel is not a causal language model: it reads later tokens",
 }
 
 
