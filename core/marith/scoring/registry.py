@@ -1,4 +1,4 @@
-"""Which scorer evaluates which term, over one base model's vocabulary."""
+"""The scorer of each term, over one base model's vocabulary."""
 
 from __future__ import annotations
 
@@ -40,20 +40,22 @@ from marith.scoring.weights.locate import GGUF, gguf_file, locate
 from marith.scoring.weights.placing import Placement, composing_device
 
 _log = logging.getLogger(__name__)
-_MUCH = 10  # times that a formula may enlarge rounding without a warning
+_MUCH = 10  # a formula may enlarge rounding this number of times without a warning
 _amplification = lru_cache(maxsize=64)(amplification)  # many requests have the same formula
 _Key: TypeAlias = "tuple[type[Term], str | None, str | None, str | None]"
 ModelScorer: TypeAlias = "PromptedScorer | ClassifierScorer"
 
 
 class Registry:
-    """The scorers of one engine, over as many checkpoints as terms name.
+    """The scorers of one engine, for all checkpoints that terms name.
 
-    Those of further checkpoints, adapters and n-grams stay while they are in use, and the last
-    used of the others while they weigh at most `loaded_bytes`; the base model always. What all
-    checkpoints keep of texts that are done, for others to go on from, weighs at most `cache_bytes`
-    together with what texts in use hold. Changes state: a scorer that it does not have is asked for
-    by one thread at a time, and all scorers that it has are run by one thread.
+    The base model always stays loaded. Other checkpoints, adapters and n-grams stay while they are
+    in use; after that, the last used stay while they weigh at most `loaded_bytes` together. Cached
+    prefixes of finished texts stay while the caches of all checkpoints, texts in use included,
+    weigh at most `cache_bytes`.
+
+    Changes state. One thread at a time may ask for a scorer that is not loaded, and one thread runs
+    all loaded scorers.
     """
 
     def __init__(
@@ -62,17 +64,17 @@ class Registry:
         cache_bytes: int = CACHE_BYTES,
         loaded_bytes: int = LOADED_BYTES,
     ) -> None:
-        device_of(base)  # before anything else: it may be no checkpoint
+        device_of(base)  # first of all, because `base` may not be a checkpoint
         self._recent = Recent(loaded_bytes)
         self.device = composing_device(base.device)
         self.base = PromptedScorer(base, cache_bytes, self._recent, self._device_of_answers(base))
         self.cache_limit = CacheLimit(cache_bytes)
         self.base.runner.join(self.cache_limit)
         self.vocabulary = base.vocabulary
-        # Other checkpoints are loaded to where the base is.
+        # Other checkpoints are loaded to the device of the base model.
         self.placement = Placement(str(base.device), base.dtype)
         self._rounding = base.rounds_coarsely
-        self._warned = 0.0  # of the largest factor so far
+        self._warned = 0.0  # the largest factor of a warning so far
         self._warned_of_tools = False
         self._models: WeakValueDictionary[_Key, ModelScorer] = WeakValueDictionary()
         self._models[_key_of(Prompted())] = self.base
@@ -83,9 +85,9 @@ class Registry:
         }
 
     def held_for(self, term: Term) -> tuple[object, ...]:
-        """The checkpoint and the adapter that the term names: what is held is not forgotten.
+        """Return the checkpoint and the adapter of a term. They stay loaded while they are held.
 
-        Raises KeyError where one of them is not loaded.
+        Raises KeyError if one of them is not loaded.
         """
         if type(term) in self._others:
             return ()
@@ -93,10 +95,10 @@ class Registry:
         return scorer, scorer.loaded_adapter(term) if isinstance(scorer, PromptedScorer) else None
 
     def scorer_of(self, term: Term) -> Scorer:
-        """The scorer of a term; loads its checkpoint if need be.
+        """Return the scorer of a term, and load its checkpoint if needed.
 
-        Raises ModelError for a checkpoint that cannot be had, FormulaError for one whose
-        vocabulary differs from the base model's.
+        Raises ModelError if the checkpoint cannot be loaded, and FormulaError if its vocabulary
+        differs from the base model's.
         """
         if type(term) in self._others:
             return self._others[type(term)]
@@ -104,17 +106,19 @@ class Registry:
         scorer = self._models.get(key)
         if scorer is None:
             scorer = self._new_scorer(term)
-            scorer.runner.join(self.cache_limit)  # it was tried; from here on the engine runs it
+            scorer.runner.join(
+                self.cache_limit
+            )  # it has been tried; from now on the engine runs it
             self._models[key] = scorer
         if scorer is not self.base:
             self._recent.use(scorer, scorer.nbytes)
         return scorer
 
     def warn_of_rounding(self, formula: Formula) -> None:
-        """Say of a formula that it enlarges rounding that the base model has.
+        """Warn if a formula enlarges the rounding errors of the base model.
 
-        Once, and again for a formula that enlarges it ten times as much. How far such formulas are
-        off is in docs/how-to/few_bits.md.
+        The first such formula gives a warning, and then each formula that enlarges them ten times
+        more. docs/how-to/few_bits.md says how far such formulas are off.
         """
         if self._rounding is None:
             return
@@ -129,7 +133,7 @@ class Registry:
         )
 
     def warn_of_tools(self) -> None:
-        """Say once that the base model's chat template does not list tools."""
+        """Warn once if the base model's chat template does not list tools."""
         vocabulary = self.vocabulary
         if self._warned_of_tools or vocabulary.tool_format.offers:
             return
@@ -145,18 +149,18 @@ class Registry:
         )  # fmt: skip
 
     def scorers(self) -> list[Scorer]:
-        """The scorer of every checkpoint that is here, once."""
+        """Return the scorer of every loaded checkpoint, once."""
         return list(dict.fromkeys(self._models.values()))
 
     def room(self, needed: int) -> int:
-        """Return how many bytes a request may take that runs alone and needs `needed` bytes.
+        """Return the bytes available to a request that runs alone and needs `needed` bytes.
 
-        What is kept of other texts is dropped if that is enough for it.
+        Cached prefixes of other texts are dropped if that makes enough room.
         """
         return self.cache_limit.room_alone(str(self.base.checkpoint.device), needed)
 
     def checkpoints(self) -> tuple[str, ...]:
-        """The names of the checkpoints that are here, the base model's first. For any thread."""
+        """Return the names of the loaded checkpoints, the base model first. Safe in any thread."""
         scorers = [reference() for reference in self._models.valuerefs()]
         return tuple(dict.fromkeys(one.checkpoint.name for one in scorers if one is not None))
 
@@ -169,7 +173,7 @@ class Registry:
         raise TypeError(f"no scorer evaluates a {type(term).__name__}")
 
     def _placement_of(self, term: Term, name: str) -> Placement:
-        """Where the base model is, but for what the term says."""
+        """Return the placement of the base model, with the changes that the term asks for."""
         of = term.of if isinstance(term, Likelihood) else term
         assert isinstance(of, Prompted)
         if self.base.checkpoint.backend is not None and name.lower().endswith(GGUF):
@@ -194,12 +198,12 @@ class Registry:
         return PromptedScorer(checkpoint, limit, self._recent, answers)
 
     def _require_equal(self, term: Term, name: str, vocabulary: Vocabulary) -> None:
-        """Raises FormulaError for another vocabulary than the base model's."""
+        """Raise FormulaError if the vocabulary differs from the base model's."""
         if vocabulary.fingerprint != self.vocabulary.fingerprint:
             base = self.base.checkpoint.name
             raise FormulaError(
                 f"the vocabulary of {name!r} ({vocabulary.size} tokens) is not that of {base!r} "
-                f"({self.vocabulary.size} tokens), so {term} cannot stand beside its terms; a "
+                f"({self.vocabulary.size} tokens), so {term} cannot be combined with its terms; a "
                 "model of the same family has the same vocabulary, and a classifier may have "
                 "another"
             )
@@ -212,12 +216,12 @@ class Registry:
         return ClassifierScorer(checkpoint, self.vocabulary, limit, answers)
 
     def _device_of_answers(self, checkpoint: Checkpoint) -> torch.device | None:
-        """Where a checkpoint's answers are brought to; None where they are there already."""
+        """Return the device to which answers are copied; None if they are on it already."""
         return None if checkpoint.device == self.device else self.device
 
 
 def _key_of(term: Term) -> _Key:
-    """One key for each set of weights."""
+    """Return the key of the weights that a term uses."""
     match term:
         case Likelihood(of):
             return _key_of(of)
@@ -229,14 +233,14 @@ def _key_of(term: Term) -> _Key:
 
 
 def device_of(base: Checkpoint) -> str:
-    """The device that a base model is on. Raises ModelError for what is no checkpoint."""
+    """Return the device of a base model. Raises ModelError if `base` is not a checkpoint."""
     if not isinstance(base, Checkpoint):
         raise ModelError(f"an engine is made by Engine.load({shown(base)})")
     return str(base.device)
 
 
 def require_lanes(base: Checkpoint, lanes: int) -> None:
-    """Raises ModelError for more lanes than whoever computes the model reads at once."""
+    """Raise ModelError if the backend reads fewer than `lanes` texts at a time."""
     if base.most_lanes is not None and lanes > base.most_lanes:
         raise ModelError(
             f"backend={base.backend!r} reads at most {base.most_lanes} texts at once, and "

@@ -1,4 +1,4 @@
-"""What the engine asks, and what comes back: spans in, log-probabilities out."""
+"""The interface between the engine and the scorers: spans in, log-probabilities out."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Reading: TypeAlias = "tuple[int, ...] | str"
 class Span:
     """The last `count` positions of a lane, to be scored.
 
-    The first asked position follows all but the last `count − 1` tokens of the continuation, the
-    last follows the whole of it. `reading` is the prompt as the term reads it. `lane` says whose
-    reading this is: a scorer may keep state under it, but never answers differently for it.
-    `candidates` are the tokens that a classifier evaluates, for each position its own. What is kept
-    of its text serves spans of the same `salt` alone.
+    The first position follows all but the last `count − 1` tokens of the continuation. The last
+    position follows the whole continuation. `reading` is the prompt as the term reads it. `lane`
+    names the owner of the reading: a scorer may keep state for a lane, but its answers do not
+    depend on the lane. `candidates` are the tokens that a classifier evaluates, a list for each
+    position. Cached prefixes of the text serve only spans of the same `salt`.
     """
 
     term: Term
@@ -39,11 +39,11 @@ class Span:
 
 @dataclass(slots=True)
 class Scored:
-    """A span's log-probabilities, one row [vocab] a position, and what they cost.
+    """A span's log-probabilities, one row [vocab] for each position, and their cost.
 
-    Spans that were scored together have rows of one tensor. `passes` numbers the forward passes
-    that the span took part in; `cached` counts the prompt's tokens whose keys and values were at
-    hand; `judged` counts the candidates that a classifier evaluated.
+    The rows of spans that were scored together are rows of one tensor. `passes` are the numbers of
+    the forward passes that the span took part in. `cached` counts the prompt's tokens whose keys
+    and values were cached. `judged` counts the candidates that a classifier evaluated.
     """
 
     rows: Sequence[Row]
@@ -59,7 +59,7 @@ class Scored:
         cached: int = 0,
         judged: int = 0,
     ) -> Scored:
-        """All rows of a tensor [count, vocab]."""
+        """Make an answer of all rows of a tensor [count, vocab]."""
         return cls(rows_of(logprobs), passes, cached, judged)
 
     @property
@@ -69,7 +69,7 @@ class Scored:
 
 
 def moved_to(answers: list[Scored | None], device: torch.device) -> list[Scored | None]:
-    """Copy the rows of answers to a device: each tensor once."""
+    """Move the rows of answers to a device. Each tensor is copied once."""
     copies: dict[int, Tensor] = {}
     for answer in answers:
         if answer is not None:
@@ -82,9 +82,9 @@ def moved_to(answers: list[Scored | None], device: torch.device) -> list[Scored 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a lane will hold at most: a prompt as its term reads it, and so many tokens more.
+    """The most that a lane will hold: a prompt as its term reads it, and `more` tokens after it.
 
-    What prompts of the same `salt` have in common is held once.
+    A prefix that prompts of the same `salt` have in common is held once.
     """
 
     term: Term
@@ -93,79 +93,83 @@ class Demand:
     salt: str | None = None
 
 
-UNBOUNDED = 1 << 30  # tokens that a term without a context of its own has room for
+UNBOUNDED = 1 << 30  # the room, in tokens, of a term without a context length
 
 
 class Scorer(Protocol):
     """Log-probabilities of terms of one kind.
 
-    A pure function of its spans: what was asked before changes the cost of an answer, never the
-    answer. A refused draft, a backtracking constraint and a second turn are the same call. A long
-    text may take several: None says that its lane is still reading, and to ask again.
+    A pure function of its spans: earlier questions change the cost of an answer, never the answer.
+    So the scorer needs no other call for a rejected draft, for backtracking after a ban, or for the
+    next turn of a conversation. A long text may take several calls: None means that its lane is
+    still being read, and that the caller must ask again.
     """
 
     def read(self, term: Any, prompt: Prompt) -> Reading:
-        """The prompt as the term reads it. Raises RequestError for what it cannot read."""
+        """Return the prompt as the term reads it. Raises RequestError if that is impossible."""
         ...
 
     @property
     def tokens_read(self) -> int:
-        """How many tokens its language model has read in all passes; 0 for what has no model."""
+        """The number of tokens that its language model has read; 0 without a model."""
         ...
 
     def room(self, reading: Reading) -> int:
-        """How many tokens its context still holds after a prompt."""
+        """Return the number of tokens that its context still holds after a prompt."""
         ...
 
     def planned(self, demand: Demand) -> Planned | None:
-        """The text of a lane, as `memory` counts it; None where it holds nothing."""
+        """Return the text of a lane as `memory` counts it; None if the lane holds nothing."""
         ...
 
     def memory(self, texts: Sequence[Planned]) -> int:
-        """How many bytes of keys, values and states these texts take together at most."""
+        """Return the most bytes of keys, values and states that these texts take together."""
         ...
 
     def loaded(self, term: Any) -> object:
-        """What is loaded for the term alone: it stays for as long as the asker holds it."""
+        """Load and return what only this term needs. It stays loaded while the caller holds it."""
         ...
 
     def score(self, spans: Sequence[Span]) -> Sequence[Scored | None]:
-        """One answer a span, in order."""
+        """Return one answer for each span, in order. None: the lane is still being read."""
         ...
 
     def release(self, lane: Hashable) -> None:
-        """Let a lane go: it is asked no more."""
+        """Release a lane. It is not asked again."""
         ...
 
 
 class WithoutContext:
-    """Scorers that read no tokens by a language model of their own."""
+    """The base of scorers that read no tokens with a language model of their own."""
 
     tokens_read = 0
 
     def room(self, reading: Reading) -> int:
-        """As much as anyone asks for."""
+        """Return a number of tokens that no request asks for."""
         return UNBOUNDED
 
     def planned(self, demand: Demand) -> Planned | None:
-        """Nothing is held."""
+        """Return None: nothing is held."""
         return None
 
     def memory(self, texts: Sequence[Planned]) -> int:
-        """None."""
+        """Return 0: nothing is held."""
         return 0
 
     def loaded(self, term: Any) -> object:
-        """Nothing is loaded for a term alone."""
+        """Return None: nothing is loaded for one term only."""
         return None
 
     def release(self, lane: Hashable) -> None:
-        """Nothing is kept of a lane."""
+        """Do nothing: nothing is kept for a lane."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A token that may follow, and how sure (in (0, 1)) a context of so many tokens is of it."""
+    """A proposed token, with its confidence.
+
+    `confidence`, in (0, 1), is the estimate of a context of `context` tokens.
+    """
 
     token: int
     confidence: float
@@ -174,8 +178,8 @@ class Proposal:
 
 @runtime_checkable
 class Proposer(Protocol):
-    """A scorer that can also propose tokens outright, at next to no cost."""
+    """A scorer that can also propose tokens, at almost no cost."""
 
     def propose(self, span: Span, limit: int) -> Sequence[Proposal]:
-        """At most `limit` tokens that may follow the span's text, each given those before it."""
+        """Return at most `limit` tokens that may follow the span, each given its predecessors."""
         ...

@@ -83,7 +83,7 @@ def test_a_model_that_was_trained_after_loading_is_refused() -> None:
         assert engine.generate("a", stop=Stop(2)).usage
         with torch.no_grad():
             model.lm_head.weight.mul_(2)
-        with pytest.raises(marith.ModelError, match="changed after"):
+        with pytest.raises(marith.ModelError, match="modified after"):
             engine.generate("a", stop=Stop(2))
     with Engine.load(model, tokenizer=tiny_tokenizer()) as engine:
         assert engine.generate("a", stop=Stop(2)).usage

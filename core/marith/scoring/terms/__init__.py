@@ -1,11 +1,11 @@
 """Terms as scorers: spans to log-probabilities.
 
-- `classifier_scorer`: classifiers as scorers (FUDGE).
-- `ngram`: smoothed n-grams, fixed and of the text so far.
-- `prefix_tree`: a classifier over the tree of texts with one candidate more.
-- `prompted_scorer`: language models as scorers: one pass for one set of weights.
-- `runner`: which runner a model gets.
+- `classifier_scorer`: scores classifiers and judgements (FUDGE).
+- `ngram`: smoothed n-grams, of fixed texts and of the text so far.
+- `prefix_tree`: runs a classifier over the tree of texts with one more candidate token.
+- `prompted_scorer`: scores language models: one pass for one set of weights.
+- `runner`: chooses the runner of a model.
 - `text_likelihood`: the likelihood of the text so far.
 - `trivial`: the uniform distribution and positions.
-- `whole_texts`: classifiers that read whole texts.
+- `whole_texts`: runs classifiers that read whole texts.
 """

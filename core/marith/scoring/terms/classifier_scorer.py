@@ -1,4 +1,4 @@
-"""Classifiers that guide: how much likelier does a token make the class?"""
+"""Classifiers that guide: how much likelier each candidate token makes a class."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ Texts: TypeAlias = "tuple[str, ...]"
 
 
 class ClassifierScorer(WithoutContext):
-    """Every classifier term of one checkpoint, judging texts of the formula's vocabulary.
+    """Scores the classifier terms of one checkpoint, over texts of the formula's vocabulary.
 
-    log C(x₁..x_k) − log C(x₁..x_{k−1}) for the candidates and 0 for all other tokens (paper,
-    section 3, after FUDGE: Yang and Klein, 2021), or the same difference on another scale; for a
-    judgement log C(x₁..x_{k−1}) itself. The classifier reads text through its own
-    tokenizer; where a text is longer than its context, the oldest part is cut, with one warning.
+    A classifier adds log C(x₁..x_k) − log C(x₁..x_{k−1}) for each candidate and 0 for all other
+    tokens (paper, section 3, after FUDGE: Yang and Klein, 2021), or the same difference on another
+    scale. A judgement is log C(x₁..x_{k−1}) itself. The classifier reads text through its own
+    tokenizer. If a text is longer than its context, the oldest part is cut, and the first cut gives
+    a warning.
     """
 
     def __init__(
@@ -49,8 +50,10 @@ class ClassifierScorer(WithoutContext):
         cache_bytes: int = CACHE_BYTES,
         answers: torch.device | None = None,
     ) -> None:
-        self._answers = answers  # where log-probabilities go, if not where they are computed
-        self.checkpoint = checkpoint  # the loader keeps it for as long as this does
+        self._answers = (
+            answers  # the device of log-probabilities, if it is not the computing device
+        )
+        self.checkpoint = checkpoint  # while it is referenced, the loader keeps it
         self.model = checkpoint.model.eval()
         self.name = checkpoint.name
         self.vocabulary = vocabulary
@@ -70,32 +73,36 @@ class ClassifierScorer(WithoutContext):
 
     @property
     def passes(self) -> int:
-        """How many forward passes there have been."""
+        """The number of forward passes so far."""
         return self.runner.passes
 
     def read(self, term: Classifier | Judgement, prompt: Prompt) -> str:
-        """The text before the continuation: the conversation if the term asks for it."""
+        """Return the text before the continuation: the conversation, if the term asks for it.
+
+        Raises RequestError if the classifier does not have the term's label.
+        """
         self._column(term)
         return to_plain_text(prompt.messages) if term.read_prompt else ""
 
     def planned(self, demand: Demand) -> Planned:
-        """The text of a lane, as `memory` counts it: its tokens are not known yet.
+        """Return the text of a lane as `memory` counts it. Its tokens are not known yet.
 
-        A letter is at most as many tokens as it has bytes; a token of the formula's is two at most.
+        A character counts as its number of bytes, which is the most tokens that it can have. A
+        token of the formula counts as two tokens.
         """
         assert isinstance(demand.reading, str)
         read = len(demand.reading.encode("utf-8", "replace"))
         return Planned(demand.salt, (), min(self._context_length, read + 2 * demand.more))
 
     def memory(self, texts: Sequence[Planned]) -> int:
-        """How many bytes of keys and values these texts take together at most."""
+        """Return the most bytes of keys and values that these texts take together."""
         return self.runner.memory(texts)
 
     def score(self, spans: Sequence[Span]) -> list[Scored | None]:
-        """Log-ratios [count, vocab], zero outside the candidates of each position of each span.
+        """Return log-ratios [count, vocab] of each span, 0 outside the candidates of a position.
 
-        Spans of a salt that ask about the same texts, such as two labels of one classifier,
-        share a lane.
+        For a judgement, return log-probabilities [count, 1]. Spans of one salt that ask about the
+        same texts, such as two labels of one classifier, share a lane.
         """
         texts = [self._texts(span) for span in spans]
         lanes: dict[tuple[Texts, str | None], Hashable] = {}
@@ -120,11 +127,11 @@ class ClassifierScorer(WithoutContext):
         return scored if self._answers is None else moved_to(scored, self._answers)
 
     def release(self, lane: Hashable) -> None:
-        """What the lane has read stays until another needs the room."""
+        """Release a lane. Its tokens stay cached until another lane needs the room."""
         self.runner.release(lane)
 
     def probabilities(self, term: Classifier, texts: Sequence[str]) -> list[float]:
-        """The probability of the term's label for whole texts, one number in [0, 1] each."""
+        """Return the probability of the term's label for each whole text, in [0, 1]."""
         self._column(term)
         if not texts:
             return []
@@ -133,7 +140,7 @@ class ClassifierScorer(WithoutContext):
         return self._scaled(replace(term, scale="log"), answer.logits).exp().tolist()
 
     def _scaled(self, term: Term, logits: Tensor) -> Tensor:
-        """What a term compares of each text, [texts]."""
+        """Return the number that a term compares for each text, [texts]."""
         assert isinstance(term, (Classifier, Judgement))
         column = self._column(term)
         if isinstance(term, Classifier) and term.scale == "logit":
@@ -143,11 +150,11 @@ class ClassifierScorer(WithoutContext):
         return logprobs.exp() if probable else logprobs
 
     def _texts(self, span: Span) -> Texts:
-        """For each position the text with each candidate; then for each position the text so far.
+        """Return each position's text with each candidate, then each position's text so far.
 
-        The last of them is the text that all go on from.
+        The last text is the longest text so far. The tree runner takes it as the root.
         """
-        each = span.candidates or [()] * span.count  # a judgement has none
+        each = span.candidates or [()] * span.count  # a judgement has no candidates
         ends = [len(span.continuation) - span.count + 1 + i for i in range(span.count)]
         so_far = [list(span.continuation[:end]) for end in ends]
         tokens = [
@@ -158,7 +165,7 @@ class ClassifierScorer(WithoutContext):
         return tuple(f"{span.reading}{self.vocabulary.decode(t)}" for t in [*tokens, *so_far])
 
     def _ratios(self, span: Span, column: Tensor) -> Tensor:
-        """What each candidate adds to the judgement of its position, [count, vocab]."""
+        """Return the difference that each candidate makes at its position, [count, vocab]."""
         assert span.candidates is not None
         before = column[len(column) - span.count :]
         rows = [i for i, candidates in enumerate(span.candidates) for _ in candidates]
@@ -168,7 +175,7 @@ class ClassifierScorer(WithoutContext):
         return ratios
 
     def _tokens(self, texts: Texts, salt: str | None = None) -> list[Text]:
-        """Each text as the classifier reads it, cut to its context."""
+        """Return the tokens of each text as the classifier reads it, cut to its context."""
         encoded = {text: self._cut(self._encode(text, salt)) for text in dict.fromkeys(texts)}
         return [encoded[text] for text in texts]
 
@@ -186,9 +193,9 @@ class ClassifierScorer(WithoutContext):
         return tuple(tokens)
 
     def _column(self, term: Classifier | Judgement) -> int:
-        """The class that a label names, else the one of that index.
+        """Return the index of the class that a label names; a number is an index.
 
-        Raises RequestError with the classes there are.
+        Raises RequestError, with all labels, if there is no such class.
         """
         names = list(self._labels.values())
         if isinstance(term.label, str):
@@ -208,7 +215,7 @@ def _labels(config: Any) -> dict[int, str]:
 
 
 def _pad_with(config: Any, vocabulary: Vocabulary) -> int:
-    """The padding token, which causal classifiers need to know to find a text's end."""
+    """Set and return the padding token, with which causal classifiers find the end of a text."""
     candidates = [config.pad_token_id, vocabulary.tokenizer.pad_token_id, vocabulary.start_id, 0]
     padding = next(int(token) for token in candidates if token is not None)
     config.pad_token_id = padding
@@ -216,7 +223,7 @@ def _pad_with(config: Any, vocabulary: Vocabulary) -> int:
 
 
 def _usable_context(checkpoint: Checkpoint) -> int:
-    """The tokens that both model and tokenizer say they can read."""
+    """Return the number of tokens that both the model and the tokenizer support."""
     limit = getattr(checkpoint.vocabulary.tokenizer, "model_max_length", None) or 1 << 30
     return int(min(limit, checkpoint.context_length))
 
@@ -224,11 +231,14 @@ def _usable_context(checkpoint: Checkpoint) -> int:
 def _start_runner(
     whole: WholeTextRunner, name: str, context_length: int, cache_bytes: int
 ) -> TreeRunner | WholeTextRunner:
-    """The faster way where the model reads from left to right, else the way of all models."""
+    """Return the runner of prefix trees if the model reads from left to right.
+
+    Otherwise return the runner of whole texts, which is slower and works for all models.
+    """
     if not isinstance(getattr(whole.model, "score", None), nn.Linear):
         return whole
     try:
         return TreeRunner(whole.model, whole.padding, context_length, cache_bytes)
     except ModelError as error:
-        warn(f"the classifier {name!r} runs without a cache, and so slower: {error}")
+        warn(f"the classifier {name!r} runs without a cache, which is slower: {error}")
         return whole

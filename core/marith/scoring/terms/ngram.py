@@ -1,4 +1,4 @@
-"""Smoothed n-grams: what followed each context in texts, and in a text that grows."""
+"""Smoothed n-grams: the tokens that followed each context, in fixed texts and in a growing text."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Proposal, Scored, Span, WithoutContext
 
-Counted: TypeAlias = "tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]"  # tokens; how often
-Places: TypeAlias = "tuple[int, int]"  # the first of the sorted places of a corpus; after the last
+Counted: TypeAlias = "tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]"  # tokens; their counts
+Places: TypeAlias = "tuple[int, int]"  # first of a corpus's sorted places; one past the last
 
-_OUTSIDE = -1  # what stands before a text begins
-_KEPT = 4096  # contexts of a corpus that are remembered
+_OUTSIDE = -1  # in place of a token before the beginning of a text
+_KEPT = 4096  # contexts of a corpus whose results are cached
 DISCOUNT = 0.75
 
 
 class Corpus:
-    """What followed the contexts of up to `depth` tokens, in texts that are given once.
+    """The tokens that followed each context of up to `depth` tokens, in fixed texts.
 
-    All places are sorted by the tokens before them, read backwards. So a context's places stand
-    together, and each older token narrows them. The contexts last met are remembered.
+    All places are sorted by the tokens before them, read backwards. So the places of a context are
+    adjacent, and each older token narrows them. Results for the contexts used last are cached.
     """
 
     def __init__(self, depth: int, texts: Iterable[Sequence[int]]) -> None:
@@ -48,7 +48,7 @@ class Corpus:
         lengths = np.array([len(text) for text in kept], dtype=np.int64)
         self.depth = min(depth, int(lengths.max(initial=0)))
         self.largest = max((max(text) for text in kept), default=_OUTSIDE)
-        # Each text stands behind `depth` empty places, so that no context reaches into another.
+        # `depth` empty places precede each text, so that no context reaches into another text.
         empty = self.depth * np.repeat(np.arange(1, len(kept) + 1), lengths)
         places = (np.arange(len(empty)) + empty).astype(np.int32)
         tokens = np.full(len(places) + self.depth * len(kept), _OUTSIDE, dtype=np.int32)
@@ -56,17 +56,20 @@ class Corpus:
         older = [tokens[places - back] for back in range(self.depth, 0, -1)]
         self._places = places[np.lexsort(older)] if older else places
         self._tokens = tokens
-        self._place_at, self._token_at = self._places.data, tokens.data  # quicker one by one
+        self._place_at, self._token_at = self._places.data, tokens.data  # faster for single items
         self._narrowed = lru_cache(maxsize=_KEPT)(self._narrow)
         self.counted = lru_cache(maxsize=_KEPT)(self._count)
 
     @property
     def nbytes(self) -> int:
-        """What the texts and their sorted places weigh."""
+        """The bytes of the texts and of their sorted places."""
         return self._tokens.nbytes + self._places.nbytes
 
     def contexts(self, before: Sequence[int]) -> list[Places]:
-        """The known contexts at the end of `before`: the empty one, then one token longer each."""
+        """Return the places of the known contexts at the end of `before`.
+
+        The empty context comes first. Each further context is one token longer.
+        """
         places = 0, len(self._places)
         contexts = [places] if len(self._places) else []
         for back in range(1, min(self.depth, len(before)) + 1):
@@ -77,7 +80,7 @@ class Corpus:
         return contexts
 
     def _narrow(self, places: Places, back: int, token: int) -> Places:
-        """The places of some that have `token` before them, `back` places away."""
+        """Return those of some places that have `token` in front of them, `back` tokens away."""
 
         def older(place: int) -> int:
             return self._token_at[place - back]
@@ -86,14 +89,14 @@ class Corpus:
         return low, bisect_right(self._place_at, token, low, places[1], key=older)
 
     def _count(self, places: Places) -> Counted:
-        """The distinct tokens at some places, in order, and how often each stands there."""
+        """Return the distinct tokens at some places, in order, and the count of each."""
         return _counted(self._tokens[self._places[slice(*places)]])
 
 
 class GrowingText:
-    """What followed the contexts of up to `depth` tokens, in one text that grows and shrinks.
+    """The tokens that followed each context of up to `depth` tokens, in a text whose end changes.
 
-    Changes state: a token more or a token less costs one small step for each length of context.
+    Changes state. Adding or removing a token takes one small step for each length of context.
     """
 
     def __init__(self, depth: int) -> None:
@@ -103,7 +106,7 @@ class GrowingText:
         self._followers: dict[tuple[int, ...], array[int]] = {}
 
     def become(self, reading: tuple[int, ...], continuation: Sequence[int]) -> None:
-        """Be this text, from the longest beginning that it shares with the present one."""
+        """Change to this text, from the longest common prefix with the present text."""
         if reading is not self._reading and reading != self._reading:
             self._shrink(0)
             self._reading = reading
@@ -115,7 +118,7 @@ class GrowingText:
         self._grow(asked[same:])
 
     def add(self, token: int) -> None:
-        """One token more."""
+        """Append a token."""
         for context in self._ends():
             followers = self._followers.get(context)
             if followers is None:
@@ -125,9 +128,9 @@ class GrowingText:
         self.text.append(token)
 
     def contexts(self) -> list[array[int]]:
-        """What followed the known contexts at the text's end, in the order of the text.
+        """Return the tokens that followed each known context at the text's end, in text order.
 
-        The empty context comes first, then one token longer each.
+        The empty context comes first. Each further context is one token longer.
         """
         known = takewhile(self._followers.__contains__, self._ends())
         return [self._followers[context] for context in known]
@@ -137,7 +140,7 @@ class GrowingText:
             self.add(token)
 
     def _shrink(self, size: int) -> None:
-        """Take back, in reverse order, what `add` did."""
+        """Undo `add`, in reverse order, until the text has `size` tokens."""
         while len(self.text) > size:
             self.text.pop()
             for context in self._ends():
@@ -147,18 +150,18 @@ class GrowingText:
                     del self._followers[context]
 
     def _ends(self) -> list[tuple[int, ...]]:
-        """The text's last tokens: none of them, then one more each, up to `depth`."""
+        """Return the contexts at the end of the text: of no tokens, then of one token more each."""
         last = tuple(self.text[-self.depth :]) if self.depth else ()
         return [last[start:] for start in range(len(last), -1, -1)]
 
 
 class NGramCounts:
-    """Counts of an order's contexts and all shorter ones, smoothed to a proper distribution.
+    """Counts of the contexts of an order and of all shorter ones, smoothed to a distribution.
 
     Absolute discounting with interpolation (Ney, Essen and Kneser, 1994): each count gives up
-    `DISCOUNT`, and what is given up goes to the next shorter context, last to the uniform.
-    Numbers that are no tokens, `holes`, have no probability. Raises ModelError for a token outside
-    the vocabulary.
+    `DISCOUNT`. The next shorter context gets this mass, and the uniform distribution gets the last
+    of it. The `holes` are numbers that are not tokens, and have probability 0. Raises ModelError
+    for a token outside the vocabulary.
     """
 
     def __init__(
@@ -176,18 +179,18 @@ class NGramCounts:
             raise ModelError(
                 f"an n-gram's text has token {self._corpus.largest}, outside the model's {vocab}"
             )
-        # What it weighs, with what is remembered of the contexts that texts meet.
+        # An estimate of the bytes, with the cached results of contexts.
         self.nbytes = 4_000 + 2 * self._corpus.nbytes
 
     def logprobs(self, before: Sequence[int], own: GrowingText | None = None) -> Tensor:
-        """Log P(next | the last order − 1 tokens of `before`), [vocab].
+        """Return log P(next | the last order − 1 tokens of `before`), [vocab].
 
-        With `own`, whose text is `before`, its counts are added to those of the texts.
+        The counts of `own`, whose text is `before`, are added to the counts of the texts.
         """
         fitted = [self._corpus.counted(places) for places in self._corpus.contexts(before)]
         grown = [_counted(followers) for followers in own.contexts()] if own else []
         probs = np.zeros(self.vocab, dtype=np.float32)
-        left = 1.0  # what the longer contexts give up
+        left = 1.0  # the mass that the longer contexts give up
         for length in reversed(range(max(len(fitted), len(grown)))):
             tokens, counts = _added(
                 [each[length] for each in (fitted, grown) if length < len(each)]
@@ -200,10 +203,11 @@ class NGramCounts:
         return torch.from_numpy(probs).log_()
 
     def likeliest(self, before: Sequence[int], own: GrowingText | None = None) -> Proposal | None:
-        """What followed the longest known context most often; None where only the empty is known.
+        """Return the token that followed the longest known context most often.
 
-        The texts and `own` are asked apart: the longer context decides, or else the surer. Of
-        tokens that followed equally often, the texts give the smallest, and `own` the latest.
+        Return None if only the empty context is known. The texts and `own` are looked up
+        separately. The longer context wins, or else the higher confidence. Of tokens with equal
+        counts, the texts give the smallest token, and `own` gives the latest.
         """
         fitted, grown = self._corpus.contexts(before), own.contexts() if own else []
         longest = max(len(fitted), len(grown))
@@ -223,10 +227,11 @@ class NGramCounts:
 
 
 class NGramScorer(WithoutContext):
-    """Every n-gram term over one vocabulary, fitted when it is first read, `recent` ones kept.
+    """Scores all n-gram terms over one vocabulary. A term is fitted when it is first read.
 
-    A pure function of its spans: an online term keeps the text of each lane, indexed, and takes
-    back what a span does not repeat.
+    `recent` decides how many fitted terms are kept. The scorer is a pure function of its spans: for
+    an online term it keeps an index of the text of each lane, and undoes the part that a span does
+    not repeat.
     """
 
     def __init__(
@@ -242,20 +247,22 @@ class NGramScorer(WithoutContext):
         self._own: dict[Hashable, GrowingText] = {}
 
     def read(self, term: NGram, prompt: Prompt) -> tuple[int, ...]:
-        """An n-gram reads the continuation alone; an online one the bare model's prompt as well.
+        """Return the bare model's prompt for an online term, and no tokens for other terms.
 
-        Raises ModelError if its file cannot be read, RequestError for a prompt that cannot.
+        Raises ModelError if the term's file cannot be read, and RequestError for an invalid prompt.
         """
         self.loaded(term)
         if not term.online:
             return ()
         tokens = to_tokens(BARE_MODEL, prompt, self.vocabulary)
         if max(tokens) >= self.vocabulary.size:
-            raise RequestError(f"the prompt has token {max(tokens)}, which the model does not know")
+            raise RequestError(
+                f"the prompt has token {max(tokens)}, which is not in the vocabulary"
+            )
         return tuple(tokens)
 
     def loaded(self, term: NGram) -> NGramCounts:
-        """The term's counts. Raises ModelError if its file cannot be read."""
+        """Return the term's counts. Raises ModelError if its file cannot be read."""
         counts = self._fitted.get(term)
         if counts is None:
             end = sorted(self.vocabulary.eos_ids)[:1]
@@ -267,14 +274,14 @@ class NGramScorer(WithoutContext):
         return counts
 
     def score(self, spans: Sequence[Span]) -> list[Scored]:
-        """Log-probabilities [count, vocab] of each span."""
+        """Return log-probabilities [count, vocab] of each span."""
         return [Scored.of(self._rows(span).to(self.device)) for span in spans]
 
     def propose(self, span: Span, limit: int) -> list[Proposal]:
-        """At most `limit` tokens that may follow the span's text, each given those before it.
+        """Return at most `limit` tokens that may follow the span, each given the tokens before it.
 
-        Ends where no context is known, and after a token that ends a text. The span's lane is
-        kept until it is released, as in `score`; its `count` plays no part.
+        The list ends where no context is known, and after a token that ends a text. The span's lane
+        is kept until it is released, as in `score`. The span's `count` is not used.
         """
         counts = self._counts_of(span)
         text, own = self._before(span, len(span.continuation))
@@ -291,11 +298,11 @@ class NGramScorer(WithoutContext):
         return proposals
 
     def release(self, lane: Hashable) -> None:
-        """The lane's text is forgotten."""
+        """Drop the text of a lane."""
         self._own.pop(lane, None)
 
     def _rows(self, span: Span) -> Tensor:
-        """Log-probabilities [count, vocab], on the CPU."""
+        """Return log-probabilities [count, vocab], on the CPU."""
         counts = self._counts_of(span)
         first = len(span.continuation) - span.count + 1
         text, own = self._before(span, first)
@@ -307,10 +314,10 @@ class NGramScorer(WithoutContext):
 
     def _counts_of(self, span: Span) -> NGramCounts:
         assert isinstance(span.term, NGram)
-        return self.loaded(span.term)  # here, unless two threads made it and one was forgotten
+        return self.loaded(span.term)  # already, unless two threads fitted it and one was dropped
 
     def _before(self, span: Span, end: int) -> tuple[list[int], GrowingText | None]:
-        """The text up to a place in the continuation, and its own counts if the term is online."""
+        """Return the text before `end` in the continuation, and an online term's own counts."""
         assert isinstance(span.term, NGram)
         assert isinstance(span.reading, tuple)
         depth = span.term.order - 1
@@ -324,13 +331,13 @@ class NGramScorer(WithoutContext):
 
 
 def _counted(tokens: array[int] | npt.NDArray[np.int32]) -> Counted:
-    """The distinct tokens in order, and how often there is each."""
+    """Return the distinct tokens in order, and the count of each."""
     distinct, counts = np.unique(np.asarray(tokens), return_counts=True)
     return distinct, counts
 
 
 def _added(counted: Sequence[Counted]) -> Counted:
-    """The counts of one context, or those of two added up."""
+    """Return the counts of one context, or the sum of two counts."""
     if len(counted) == 1:
         return counted[0]
     tokens, at = np.unique(np.concatenate([each for each, _ in counted]), return_inverse=True)
@@ -340,7 +347,7 @@ def _added(counted: Sequence[Counted]) -> Counted:
 
 
 def _append(text: list[int], own: GrowingText | None, token: int) -> None:
-    """One token more; what is online counts it too."""
+    """Append a token, and count it too if there is an `own` text."""
     if own is None:
         text.append(token)
     else:
@@ -348,7 +355,7 @@ def _append(text: list[int], own: GrowingText | None, token: int) -> None:
 
 
 def _texts(term: NGram) -> Iterable[str]:
-    """One text a line of the file, or the texts given."""
+    """Return the lines of the term's file, or the term's own texts."""
     if term.path is None:
         return term.texts
     try:

@@ -1,6 +1,6 @@
-"""Texts that begin alike as one tree of tokens, which a causal classifier reads in one pass.
+"""Texts with common beginnings as one tree of tokens, which a causal classifier reads in one pass.
 
-The classifier keeps what it has read: a text that goes on costs one new token.
+The classifier caches the tokens that it has read, so a text that goes on costs one new token.
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ from marith.scoring.terms.whole_texts import (
 )
 
 ROOM = 256  # tokens of a tree in one pass; the rest is read in further passes
-STEP = 48  # characters between places where a text may be taken apart
-MARGIN = 8  # so many characters at the end, which the next may change, are never a place
-KEPT = 128  # beginnings remembered
+STEP = 48  # characters between places where a text may be split
+MARGIN = 8  # a text is not split in its last characters: the next ones may change them
+KEPT = 128  # cached beginnings of texts
 _SEAM = re.compile(r"[^\W\d_](?= [^\W\d_])")  # between two words
 
 
 @dataclass(slots=True)
 class PrefixTree:
-    """Tokens that follow a beginning of the root text, in depth-first order.
+    """Tokens that follow a prefix of the root text, in depth-first order.
 
-    For each token: its place in its text, how many tokens of the root come before it, and where
-    its own followers end. `leaves` says which token is the last of which text.
+    For each token, `places` has its place in its text, `forks` the number of the root's tokens
+    before it, and `ends` the index after its last follower. `leaves` has the index of the last
+    token of each text, by the text's number.
     """
 
     tokens: list[int] = field(default_factory=list)
@@ -52,12 +53,12 @@ class PrefixTree:
     leaves: dict[int, int] = field(default_factory=dict)
 
     def mask(self) -> Tensor:
-        """Which token of the tree attends to which, itself included, [tokens, tokens]."""
+        """Return which tokens each token of the tree attends to, itself too, [tokens, tokens]."""
         order, ends = torch.arange(len(self.tokens)), torch.tensor(self.ends, dtype=torch.long)
         return (order <= order[:, None]) & (order[:, None] < ends)
 
     def add(self, path: list[int], fork: int, suffix: Text) -> None:
-        """Go on from the last token of a path, whose tokens all gain followers."""
+        """Add `suffix` after the last token of `path`. Every token of the path gains followers."""
         for token in suffix:
             path.append(len(self.tokens))
             self.tokens.append(token)
@@ -69,9 +70,10 @@ class PrefixTree:
 
 
 def prefix_trees(root: Text, texts: Sequence[Text]) -> tuple[dict[int, int], list[PrefixTree]]:
-    """Where texts that are a beginning of the root end; trees of the others, `ROOM` tokens each.
+    """Return the ends of the texts that are prefixes of the root, and the trees of the others.
 
-    Texts go by their number; one without tokens is neither.
+    The ends are indices into the root, by the number of the text. When a tree has `ROOM` tokens,
+    another tree begins. A text without tokens has neither an end nor a leaf.
     """
     stops: dict[int, int] = {}
     trees = [PrefixTree()]
@@ -92,20 +94,20 @@ def prefix_trees(root: Text, texts: Sequence[Text]) -> tuple[dict[int, int], lis
 
 
 def _after_root(root: Text, texts: Sequence[Text]) -> list[tuple[int, Text, int]]:
-    """Where each text leaves the root, with what, and its number."""
+    """Return where each text leaves the root, the rest of the text, and its number."""
     stem = list(root)
     forks = [common(stem, list(text)) for text in texts]
     return [(fork, text[fork:], i) for i, (fork, text) in enumerate(zip(forks, texts, strict=True))]
 
 
 class Encoder:
-    """Text → tokens as `vocabulary.encode(text, start=True)` gives them, sooner for long texts.
+    """Encodes texts as `vocabulary.encode(text, start=True)` does, and long texts faster.
 
-    A tokenizer that takes texts apart into words before it looks for tokens gives a text the
-    tokens of its beginning and those of its rest. The beginning is remembered, and compared with
-    the whole when it is new; the rest is encoded behind a word or more of the beginning, since a
-    tokenizer may mark the first word. Other tokenizers read the whole text each time. What is
-    remembered serves texts of the same salt alone.
+    If a tokenizer splits texts into words before it looks for tokens, the tokens of a text are the
+    tokens of its beginning and then those of its rest. The tokens of the beginning are cached. A
+    new beginning is compared with the whole once. The rest is encoded together with at least one
+    word of the beginning, because a tokenizer may mark the first word. Other tokenizers read the
+    whole text each time. Cached tokens serve only texts of the same salt.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -116,7 +118,7 @@ class Encoder:
         self._encoded = lru_cache(maxsize=KEPT)(lambda text, _: vocabulary.encode(text))
 
     def __call__(self, text: str, salt: str | None = None) -> list[int]:
-        """The text's tokens. Raises RequestError where it is not Unicode."""
+        """Return the text's tokens. Raises RequestError if the text is not Unicode."""
         seams = _seams(text) if self.splits else ()
         if len(seams) < 2 or not self._beginning(text[: seams[-1]], seams[0], salt):
             return self._vocabulary.encode(text, start=True)
@@ -124,11 +126,11 @@ class Encoder:
         return [*self._head, *self._encoded(text[: seams[-1]], salt), *rest, *self._foot]
 
     def _rest(self, text: str, back: int, seam: int, salt: str | None) -> list[int]:
-        """The tokens behind the seam; what lies between `back` and it is read and left out."""
+        """Return the tokens after `seam`. Encodes the text from `back` on, to keep its context."""
         return self._vocabulary.encode(text[back:])[len(self._encoded(text[back:seam], salt)) :]
 
     def _compared(self, beginning: str, back: int, salt: str | None) -> bool:
-        """Whether a beginning, itself taken apart, and with a word behind it, is as the whole."""
+        """Return True if a split beginning, with one word after it, has the tokens of the whole."""
         after = f"{beginning} a"
         rest = self._rest(after, back, len(beginning), salt)
         apart = [*self._encoded(beginning, salt), *rest]
@@ -136,7 +138,7 @@ class Encoder:
 
 
 def _marks(vocabulary: Vocabulary) -> tuple[list[int], list[int]] | None:
-    """What the tokenizer puts before and behind a text, if that can be found out."""
+    """Return the tokens that the tokenizer adds before and after a text; None if unknown."""
     bare, marked = vocabulary.encode("a"), vocabulary.encode("a", start=True)
     for at in range(len(marked)):
         if bare and marked[at : at + len(bare)] == bare:
@@ -145,7 +147,7 @@ def _marks(vocabulary: Vocabulary) -> tuple[list[int], list[int]] | None:
 
 
 def _splits_words(vocabulary: Vocabulary) -> bool:
-    """Whether texts are split into words first, so that no token spans several words."""
+    """Return True if texts are split into words first, so that no token spans several words."""
     backend = vocabulary.tokenizer.backend_tokenizer
     if backend.pre_tokenizer is None:
         return False
@@ -157,14 +159,14 @@ def _splits_words(vocabulary: Vocabulary) -> bool:
 
 
 def _seams(text: str) -> list[int]:
-    """Places between words, the same for a text and most that go on from it."""
+    """Return places between words. Most continuations of a text have the same places."""
     last = (len(text) - MARGIN) // STEP * STEP
     return [seam.end() for seam in _SEAM.finditer(text, max(0, last - STEP), max(0, last))]
 
 
 @dataclass(slots=True, kw_only=True)
 class _Work(Unread):
-    """What one case still needs: its texts end in the root text or in one of its trees."""
+    """The reading of one case, whose texts end in the root text or in one of its trees."""
 
     case: Case
     stops: dict[int, int]
@@ -175,7 +177,7 @@ class _Work(Unread):
 
 @dataclass(slots=True)
 class _Row:
-    """One row of one pass: tokens of the root text, then a tree in the slots after it."""
+    """One row of one pass: tokens of the root text, then a tree in the slots after the root."""
 
     work: _Work
     start: int
@@ -188,12 +190,12 @@ class _Row:
 
     @property
     def seen(self) -> int:
-        """How many slots are read: the tree begins where the whole root text will end."""
+        """The number of slots that are read. The tree begins where the whole root text will end."""
         beyond = len(self.tree.tokens)
         return len(self.work.prompt) + beyond if beyond else self.stop
 
     def columns(self) -> dict[int, int]:
-        """Where in the row each text ends that this pass classifies."""
+        """Return the column in the row where each text ends that this pass classifies."""
         ended = {n: at - self.start for n, at in self.work.stops.items() if at >= self.start}
         if self.stop < len(self.work.prompt):
             return {}
@@ -202,11 +204,11 @@ class _Row:
 
 
 class TreeRunner:
-    """Classifies the texts of a lane as a prefix tree, and keeps the keys and values of its root.
+    """Classifies the texts of a lane as a prefix tree, and caches the keys and values of its root.
 
-    The cache changes the cost of an answer and never the answer. One call reads at most a
-    chunk of long root texts, in the order of the cases. Raises ModelError at construction for a
-    model whose cached logits differ from its uncached ones, if `probes` is true.
+    The cache changes the cost of an answer, never the answer. One call reads at most a chunk of
+    long root texts, the shortest first. If `probes` is True, construction raises ModelError for a
+    model whose cached logits differ from its uncached logits.
     """
 
     def __init__(
@@ -229,16 +231,19 @@ class TreeRunner:
         self.passes = 0
 
     def memory(self, texts: Sequence[Planned]) -> int:
-        """How many bytes of keys and values these root texts and their trees take at most."""
+        """Return the most bytes of keys and values that these root texts and their trees take."""
         return self.lanes.memory([replace(text, more=text.more + ROOM) for text in texts])
 
     def join(self, limit: CacheLimit) -> None:
-        """Let a limit hold for what this keeps too, from here on."""
+        """Bound the cache by `limit`, which several models share, from now on."""
         limit.join(self.lanes)
 
     @torch.inference_mode()
     def classify(self, cases: Sequence[Case]) -> list[ClassLogits | None]:
-        """Answer what can be answered now, all cases in as few passes as their lengths allow."""
+        """Answer the cases that can be answered now, in as few passes as their lengths allow.
+
+        An answer is None while its root text is still being read.
+        """
         assert len({case.lane for case in cases}) == len(cases)
         work = [self._begin(case) for case in cases]
         longest = [w.length + max(len(b.tokens) for b in w.trees) for w in work]
@@ -252,9 +257,9 @@ class TreeRunner:
                 self._forward(group)
         return [self._end(item) for item in work]
 
-    @torch.inference_mode()  # lanes that make room move what passes have written
+    @torch.inference_mode()  # making room moves tensors that passes have written
     def release(self, lane: Hashable) -> None:
-        """The lane's keys and values stay until another needs the room."""
+        """Release a lane. Its keys and values stay cached until another lane needs the room."""
         self._unfinished.pop(lane, None)  # first: making room may fail
         self.lanes.release(lane)
 
@@ -287,15 +292,15 @@ class TreeRunner:
         return None
 
     def _forward(self, rows: list[_Row]) -> None:
-        """One pass over the next tokens of each root, and the trees of those read to the end."""
+        """Run one pass over the next tokens of each root, and over trees whose root is read."""
         hidden = self._pass(rows)
         columns = [row.columns() for row in rows]
         ends = [(i, at) for i, ends_of_row in enumerate(columns) for at in ends_of_row.values()]
         index = torch.tensor(ends, dtype=torch.long, device=hidden.device).view(-1, 2)
         logits = self.model.score(hidden[index[:, 0], index[:, 1]]).float()
         if bool(hidden.isnan().any() | logits.isnan().any()):
-            self.lanes.forget()  # keys that are no numbers would reach whoever has the row next
-            raise ModelError("the classifier computed what is not a number (NaN)")
+            self.lanes.forget()  # NaN keys would reach the next text in this row
+            raise ModelError("the classifier computed NaN (not a number)")
         parts = logits.split([len(ends_of_row) for ends_of_row in columns])
         for row, ends_of_row, part in zip(rows, columns, parts, strict=True):
             row.work.logits[list(ends_of_row)] = part
@@ -303,13 +308,13 @@ class TreeRunner:
             row.work.passes.add(self.passes)
 
     def _pass(self, rows: list[_Row]) -> Tensor:
-        """What the backbone makes of every token, [rows, width, hidden].
+        """Return the hidden states of every token, [rows, width, hidden].
 
-        Padding stands at the end, at position 0, and sees the row's first slot only.
+        Padding stands at the end, at position 0, and sees only the row's first slot.
         """
         shape = len(rows), max(row.width for row in rows)
         ids, places = torch.zeros(shape, dtype=torch.long), torch.zeros(shape, dtype=torch.long)
-        reach = torch.zeros(shape, dtype=torch.long)  # it sees the slots up to this one
+        reach = torch.zeros(shape, dtype=torch.long)  # a token sees the slots up to this slot
         slots = torch.full(shape, self._cache.padding_slot)
         mask = torch.zeros(*shape, max(row.seen for row in rows), dtype=torch.bool)
         keys = torch.arange(mask.shape[-1]).repeat(len(rows), 1)
@@ -341,13 +346,16 @@ class TreeRunner:
         return hidden
 
     def _why_whole(self, context_length: int) -> str:
-        """Why this model must read whole texts; empty where it need not."""
+        """Return why this model must read whole texts; "" if it need not."""
         if not isinstance(getattr(self.model, "score", None), nn.Linear):
-            return "its head is not one product"
+            return "its head is not a linear layer"
         return unread_kinds(self.model) or why_inexact(self.model, context_length, self._differ)
 
     def _differ(self, model: Any, extra: int) -> str:
-        """How the logits of trees differ from those of whole texts, over rows of many lengths."""
+        """Return how the logits of trees differ from the logits of whole texts; "" if they do not.
+
+        The rows that are compared have many lengths.
+        """
         runner = self
         if model is not self.model:
             runner = TreeRunner(model, 0, 0, 0, probes=False)
@@ -365,7 +373,7 @@ class TreeRunner:
         try:
             runner.classify(first)
             worst = distance(_logits(runner.classify(last)), want)
-        except Exception as error:  # whatever a model raises that does not take our cache
+        except Exception as error:  # any error of a model that does not take our cache
             return f"it does not take a cache by lanes ({type(error).__name__}: {error})"
         finally:
             runner.lanes.forget()
@@ -375,12 +383,12 @@ class TreeRunner:
 
 
 def _logits(answers: Sequence[ClassLogits | None]) -> Tensor:
-    """Of all texts of some cases, [texts, labels]."""
+    """Return the logits of all texts of some cases, [texts, labels]."""
     return torch.cat([answer.logits for answer in answers if answer is not None])
 
 
 def _rows(item: _Work, turn: int) -> list[_Row]:
-    """What a case has to run in one round of passes, if anything."""
+    """Return the row that a case runs in one round of passes, or an empty list."""
     start = len(item.lane.tokens)
     stop = start + item.give
     whole = stop == item.length
@@ -391,7 +399,7 @@ def _rows(item: _Work, turn: int) -> list[_Row]:
 
 
 def _pooled(text: Text, padding: int) -> Text:
-    """A text up to where transformers reads its judgement: the last token that is no padding."""
+    """Return a text without padding at its end, where transformers reads the logits."""
     end = len(text)
     while end > 1 and text[end - 1] == padding:
         end -= 1

@@ -1,4 +1,4 @@
-"""Prompted language models as a scorer."""
+"""Prompted language models as scorers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from marith.tensor_rows import Row, gather
 
 
 class PromptedScorer:
-    """Every prompted term of one checkpoint: one pass for one set of weights."""
+    """Scores the prompted terms of one checkpoint: one pass for one set of weights."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class PromptedScorer:
         self.checkpoint = checkpoint
         self.vocabulary = checkpoint.vocabulary
         self.context_length = checkpoint.context_length
-        self._output_device = answers  # if not the device that computes
+        self._output_device = answers  # if it is not the computing device
         self._recent = recent or Recent(LOADED_BYTES)
         self._adapters: WeakValueDictionary[str, Adapter] = WeakValueDictionary()
         self._histories = Histories()
@@ -54,20 +54,23 @@ class PromptedScorer:
                 name=checkpoint.name,
                 holes=self.vocabulary.holes,
             )
-        self._weights = checkpoint.weights  # once: the walk takes a large model 1 ms
+        self._weights = (
+            checkpoint.weights
+        )  # once, because collecting them takes 1 ms for a large model
         self._changes = _changes(self._weights)
         self.nbytes = checkpoint.nbytes
 
     def read(self, term: Prompted | Likelihood, prompt: Prompt) -> tuple[int, ...]:
-        """The prompt as tokens. Raises ContextOverflow where it leaves no room for one more.
+        """Return the prompt as tokens.
 
-        An adapter is read from its files when a term names it; ModelError if it cannot be, or if
-        the model's weights are no more what was loaded.
+        Raises ContextOverflow if the prompt leaves no room for one more token. If the term names an
+        adapter, its files are read now. Raises ModelError if the adapter cannot be read, or if the
+        model's weights were modified after loading.
         """
         if _changes(self._weights) != self._changes:
             raise ModelError(
-                f"the weights of {self.checkpoint.name!r} were changed after they were loaded; "
-                "load an engine anew"
+                f"the weights of {self.checkpoint.name!r} were modified after loading; "
+                "load a new engine"
             )
         if isinstance(term, Likelihood):
             assert isinstance(term.of, Prompted)
@@ -76,7 +79,9 @@ class PromptedScorer:
         require_text(term, prompt, self.vocabulary)
         tokens = to_tokens(term, prompt, self.vocabulary, self.context_length)
         if max(tokens) >= self.vocabulary.size:
-            raise RequestError(f"the prompt has token {max(tokens)}, which the model does not know")
+            raise RequestError(
+                f"the prompt has token {max(tokens)}, which is not in the vocabulary"
+            )
         if len(tokens) >= self.context_length:
             raise ContextOverflow(
                 f"the prompt has {len(tokens)} tokens or more as {_named(term)} reads it; "
@@ -86,29 +91,29 @@ class PromptedScorer:
 
     @property
     def tokens_read(self) -> int:
-        """How many tokens the model has read in all passes."""
+        """The number of tokens that the model has read in all passes."""
         return self.runner.passes.tokens_read
 
     def room(self, reading: Reading) -> int:
-        """How many tokens the context holds after a prompt."""
+        """Return the number of tokens that the context holds after a prompt."""
         return self.context_length - len(reading)
 
     def planned(self, demand: Demand) -> Planned:
-        """The text of a lane, as `memory` counts it."""
+        """Return the text of a lane as `memory` counts it."""
         reading = demand.reading
         assert not isinstance(reading, str)
         more = min(demand.more, self.room(reading))
         return Planned((_adapter(demand.term), demand.salt), reading, more)
 
     def memory(self, texts: Sequence[Planned]) -> int:
-        """How many bytes of keys, values and states these texts take together at most."""
+        """Return the most bytes of keys, values and states that these texts take together."""
         return self.runner.memory(texts)
 
     def loaded_adapter(self, term: Term) -> Adapter | None:
-        """The term's adapter, if it names one.
+        """Return the term's adapter, or None if the term names no adapter.
 
-        Raises KeyError where that is not loaded, and for the first term that exits early: the model
-        has to be tried first, which is no work for a caller's thread.
+        Raises KeyError if the adapter is not loaded, and for the first term with an early exit: the
+        model must be tried first, which a caller's thread should not do.
         """
         if _exit_layer(term) is not None and not self.runner.passes.exits_checked:
             raise KeyError(term)
@@ -116,9 +121,10 @@ class PromptedScorer:
         return None if name is None else self._adapters[name]
 
     def loaded(self, term: Prompted | Likelihood) -> Adapter | None:
-        """The term's adapter, if it names one.
+        """Load and return the term's adapter, or None if the term names no adapter.
 
-        Raises ModelError if that cannot be read, or if no term can leave this model early.
+        Raises ModelError if the adapter cannot be read, or if this model has no early exits and the
+        term has one. Raises RequestError for an early exit after a layer that does not exist.
         """
         if (layer := _exit_layer(term)) is not None:
             self.runner.passes.exits.check(layer)
@@ -132,13 +138,14 @@ class PromptedScorer:
         return adapter
 
     def count(self, term: Prompted, prompt: Prompt) -> int:
-        """How many tokens the prompt has as the term reads it, whether they fit or not."""
+        """Return the number of tokens of the prompt as the term reads it, even if too many."""
         return len(to_tokens(term, prompt, self.vocabulary))
 
     def score(self, spans: Sequence[Span]) -> list[Scored | None]:
-        """Log-probabilities [count, vocab] of each span, all spans in as few passes as possible.
+        """Return log-probabilities [count, vocab] of each span, in as few passes as possible.
 
-        Spans of one lane, the model and its early exits, are one row. A likelihood is [count, 1].
+        Spans of one lane, which are the model and its early exits, share one row of a pass. A
+        likelihood is [count, 1]. An answer is None while its text is still being read.
         """
         asked: dict[Hashable, Asked] = {}
         for span in spans:
@@ -150,7 +157,7 @@ class PromptedScorer:
         return scored if self._output_device is None else moved_to(scored, self._output_device)
 
     def _question(self, span: Span) -> Asked | None:
-        """What a span asks of the runner; None for a likelihood of which all is known."""
+        """Return the question of a span to the runner; None if its likelihood is known already."""
         reading, continuation, count = span.reading, span.continuation, span.count
         assert not isinstance(reading, str), "a language model reads tokens"
         term = span.term
@@ -165,7 +172,7 @@ class PromptedScorer:
         return Asked(span.lane, reading, count, adapter, exits, continuation, salt=span.salt)
 
     def _scored(self, span: Span, answer: Answer | None, asked: bool) -> Scored | None:
-        """Return a span's rows; `cached` counts tokens of the prompt, not of the continuation."""
+        """Return a span's rows. `cached` counts tokens of the prompt, not of the continuation."""
         if answer is None and asked:
             return None
         if isinstance(span.term, Likelihood):
@@ -176,7 +183,7 @@ class PromptedScorer:
         return Scored(rows, answer.passes, min(answer.cached, len(span.reading)))
 
     def _likelihood(self, span: Span, term: Likelihood, answer: Answer | None) -> Scored:
-        """[count, 1]; without an answer all is known."""
+        """Return log-likelihoods [count, 1]. Without an answer, all of them are known."""
         passes, cached = frozenset[int](), len(span.reading)
         if answer is not None:
             assert isinstance(term.of, Prompted)
@@ -188,20 +195,20 @@ class PromptedScorer:
         return Scored.of(logprobs.to(device), passes, cached)
 
     def release(self, lane: Hashable) -> None:
-        """The lane's keys and values stay until another needs the room."""
+        """Release a lane. Its keys and values stay cached until another lane needs the room."""
         self._histories.release(lane)
         self.runner.release(lane)
 
 
 def _read_adapter(name: str, checkpoint: Checkpoint, runner: Runner) -> Adapter:
-    """A LoRA for the weights of a checkpoint. Raises ModelError for what cannot be read."""
+    """Read a LoRA for the weights of a checkpoint. Raises ModelError if it cannot be read."""
     if isinstance(runner, LlamaCppRunner):
         return runner.read_adapter(name)
     return lora.read(name, checkpoint.model)
 
 
 def _changes(tensors: Iterable[Tensor]) -> int:
-    """How often the tensors have been written to in place, as far as torch keeps count."""
+    """Return the number of in-place writes to the tensors, as far as torch counts them."""
     return sum(tensor._version for tensor in tensors if not tensor.is_inference())
 
 
@@ -222,5 +229,5 @@ def _exit_layer(term: Term) -> int | None:
 
 
 def _rows(answer: Answer, term: Prompted) -> Sequence[Row]:
-    """What the model returned, or left after the term's layer."""
+    """Return the rows of the model, or of the term's early exit."""
     return answer.rows if term.exit_layer is None else answer.exits[term.exit_layer]

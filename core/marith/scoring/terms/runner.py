@@ -1,4 +1,4 @@
-"""Which runner a model takes: one that keeps what it has read, or a plain one."""
+"""The choice of a model's runner: one with a cache, or a plain one."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def start_runner(
     name: str = "",
     holes: Sequence[int] = (),
 ) -> Runner:
-    """Return the runner of a model, after its cached passes are compared with uncached ones.
+    """Return the runner of a model, after comparing its cached passes with uncached ones.
 
-    A model whose cached passes differ gets a plain runner, and a warning says so by its `name`.
-    `capture` runs passes for single tokens at fixed shapes: None where the model is on a GPU.
-    `holes` are numbers below `vocab` that are no tokens, and impossible. Raises ModelError for a
+    A model without exact cached passes gets a plain runner, and a warning with its `name`.
+    `capture` runs passes for single tokens at fixed shapes; None means True for a model on one GPU.
+    `holes` are numbers below `vocab` that are not tokens, and impossible. Raises ModelError for a
     model that is not causal.
     """
     if isinstance(model, GGMLModel):
@@ -66,7 +66,7 @@ def start_runner(
 def _compared(
     passes: ModelPasses, context_length: int, cache_bytes: int, captures: bool
 ) -> OfModel:
-    """Return the usual runner, one that reads text by text, or a plain one: the first exact one."""
+    """Return the first exact runner: the usual one, one that reads text by text, or a plain one."""
     usual = partial(_usual, context_length, cache_bytes, captures)
     text_by_text = partial(StateRunner, most_bytes=cache_bytes, joins=False)
     reasons: list[str] = []
@@ -75,7 +75,7 @@ def _compared(
             runner = make(passes)
             differ = partial(_differ, runner, make)
             reason = why_inexact(passes.model, context_length, differ)
-        except Exception as error:  # whatever a configuration lacks that a runner needs
+        except Exception as error:  # any error, for example a missing field of the configuration
             reason = f"no cache can be made for it ({type(error).__name__}: {error})"
         if not reason:
             if reasons:
@@ -85,19 +85,19 @@ def _compared(
     if not {"past_key_values", "cache_params"} & passes.arguments:
         reasons = ["its code has no argument for a cache (`past_key_values` or `cache_params`)"]
     plain = PlainRunner(passes, context_length)
-    warn(f"{passes.name!r} runs without a cache, and so slower: {reasons[0]}")
+    warn(f"{passes.name!r} runs without a cache, which is slower: {reasons[0]}")
     return plain
 
 
 def _differ(runner: Cached, make: Maker, model: Any, extra: int) -> str:
-    """How cached passes of the runner's model, or of a small one of its kind, differ."""
+    """Return how cached passes of a model differ, or of a small model of its kind."""
     if model is not runner.passes.model:
         runner = make(ModelPasses(model, int(model.config.get_text_config().vocab_size)))
     return compare(runner, extra)
 
 
 def _usual(context_length: int, cache_bytes: int, captures: bool, passes: ModelPasses) -> Cached:
-    """The runner that follows from what a model's configuration and class state."""
+    """Return the runner that a model's configuration and class suggest."""
     model = passes.model
     if unread_kinds(model):
         return StateRunner(passes, cache_bytes)
@@ -111,9 +111,9 @@ def _usual(context_length: int, cache_bytes: int, captures: bool, passes: ModelP
 
 
 def _hands_keys_on(model: Any) -> bool:
-    """Whether attention functions of transformers get the keys that a cache returns, as they are.
+    """Return True if attention functions of transformers get the cache's keys unchanged.
 
-    Models with latent keys (DeepSeek's MLA) and those whose layers share keys change them.
+    Models with latent keys (DeepSeek's MLA) and models whose layers share keys change them.
     """
     text = model.config.get_text_config()
     changes = getattr(text, "kv_lora_rank", None) or getattr(text, "num_kv_shared_layers", None)

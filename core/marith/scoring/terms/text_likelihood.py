@@ -1,4 +1,4 @@
-"""How likely a model finds the whole text so far, kept by lane as long as the text goes on."""
+"""The likelihood of the whole text so far, kept for each lane while its text goes on."""
 
 from __future__ import annotations
 
@@ -14,28 +14,30 @@ from marith.scoring.passes.lanes import common
 @dataclass(slots=True)
 class _History:
     tokens: list[int] = field(default_factory=list)
-    sums: list[float] = field(default_factory=lambda: [0.0])  # before each token, and after all
+    sums: list[float] = field(
+        default_factory=lambda: [0.0]
+    )  # before each token, and after the last
 
 
 class Histories:
     """log Q(x₁..x_k) for every prefix of a lane's continuation.
 
-    Changes state that changes what is asked of the model, and never the answer: what a text has
-    in common with the one before it is kept.
+    Keeps state: the values of the common prefix with the lane's last text. The state saves
+    questions to the model, and never changes an answer.
     """
 
     def __init__(self) -> None:
         self._known: dict[Hashable, _History] = {}
 
     def unknown(self, lane: Hashable, continuation: Sequence[int]) -> int:
-        """How many of the last tokens have yet to be scored."""
+        """Return the number of last tokens that are not scored yet."""
         history = self._known.setdefault(lane, _History())
         kept = common(history.tokens, list(continuation))
         del history.tokens[kept:], history.sums[kept + 1 :]
         return len(continuation) - kept
 
     def take(self, lane: Hashable, continuation: Sequence[int], logprobs: Tensor) -> None:
-        """Take the log-probabilities [tokens, vocab] of the tokens that were unknown."""
+        """Add the log-probabilities [tokens, vocab] of the tokens that were unknown."""
         history = self._known[lane]
         new = list(continuation[len(history.tokens) :])
         at = torch.tensor(new, device=logprobs.device)[:, None]
@@ -44,9 +46,9 @@ class Histories:
         history.tokens += new
 
     def logprobs(self, lane: Hashable, count: int) -> Tensor:
-        """The log-likelihood before each of the last `count` places, [count, 1]."""
+        """Return the log-likelihood before each of the last `count` places, [count, 1]."""
         return torch.tensor(self._known[lane].sums[-count:])[:, None]
 
     def release(self, lane: Hashable) -> None:
-        """Forget a lane."""
+        """Drop the values of a lane."""
         self._known.pop(lane, None)

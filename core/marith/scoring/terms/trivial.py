@@ -1,4 +1,4 @@
-"""Terms that need no text: the uniform distribution, and positions, which schedules are made of."""
+"""Terms that need no text: the uniform distribution, and positions, on which schedules depend."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from marith.scoring.scorer import Scored, Span, WithoutContext
 
 
 class UniformScorer(WithoutContext):
-    """Every token alike."""
+    """The uniform distribution over the tokens."""
 
     def __init__(self, vocabulary: Vocabulary, device: torch.device | str = "cpu") -> None:
         tokens = vocabulary.size - len(vocabulary.holes)
@@ -23,26 +23,26 @@ class UniformScorer(WithoutContext):
         self._row = row.to(device)
 
     def read(self, term: Uniform, prompt: Prompt) -> tuple[int, ...]:
-        """Nothing is read."""
+        """Return no tokens: the term reads nothing."""
         return ()
 
     def score(self, spans: Sequence[Span]) -> list[Scored]:
-        """−log V for each of the V tokens, [count, vocab]."""
+        """Return −log V for each of the V tokens, [count, vocab]."""
         return [Scored.of(self._row.repeat(span.count, 1)) for span in spans]
 
 
 class PositionScorer(WithoutContext):
-    """The number of tokens before each place, which needs no model."""
+    """The number of tokens before each place. It needs no model."""
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
         self.device = device
 
     def read(self, term: Position, prompt: Prompt) -> tuple[int, ...]:
-        """Nothing is read: places are counted from the continuation's first."""
+        """Return no tokens: places are counted from the first token of the continuation."""
         return ()
 
     def score(self, spans: Sequence[Span]) -> list[Scored]:
-        """Places, [count, 1] in float32."""
+        """Return places, [count, 1] in float32."""
         return [Scored.of(self._places(span)[:, None]) for span in spans]
 
     def _places(self, span: Span) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""What a classifier is asked, what comes back, and the way that every classifier can answer."""
+"""Questions to classifiers, their answers, and the runner that works for every classifier."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from marith.scoring.memory import CacheLimit, Planned
 BATCH_TOKENS = 8192
 
 Text: TypeAlias = "tuple[int, ...]"
-_Salted: TypeAlias = "tuple[Text, str | None]"  # a text, and the salt of those that share it
+_Salted: TypeAlias = "tuple[Text, str | None]"  # a text and its salt
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Texts to classify, as tokens. The last one is the root: most others begin as it does.
+    """Texts to classify, as tokens. The last text is the root; most other texts begin like it.
 
-    `lane` says whose texts these are, and stands in one case of a call only. Cases of the same
+    `lane` names the owner of the texts, and occurs in only one case of a call. Cases of the same
     `salt` may share what is read.
     """
 
@@ -33,9 +33,9 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class ClassLogits:
-    """The head's logits of every label for every text of a case [texts, labels], and the passes.
+    """The logits of every label for every text of a case, [texts, labels], and the passes.
 
-    Logits in float32, of which `to_logprobs` makes log C.
+    The logits are the head's, in float32. `to_logprobs` makes log C of them.
     """
 
     logits: Tensor
@@ -43,7 +43,7 @@ class ClassLogits:
 
 
 class WholeTextRunner:
-    """Classifies each text from its first token on, in padded batches. Keeps nothing."""
+    """Classifies each text from its first token, in padded batches. Caches nothing."""
 
     def __init__(self, model: Any, padding: int) -> None:
         self.model = model
@@ -52,7 +52,7 @@ class WholeTextRunner:
 
     @torch.inference_mode()
     def classify(self, cases: Sequence[Case]) -> list[ClassLogits]:
-        """Every distinct text of a salt once, texts of about one length together."""
+        """Classify every distinct text of a salt once, in batches of about equal length."""
         logits_of: dict[_Salted, tuple[Tensor, int]] = {}
         for batch in _batches({(text, case.salt) for case in cases for text in case.texts}):
             logits = self._forward([text for text, _ in batch])
@@ -64,17 +64,17 @@ class WholeTextRunner:
         return answers
 
     def release(self, lane: Hashable) -> None:
-        """Nothing is kept between questions."""
+        """Do nothing: nothing is cached."""
 
     def join(self, limit: CacheLimit) -> None:
-        """Nothing is kept."""
+        """Do nothing: nothing is cached."""
 
     def memory(self, texts: Sequence[Planned]) -> int:
-        """None."""
+        """Return 0: nothing is cached."""
         return 0
 
     def _forward(self, rows: Sequence[Text]) -> Tensor:
-        """Logits [rows, labels] in one pass; an empty text is not read: its classes are even."""
+        """Return logits [rows, labels] of one pass. An empty text has logits 0 for all labels."""
         width = max(1, max(map(len, rows)))
         ids = torch.full((len(rows), width), self.padding)
         mask = torch.zeros(len(rows), width, dtype=torch.long)
@@ -87,13 +87,17 @@ class WholeTextRunner:
         logits: Tensor = out.logits.float()
         self.passes += 1
         if bool(logits.isnan().any()):
-            raise ModelError("the classifier computed what is not a number (NaN)")
+            raise ModelError("the classifier computed NaN (not a number)")
         empty = torch.tensor([not row for row in rows], device=device)
         return logits.masked_fill(empty[:, None], 0.0)
 
 
 def to_logprobs(config: Any, logits: Tensor) -> Tensor:
-    """Log C of every label [texts, labels] in float32: by softmax where labels exclude others."""
+    """Return log C of every label, [texts, labels] in float32.
+
+    If labels exclude each other, C is a softmax. If they do not, or with a single label, C is a
+    sigmoid for each label.
+    """
     multi = getattr(config, "problem_type", None) == "multi_label_classification"
     if multi or logits.shape[-1] == 1:
         return torch.nn.functional.logsigmoid(logits.float())
@@ -101,7 +105,7 @@ def to_logprobs(config: Any, logits: Tensor) -> Tensor:
 
 
 def _batches(texts: set[_Salted]) -> list[list[_Salted]]:
-    """Texts of about one length together, so that little is padding."""
+    """Group texts of about equal length, so that little is padding."""
     batches: list[list[_Salted]] = [[]]
     for text, salt in sorted(texts, key=lambda item: (len(item[0]), item[0], item[1] or "")):
         if (len(batches[-1]) + 1) * max(1, len(text)) > BATCH_TOKENS:

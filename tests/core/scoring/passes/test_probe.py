@@ -155,7 +155,7 @@ def test_the_warning_names_model_reason_and_the_callers_line_for_each_model() ->
             line = inspect.currentframe().f_lineno + 1  # type: ignore[union-attr]
             marith.Engine.load(model, tokenizer=endless()).close()
         [warning] = caught
-        assert str(warning.message).startswith(f"'{name}' runs without a cache, and so slower: ")
+        assert str(warning.message).startswith(f"'{name}' runs without a cache, which is slower: ")
         assert (warning.filename, warning.lineno) == (__file__, line)
 
 
