@@ -10,22 +10,25 @@ from torch import Tensor
 
 
 def top_k(logprobs: Tensor, k: int) -> Tensor:
-    """True for the k likeliest tokens of each row. `logprobs` and result are [positions, vocab]."""
+    """Return a mask of the k likeliest tokens of each row.
+
+    `logprobs` and the mask are [positions, vocab].
+    """
     likeliest = logprobs.topk(min(k, logprobs.shape[-1]), dim=-1).indices
     kept = torch.zeros_like(logprobs, dtype=torch.bool).scatter_(-1, likeliest, True)
     return kept & (logprobs > -math.inf)
 
 
 def top_p(logprobs: Tensor, p: float) -> Tensor:
-    """True for the nucleus: the fewest likeliest tokens whose probabilities reach p.
+    """Return a mask of the nucleus: the fewest likeliest tokens whose probabilities reach p.
 
-    Holtzman et al. (2020), "The curious case of neural text degeneration", equation 2. Of tokens
-    that are equally likely those with the lower numbers come first.
+    Holtzman et al. (2020), "The curious case of neural text degeneration", equation 2. Of equally
+    likely tokens, the tokens with the lower numbers come first.
     """
     if p >= 1.0:
         return logprobs > -math.inf
     probabilities, size = logprobs.exp(), logprobs.shape[-1]
-    # All that are less likely than this have less than 1 - p together, so that none is needed.
+    # All tokens less likely than this have less than 1 - p together, so they are not needed.
     likely = probabilities >= (1 - p) / (2 * size)
     count = max(1, int(likely.sum(dim=-1).amax())) if logprobs.is_cpu else size
     ordered = probabilities.topk(count, dim=-1).values.double()
@@ -40,15 +43,16 @@ def top_p(logprobs: Tensor, p: float) -> Tensor:
 
 
 def plausible(logprobs: Tensor, alpha: float) -> Tensor:
-    """True for tokens at least alpha times as likely as the likeliest of their row.
+    """Return a mask of the tokens at least alpha times as likely as the likeliest of their row.
 
-    The plausibility constraint of Li et al. (2023), equation 2; as a cut on samples it is min-p.
+    This is the plausibility constraint of Li et al. (2023), equation 2. As a cut on samples it is
+    min-p.
     """
     return logprobs >= logprobs.amax(dim=-1, keepdim=True) + math.log(alpha)
 
 
 def common(members: Sequence[Tensor], count: int) -> Tensor:
-    """True for the tokens in every member's top k, for the smallest k with `count` such tokens.
+    """Return a mask of the tokens in every member's top k, for the smallest k with `count` of them.
 
     SafeDecoding (Xu et al., 2024), equation 2. Each member is [positions, vocab].
     """
@@ -63,5 +67,5 @@ def common(members: Sequence[Tensor], count: int) -> Tensor:
 
 
 def keep(logprobs: Tensor, kept: Tensor) -> Tensor:
-    """The distribution restricted to the kept tokens, normalised."""
+    """Return the distribution restricted to the kept tokens, normalised."""
     return torch.log_softmax(logprobs.masked_fill(~kept, -math.inf), dim=-1)

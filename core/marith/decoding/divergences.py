@@ -8,28 +8,35 @@ import torch
 from torch import Tensor
 
 LEAST_SHARE = 1e-7
-HALVINGS = 40  # of the interval in which the balance lies
+HALVINGS = 40  # number of times that the interval of the balance is halved
 FURTHEST = 1e6  # nats, in place of an infinite divergence
 
 
 def jensen_shannon(first: Tensor, second: Tensor) -> Tensor:
-    """The divergence in bits, [positions, 1], of two log-distributions [positions, vocab]."""
+    """Return the Jensen-Shannon divergence in bits, [positions, 1].
+
+    `first` and `second` are log-distributions [positions, vocab].
+    """
     middle = torch.logaddexp(first, second) - math.log(2)
     nats = 0.5 * (_kl(first, middle) + _kl(second, middle))
     return (nats / math.log(2)).clamp(0.0, 1.0)
 
 
 def renyi(first: Tensor, second: Tensor, order: float) -> Tensor:
-    """1/(α−1) · log Σ P^α Q^(1−α) for an order α in (0, 1), in nats, [positions, 1].
+    """Return 1/(α−1) · log Σ P^α Q^(1−α) for an order α in (0, 1), in nats, [positions, 1].
 
-    For distributions that share no token it is infinite; the result is `FURTHEST`.
+    For distributions that share no token the divergence is infinite, and the result is `FURTHEST`.
     """
     shared = torch.logsumexp(order * first + (1 - order) * second, dim=-1, keepdim=True)
     return torch.clamp(shared / (order - 1), 0.0, FURTHEST)
 
 
 def shape(kind: str, logprobs: Tensor) -> Tensor:
-    """The "entropy" in nats, the "peak" or the "margin" of a log-distribution, [positions, 1]."""
+    """Return the "entropy" in nats, the "peak" or the "margin" of a distribution, [positions, 1].
+
+    `logprobs` is the log-distribution. The peak is the probability of the likeliest token, and the
+    margin is its lead over the second.
+    """
     masses = logprobs.exp()
     if kind == "entropy":
         return torch.sum(torch.special.entr(masses), dim=-1, keepdim=True)
@@ -39,14 +46,15 @@ def shape(kind: str, logprobs: Tensor) -> Tensor:
 
 
 def balance(first: Tensor, second: Tensor, lead: Tensor) -> Tensor:
-    """The share b that minimises maxᵢ KL(P ‖ Qᵢ) − Lᵢ over P ∝ Q₁^b Q₂^(1−b), [positions, 1].
+    """Return the b that minimises maxᵢ KL(P ‖ Qᵢ) − Lᵢ over P ∝ Q₁^b Q₂^(1−b), [positions, 1].
 
-    `lead` is L₁ − L₂, the difference of the models' log-likelihoods of the text so far. By duality
-    b is the root of E_P[log Q₁ − log Q₂] + L₁ − L₂, which increases with b (Abad et al., 2024).
+    b is the share of Q₁. `lead` is L₁ − L₂, the difference of the models' log-likelihoods of the
+    text so far. By duality, b is the root of E_P[log Q₁ − log Q₂] + L₁ − L₂, which increases with b
+    (Abad et al., 2024).
     """
     shared = (first > -math.inf) & (second > -math.inf)
     gap = torch.where(shared, first - second, 0.0).double()
-    lead = lead.nan_to_num(0.0)  # NaN where both forbid the text so far
+    lead = lead.nan_to_num(0.0)  # NaN if both models forbid the text so far
     low = torch.zeros_like(lead, dtype=torch.float64)
     high = torch.ones_like(low)
 
@@ -65,6 +73,6 @@ def balance(first: Tensor, second: Tensor, lead: Tensor) -> Tensor:
 
 
 def _kl(first: Tensor, second: Tensor) -> Tensor:
-    """Σ P (log P − log Q) over the tokens that P allows, [positions, 1]."""
+    """Return Σ P (log P − log Q) over the tokens that P allows, [positions, 1]."""
     difference: Tensor = torch.where(first > -math.inf, first - second, 0.0)
     return (first.exp() * difference).sum(dim=-1, keepdim=True)

@@ -1,9 +1,9 @@
 """From log-probabilities of terms to the distribution that a formula of them defines.
 
-Theorem 1 of the paper: the distribution that minimises Σ fᵢ KL(P ‖ Qᵢ) is
-log P = log_softmax(Σ fᵢ log Qᵢ / Σ fᵢ). The score of a node is its part of the numerator, its
-weight its part of the denominator; they are divided once, at the end. `node_value` computes both
-for each kind of node, `factor_value` the value of each kind of factor; a node that is defined
+Theorem 1 of the paper: the distribution that minimises Σ fᵢ KL(P ‖ Qᵢ) is log P = log_softmax(Σ fᵢ
+log Qᵢ / Σ fᵢ). The score of a node is its part of the numerator, and its weight is its part of the
+denominator. The division happens once, at the end. `node_value` computes score and weight for each
+kind of node, and `factor_value` computes the value of each kind of factor. A node that is defined
 elsewhere names its function in `computed_by`.
 """
 
@@ -52,7 +52,7 @@ from marith.formula.tree.signals import (
 )
 from marith.formula.tree.terms import Classifier, Term
 
-LEAST_MASS = 1e-30  # of an allowed token in a mixture, whose weights may be negative
+LEAST_MASS = 1e-30  # least mass of an allowed token in a mixture, because weights may be negative
 _Joins: TypeAlias = "dict[str, Callable[[Tensor, Tensor], Tensor]]"
 _RELATIONS: _Joins = {">": torch.gt, ">=": torch.ge, "<": torch.lt, "<=": torch.le}
 _OPERATORS: _Joins = {"+": torch.add, "-": torch.sub, "*": torch.mul, "/": torch.div}
@@ -61,11 +61,11 @@ _EXTREMES: _Joins = {"largest": torch.maximum, "smallest": torch.minimum}
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A node's score [positions, vocab], finite everywhere; its weight; the tokens it allows.
+    """A node's score [positions, vocab], finite everywhere; its weight; and the tokens it allows.
 
-    The weight is a number, or [positions, 1 or vocab] where factors depend on the context.
-    `allowed` is a mask beside the score, never a very negative score: −inf in a difference
-    would make NaN. None allows every token.
+    The weight is a number, or [positions, 1 or vocab] if factors depend on the context. `allowed`
+    is a mask next to the score, and not a very negative score, because a difference of two −inf
+    would be NaN. None allows every token.
     """
 
     score: Tensor
@@ -73,7 +73,7 @@ class Value:
     allowed: Tensor | None = None
 
     def logprobs(self) -> Tensor:
-        """Log P = log_softmax(score / weight) on the allowed tokens, [positions, vocab]."""
+        """Return log P = log_softmax(score / weight) on the allowed tokens, [positions, vocab]."""
         scaled = self.score / self.weight
         if self.allowed is not None:
             scaled = scaled.masked_fill(~self.allowed, -math.inf)
@@ -81,9 +81,10 @@ class Value:
 
     @classmethod
     def of(cls, logprobs: Tensor) -> Value:
-        """A log-distribution [positions, vocab], of weight one; what is impossible is forbidden.
+        """Make the value of a log-distribution [positions, vocab]: its weight is 1.
 
-        On a CPU no mask is made where nothing is; elsewhere to ask would be to wait for the device.
+        Impossible tokens are forbidden. On a CPU, no mask is made if all tokens are possible. On
+        other devices a mask is always made, because the check would wait for the device.
         """
         if logprobs.is_cpu and bool(logprobs.amin() > -math.inf):
             return cls(logprobs, 1.0)
@@ -92,18 +93,18 @@ class Value:
 
 
 def both(left: Tensor | None, right: Tensor | None) -> Tensor | None:
-    """The tokens that both masks allow; None allows every token."""
+    """Return the mask of the tokens that both masks allow; None allows every token."""
     if left is None or right is None:
         return right if left is None else left
     return left & right
 
 
 def evaluate(formula: Formula, rows: Mapping[Term, Tensor]) -> Tensor:
-    """The composed log-distribution, [positions, vocab], in the precision of the rows.
+    """Return the composed log-distribution, [positions, vocab], in the precision of the rows.
 
-    `rows` holds for each term its log-probabilities [positions, vocab], for each classifier its
-    log-ratios, 0 outside its candidates, and for each observation its numbers [positions, 1].
-    Raises FormulaError where the terms allow no token in common.
+    `rows` holds log-probabilities [positions, vocab] for each term, log-ratios for each classifier
+    (0 outside its candidates), and numbers [positions, 1] for each observation. Raises FormulaError
+    if the terms allow no token in common.
     """
     value = value_of(formula, rows)
     if value.allowed is not None and not bool(value.allowed.any(dim=-1).all()):
@@ -112,16 +113,17 @@ def evaluate(formula: Formula, rows: Mapping[Term, Tensor]) -> Tensor:
 
 
 def value_of(formula: Formula, rows: Mapping[Term, Tensor]) -> Value:
-    """Score, weight and allowed tokens of a formula; `rows` as `evaluate` takes them."""
+    """Return score, weight and allowed tokens of a formula, for the `rows` of `evaluate`."""
     return Evaluation(rows, repeated(formula)).value(formula)
 
 
 def likeliest(
     formula: Formula, rows: Mapping[Term, Tensor], count: int, coverage: float | None = None
 ) -> list[list[int]]:
-    """The tokens that a classifier judges at each position: the guide's likeliest, best first.
+    """Return the tokens that a classifier judges at each position: the guide's best, best first.
 
-    At most `count`; with `coverage`, only the fewest of them whose probabilities reach it.
+    Return at most `count` tokens. With `coverage`, return only the fewest of them whose
+    probabilities reach it.
     """
     logprobs = evaluate(formula, rows)
     best = logprobs.topk(min(count, logprobs.shape[-1]), dim=-1)
@@ -137,7 +139,7 @@ def likeliest(
 
 @lru_cache(maxsize=64)  # a formula is evaluated at every token
 def repeated(formula: Formula) -> frozenset[Formula]:
-    """The formulas that occur more than once in a formula, factors included."""
+    """Return the formulas that occur more than once in a formula, factors included."""
     visited: set[Node] = set()
     several: set[Formula] = set()
     waiting: list[Node] = [formula]
@@ -152,9 +154,9 @@ def repeated(formula: Formula) -> frozenset[Formula]:
 
 
 class Evaluation:
-    """The values of nodes for one set of rows, which are those of `evaluate`.
+    """The values of nodes for one set of rows, as `evaluate` takes them.
 
-    A formula that is `repeated` is computed once, and so is every factor.
+    A `repeated` formula is computed once, and so is every factor.
     """
 
     def __init__(
@@ -166,7 +168,7 @@ class Evaluation:
         self._factors: dict[Varying, Tensor] = {}
 
     def value(self, formula: Formula) -> Value:
-        """Score, weight and allowed tokens of a formula."""
+        """Return score, weight and allowed tokens of a formula."""
         if formula not in self._repeated:
             return node_value(formula, self)
         if formula not in self._values:
@@ -174,11 +176,11 @@ class Evaluation:
         return self._values[formula]
 
     def logprobs(self, formula: Formula) -> Tensor:
-        """The log-distribution of a formula, [positions, vocab]."""
+        """Return the log-distribution of a formula, [positions, vocab]."""
         return self.value(formula).logprobs()
 
     def factor(self, factor: Factor) -> float | Tensor:
-        """A number, or [positions, 1], or for an indicator [positions, vocab]."""
+        """Return a number, [positions, 1], or for an indicator [positions, vocab]."""
         if isinstance(factor, float):
             return factor
         if factor not in self._factors:
@@ -186,7 +188,10 @@ class Evaluation:
         return self._factors[factor]
 
     def difference(self, formula: Formula) -> Tensor:
-        """The score, −∞ where a member forbids a token, and ∞ where that member is subtracted."""
+        """Return the score, with −∞ for each token that a member forbids.
+
+        If that member is subtracted, the score of the token is ∞.
+        """
         match formula:
             case Scaled(0.0, _):
                 return torch.zeros(())
@@ -205,15 +210,16 @@ class Evaluation:
 
 @singledispatch
 def node_value(formula: Formula, at: Evaluation) -> Value:
-    """The value of one kind of node; `at` computes the values of its parts."""
+    """Return the value of one kind of node. `at` computes the values of its parts."""
     value: Value = computed(formula, at)
     return value
 
 
 def computed(node: Node, at: Evaluation) -> Any:
-    """The value of a node by the function that its class names in `computed_by`.
+    """Return the value of a node from the function that its class names in `computed_by`.
 
-    Raises TypeError where there is none, and FormulaError for one that cannot be imported.
+    Raises TypeError if the class names no function, and FormulaError if the function cannot be
+    imported.
     """
     if not node.computed_by:
         raise TypeError(f"no value is registered for a {type(node).__name__}")
@@ -254,7 +260,7 @@ def _evaluate_scaled(scaled: Scaled, at: Evaluation) -> Value:
 
 @node_value.register
 def _evaluate_sum(total: Sum, at: Evaluation) -> Value:
-    members = map(at.value, total.members)  # one by one: a member's score goes once it is added
+    members = map(at.value, total.members)  # one by one: a score is freed once it is added
     first = next(members)
     score, weight, allowed = first.score, first.weight, first.allowed
     for other in members:
@@ -307,7 +313,7 @@ def _evaluate_tempered(tempered: Tempered, at: Evaluation) -> Value:
 @node_value.register
 def _evaluate_relu(relu: Relu, at: Evaluation) -> Value:
     above = at.difference(relu.of).clamp(min=0.0)
-    allowed = above < math.inf  # where neither side allows a token it is NaN, and not allowed
+    allowed = above < math.inf  # NaN, which is not allowed, where neither side allows a token
     score = above.masked_fill(~allowed, 0.0)
     return Value(score, 0.0, None if bool(allowed.all()) else allowed)
 
@@ -320,7 +326,10 @@ def _evaluate_where(where: Where, at: Evaluation) -> Value:
 
 @node_value.register
 def _evaluate_mixture(mixture: Mixture, at: Evaluation) -> Value:
-    """Σ wᵢ Pᵢ in float64, normalised; a token that any member allows keeps a mass above zero."""
+    """Return Σ wᵢ Pᵢ, computed in float64 and normalised.
+
+    A token that any member allows keeps a mass above zero.
+    """
     weights = [at.factor(weight) for weight in mixture.weights]
     members = [at.logprobs(member) for member in mixture.members]
     pairs = zip(weights, members, strict=True)
@@ -332,7 +341,7 @@ def _evaluate_mixture(mixture: Mixture, at: Evaluation) -> Value:
 
 @node_value.register
 def _evaluate_self_debias(debiased: SelfDebias, at: Evaluation) -> Value:
-    """Log P + max(log ε, −λ·max(0, P_b − P)), normalised."""
+    """Return log P + max(log ε, −λ·max(0, P_b − P)), normalised."""
     logprobs = at.logprobs(debiased.of)
     biased = reduce(torch.maximum, map(at.logprobs, debiased.biased))
     penalty = -debiased.decay * (biased.exp() - logprobs.exp()).clamp(min=0.0)
@@ -343,7 +352,7 @@ def _evaluate_self_debias(debiased: SelfDebias, at: Evaluation) -> Value:
 
 @node_value.register
 def _evaluate_posterior(posterior: Posterior, at: Evaluation) -> Value:
-    """Log P(first | text), each member's log-likelihood divided by the text's length."""
+    """Return log P(first | text). Each log-likelihood is divided by the text's length."""
     length = at.rows[POSITION] + 1
     scores = [
         (at.rows[likelihood_of(member)] + at.logprobs(member)) / length
@@ -362,9 +371,9 @@ def _evaluate_agreed(agreed: Agreed, at: Evaluation) -> Value:
 
 @singledispatch
 def factor_value(factor: Varying, at: Evaluation) -> Tensor:
-    """The value of one kind of factor; `at` computes the values of its parts.
+    """Return the value of one kind of factor. `at` computes the values of its parts.
 
-    [positions, 1], or [positions, vocab] where it differs from token to token.
+    The value is [positions, 1], or [positions, vocab] if it differs between tokens.
     """
     value: Tensor = computed(factor, at)
     return value
@@ -432,7 +441,7 @@ def _compute_balance(factor: Balance, at: Evaluation) -> Tensor:
 
 
 def holds(condition: Comparison, at: Evaluation) -> Tensor:
-    """Whether a condition is met, [positions, 1]."""
+    """Return a mask [positions, 1] of the positions at which a condition is met."""
     left, right = _tensor(condition.left, at), _tensor(condition.right, at)
     return _RELATIONS[condition.relation](left, right)
 

@@ -16,14 +16,14 @@ CANNOT_WRITE = (
     "the grammar asks for text that this vocabulary cannot write; JSON and calls of tools need a "
     "model whose tokens have letters, digits and punctuation"
 )
-_STUCK = "NoExtensionBias"  # llguidance's error where no token goes on
+_STUCK = "NoExtensionBias"  # llguidance's error when no token is possible
 
 
 class Lexicon:
     """The tokens of a vocabulary as bytes, as grammars read them.
 
-    `raw` is a `tokenizers.Tokenizer`; tokens from `size` on do not exist; `ends` are the tokens
-    that end a text, which a grammar allows where a text may end. Safe to share between threads.
+    `raw` is a `tokenizers.Tokenizer`. Tokens from `size` on do not exist. `ends` are the tokens
+    that end a text; a grammar allows them where a text may end. Safe to share between threads.
     """
 
     def __init__(self, raw: Any, size: int, ends: Sequence[int]) -> None:
@@ -32,11 +32,11 @@ class Lexicon:
         self.tokenizer = _tokenizer(raw, size, sorted(ends))
 
     def is_special(self, token: int) -> bool:
-        """Whether the token has no text in a grammar, which names it by its number."""
+        """Return True if the token has no text in a grammar, and is named there by its number."""
         return bool(self.tokenizer.is_special_token(token))
 
     def data_of(self, token: int) -> bytes:
-        """The bytes of a token's text; a special token's are those of its name."""
+        """Return the bytes of a token's text, or the bytes of the name of a special token."""
         if self.is_special(token):
             return str(self._raw.id_to_token(token) or "").encode()
         return bytes(self.tokenizer.decode_bytes([token]))
@@ -45,7 +45,8 @@ class Lexicon:
 class Compiled:
     """A grammar over the tokens of a vocabulary. Safe to share between threads.
 
-    `source` is that of a `Grammar`. Raises RequestError for one that cannot be followed.
+    `source` is the source of a `Grammar`. Raises RequestError for a grammar that cannot be
+    followed.
     """
 
     def __init__(self, source: str, lexicon: Lexicon) -> None:
@@ -55,15 +56,15 @@ class Compiled:
         _require_sound(self._fresh)
 
     def matcher(self) -> LLMatcher:
-        """A matcher at the beginning of a text."""
+        """Return a matcher at the beginning of a text."""
         return self._fresh.deep_copy()
 
 
 class Matcher:
-    """Computes which tokens are allowed at places of a text, which may be cut and drafted anew.
+    """Computes which tokens are allowed at places of a text, which may be cut and drafted again.
 
     Keeps state, for one thread: the text that it has read, so that only new tokens are read. The
-    mask of a text depends on that text alone. Drafted tokens are read by a copy, which is dropped,
+    mask of a text depends on that text only. A copy reads drafted tokens and is dropped afterwards,
     because llguidance's own rollback is wrong in nested grammars (version 1.9).
     """
 
@@ -72,13 +73,14 @@ class Matcher:
         self._size = grammar.size
         self._read: list[int] = []
         self._matcher = grammar.matcher()
-        self.reached = 0  # how many tokens of the last text the grammar allows
-        self.refusal = ""  # why it does not allow the next one
+        self.reached = 0  # the number of tokens of the last text that the grammar allows
+        self.refusal = ""  # why the grammar does not allow the next token
 
     def allowed(self, text: Sequence[int], places: Sequence[int]) -> Tensor:
-        """True for the tokens that are allowed after `text[:place]`: [places, vocab].
+        """Return a mask [places, vocab] of the tokens that are allowed after `text[:place]`.
 
-        After a drafted token that is not allowed, every token is: verification drops that draft.
+        After a drafted token that is not allowed, the mask allows every token: verification drops
+        that draft.
         """
         order = sorted(set(places))
         before = list(text[: order[0]])
@@ -97,7 +99,7 @@ class Matcher:
             rows[place] = self._mask(matcher) if allowed_so_far else self._every_token()
         self._read = before
         if self.reached < order[0]:
-            self._restart()  # the matcher has refused a token, and cannot go on
+            self._restart()  # the matcher has rejected a token, and cannot go on
         return torch.stack([rows[place] for place in places])
 
     def _restart(self) -> None:
@@ -119,7 +121,7 @@ def _require_sound(matcher: LLMatcher) -> None:
 
 
 def _problem(matcher: LLMatcher) -> str:
-    """Why a matcher has stopped, such as a bound of llguidance's; empty if it can go on."""
+    """Return why a matcher has stopped, for example a limit of llguidance; "" if it can go on."""
     if not matcher.is_error():
         return ""
     problem = matcher.get_error()
@@ -129,9 +131,9 @@ def _problem(matcher: LLMatcher) -> str:
 
 
 def _tokenizer(raw: Any, size: int, ends: list[int]) -> LLTokenizer:
-    """The tokenizer for llguidance, from the definition of `raw`, or else from its decoded tokens.
+    """Return llguidance's tokenizer, from the definition of `raw` or else from its decoded tokens.
 
-    llguidance needs a token that ends a text: where there is none, one is added.
+    llguidance needs a token that ends a text. If the vocabulary has no such token, one is added.
     """
     count = max(size, raw.get_vocab_size(with_added_tokens=True))
     if not ends:

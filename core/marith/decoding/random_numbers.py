@@ -1,8 +1,8 @@
 """Random numbers as a pure function of seed, place and use.
 
 The generator is Philox4x32-10, which is counter-based (Salmon et al., "Parallel random numbers: as
-easy as 1, 2, 3", 2011): it has no state, so that the numbers of many requests can be computed
-together, in any order, and again.
+easy as 1, 2, 3", 2011). It has no state, so the numbers of many requests can be computed together,
+in any order, and again.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 Word: TypeAlias = Any  # the bits of one row, an int; or of many rows, an array of uint64 [rows]
 
 KEEP, DRAW = 0, 1  # the columns of `uniform`: whether a token stays, and which token is drawn
-FEW = 4  # up to so many rows, Python's integers are faster than arrays
+FEW = 4  # up to this number of rows, Python's integers are faster than arrays
 ROUNDS = 10
 MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
-INCREMENTS = 0x9E3779B9, 0xBB67AE85  # of the key in each round: the golden ratio, and √3 − 1
+INCREMENTS = 0x9E3779B9, 0xBB67AE85  # added to the key in each round: the golden ratio, and √3 − 1
 LOW_32, LOW_64 = 2**32 - 1, 2**64 - 1
 
 
@@ -29,9 +29,9 @@ LOW_32, LOW_64 = 2**32 - 1, 2**64 - 1
 class Draws:
     """Selects the random numbers that a text uses next, at every place.
 
-    With `by_place` a place has one number for all verifications of it, so that drafts do not change
-    the text. Otherwise every verification uses new numbers. After a rewind the numbers are new in
-    both cases.
+    With `by_place`, a place has one number for all verifications of it, so that drafts do not
+    change the text. Otherwise every verification uses new numbers. After a rewind, the numbers are
+    new in both cases.
     """
 
     seed: int
@@ -39,25 +39,26 @@ class Draws:
     use: int = 0
 
     def after_trial(self) -> Draws:
-        """The numbers after a verification."""
+        """Return the draws for the next verification."""
         return self if self.by_place else replace(self, use=self.use + 1)
 
     def after_rewind(self) -> Draws:
-        """The numbers after a rewind."""
+        """Return the draws for the text after a rewind."""
         return replace(self, use=self.use + 1)
 
 
 def fresh_seed() -> int:
-    """A seed of 64 bits, for a request that has none."""
+    """Return a random seed of 64 bits, for a request without a seed."""
     return secrets.randbits(64)
 
 
 def uniform(
     seeds: Sequence[int], places: Sequence[int], uses: Sequence[int]
 ) -> NDArray[np.float64]:
-    """Two numbers from [0, 1) for each row, [rows, 2], of 53 bits each; see `KEEP` and `DRAW`.
+    """Return two numbers from [0, 1) for each row, [rows, 2], of 53 bits each.
 
-    The seed, of which all 64 bits are used, is the key; the place and the use are the counter.
+    The columns are `KEEP` and `DRAW`. The key is the seed, with all of its 64 bits. The counter is
+    the place and the use.
     """
     if len(seeds) <= FEW:
         rows = zip(seeds, places, uses, strict=True)
@@ -67,7 +68,10 @@ def uniform(
 
 
 def philox(counter: Sequence[Word], key: Sequence[Word]) -> tuple[Word, Word, Word, Word]:
-    """Philox4x32-10: four random words of 32 bits, from four of a counter and two of a key."""
+    """Return four random words of 32 bits, from a counter of four words and a key of two words.
+
+    This is Philox4x32-10.
+    """
     a, b, c, d = counter
     left, right = key
     for _ in range(ROUNDS):
@@ -79,12 +83,12 @@ def philox(counter: Sequence[Word], key: Sequence[Word]) -> tuple[Word, Word, Wo
 
 
 def _pair(seed: Word, place: Word, use: Word) -> tuple[Any, Any]:
-    """The two numbers of a row; seed, place and use have 64 bits."""
+    """Return the two numbers of a row. Seed, place and use have 64 bits."""
     counter = place & LOW_32, place >> 32, use & LOW_32, use >> 32
     a, b, c, d = philox(counter, (seed & LOW_32, seed >> 32))
     return _fraction(a, b), _fraction(c, d)
 
 
 def _fraction(high: Word, low: Word) -> Any:
-    """A number from [0, 1), from the upper 53 of 64 bits."""
+    """Return a number from [0, 1), made of the upper 53 of 64 bits."""
     return ((high << 32 | low) >> 11) * 2.0**-53

@@ -1,4 +1,4 @@
-"""Constraints on composed rows: penalties and biases, the least length, the application's own."""
+"""Constraints on composed rows: penalties, biases, the least length, and the application's own."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from marith.request.sampling import Sampling
 
 
 class Constraint(Protocol):
-    """A change of composed log-probabilities, whatever the formula."""
+    """A change of the composed log-probabilities that works for every formula."""
 
     def apply(self, rows: Tensor, text: Sequence[int], places: Sequence[int]) -> Tensor:
-        """The constrained rows [positions, vocab], normalised; each follows text[:place]."""
+        """Return the constrained rows [positions, vocab], normalised; each follows text[:place]."""
         ...
 
 
@@ -31,7 +31,7 @@ class Penalties:
     sampling: Sampling
 
     def apply(self, rows: Tensor, text: Sequence[int], places: Sequence[int]) -> Tensor:
-        """The penalised rows [positions, vocab], normalised; each follows text[:place]."""
+        """Return the penalised rows [positions, vocab], normalised; each follows text[:place]."""
         penalised_rows = [
             penalised(row[None], text[:place], self.sampling)
             for row, place in zip(rows, places, strict=True)
@@ -40,10 +40,11 @@ class Penalties:
 
 
 def penalised(logprobs: Tensor, tokens: Sequence[int], sampling: Sampling) -> Tensor:
-    """Rows [positions, vocab] that all follow the same tokens, penalised and normalised.
+    """Return rows [positions, vocab] that all follow the same tokens, penalised and normalised.
 
-    Log-probabilities of tokens that came before are multiplied (Keskar et al., 2019); then biases
-    are added, and what OpenAI's presence and frequency penalties say is taken away.
+    First, the log-probabilities of earlier tokens are multiplied by the repetition penalty (Keskar
+    et al., 2019). Then OpenAI's presence and frequency penalties are subtracted, and biases are
+    added.
     """
     counts = Counter(tokens)
     if not counts and not sampling.logit_bias:
@@ -72,9 +73,10 @@ class LeastLength:
         self._ends, self._least = sorted(ends), least
 
     def apply(self, rows: Tensor, text: Sequence[int], places: Sequence[int]) -> Tensor:
-        """The constrained rows [positions, vocab], normalised; each follows text[:place].
+        """Return the constrained rows [positions, vocab], normalised; each follows text[:place].
 
-        A row that has nothing but ends stays: a grammar may allow nothing more.
+        A row that allows only tokens that end the text stays, because a grammar may allow no
+        others.
         """
         early = [i for i, place in enumerate(places) if place < self._least]
         if not early or not self._ends:
@@ -90,15 +92,15 @@ class LeastLength:
 
 @dataclass(frozen=True, slots=True)
 class CustomConstraint:
-    """Applies a function of the application, and checks and normalises what it returns."""
+    """Applies a function of the application, and checks and normalises the rows that it returns."""
 
     function: RowFunction
 
     def apply(self, rows: Tensor, text: Sequence[int], places: Sequence[int]) -> Tensor:
-        """The changed rows [positions, vocab], normalised; each follows text[:place].
+        """Return the changed rows [positions, vocab], normalised; each follows text[:place].
 
-        Raises RequestError if the function fails, or returns no rows of the same shape with a token
-        that is possible.
+        Raises RequestError if the function fails, or if it does not return rows of the same shape
+        with at least one possible token.
         """
         name = getattr(self.function, "__name__", None) or type(self.function).__name__
         try:
@@ -113,7 +115,7 @@ class CustomConstraint:
             problem = f"the constraint {name} returns rows {list(rows.shape)}, not {shape}"
             raise RequestError(problem)
         logprobs = torch.log_softmax(changed.to(rows), dim=-1)
-        dead = rows.isnan()  # a ban leaves no token here, and the text goes back
+        dead = rows.isnan()  # a ban left no token here, and the text will backtrack
         if bool((logprobs.isnan() & ~dead).any()):
             raise RequestError(f"the constraint {name} leaves no token, or is not a number (NaN)")
         return torch.where(dead, rows, logprobs)

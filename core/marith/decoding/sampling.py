@@ -12,13 +12,13 @@ from marith.errors import FormulaError
 from marith.request.sampling import Sampling
 
 NO_NUMBER = -1  # in place of a token
-COLDEST = 1e-30  # at this temperature only the likeliest is drawn; float32 divides by no less
+COLDEST = 1e-30  # only the likeliest token is drawn; float32 cannot divide by less
 
 
 def warp(logprobs: Tensor, sampling: Sampling) -> Tensor:
     """Return the distribution from which tokens are drawn, [positions, vocab], normalised.
 
-    Penalties are applied before, by `row_constraints.Penalties`.
+    Penalties are applied earlier, by `row_constraints.Penalties`.
     """
     if sampling.temperature == 0.0:
         return cuts.keep(logprobs, cuts.top_k(logprobs, 1))
@@ -35,11 +35,11 @@ def warp(logprobs: Tensor, sampling: Sampling) -> Tensor:
 
 
 def drawn(masses: Tensor, chances: Tensor) -> Tensor:
-    """A token for each row of `masses` [rows, vocab] and each of `chances` [rows], in [0, 1).
+    """Return a token for each row of `masses` [rows, vocab], drawn with `chances` [rows] in [0, 1).
 
-    The masses may have any sum. The distribution function is inverted in float64, so that a text
-    depends on the seed, and neither on the size of the vocabulary nor on the kernel that adds the
-    masses. `NO_NUMBER` where they are no numbers: see `require_numbers`.
+    The masses may have any sum. The distribution function is inverted in float64. So a text depends
+    on the seed, and not on the size of the vocabulary or on the kernel that adds the masses. The
+    token is `NO_NUMBER` if masses are NaN: see `require_numbers`.
     """
     cumulative = masses.double().cumsum(dim=-1)
     total = cumulative[:, -1:].contiguous()
@@ -50,6 +50,6 @@ def drawn(masses: Tensor, chances: Tensor) -> Tensor:
 
 
 def require_numbers(tokens: Sequence[float]) -> None:
-    """Raise FormulaError where one was drawn from what is not a number."""
+    """Raise FormulaError if a token was drawn from NaN."""
     if NO_NUMBER in tokens:
         raise FormulaError("the composed distribution is not a number (NaN)")

@@ -106,9 +106,7 @@ class Registry:
         scorer = self._models.get(key)
         if scorer is None:
             scorer = self._new_scorer(term)
-            scorer.runner.join(
-                self.cache_limit
-            )  # it has been tried; from now on the engine runs it
+            scorer.runner.join(self.cache_limit)  # after it was tried: now the engine runs it
             self._models[key] = scorer
         if scorer is not self.base:
             self._recent.use(scorer, scorer.nbytes)

@@ -1,8 +1,8 @@
-"""How much to draft under speculation="auto", from what passes cost and which drafts stood lately.
+"""The lengths of drafts under speculation="auto", from the cost of passes and recent acceptance.
 
-Before a round each text has a draft: the tokens that a proposer expects next, or as many as its own
-models may draft. `lengths` takes the share of all drafts with which the round makes most tokens a
-second. A text for which nothing was drafted is then left alone for some rounds.
+Before a round, each text has a possible draft: the tokens that a proposer expects next, or the
+tokens that its own models may draft. `lengths` takes the share of all drafts with which the round
+makes most tokens a second. A text without a draft is then left alone for some rounds.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ from marith.formula.tree.terms import Term
 from marith.request.plan import MOST
 from marith.speculation.window import MODEL, DraftWindow
 
-MARGIN = 0.08  # a draft makes this share more tokens a second, since choosing takes time too
-EVERY = 64  # in one of so many choices each text drafts one token more, to measure again
-HOPED = 4  # up to so many times the rows of any pass before, a pass is taken to cost no more
-SHARE = 0.01  # of the time of rounds, which choosing takes at most while nothing is drafted
-SHORT, LONG = 3, 64  # a text is left alone for as many rounds as `SHARE` asks, within these
+MARGIN = 0.08  # least gain of a draft in tokens a second, because choosing takes time too
+EVERY = 64  # in one of this number of choices, each text drafts one more token, to measure again
+HOPED = 4  # up to this multiple of the largest pass, more rows are taken to cost nothing
+SHARE = 0.01  # most time of choosing while nothing is drafted, as a share of the time of rounds
+SHORT, LONG = 3, 64  # bounds of the number of rounds for which a text is left alone
 
-_PRIOR = 2.0, 4.0  # the sum and the weight of overlaps before the first: four of one half
-_KEPT = 1 - 1 / 200  # of the weight of earlier overlaps: about the last 200 count
+_PRIOR = 2.0, 4.0  # sum and weight of the overlaps at the start: four overlaps of one half
+_KEPT = 1 - 1 / 200  # factor on the weight of earlier overlaps: about the last 200 count
 _MOST_AVERAGES = 4096
-_PASSES = 9  # of each number of rows, whose lower median is its cost
+_PASSES = 9  # passes kept of each number of rows; their lower median is the cost
 
 
 class Drafting(Protocol):
     """A text whose drafts are chosen while it is generated.
 
-    After a round without a draft, the text is left alone for `rounds` rounds; `left` are to come.
+    After a round without a draft, the text is left alone for `rounds` rounds; `left` of them
+    remain.
     """
 
     window: DraftWindow
@@ -46,7 +47,7 @@ class Drafting(Protocol):
     left: int
 
     def proposals(self, limit: int) -> Iterator[tuple[Sequence[int], Sequence[Hashable]]]:
-        """Return the next tokens that each proposer expects, and the source of each token."""
+        """Yield the next tokens that each proposer expects, and the source of each token."""
         ...
 
     def scorer_of(self, term: Term) -> object:
@@ -55,11 +56,11 @@ class Drafting(Protocol):
 
 
 class PassTimes:
-    """The seconds of a pass by the number of its rows. State: the last passes of each number.
+    """The seconds of a pass, by the number of its rows. Keeps the last passes of each number.
 
-    Numbers above 16 are rounded up to one of eight an octave. The cost of a number is the lower
-    median of its passes, since a disturbance makes a pass longer, and never more than the cost of a
-    larger number.
+    Numbers above 16 are rounded up to one of eight numbers per octave. The cost of a number is the
+    lower median of its passes, because a disturbance makes a pass longer. The cost never exceeds
+    the cost of a larger number.
     """
 
     def __init__(self) -> None:
@@ -68,15 +69,16 @@ class PassTimes:
         self._seconds: list[float] = []
 
     def note(self, rows: int, seconds: float) -> None:
-        """Add a pass."""
+        """Add a pass of `rows` rows that took `seconds`."""
         self._passes.setdefault(_rounded(rows), deque(maxlen=_PASSES)).append(seconds)
         self._rows = []
 
     def cost(self, rows: int) -> float | None:
         """Return the seconds of a pass; None before a pass of at most `rows` rows was noted.
 
-        Linear between numbers that were noted. Up to `HOPED` times the largest number, more rows
-        are taken to cost nothing until it is known what they cost, and then in proportion.
+        The cost is linear between the numbers that were noted. Up to `HOPED` times the largest
+        number, further rows count as free until their cost is known. Above that, the cost grows in
+        proportion.
         """
         if not self._rows:
             self._rows = sorted(self._passes)
@@ -101,10 +103,11 @@ def _rounded(rows: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What may be drafted for a text: the chance of each token that it stands, and all before it.
+    """A possible draft of a text.
 
-    Each token adds `rows` rows to the pass that verifies. Models need `seconds` to draft a token of
-    each text; a proposer has `tokens` at once, of which each has a source.
+    `chances` has, for each token, the chance that the token and all tokens before it are accepted.
+    Each token adds `rows` rows to the pass that verifies. Models need `seconds` to draft one token
+    of each text. A proposer gives its `tokens` at once, with the source of each token.
     """
 
     chances: Sequence[float]
@@ -115,7 +118,7 @@ class Draft:
 
     @property
     def gain(self) -> float:
-        """Return the mean number of tokens that stand."""
+        """The mean number of tokens that are accepted."""
         return sum(self.chances)
 
 
@@ -125,8 +128,8 @@ def lengths(
     """Return the most tokens a second that a round can make, and the length of each draft for it.
 
     Without drafts the round has `rows` rows and makes `made` tokens. The tokens of all drafts are
-    sorted by how many tokens a row makes, and the best number of them from the start is taken. The
-    search goes on past a step in the cost. Nothing is drafted that does not gain `MARGIN`.
+    sorted by tokens per row, and the best number of tokens from the start is taken. The search goes
+    on past a step in the cost. Drafts must gain at least `MARGIN`, or nothing is drafted.
     """
     order = [
         (-chance / draft.rows, index, depth, chance)
@@ -157,8 +160,9 @@ def lengths(
 class Controller:
     """Chooses the lengths of drafts. Changes the cost of a text, never its distribution.
 
-    State of one engine: the cost of passes, for each set of scorers; how often drafts stood, for
-    each formula and source; what choosing takes. `times` makes the record of new scorers.
+    Keeps the state of one engine: the cost of passes for each set of scorers, the acceptance of
+    drafts for each formula and source, and the time that choosing takes. `times` makes the record
+    of new scorers.
     """
 
     def __init__(self, times: Callable[[], PassTimes] = PassTimes) -> None:
@@ -166,13 +170,13 @@ class Controller:
         self._times: dict[frozenset[ref[object]], PassTimes] = {}
         self._stood: dict[Hashable, tuple[float, float]] = {}  # sum and weight, last noted last
         self._choices = 0
-        self._seconds = 0.0  # that choosing takes for one text, a moving average
+        self._seconds = 0.0  # moving average of the time that choosing takes for one text
         self._longest = SHORT
 
     def plan(
         self, texts: Sequence[Drafting], scorers: Collection[object], rows: int, made: int
     ) -> None:
-        """Choose how much each text drafts before it is verified; append what is proposed.
+        """Choose how much each text drafts before it is verified, and append the proposed tokens.
 
         The next pass, of `scorers`, has `rows` rows without drafts, and makes `made` tokens.
         """
@@ -208,7 +212,7 @@ class Controller:
         self._longest = max(SHORT, min(longest, LONG))
 
     def learn(self, window: DraftWindow) -> None:
-        """Record which drafted tokens stood, of those that were verified."""
+        """Record the acceptance of the drafted tokens that were verified."""
         formula = hash(window.plan.formula)
         for source, overlap in window.seen:
             total, weight = self._stood.pop((formula, source), _PRIOR)
@@ -218,13 +222,16 @@ class Controller:
             del self._stood[next(iter(self._stood))]
 
     def _chances(self, window: DraftWindow, sources: Iterable[Hashable]) -> list[float]:
-        """Return the chance of each token of these sources that it stands, and all before it."""
+        """Return the chance of each token that it and all tokens before it are accepted.
+
+        The tokens have these sources.
+        """
         formula = hash(window.plan.formula)
         noted = [self._stood.get((formula, source), _PRIOR) for source in sources]
         return list(accumulate((total / weight for total, weight in noted), mul))
 
     def _proposed(self, text: Drafting) -> Draft:
-        """Return the tokens of the proposer of which most are expected to stand."""
+        """Return the draft of the proposer whose draft is expected to have most tokens accepted."""
         window, rows = text.window, text.window.plan.rows
         drafts = [
             Draft(self._chances(window, sources), rows, 0.0, tokens, sources)
@@ -233,11 +240,14 @@ class Controller:
         return max(drafts, key=attrgetter("gain"), default=Draft((), rows))
 
     def _drawn(self, text: Drafting, drawing: int) -> Draft:
-        """Return what models may draft, if models of `drawing` texts do; one token to be timed."""
+        """Return the draft of models if models of `drawing` texts draft.
+
+        The draft has one token, to be timed, if the cost is not known.
+        """
         window, models = text.window, text.window.models
         limit = min(MOST - 1, window.room)
         times = self.times_of([text.scorer_of(term) for term in models])
-        seconds = times.cost(2 * drawing * len(models))  # a draft reads what was verified, too
+        seconds = times.cost(2 * drawing * len(models))  # a draft also reads verified tokens
         chances = self._chances(window, [MODEL] * (limit if seconds else min(1, limit)))
         return Draft(chances, window.plan.rows, seconds or 0.0)
 

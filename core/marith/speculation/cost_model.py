@@ -1,4 +1,4 @@
-"""What a token costs under a plan: the paper's appendix E.3, and a simulation of algorithm 2."""
+"""The cost of a token under a plan: the paper's appendix E.3, and a simulation of algorithm 2."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from marith.speculation.verify import Verdict, overlap
 from marith.speculation.window import DraftWindow
 from marith.tensor_rows import rows_of
 
-LAGS = (2, 3, 4, 5, 6, 8)  # of the whole formula, where there is a draft
+LAGS = (2, 3, 4, 5, 6, 8)  # factors of the whole formula, if there is a draft
 TOKENS = 300
 Acceptance: TypeAlias = "Callable[[Formula | None, Formula], float]"
 
@@ -35,12 +35,15 @@ class Price:
 
     @classmethod
     def by_calls(cls, term: Term) -> Price:
-        """1 for a call, however many positions, as in the paper; 0 for a term without a model."""
+        """Return a price of 1 for a call, as in the paper; 0 for a term without a model.
+
+        The number of positions does not matter.
+        """
         return cls(frozenset((term,)), float(not isinstance(term, (NGram, Uniform, Position))))
 
     @classmethod
     def by_time(cls, terms: Iterable[Term], seconds: Mapping[int, float]) -> Price:
-        """A line through the seconds of evaluations, by their number of positions."""
+        """Return the price of a line through the seconds of evaluations, by their positions."""
         few, many = min(seconds), max(seconds)
         each = max(0.0, (seconds[many] - seconds[few]) / max(1, many - few))
         return cls(frozenset(terms), max(0.0, seconds[few] - few * each), each)
@@ -55,10 +58,10 @@ class Samples:
     _acceptances: dict[tuple[Formula | None, Formula], float] = field(default_factory=dict)
 
     def acceptance(self, before: Formula | None, after: Formula) -> float:
-        """The probability that `after` accepts a token drawn from `before`: 1 − ½Σ|P₁ − P₂|.
+        """Return the probability that `after` accepts a token drawn from `before`: 1 − ½Σ|P₁ − P₂|.
 
-        The mean over all positions (paper, lemma 3). Without `before`, the token is the likeliest
-        of the n-gram draft.
+        This is the mean over all positions (paper, lemma 3). If `before` is None, the token is the
+        likeliest of the n-gram draft.
         """
         key = before, after
         if key not in self._acceptances:
@@ -78,10 +81,12 @@ class Samples:
 
 
 def choose(samples: Samples, prices: Sequence[Price]) -> Plan:
-    """The cheapest of several plans: the paper's, one without speculation, and lags under a draft.
+    """Return the cheapest of several plans.
 
-    The paper's factors come from a convex minimisation for each term, with the drafts or without
-    them. The cost of a plan is measured by simulating algorithm 2 with the measured acceptances.
+    The candidates are a plan without speculation, the paper's plans, and plans in which terms lag
+    behind a draft. The paper's factors come from a convex minimisation for each term, with the
+    drafts or without them. The cost of a plan is measured by simulating algorithm 2 with the
+    measured acceptances.
     """
     plan = samples.plan
     of_terms = [price for price in prices if not price.terms & set(plan.drafts)]
@@ -102,7 +107,10 @@ def choose(samples: Samples, prices: Sequence[Price]) -> Plan:
 
 
 def paper_factors(samples: Samples, prices: Sequence[Price]) -> dict[Term, int]:
-    """The s of each price that minimises (C + s·C₁) / (1 + a + … + a^{s−1}), C₁ of the first."""
+    """Return the s of each price that minimises (C + s·C₁) / (1 + a + … + a^{s−1}).
+
+    C₁ is the cost of the first price.
+    """
     plan = samples.plan
     ordered = sorted(prices, key=lambda price: not price.terms & set(plan.drafts))
     first: set[Term] = set()
@@ -124,7 +132,7 @@ def paper_factors(samples: Samples, prices: Sequence[Price]) -> dict[Term, int]:
 
 
 def _drawn_by(plan: ExecutionPlan, before: Formula) -> Formula | None:
-    """The formula that draws drafts; None for an n-gram draft, which proposes its likeliest."""
+    """Return the formula that draws drafts; None for an n-gram, which proposes its likeliest."""
     return None if isinstance(before, NGram) and before in plan.drafts else before
 
 
@@ -137,10 +145,11 @@ def _cost_of(prices: Sequence[Price]) -> Callable[[Mapping[Term, int]], float]:
 
 
 def expected_tokens(acceptance: float, drafted: float) -> float:
-    """The mean number of tokens from one verification of `drafted` tokens, with the one it adds.
+    """Return the mean number of tokens from a verification of `drafted` tokens and one new token.
 
     (1 − a^{γ+1}) / (1 − a) = 1 + a + … + a^γ, where a drafted token is accepted with probability a
-    if those before it are: γ + 1 at a = 1 and 1 at a = 0. `drafted` may be real, from 0.
+    if all tokens before it are accepted: γ + 1 at a = 1, and 1 at a = 0. `drafted` may be real,
+    from 0.
     """
     if acceptance in (0, 1):
         return 1.0 + acceptance * drafted
@@ -149,16 +158,17 @@ def expected_tokens(acceptance: float, drafted: float) -> float:
 
 
 def cost_per_token(s: float, acceptance: float, cost: float, first_cost: float) -> float:
-    """The cost of a token, in the unit of the costs, if a term is computed `s` positions at a time.
+    """Return the cost of a token if a term is computed `s` positions at a time.
 
-    (C + s·C₁) / (1 + a + … + a^{s−1}): the term costs C, and the first term, which drafts s − 1
-    tokens and is evaluated at every position, costs C₁ (Dekoninck et al. 2024, appendix E.3). A
-    first term that only drafts is evaluated once less, which the simulation counts.
+    The cost is (C + s·C₁) / (1 + a + … + a^{s−1}), in the unit of C and C₁. The term costs C. The
+    first term costs C₁: it drafts s − 1 tokens, and is evaluated at every position (Dekoninck et
+    al. 2024, appendix E.3). A first term that only drafts is evaluated once less, which the
+    simulation counts.
 
-    The appendix says that the second derivative in s is negative "and therefore" the problem
-    convex; the sign is a slip: it is positive. With 1/(1 − a^s) = Σ e^{−ksL}, L = −log a, and
-    s/(1 − a^s) = (1/L)·x/(1 − e^{−x}) at x = sL, both convex, so is their sum with weights C and
-    C₁.
+    The appendix says that the second derivative in s is negative "and therefore" the problem is
+    convex. The sign is a slip: the derivative is positive. 1/(1 − a^s) = Σ e^{−ksL} with L = −log
+    a, and s/(1 − a^s) = (1/L)·x/(1 − e^{−x}) at x = sL. Both are convex, and so is their sum with
+    weights C and C₁.
 
     `s` may be real, from 1.
     """
@@ -166,10 +176,10 @@ def cost_per_token(s: float, acceptance: float, cost: float, first_cost: float) 
 
 
 def best_factor(acceptance: float, cost: float, first_cost: float, limit: int = MOST) -> int:
-    """The s in 1..limit of least `cost_per_token`, the smallest of equals; 1 is not to speculate.
+    """Return the s in 1..limit with the least `cost_per_token`, and the smallest of equals.
 
-    An affine cost over a concave number of tokens is quasiconvex for all costs, so the search ends
-    where one more position costs more per token.
+    1 means not to speculate. An affine cost over a concave number of tokens is quasiconvex for all
+    costs, so the search ends where one more position costs more per token.
     """
     best, least = 1, cost_per_token(1, acceptance, cost, first_cost)
     for s in range(2, limit + 1):
@@ -181,11 +191,12 @@ def best_factor(acceptance: float, cost: float, first_cost: float, limit: int = 
 
 
 class Simulation:
-    """Runs a `DraftWindow` whose tokens are accepted or refused at random.
+    """Runs a `DraftWindow` whose tokens are accepted or rejected at random.
 
     `acceptance(before, after)` is the probability that the formula `after` accepts a token drawn
-    from `before` (None: proposed without a distribution); `cost` is that of one step, by the number
-    of positions for each term. Every plan gets the same random numbers.
+    from `before`; if `before` is None, the token was proposed without a distribution. `cost` is the
+    cost of one step, by the number of positions of each term. Every plan gets the same random
+    numbers.
     """
 
     def __init__(
@@ -200,7 +211,7 @@ class Simulation:
         self._parts: list[Formula] = []
 
     def cost_per_token(self, factors: Mapping[Term, int]) -> float:
-        """The mean cost of a token if terms have these factors."""
+        """Return the mean cost of a token if terms have these factors."""
         window = DraftWindow(replace(self.plan, factors=factors), TOKENS, (), {})
         draw = random.Random(0)  # noqa: S311 (a simulation, not a secret)
         total = 0.0
@@ -214,7 +225,7 @@ class Simulation:
         return total / TOKENS
 
     def _verdict(self, window: DraftWindow, draw: random.Random) -> Verdict:
-        """Keep or replace each token; in place of its distribution is the number of a formula."""
+        """Keep or replace each token. The number of a formula stands for its distribution."""
         tokens, targets = [], []
         for pending, part in zip(window.standing(), window.formulas, strict=True):
             if part not in self._parts:

@@ -1,7 +1,7 @@
-"""Binds a formula and a plan: which terms are evaluated when, and which verify which drafts.
+"""Binds a formula and a plan: when terms are evaluated, and which terms verify which drafts.
 
-Terms of the same speculative factor are a stage. A stage has a partial formula: the distribution
-that the formula defines while only the terms of this stage and those before it are evaluated.
+Terms with the same speculative factor are a stage. A stage has a partial formula: the distribution
+that the formula defines while only the terms of this stage and of earlier stages are evaluated.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ Groups: TypeAlias = "tuple[frozenset[Term], ...]"  # terms of equal factor, smal
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The partial formula of a group of terms and those before it.
+    """The partial formula of a group of terms and all groups before it.
 
-    `index` is that of the group; `terms` are those of the formula that no earlier stage has.
+    `index` is the index of the group. `terms` are the terms of the formula that no earlier stage
+    has.
     """
 
     index: int
@@ -46,12 +47,12 @@ class Stage:
 class ExecutionPlan:
     """Every term that is evaluated, in stages.
 
-    `terms` are those of the formula; `drafts` are evaluated only until the formula that supersedes
-    them is. `factors` has the number of positions for which a term is evaluated at a time, 1 where
-    it is not named. With `adapts`, the lengths of drafts are chosen while the text is generated.
-    `alternative` is a formula that replaces `formula` in parts of a text. `proposers` are the
-    drafts that propose tokens without drawing them. `groups` are the terms by factor; the factors
-    are `sizes`.
+    `terms` are the terms of the formula. `drafts` are evaluated only until the formula that
+    supersedes them is evaluated. `factors` has the number of positions for which a term is
+    evaluated at a time; 1 for a term that it does not name. With `adapts`, the lengths of drafts
+    are chosen while the text is generated. `alternative` is a formula that replaces `formula` in
+    parts of a text. `proposers` are the drafts that propose tokens without drawing them. `groups`
+    are the terms by factor, and `sizes` are the factors.
     """
 
     formula: Formula
@@ -62,8 +63,8 @@ class ExecutionPlan:
     alternative: Formula | None = None
     all_terms: tuple[Term, ...] = field(init=False)  # terms and drafts
     whole: Formula = field(init=False)  # the formula without drafts
-    lanes: int = field(init=False)  # how many lanes of language models it needs
-    rows: int = field(init=False)  # how many rows its terms have in a pass, at each position
+    lanes: int = field(init=False)  # the number of lanes of language models that it needs
+    rows: int = field(init=False)  # the number of rows of its terms in a pass, for each position
     proposers: tuple[NGram, ...] = field(init=False)
     groups: Groups = field(init=False)
     sizes: tuple[int, ...] = field(init=False)
@@ -111,7 +112,7 @@ class ExecutionPlan:
             return cls(without_drafts(bound), terms, alternative=alternative)
         if speculation == "auto":
             bound = supersede(LOOKUP, bound)
-            factors = dict.fromkeys(terms, 2)  # to verify after drafts, whose length is set later
+            factors = dict.fromkeys(terms, 2)  # to verify after drafts; their length is set later
             return cls(
                 bound, terms, tuple(drafts(bound)), factors, adapts=True, alternative=alternative
             )
@@ -119,12 +120,12 @@ class ExecutionPlan:
 
     @property
     def classifiers(self) -> tuple[Classifier, ...]:
-        """The classifiers, evaluated once their guides have been."""
+        """The classifiers, which are evaluated after their guides."""
         return tuple(term for term in self.terms if isinstance(term, Classifier))
 
     @property
     def is_plain(self) -> bool:
-        """Whether every term is evaluated at every position, and nothing drafts."""
+        """True if every term is evaluated at every position, and nothing drafts."""
         return not self.drafts and self.sizes == (1,)
 
     @property
@@ -133,10 +134,10 @@ class ExecutionPlan:
         return (frozenset(self.terms),)
 
     def stages(self, groups: Groups, without: frozenset[Term] = frozenset()) -> tuple[Stage, ...]:
-        """The stages of some groups of terms; `without` are drafts that cannot be evaluated.
+        """Return the stages of some groups of terms. `without` are drafts that cannot be evaluated.
 
-        A group that defines no distribution with those before it, as b in `M - 2*b + 3*c`, or the
-        same distribution as they do, is joined with the next group.
+        A group is joined with the next group if, with the groups before it, it defines no
+        distribution, like b in `M - 2*b + 3*c`, or does not change the distribution.
         """
         key = groups, without
         if key not in self._stages:
@@ -158,37 +159,38 @@ class ExecutionPlan:
                 joining, before = frozenset(), formula
 
     def drafting(self, without: frozenset[Term]) -> tuple[Term, ...]:
-        """The drafts that are composed where no term is evaluated; `without` are excluded."""
+        """Return the drafts that are composed before any term is evaluated, except `without`."""
         if without not in self._drafting:
             formula = self.part(set(self.drafts) - without)
             self._drafting[without] = () if formula is None else self.leaves(formula)
         return self._drafting[without]
 
     def part(self, evaluated: Collection[Term]) -> Formula | None:
-        """The distribution that these terms define, see `analysis.part`."""
+        """Return the distribution that these terms define; see `analysis.part`."""
         return part(self.formula, frozenset(evaluated))
 
     def needed(self, formula: Formula) -> tuple[Term, ...]:
-        """The terms that are evaluated where a formula verifies.
+        """Return the terms that are evaluated where a formula verifies.
 
-        Those of a partial formula; for the whole formula and for `alternative`, the terms of both.
+        For a partial formula, these are its own terms. For the whole formula and for `alternative`,
+        they are the terms of both.
         """
         return self.terms if formula in (self.whole, self.alternative) else self.leaves(formula)
 
     def leaves(self, formula: Formula) -> tuple[Term, ...]:
-        """The terms that a formula is composed of."""
+        """Return the terms that a formula is composed of."""
         if formula not in self._leaves:
             self._leaves[formula] = tuple(leaves(formula))
         return self._leaves[formula]
 
     def guide_of(self, classifier: Classifier) -> Formula:
-        """The formula whose likeliest tokens a classifier judges."""
+        """Return the formula whose likeliest tokens a classifier judges."""
         guide = classifier.guide or without_classifiers(self.whole)
-        assert guide is not None, "check() refuses a classifier without a guide"
+        assert guide is not None, "check() raises for a classifier without a guide"
         return guide
 
     def _factors(self) -> dict[Term, int]:
-        """The factor of each term, with those that follow from the factors of others.
+        """Return the factor of each term, with the factors that follow from other factors.
 
         A classifier is evaluated no earlier than its guide, and a draft no later than the last
         term. A proposer is evaluated as a distribution only together with the first terms.
@@ -204,7 +206,7 @@ class ExecutionPlan:
 
 
 def _lanes(terms: Iterable[Term]) -> int:
-    """The lanes of some terms; an early exit uses the lane of its model."""
+    """Return the number of lanes of some terms. An early exit uses the lane of its model."""
     prompted = {replace(t, exit_layer=None) for t in terms if isinstance(t, Prompted)}
     return len(prompted) + sum(isinstance(term, Likelihood) for term in terms)
 
@@ -224,21 +226,21 @@ def _planned(
     for text, s in plan.every:
         for term in leaves(_formula_of(text, names)):
             if term not in (*terms, *draft_terms):
-                raise RequestError(f"the plan names {text!r}, which is no term of the formula")
+                raise RequestError(f"the plan names {text!r}, which is not a term of the formula")
             if named.setdefault(term, s) != s:
                 raise RequestError(f"the plan gives {term} two factors: {named[term]} and {s}")
     factors = with_observed(factors | named, terms)
     has_ngram = any(isinstance(draft, NGram) for draft in draft_terms)
     if not has_ngram and min(factors.get(term, 1) for term in (*terms, *draft_terms)) > 1:
-        raise RequestError("no term is evaluated at every token: give one the factor 1")
+        raise RequestError("no term is evaluated at every token: give one term the factor 1")
     return ExecutionPlan(bound, terms, draft_terms, factors)
 
 
 def with_observed(factors: Mapping[Term, int], terms: Iterable[Term]) -> dict[Term, int]:
-    """The factors of a plan, completed by those of observations, which no plan can name.
+    """Return the factors of a plan, with factors for observations, which no plan can name.
 
     A likelihood has the factor of its model. Other observations have the least factor of all terms,
-    since the first stage may need them.
+    because the first stage may need them.
     """
     named = {term: factors.get(term, 1) for term in terms if not isinstance(term, Observation)}
     least = min(named.values(), default=1)
@@ -252,5 +254,5 @@ def with_observed(factors: Mapping[Term, int], terms: Iterable[Term]) -> dict[Te
 
 
 def _formula_of(text: str, names: Mapping[str, Formula]) -> Formula:
-    """The bound formula of a text in a plan: a name of the request, or formula text."""
+    """Return the bound formula of a text in a plan: a name of the request, or formula text."""
     return bind(planned(text, names), names)

@@ -1,9 +1,10 @@
-"""Verification: which drafted tokens are accepted, and which token replaces a refused one.
+"""Verification: accept or reject drafted tokens, and replace a rejected token.
 
-A token x that was drawn from a draft Q is kept with probability min(1, P(x) / Q(x)), and otherwise
-replaced by one drawn from max(P − Q, 0), normalised, where P is the target: the result is
+A token x that was drawn from a draft Q is kept with probability min(1, P(x) / Q(x)), where P is the
+target. Otherwise it is replaced by a token drawn from max(P − Q, 0), normalised. The result is
 distributed as P, whatever Q is (paper, algorithm 1, after Leviathan et al., 2023). Applied at each
-stage, it leads from the first stage's distribution to the whole formula's (section 4, lemma 1).
+stage, verification leads from the first stage's distribution to the whole formula's (section 4,
+lemma 1).
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from marith.request.sampling import Sampling
 from marith.speculation.execution_plan import ExecutionPlan, Groups, Stage
 from marith.tensor_rows import Row, gather, rows_of, vector
 
-NOTHING = -1  # in place of a token, at a position that has none yet
+NOTHING = -1  # in place of a token, at a position without a token
 
 
 @dataclass(slots=True)
 class Check:
     """Positions of one text to verify.
 
-    `rows` [vocab], one for each position, are composed and constrained, and not yet warped.
-    `tokens` are those at `places`, or `NOTHING`. `drafts` are the warped distributions [vocab] that
-    they were drawn from, None for a token that was proposed without one and for `NOTHING`. `draws`
-    selects the random numbers.
+    `rows` [vocab], one for each position, are composed and constrained, but not yet warped.
+    `tokens` are the tokens at `places`, or `NOTHING`. `drafts` are the warped distributions [vocab]
+    from which the tokens were drawn; None for `NOTHING` and for a token that was proposed without a
+    distribution. `draws` selects the random numbers.
     """
 
     rows: Sequence[Row]
@@ -49,9 +50,9 @@ class Check:
 class Verdict:
     """The token at each position after verification, if all tokens before it are accepted.
 
-    `overlaps` are the probabilities that a drafted token is accepted: Σ min(P, Q), which is 1 − the
-    total variation of the two (paper, lemma 3), and P(x) for a token x that was proposed without a
-    distribution. `targets` [vocab] are the warped distributions of the tokens.
+    `overlaps` are the probabilities that a drafted token is accepted. They are Σ min(P, Q), which
+    is 1 − the total variation of P and Q (paper, lemma 3), or P(x) for a token x that was proposed
+    without a distribution. `targets` [vocab] are the warped distributions of the tokens.
     """
 
     tokens: list[int]
@@ -82,12 +83,13 @@ def verify_all(checks: Sequence[Check]) -> list[Verdict]:
 def verify(
     targets: Tensor, drafts: Sequence[Tensor | None], proposed: Tensor, numbers: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The verified tokens [rows] and the overlaps [rows], from normalised log-probabilities.
+    """Return the verified tokens [rows] and the overlaps [rows], from normalised log-probabilities.
 
-    `targets` is [rows, vocab], `proposed` has the tokens [rows] to verify, or `NOTHING`. `numbers`
-    has two numbers of [0, 1) for each row: the first decides whether the token is kept, NaN if it
-    is kept only where it would be drawn; the second draws a token. There are no epsilons: if P = Q
-    every token is kept, if they share no token every token is replaced, and −inf is probability 0.
+    `targets` is [rows, vocab]. `proposed` has the tokens [rows] to verify, or `NOTHING`. `numbers`
+    has two numbers from [0, 1) for each row. The first decides whether the token is kept; if it is
+    NaN, the token is kept only if it would be drawn anyway. The second draws a token. There are no
+    epsilons: if P = Q every token is kept, if they share no token every token is replaced, and −inf
+    is probability 0.
     """
     target = targets.double().exp()
     numbers, stands = numbers.to(target), proposed.to(target.device).clamp(min=0)
@@ -112,17 +114,17 @@ def verify(
 
 
 def overlap(target: Tensor, draft: Tensor) -> Tensor:
-    """Σ min(P, Q) of each row, 1 − ½Σ|P − Q|: the probability that a token of Q is kept (lemma 3).
+    """Return Σ min(P, Q) = 1 − ½Σ|P − Q| of each row: the chance that a token of Q is kept.
 
-    Both are probabilities [rows, vocab].
+    Both arguments are probabilities [rows, vocab] (paper, lemma 3).
     """
     return torch.minimum(target, draft).sum(dim=-1)
 
 
 def residual(target: Tensor, draft: Tensor) -> Tensor:
-    """The masses from which a refused token is replaced: max(P − Q, 0); P itself where P = Q.
+    """Return the masses from which a rejected token is replaced: max(P − Q, 0), or P if P = Q.
 
-    Both are probabilities [rows, vocab].
+    Both arguments are probabilities [rows, vocab].
     """
     lacking = (target - draft).clamp(min=0.0)
     equal = lacking.sum(dim=-1, keepdim=True) == 0.0
@@ -130,7 +132,7 @@ def residual(target: Tensor, draft: Tensor) -> Tensor:
 
 
 def _random_numbers(checks: Sequence[Check]) -> Tensor:
-    """Two numbers for each position, [rows, 2]; the first is NaN where `Draws.by_place`."""
+    """Return two numbers for each position, [rows, 2]; the first is NaN if `Draws.by_place`."""
     rows = [(check.draws, place) for check in checks for place in check.places]
     seeds, uses = [draws.seed for draws, _ in rows], [draws.use for draws, _ in rows]
     numbers = uniform(seeds, [place for _, place in rows], uses)
@@ -139,7 +141,7 @@ def _random_numbers(checks: Sequence[Check]) -> Tensor:
 
 
 def _warped(checks: Sequence[Check]) -> list[Row]:
-    """The target of each position; texts with the same `Sampling` are warped together."""
+    """Return the target of each position. Texts with equal `Sampling` are warped together."""
     by_sampling: dict[Sampling, list[int]] = defaultdict(list)
     for i, check in enumerate(checks):
         by_sampling[check.sampling].append(i)
@@ -152,7 +154,7 @@ def _warped(checks: Sequence[Check]) -> list[Row]:
 
 
 class VerificationOrder:
-    """How far each stage has verified one text, and which verifies next. Keeps state.
+    """The positions that each stage has verified in one text, and the next stage. Keeps state.
 
     `rooms` has the number of tokens that fit into the context of each draft.
     """
@@ -162,25 +164,25 @@ class VerificationOrder:
         self.rooms = rooms
         self.groups: Groups = plan.at_once if plan.adapts else plan.groups
         self.sizes: tuple[int, ...] = (1,) if plan.adapts else plan.sizes
-        self.reached = [0] * len(self.groups)  # for each group, how many positions it has verified
+        self.reached = [0] * len(self.groups)  # positions verified by each group
 
     @property
     def final(self) -> int:
-        """How many positions all stages have verified."""
+        """The number of positions that all stages have verified."""
         return self.reached[-1]
 
     def begin(self, length: int, drafted: int, by_models: bool) -> None:
-        """Let the terms verify `drafted` tokens from here on, drafted by models or by proposers."""
+        """Let the terms verify `drafted` tokens from now on, drafted by models or by proposers."""
         self.groups = self.plan.groups if by_models else self.plan.at_once
         self.sizes = (*[1] * (len(self.groups) - 1), drafted + 1)
         self.reached = [length] * len(self.groups)
 
     def next(self, length: int, end: int) -> tuple[Stage, range]:
-        """The stage that verifies a text of this length, and its positions before `end`.
+        """Return the stage that verifies a text of this length, and its positions before `end`.
 
-        It is the last stage that is due and has such positions. Where none is due, because the text
-        is closed or no proposer has a token, it is the one that would be due after more tokens, so
-        that the last token has no influence.
+        It is the last stage that is due and has such positions. If no stage is due, because the
+        text is closed or no proposer has a token, return the stage that would be due after more
+        tokens, so that the last token has no influence.
         """
         for assumed_length in count(length):
             stages = self.stages(assumed_length)
@@ -197,26 +199,26 @@ class VerificationOrder:
         raise AssertionError("the last stage is due at some length")
 
     def advance(self, stage: Stage, verified: int, length: int) -> None:
-        """Record that a stage has verified so many positions; the text now has this length."""
+        """Record that a stage has verified `verified` positions of a text of `length` tokens."""
         for i, reached in enumerate(self.reached):
             self.reached[i] = min(max(reached, verified if i <= stage.index else 0), length)
 
     def room(self, length: int) -> int:
-        """How many tokens may be added before a stage is due."""
+        """Return the number of tokens that may be added before a stage is due."""
         return min(map(self.due, self.stages(length))) - length
 
     def rewind(self, place: int) -> None:
-        """Record that every stage has verified the positions before `place`, and no others."""
+        """Record that every stage has verified the positions before `place`, and no more."""
         self.reached = [place] * len(self.reached)
 
     def stages(self, length: int) -> tuple[Stage, ...]:
-        """The stages at a text of this length."""
+        """Return the stages at a text of this length."""
         return self.plan.stages(self.groups, self.beyond(length))
 
     def due(self, stage: Stage) -> int:
-        """The length at which a stage is due."""
+        """Return the length at which a stage is due."""
         return self.reached[stage.index] + self.sizes[stage.index] - 1
 
     def beyond(self, length: int) -> frozenset[Term]:
-        """The drafts in whose contexts a text of this length does not fit."""
+        """Return the drafts in whose contexts a text of this length does not fit."""
         return frozenset(t for t in self.plan.drafts if length >= self.rooms.get(t, math.inf))

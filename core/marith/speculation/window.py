@@ -1,7 +1,7 @@
 """The draft window: the tokens that not all stages have verified, and the rows to verify them.
 
-Algorithm 2 of the paper: by lemma 1, each position is verified from the formula of one stage to the
-next, up to the whole formula.
+This is algorithm 2 of the paper. By lemma 1, each position is verified from the formula of one
+stage to the next, up to the whole formula.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class PlainWindow:
     """A text for which every term is evaluated at every position.
 
     It has the methods of `DraftWindow`, without drafts, stages or stored rows. For one thread.
-    `steered` says whether the formula is composed after a text, or the plan's `alternative`; the
+    `steered` tells whether the formula or the plan's `alternative` is composed after a text. The
     text begins with `prefix`.
     """
 
@@ -48,7 +48,7 @@ class PlainWindow:
 
     @property
     def final(self) -> int:
-        """The number of tokens: all are final."""
+        """The number of tokens: all tokens are final."""
         return len(self.tokens)
 
     @property
@@ -65,11 +65,11 @@ class PlainWindow:
         return [alternative]
 
     def standing(self) -> list[None]:
-        """There is no token at the composed position."""
+        """Return [None]: there is no token at the composed position."""
         return [None]
 
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
-        """The text, and at how many of its last positions each term is wanted: one."""
+        """Return the text, and the number of last positions wanted of each term, which is one."""
         return self.tokens, self._counts
 
     def receive(self, answers: Mapping[Term, Sequence[Row]]) -> None:
@@ -79,11 +79,11 @@ class PlainWindow:
     def rows(
         self, terms: Collection[Term], count: int, answers: Mapping[Term, Sequence[Row]]
     ) -> dict[Term, Sequence[Row]]:
-        """The rows of the composed position, from `answers` that are not received yet."""
+        """Return the rows of the composed position, from `answers` that are not received yet."""
         return {term: answers[term] for term in terms}
 
     def blocks(self) -> list[Block]:
-        """The block to compose."""
+        """Return the block to compose."""
         (formula,) = self.formulas
         return [Block(formula, self._terms[formula], self._answers, 1)]
 
@@ -101,8 +101,9 @@ class PlainWindow:
 class Pending:
     """A token that not every stage has verified.
 
-    `draft` is the distribution that it was drawn from, None for a token that was proposed without
-    one; `source` is what drafted it, None for a token that was drawn from the whole formula.
+    `draft` is the distribution from which it was drawn; None for a token that was proposed without
+    a distribution. `source` is what drafted the token; None for a token that was drawn from the
+    whole formula.
     """
 
     token: int
@@ -112,9 +113,10 @@ class Pending:
 
 @dataclass(slots=True)
 class Block:
-    """Positions at which the same formula is composed, of the rows of its `terms`.
+    """Positions at which one formula is composed, from the rows of its `terms`.
 
-    `rows` has one row [vocab] a position of each of them, and of other terms that were evaluated.
+    `rows` has one row [vocab] for each position of each of these terms, and of other terms that
+    were evaluated.
     """
 
     formula: Formula
@@ -125,7 +127,7 @@ class Block:
 
 @dataclass(slots=True)
 class Verified:
-    """Counts of the tokens that one formula verified: all, those accepted, and Σ (1 − TV)."""
+    """Counts of the tokens that one formula verified: all, the accepted ones, and Σ (1 − TV)."""
 
     evaluated: int = 0
     accepted: int = 0
@@ -141,12 +143,14 @@ class Verified:
 class DraftWindow:
     """A text while it is generated, with the rows to verify its tokens that are not final.
 
-    Keeps state, for one thread. The last tokens of the text are pending; a `VerificationOrder` says
-    which stage verifies which positions; the rows of terms are kept until their positions are
-    final. `formulas` are composed at `places` in this step. `most` bounds the number of tokens;
-    `ends` are the tokens that end a text; `rooms` has the number of tokens that fit into the
-    context of each draft; `steered` says whether the formula is composed after a text, or the
-    plan's `alternative`; the text begins with `prefix`, which is final.
+    Keeps state, for one thread. The last tokens of the text are pending. A `VerificationOrder` says
+    which stage verifies which positions. The rows of terms are kept until their positions are
+    final. `formulas` are composed at `places` in this step.
+
+    `most` limits the number of tokens. `ends` are the tokens that end a text. `rooms` has the
+    number of tokens that fit into the context of each draft. `steered` tells whether the formula or
+    the plan's `alternative` is composed after a text. The text begins with `prefix`, which is
+    final.
     """
 
     def __init__(
@@ -171,7 +175,7 @@ class DraftWindow:
         self._order = VerificationOrder(plan, rooms)
         if prefix:
             self._order.rewind(len(prefix))
-        self._unproposed = -1  # the last length at which no proposer had a proposal
+        self._unproposed = -1  # the last text length at which no proposer had a token
         self._stage: Stage | None = None  # the stage that verifies next
         self._end = 0  # one past the last position that it verifies
 
@@ -182,24 +186,24 @@ class DraftWindow:
 
     @property
     def final(self) -> int:
-        """How many tokens all stages have verified."""
+        """The number of tokens that all stages have verified."""
         return len(self.tokens) - len(self.pending)
 
     @property
     def idle(self) -> bool:
-        """Whether all tokens are final, and no term has been evaluated at the next position."""
+        """True if all tokens are final, and no term has been evaluated at the next position."""
         return not self.pending and not self._rows
 
     @property
     def closed(self) -> bool:
-        """Whether the last token, which is pending, ends the text."""
+        """True if the last token is pending and ends the text."""
         return bool(self.pending) and (
             self.tokens[-1] in self._ends or len(self.tokens) >= self._most
         )
 
     @property
     def room(self) -> int:
-        """How many tokens may be drafted, if one more must fit after them."""
+        """The number of tokens that may be drafted if one more token must fit after them."""
         return self._most - 1 - len(self.tokens)
 
     @property
@@ -209,13 +213,13 @@ class DraftWindow:
         return self.plan.drafting(beyond.union(self.proposers))
 
     def standing(self) -> list[Pending | None]:
-        """The pending token at each of `places`; None where a token is yet to be drawn."""
+        """Return the pending token at each of `places`; None where a token is yet to be drawn."""
         final, pending = self.final, self.pending
         indices = [place - final for place in self.places]
         return [pending[index] if index < len(pending) else None for index in indices]
 
     def room_to_propose(self) -> int:
-        """How many tokens may be proposed before a stage is due."""
+        """Return the number of tokens that may be proposed before a stage is due."""
         length = len(self.tokens)
         if length in self._rows or length == self._unproposed:
             return 0
@@ -224,7 +228,7 @@ class DraftWindow:
         return max(0, min(self._order.room(length), self.room))
 
     def propose(self, tokens: Sequence[int], sources: Sequence[Hashable]) -> None:
-        """Append proposed tokens; if there are none, no proposer is called at this length again."""
+        """Append proposed tokens. Without tokens, no proposer is called at this length again."""
         if not tokens:
             self._unproposed = len(self.tokens)
         for token, source in zip(tokens, sources, strict=True):
@@ -233,11 +237,11 @@ class DraftWindow:
 
     def draft(self, length: int, by_models: bool = False) -> None:
         """Let the terms verify after `length` tokens, drafted by models or by proposers alone."""
-        assert self.idle, "stages change only where nothing is pending"
+        assert self.idle, "stages change only while no token is pending"
         self._order.begin(len(self.tokens), length, by_models)
 
     def wanted(self) -> tuple[Sequence[int], dict[Term, int]]:
-        """The text to evaluate, and at how many of its last positions each term is wanted."""
+        """Return the text to evaluate, and the number of its last positions wanted of each term."""
         length = len(self.tokens)
         end = length if self.closed else length + 1
         self._stage, places = self._order.next(length, end)
@@ -263,7 +267,7 @@ class DraftWindow:
     def rows(
         self, terms: Collection[Term], count: int, answers: Mapping[Term, Sequence[Row]]
     ) -> dict[Term, list[Row]]:
-        """The rows of the last `count` positions, from `answers` that are not received yet too."""
+        """Return the rows of the last `count` positions, also from `answers` not received yet."""
         rows: dict[Term, list[Row]] = {}
         for term in terms:
             new = answers.get(term, ())[-count:]
@@ -272,7 +276,7 @@ class DraftWindow:
         return rows
 
     def blocks(self) -> list[Block]:
-        """The blocks to compose, so that the stage can verify."""
+        """Return the blocks to compose, so that the stage can verify."""
         blocks = []
         for formula, run in groupby(zip(self.places, self.formulas, strict=True), lambda at: at[1]):
             received = [self._rows[place] for place, _ in run]
@@ -282,7 +286,10 @@ class DraftWindow:
         return blocks
 
     def accept(self, verdict: Verdict) -> list[int]:
-        """Keep accepted tokens, drop those after a refused one, and return the tokens now final."""
+        """Keep accepted tokens, drop those after a rejected token, and return the final tokens.
+
+        The returned tokens have become final in this step.
+        """
         first = self.final
         checked = zip(self.places, self.formulas, verdict.tokens, verdict.targets, strict=True)
         checked_tokens = zip(checked, self.standing(), verdict.overlaps, strict=True)
@@ -294,7 +301,7 @@ class DraftWindow:
                 pending.draft = target
                 if accepted:
                     continue
-                # the tokens and rows after it were computed for the refused token
+                # the tokens and rows after it were computed for the rejected token
                 del self.pending[place - first :], self.tokens[place:]
                 self._rows = {p: rows for p, rows in self._rows.items() if p <= place}
                 self._unproposed = -1
@@ -315,7 +322,7 @@ class DraftWindow:
         self.pending.append(pending)
 
     def rewind(self, place: int) -> None:
-        """Remove the tokens from a final one on, and all rows."""
+        """Remove the tokens from a final token on, and all rows."""
         del self.tokens[place:], self.pending[:]
         self.places, self.formulas = [], []
         self._rows.clear()
@@ -324,7 +331,7 @@ class DraftWindow:
 
 
 def _rows_from(final: int, rows: Mapping[int, dict[Term, Row]]) -> dict[int, dict[Term, Row]]:
-    """The rows from a position on, without the large tensors of which they are a small part."""
+    """Return the rows from a position on, as copies without the large tensors that contain them."""
     kept: dict[int, dict[Term, Row]] = {place: {} for place in rows if place >= final}
     for term in {term: None for place in kept for term in rows[place]}:
         places = [place for place in kept if term in rows[place]]

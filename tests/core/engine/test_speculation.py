@@ -160,7 +160,7 @@ def test_a_plan_that_means_nothing_is_refused(make: Callable[[], Plan], problem:
     ("plan", "problem"),
     [
         (Plan.factors({"nobody": 2}), "names 'nobody': unknown term 'nobody'"),
-        (Plan.factors({"y": 2}), "names 'y', which is no term of the formula"),
+        (Plan.factors({"y": 2}), "names 'y', which is not a term of the formula"),
         (Plan.factors({"M": 2, "x": 3}), "no term is evaluated at every token"),
         (Plan.drafts("M +"), "names 'M \\+': not a formula"),
         (Plan.drafts("nobody"), "names 'nobody': unknown term"),

@@ -123,5 +123,5 @@ def test_the_model_is_the_one_that_the_terms_call_so(tiny_dir: str) -> None:
 
 def test_a_plan_fits_the_formula_where_nothing_was_retrieved_too() -> None:
     only = {"formula": "formal", "terms": {"formal": "x"}, "faithful": 0.5, "faithful_to": FRAME}
-    with pytest.raises(ValidationError, match="names 'M', which is no term of the formula"):
+    with pytest.raises(ValidationError, match="names 'M', which is not a term of the formula"):
         Options(**only, speculation=marith.Plan.factors({"M": 2}))  # type: ignore[arg-type]

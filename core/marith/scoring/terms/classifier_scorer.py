@@ -50,9 +50,7 @@ class ClassifierScorer(WithoutContext):
         cache_bytes: int = CACHE_BYTES,
         answers: torch.device | None = None,
     ) -> None:
-        self._answers = (
-            answers  # the device of log-probabilities, if it is not the computing device
-        )
+        self._answers = answers  # the output device, if it is not the computing device
         self.checkpoint = checkpoint  # while it is referenced, the loader keeps it
         self.model = checkpoint.model.eval()
         self.name = checkpoint.name

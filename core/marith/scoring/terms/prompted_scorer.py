@@ -54,9 +54,7 @@ class PromptedScorer:
                 name=checkpoint.name,
                 holes=self.vocabulary.holes,
             )
-        self._weights = (
-            checkpoint.weights
-        )  # once, because collecting them takes 1 ms for a large model
+        self._weights = checkpoint.weights  # once: 1 ms for a large model
         self._changes = _changes(self._weights)
         self.nbytes = checkpoint.nbytes
 

@@ -14,9 +14,7 @@ from marith.scoring.passes.lanes import common
 @dataclass(slots=True)
 class _History:
     tokens: list[int] = field(default_factory=list)
-    sums: list[float] = field(
-        default_factory=lambda: [0.0]
-    )  # before each token, and after the last
+    sums: list[float] = field(default_factory=lambda: [0.0])  # before each token; after the last
 
 
 class Histories:
