@@ -131,7 +131,7 @@ class Scorer(Protocol):
         ...
 
     def score(self, spans: Sequence[Span]) -> Sequence[Scored | None]:
-        """Return one answer for each span, in order. None: the lane is still being read."""
+        """Return one answer for each span, in order; None while the lane is still being read."""
         ...
 
     def release(self, lane: Hashable) -> None:

@@ -44,9 +44,9 @@ class CachedRunner:
 
     The cache changes the cost of an answer, never the answer: the tokens of a question are compared
     with the cached tokens, and the cached tail that differs is dropped. By default a call reads at
-    most one chunk of long texts. While other texts go on, it reads at most `prefill_limit` tokens
-    of long texts, or the number of texts that go on if that is larger, and never more than a chunk.
-    After `capture`, passes for single tokens run at fixed shapes, on a GPU as CUDA graphs.
+    most one chunk of long texts. While other texts are decoding, it reads at most `prefill_limit`
+    tokens of long texts, or the number of decoding texts if that is larger, and never more than a
+    chunk. After `capture`, passes for single tokens run at fixed shapes, on a GPU as CUDA graphs.
     """
 
     plain = False
@@ -78,7 +78,7 @@ class CachedRunner:
         """Answer the questions that can be answered now, in as few passes as the lengths allow.
 
         An answer is None while its long text is still being read. One call reads at most one chunk
-        of long texts, the shortest first, so that a text that goes on waits for at most one chunk.
+        of long texts, the shortest first, so that a decoding text waits for at most one chunk.
         """
         lanes = self._lacking_one(questions)
         return self._read(questions) if lanes is None else self._read_one(questions, lanes)

@@ -9,7 +9,7 @@ from typing import TypeVar
 from marith.scoring.passes.lanes import SHORT_PREFIX, Lane, Lanes, common
 
 CHUNK = 256  # tokens of long texts in one call, so that short texts need not wait longer
-SMALL_CHUNK = 64  # tokens of long texts in one call on a CPU while other texts go on
+SMALL_CHUNK = 64  # tokens of long texts in one call on a CPU while other texts are decoding
 FEW_TOKENS = 16  # up to this number, missing tokens are read in addition to the chunk
 FREE_TOKENS = 32  # a pass over this number of tokens costs about as much as an empty one
 

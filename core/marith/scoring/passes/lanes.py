@@ -47,7 +47,7 @@ class Lane:
     def lacks_one(self, key: Hashable, prompt: Sequence[int], continuation: Sequence[int]) -> bool:
         """Return True if the lane holds all of a text but the last token of its continuation.
 
-        Return False too if `prompt` was not compared last; `cut` compares it.
+        Return False too if `prompt` is not the prompt that was compared last; `cut` compares it.
         """
         if prompt is not self.prompt or key != self.key or not continuation:
             return False
@@ -149,7 +149,7 @@ def adapters_of(rectangles: Sequence[Rectangle]) -> list[Adapter | None]:
 
 
 class Lanes(Keeper):
-    """Lanes by owner. Released lanes are kept, for texts that go on from them.
+    """Lanes by owner. Released lanes are kept, for texts that continue them.
 
     Lanes without an owner are idle. They stay while all caches under one `cache_limit` hold no more
     than the limit; idle lanes of other models are dropped first. Lanes in use stay, whatever their
@@ -264,7 +264,7 @@ class Lanes(Keeper):
 
     @abstractmethod
     def _usable(self, lane: Lane, length: int) -> int:
-        """Return `length` if another text can go on after `length` tokens of a lane, else 0."""
+        """Return `length` if another text can continue a lane after `length` tokens, else 0."""
 
     @abstractmethod
     def _was_cut(self, lane: Lane, before: int) -> None:

@@ -39,7 +39,7 @@ class SequenceWeight:
 class SequenceLanes(Lanes):
     """Lanes as sequences of one context, whose memory grows with the cached tokens.
 
-    In a recurrent model, a text goes on from another text's lane only at the end of that lane. One
+    In a recurrent model, a text can continue another text's lane only at the end of that lane. One
     pass reads texts of any lengths.
     """
 
@@ -59,7 +59,7 @@ class SequenceLanes(Lanes):
         return self._weight.of(_roomy(sum(own_lengths(texts))), len(texts))
 
     def aim(self, rectangles: Sequence[Rectangle]) -> Aimed:
-        """Return the tokens that the next pass reads. Each text has logits of its last `count`."""
+        """Return the input of the next pass. The last positions of each text get logits."""
         items, lanes = [], []
         for each in rectangles:
             assert not any(each.padding), "lanes that pack get groups of texts of equal width"
@@ -180,7 +180,7 @@ def _idle(lanes: Iterable[Lane]) -> list[Lane]:
 
 @dataclass(frozen=True, slots=True)
 class Aimed:
-    """The input of a pass: its tokens, their lanes, and the lanes of the whole context."""
+    """The input of a pass: its tokens, their lanes, and the owner of the lanes."""
 
     owner: SequenceLanes
     items: Sequence[Item]

@@ -1,8 +1,7 @@
 """The comparison of cached passes with the uncached model, when a model is loaded.
 
 Errors come from a model's structure: from masks and positions that it computes for itself. So the
-texts of one pass have unequal lengths, and are longer than every window that the configuration
-names.
+texts of one pass have unequal lengths, and reach beyond every window that the configuration names.
 """
 
 from __future__ import annotations

@@ -115,10 +115,10 @@ class SegmentCache(Cache):
         super().__init__(layers=list(self._layers))
 
     def bytes_of(self, whole: int, windowed: int) -> int:
-        """Return the bytes of `whole` positions in layers that see the whole text, and others.
+        """Return the bytes of positions; 0 before the first pass.
 
-        The other layers have windows, and hold `windowed` positions. Return 0 before the first
-        pass.
+        `whole` counts the positions in layers that see the whole text, and `windowed` the positions
+        in layers with a window.
         """
         if self._slot_bytes is None:
             pairs = [*zip(self._layers, self._windowed, strict=True)]

@@ -18,7 +18,7 @@ from marith.scoring.passes.segment_attention import Part, reads
 from marith.scoring.passes.segment_cache import PADDING_ROW, Filled, SegmentCache
 
 SHORT = 64  # a segment of fewer tokens is copied, not read by itself
-SPARE_SLOTS = 64  # slots after a truncated text that are not freed, for a text that goes on
+SPARE_SLOTS = 64  # slots after a truncated text that are not freed, for its next tokens
 KEPT_BEHIND = 64  # tokens kept before a window, for a text that is truncated
 STEP = 64  # tokens are freed in steps of at least this number
 
@@ -26,12 +26,12 @@ STEP = 64  # tokens are freed in steps of at least this number
 class SegmentLanes(Lanes):
     """Lanes with a row each. Each token stands at the slot of its position.
 
-    A lane that goes on from another text reads the other lane's row for the common prefix. Its own
-    row begins after that prefix. So a row that others read may grow, but the tokens that they read
-    are not overwritten: a lane that is truncated below these tokens gets another row.
+    A lane that continues another text reads the other lane's row for the common prefix. Its own row
+    begins after that prefix. So a row that others read may grow, but the tokens that they read are
+    not overwritten: a lane that is truncated below these tokens gets another row.
 
     Tokens behind the widest window of all layers are freed. While an answer is short, the tokens
-    that another text needs to go on from the prompt are kept.
+    that another text needs to continue the prompt are kept.
 
     For models that compute attention by an attention function of transformers, on the CPU: see
     `by_segments`.
@@ -236,7 +236,7 @@ def pass_by(lanes: Sequence[Lane], window: int, cache: SegmentCache) -> None:
     Tokens that another text still reads from a lane are kept. While the answer of a lane is shorter
     than a window, the tokens that a new text with the same prompt needs are kept too.
     """
-    read: dict[int, int] = {}  # by lane, the first token after which another text goes on
+    read: dict[int, int] = {}  # by lane, the first position at which another text continues it
     for lane in lanes:
         if lane.parent is not None:
             key = id(lane.parent)

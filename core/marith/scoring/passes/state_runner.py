@@ -43,9 +43,9 @@ class _Budget:
 class StateRunner:
     """Runs a model text by text, and keeps the state of each text. A state cannot be truncated.
 
-    So a text that changes goes on from an earlier snapshot. One snapshot is taken where a prompt
-    ends. Another is taken before several tokens whose logits are asked, such as drafts; it belongs
-    to its lane. `KeptStates` says how long snapshots stay.
+    So a text that changes continues an earlier snapshot. One snapshot is taken where a prompt ends.
+    Another is taken before several tokens whose logits are asked, such as drafts; it belongs to its
+    lane. `KeptStates` says how long snapshots stay.
 
     If `joins` is True, texts that lack one token each are read in one pass, with their states as
     rows of one cache. Otherwise each text has a pass of its own. States change the cost of an

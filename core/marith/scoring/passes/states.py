@@ -31,10 +31,10 @@ _KEYS = ("keys", "values")
 class State:
     """The state of a model after a text, in a cache of transformers' own kinds of layers.
 
-    Texts of the same `key` may go on from the state. The key names the weights that computed it,
-    and the salt of the text. A text that goes on from a `snapshot` copies the snapshot. While a
-    state is `joined` with others, their common cache holds it. A state without `cache` and `joined`
-    is the state before a text.
+    Texts of the same `key` may continue the state. The key names the weights that computed it, and
+    the salt of the text. A text that continues a `snapshot` copies the snapshot. While a state is
+    `joined` with others, their common cache holds it. A state without `cache` and `joined` is the
+    state before a text.
     """
 
     key: Hashable
@@ -44,7 +44,7 @@ class State:
     joined: Joined | None = None
 
     def copied(self, snapshot: bool = False) -> State:
-        """Return a copy that goes on by itself.
+        """Return an independent copy.
 
         Keys and values that are never overwritten are shared.
         """
@@ -61,10 +61,7 @@ class State:
             self.joined.split()
 
     def begins(self, key: Hashable, text: list[int], limit: int) -> bool:
-        """Return True if a text goes on from this state.
-
-        The state may hold at most `limit` tokens of the text.
-        """
+        """Return True if a text can continue this state, which may hold `limit` of its tokens."""
         length = len(self.tokens)
         return self.key == key and length <= limit and self.tokens == text[:length]
 
@@ -82,12 +79,12 @@ class State:
 
 
 class KeptStates(Keeper):
-    """The states of a model's lanes, and idle states, for texts that go on from them.
+    """The states of a model's lanes, and idle states, for texts that continue them.
 
     A lane holds one state, and may hold another from before its last drafts. Idle states, which no
     lane holds, stay while all caches under one `cache_limit` hold no more than the limit; the
-    longest unused goes first. States of lanes in use stay, whatever their size. The state changes
-    the cost of an answer, never the answer.
+    longest unused is dropped first. States of lanes in use stay, whatever their size. The states
+    change the cost of an answer, never the answer.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -104,7 +101,7 @@ class KeptStates(Keeper):
         return sum(self.idle.values()) + sum(map(weight_of, caches.values()))
 
     def keep(self, state: State) -> None:
-        """Keep a state that no lane holds, for texts that go on from it."""
+        """Keep a state that no lane holds, for texts that continue it."""
         state.part()
         self.idle[state] = state.nbytes
         if len(self.idle) > IDLE_LANES:
@@ -129,7 +126,7 @@ class KeptStates(Keeper):
             extra -= self.idle.pop(next(iter(self.idle)))
 
     def nearest(self, lane: Hashable, key: Hashable, text: list[int], limit: int) -> State:
-        """Return the longest state from which a text goes on, or a new state without tokens.
+        """Return the longest state that a text can continue, or a new state without tokens.
 
         Idle states are searched too, unless the lane's own state lacks few tokens.
         """

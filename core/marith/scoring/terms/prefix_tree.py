@@ -1,6 +1,6 @@
 """Texts with common beginnings as one tree of tokens, which a causal classifier reads in one pass.
 
-The classifier caches the tokens that it has read, so a text that goes on costs one new token.
+The classifier caches the tokens that it has read, so the next token of a text costs one token.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The likelihood of the whole text so far, kept for each lane while its text goes on."""
+"""The likelihood of the whole text so far, kept for each lane while its text grows."""
 
 from __future__ import annotations
 
