@@ -147,9 +147,9 @@ def _cost_of(prices: Sequence[Price]) -> Callable[[Mapping[Term, int]], float]:
 def expected_tokens(acceptance: float, drafted: float) -> float:
     """Return the mean number of tokens from a verification of `drafted` tokens and one new token.
 
-    (1 − a^{γ+1}) / (1 − a) = 1 + a + … + a^γ, where a drafted token is accepted with probability a
-    if all tokens before it are accepted: γ + 1 at a = 1, and 1 at a = 0. `drafted` may be real,
-    from 0.
+    The mean is (1 − a^{γ+1}) / (1 − a) = 1 + a + … + a^γ, where a drafted token is accepted with
+    probability a if all tokens before it are accepted: γ + 1 at a = 1, and 1 at a = 0. γ is
+    `drafted`, which may be real, from 0.
     """
     if acceptance in (0, 1):
         return 1.0 + acceptance * drafted

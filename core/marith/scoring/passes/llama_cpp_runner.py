@@ -149,8 +149,8 @@ class SequenceLanes(Lanes):
         if row is None and needed:
             if not self.context.more_sequences():
                 raise ModelError(
-                    f"llama.cpp reads at most {self.context.sequences} texts at once; a smaller "
-                    "max_lanes lets requests wait"
+                    f"llama.cpp reads at most {self.context.sequences} texts at once; set a "
+                    "smaller max_lanes, and other requests wait"
                 )
             self._lost()
             row = len(used)
