@@ -38,7 +38,7 @@ class Exits:
         """Raise RequestError if the model has no such layer, or if the layer is its last."""
         if layer >= self.layers:
             raise RequestError(
-                f"exit_layer must be less than {self.layers}, the model's layers, not {layer!r}"
+                f"exit_layer must be below the {self.layers} layers of the model, not {layer!r}"
             )
 
     def logits(self, states: Sequence[Tensor], layer: int, kept: slice | Tensor) -> Tensor:

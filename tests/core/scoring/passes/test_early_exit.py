@@ -164,7 +164,7 @@ def scaled() -> Any:
 def test_a_model_that_ends_otherwise_is_refused_by_its_name() -> None:
     model = scaled().eval()
     scorer = PromptedScorer(loader.from_loaded(model, tiny_tokenizer(), Placement()))
-    with pytest.raises(ModelError, match="ends in a norm and a head; GraniteForCausalLM not"):
+    with pytest.raises(ModelError, match="ends in a norm and a head; GraniteForCausalLM does not"):
         scorer.read(Prompted(exit_layer=1), Prompt())
     scorer.read(Prompted(), Prompt(({"role": "user", "content": "a"},)))
 

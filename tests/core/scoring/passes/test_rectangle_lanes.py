@@ -177,7 +177,7 @@ def test_where_memory_runs_out_nothing_stays_taken(
         return plain(like, rows, capacity)
 
     monkeypatch.setattr(rectangle_cache, "_empty", runs_out)
-    with pytest.raises(ModelError, match=r"no memory for the keys and values of 900 tokens more"):
+    with pytest.raises(ModelError, match=r"no memory for the keys and values of 900 more tokens"):
         lanes.make_room(900)
     assert not [*lanes]
     assert not lanes.busy

@@ -124,7 +124,7 @@ def test_what_cannot_lie_side_by_side_stays_as_it_is() -> None:
     with pytest.raises(ValueError, match="differ"):
         Joined(states)
     assert [state.cache for state in states] == caches
-    with pytest.raises(ValueError, match="nothing is known"):
+    with pytest.raises(ValueError, match="a text has no state"):
         Joined([states[0], State(None, [])])
 
 
