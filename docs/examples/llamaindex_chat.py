@@ -105,7 +105,7 @@ def main() -> None:
         for question, answer in zip(TURNS, answers, strict=True):
             print(f"{question}\n    {answer}")
         for each in used:
-            print(f"    of {each['prompt_tokens']} tokens {each['cached_tokens']} were at hand")
+            print(f"    of {each['prompt_tokens']} tokens {each['cached_tokens']} were cached")
 
     print("bare:", talk(chat(model("M")), TURNS[:1]))
     print("as it comes:", "|".join(stream(chat(model()), TURNS[:1])[0]))
