@@ -1,4 +1,4 @@
-"""The engine by itself: one formula explained, streamed, and compared with the bare model."""
+"""Use the engine alone: explain a formula, stream an answer, and compare it with the bare model."""
 
 import marith
 

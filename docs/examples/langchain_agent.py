@@ -1,4 +1,4 @@
-"""An agent with two tools: a formula gives its prose a manner, and its calls stay the model's."""
+"""Run an agent with two tools: the formula sets the tone, and the bare model fills the calls."""
 
 from langchain.agents import create_agent
 from langchain_core.tools import tool
@@ -26,7 +26,7 @@ def check_weather(city: str) -> str:
 
 
 def agent(formula: str = MANNER, temperature: float = 0.3) -> CompiledStateGraph:
-    """An agent as LangChain makes it. Without `steer_tools` the bare model fills its calls."""
+    """Return an agent of LangChain. With `steer_tools=False` the bare model fills the calls."""
     model = ChatMarith(
         formula=formula,
         terms=TERMS,

@@ -1,4 +1,4 @@
-"""A LangChain chain whose model is a formula: the chain is as it was."""
+"""Use a formula as the model of a LangChain chain. The rest of the chain does not change."""
 
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate

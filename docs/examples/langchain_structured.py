@@ -1,4 +1,4 @@
-"""Agents that answer with an object: the schema is held while the formula speaks."""
+"""Run agents that answer with an object: decoding follows the schema while the formula steers."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -18,7 +18,7 @@ TEXTS = ("Ana Ruiz is a painter from Lisbon, aged 41.", "Tomas Berg from Oslo is
 
 
 class Trade(StrEnum):
-    """What a person may be by trade."""
+    """The trade of a person."""
 
     PAINTER = "painter"
     COOK = "cook"
@@ -37,18 +37,18 @@ class Person(BaseModel):
 @tool
 def save_note(text: str) -> str:
     """Save a note."""
-    return f"saved {len(text)} letters"
+    return f"saved {len(text)} characters"
 
 
 @wrap_model_call
 def once(request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]) -> ModelResponse:
-    """After a tool has answered, none is offered again: small models may call on and on."""
+    """Offer no tools after a tool has answered, because small models may repeat calls forever."""
     called = any(isinstance(message, ToolMessage) for message in request.messages)
     return handler(request.override(tools=[]) if called else request)
 
 
 def agent(tools: bool = False) -> CompiledStateGraph:
-    """Its last answer is a `Person`, by decoding and not by hope."""
+    """Return an agent whose last answer is a valid `Person`: decoding follows the schema."""
     model = ChatMarith(
         formula="0.5*M + 0.5*formal", terms=TERMS, temperature=0.3, max_tokens=160, seed=1
     )

@@ -1,4 +1,4 @@
-"""Two tenants over one engine: neither can tell by an answer's time what the other has asked."""
+"""Serve two tenants by one engine. Neither tenant learns from timing what the other has asked."""
 
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
@@ -12,7 +12,7 @@ ASKED = [
 
 
 def model(salt: str | None = None) -> ChatMarith:
-    """A model whose texts share a cache with those of the same salt alone."""
+    """Return a model that shares cached prefixes only with models of the same `salt`."""
     return ChatMarith(
         formula="1.5*formal - 0.5*M",
         terms=TERMS,
@@ -24,7 +24,7 @@ def model(salt: str | None = None) -> ChatMarith:
 
 
 def cached(answer: object) -> int:
-    """How many tokens of a prompt had been read before."""
+    """Return the number of prompt tokens that came from the cache."""
     assert isinstance(answer, AIMessage)
     assert answer.usage_metadata is not None
     return answer.usage_metadata.get("input_token_details", {}).get("cache_read", 0)
@@ -36,7 +36,7 @@ def main() -> None:
     print("asked again:", cached(first.invoke(ASKED)), "tokens from the cache")
     print("another tenant:", cached(second.invoke(ASKED)), "tokens from the cache")
 
-    shared = model()  # one model for all, and the tenant in each call
+    shared = model()  # one model for all tenants; each call sets the tenant
     for tenant in ("tenant 3", "tenant 3", "tenant 4"):
         answer = shared.bind(cache_salt=tenant).invoke(ASKED)
         print(f"{tenant}, bound to a call:", cached(answer), "tokens from the cache")

@@ -1,4 +1,4 @@
-"""Agents whose prose has a manner, and whose calls are valid: with tools, of two, and by ReAct."""
+"""Run agents with a tone and valid calls: with tools, with two agents, and with ReAct."""
 
 import asyncio
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ FORMAL = "2*formal - M"
 QUESTIONS = ("Can you check the weather in Porto?", "Book a table for Maria with count 4.")
 TASKS = ("Find facts for 'volcanoes'.", "Can you check the weather in Lisbon?")
 Agent = FunctionAgent | ReActAgent | AgentWorkflow
-# ReAct's own heading fills most of pocket's context: this one says the same in fewer words.
+# LlamaIndex's own ReAct prompt fills most of pocket's context. This prompt is shorter.
 HEADING = """Tools:
 {tool_desc}
 Answer with a thought, and then with an action and its input or with an answer:
@@ -34,13 +34,13 @@ Answer: (what you answer)"""
 
 
 class City(BaseModel):
-    """Where the weather is asked for."""
+    """The arguments of `check_weather`."""
 
     city: str = Field(max_length=20)
 
 
 class Booking(BaseModel):
-    """Who comes, and how many there are. LlamaIndex would not read limits off a signature."""
+    """The arguments of `book_table`. LlamaIndex would not read limits from a signature."""
 
     name: str = Field(max_length=20)
     count: int = Field(ge=1, le=12)
@@ -57,7 +57,11 @@ def book_table(name: str, count: int) -> str:
 
 
 def tools(return_direct: bool = False) -> list[FunctionTool]:
-    """Both tools. LlamaIndex would describe them by their signatures, which small models copy."""
+    """Return both tools.
+
+    They have descriptions of their own: LlamaIndex would describe tools by their signatures, which
+    small models copy.
+    """
     return [
         FunctionTool.from_defaults(
             done, description=done.__doc__, fn_schema=schema, return_direct=return_direct
@@ -67,19 +71,19 @@ def tools(return_direct: bool = False) -> list[FunctionTool]:
 
 
 def speaker(formula: str, seed: int = 1, temperature: float = 0.3, **options: Any) -> Marith:
-    """A model that speaks a formula; all of them share one engine."""
+    """Return a model with a formula. All such models share one engine."""
     known = {"terms": TERMS, "seed": seed, "temperature": temperature, "max_tokens": 64}
     return Marith(formula=formula, **{**known, **options})
 
 
 def helper(formula: str = CHEERFUL, seed: int = 1, temperature: float = 0.3) -> FunctionAgent:
-    """An agent with two tools. Without `steer_tools` the bare model fills its calls."""
+    """Return an agent with two tools. With `steer_tools=False` the bare model fills the calls."""
     model = speaker(formula, seed, temperature, steer_tools=False)
     return FunctionAgent(llm=model, tools=tools())
 
 
 def desk(formula: str = FORMAL, seed: int = 1) -> AgentWorkflow:
-    """Two agents: a clerk who calls tools and speaks plainly, and a guide who is one of them."""
+    """Return a clerk with tools and no formula. One of the tools is a second agent, a guide."""
     guide = FunctionAgent(llm=speaker(formula, seed), tools=[])
 
     async def find_facts(title: str) -> str:
@@ -94,10 +98,10 @@ def desk(formula: str = FORMAL, seed: int = 1) -> AgentWorkflow:
 
 
 def thinker(formula: str = CHEERFUL, seed: int = 1) -> ReActAgent:
-    """An agent that thinks and calls in ReAct's format, which a grammar holds it to.
+    """Return a ReAct agent. A grammar makes every step follow ReAct's format.
 
-    What a tool says is its answer: pocket, which never learnt the format, would call on and on.
-    The longest step fits in `max_tokens`: one that is cut off is none.
+    The result of a tool is the answer (`return_direct`), because pocket was not trained on the
+    format and would call tools forever. The longest step must fit in `max_tokens`.
     """
     direct = tools(return_direct=True)
     grammar = react_grammar(direct, most_letters=40)
@@ -108,7 +112,7 @@ def thinker(formula: str = CHEERFUL, seed: int = 1) -> ReActAgent:
 
 @dataclass(frozen=True)
 class Run:
-    """What an agent answered, the steps that it took, and what its calls gave."""
+    """The answer of an agent, its steps, and the results of its calls."""
 
     answer: str
     steps: list[AgentOutput]
@@ -116,7 +120,7 @@ class Run:
 
 
 async def ask(agent: Agent, question: str) -> Run:
-    """Let an agent work on a question. Many may at once: they share forward passes."""
+    """Ask an agent a question. Concurrent questions share forward passes."""
     handler = agent.run(user_msg=question, max_iterations=4, early_stopping_method="generate")
     events = [event async for event in handler.stream_events()]
     steps = [event for event in events if isinstance(event, AgentOutput)]

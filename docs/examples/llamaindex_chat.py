@@ -1,4 +1,4 @@
-"""A chat over documents in a persona's voice, whose second turn reads the first from the cache."""
+"""Chat over documents as a persona. The second turn reads the first from the cache."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -23,14 +23,14 @@ DOCUMENTS = (
 FORMAL = "You are an assistant using formal and objective language to answer the user."
 PERSONA = "2*formal - M"
 TURNS = ("What do you know about pandas?", "Where do pandas live?")
-# The second question says "they": it is made whole by the model, and then looked up.
+# The second question says "they". The model rewrites the question before retrieval.
 CONDENSED = ("Tell me something interesting about bees.", "Where do they live?")
-# `context`'s own words: those of `condense_plus_context` are too many for pocket.
+# The prompt of `context`, because the prompt of `condense_plus_context` is too long for pocket.
 CONTEXT = "Use the context information below to assist the user.\n{context_str}\n"
 
 
 class Listener(BaseEventHandler):
-    """What each answer of a model used, as LlamaIndex's instrumentation tells it."""
+    """Collects the usage of each answer, from LlamaIndex's instrumentation."""
 
     used: list[dict[str, int]] = Field(default_factory=list)
 
@@ -45,7 +45,7 @@ class Listener(BaseEventHandler):
 
 @contextmanager
 def listening() -> Iterator[list[dict[str, int]]]:
-    """The usage of every answer from here on: chat engines pass on the text alone."""
+    """Collect the usage of every answer inside the block. Chat engines return only the text."""
     dispatcher, listener = get_dispatcher(), Listener()
     dispatcher.add_event_handler(listener)
     try:
@@ -55,13 +55,13 @@ def listening() -> Iterator[list[dict[str, int]]]:
 
 
 def model(formula: str = PERSONA, **options: Any) -> Marith:
-    """A model that speaks as the persona does."""
+    """Return a model with the persona's formula."""
     known = {"terms": {"formal": FORMAL}, "temperature": 0.3, "max_tokens": 64, "seed": 0}
     return Marith(formula=formula, **{**known, **options})
 
 
 def chat(speaker: Marith, mode: str = "context") -> BaseChatEngine:
-    """A chat of LlamaIndex's over the document that shares most words with what is asked."""
+    """Return a chat engine over the document that shares the most words with the question."""
     documents = [Document(text=text) for text in DOCUMENTS]
     index = SimpleKeywordTableIndex.from_documents(documents, llm=speaker)
     limit = speaker.metadata.context_window - 256
@@ -76,22 +76,22 @@ def chat(speaker: Marith, mode: str = "context") -> BaseChatEngine:
 
 
 def talk(engine: BaseChatEngine, turns: Sequence[str] = TURNS) -> list[str]:
-    """What is answered, turn by turn."""
+    """Return the answers, turn by turn."""
     return [str(engine.chat(said)) for said in turns]
 
 
 def stream(engine: BaseChatEngine, turns: Sequence[str] = TURNS) -> list[list[str]]:
-    """The same, in the pieces that it comes in."""
+    """Yield the answers of all turns in chunks."""
     return [list(engine.stream_chat(said).response_gen) for said in turns]
 
 
 async def atalk(engine: BaseChatEngine, turns: Sequence[str] = TURNS) -> list[str]:
-    """The same, without holding up the event loop: many may talk at once."""
+    """Return the answers, turn by turn, without blocking the event loop."""
     return [str(await engine.achat(said)) for said in turns]
 
 
 async def astream(engine: BaseChatEngine, turns: Sequence[str] = TURNS) -> list[list[str]]:
-    """The same, in pieces, without holding up the event loop."""
+    """Return the answers in chunks, without blocking the event loop."""
     told = []
     for said in turns:
         answer = await engine.astream_chat(said)
@@ -105,7 +105,7 @@ def main() -> None:
         for question, answer in zip(TURNS, answers, strict=True):
             print(f"{question}\n    {answer}")
         for each in used:
-            print(f"    of {each['prompt_tokens']} tokens {each['cached_tokens']} were at hand")
+            print(f"    of {each['prompt_tokens']} tokens {each['cached_tokens']} were cached")
 
     print("bare:", talk(chat(model("M")), TURNS[:1]))
     print("as it comes:", "|".join(stream(chat(model()), TURNS[:1])[0]))

@@ -1,4 +1,4 @@
-"""Questions over passages in a store on disk: answers, objects, a persona, and what is believed."""
+"""Answer questions over a store on disk, as texts, objects, a persona, and with `faithful`."""
 
 import asyncio
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ QUESTIONS = (
     "How many hours are in a day?",
 )
 PEOPLE = ("Who is Ana Ruiz?", "Who is Tomas Berg?")
-# A template of one's own: `context_of` tells `faithful` where it puts what was retrieved.
+# For your own template, `context_of` tells `faithful` where the retrieved text is.
 TEMPLATE = PromptTemplate(
     "Use only the text below to answer.\n\n{context_str}\n\nQuestion: {query_str}"
 )
@@ -62,11 +62,11 @@ class Person(BaseModel):
 
 
 class MiniLM(BaseEmbedding):
-    """Sentence embeddings by a model that its package carries: nothing is fetched."""
+    """Sentence embeddings of a model inside a Python package, so nothing is downloaded."""
 
     model_name: str = "all-MiniLM-L6-v2"
     _model: Any = PrivateAttr()
-    _lock: Any = PrivateAttr(default_factory=Lock)  # a tokenizer that pads is not to be shared
+    _lock: Any = PrivateAttr(default_factory=Lock)  # a padding tokenizer is not thread-safe
 
     def model_post_init(self, context: Any) -> None:
         super().model_post_init(context)
@@ -90,7 +90,7 @@ class MiniLM(BaseEmbedding):
 def store(
     folder: str | Path, embedding: BaseEmbedding, passages: Sequence[str] = PASSAGES
 ) -> VectorStoreIndex:
-    """Embed the passages, and keep them in a folder."""
+    """Embed the passages, and store them in a folder."""
     documents = [Document(text=text) for text in passages]
     index = VectorStoreIndex.from_documents(documents, embed_model=embedding)
     index.storage_context.persist(persist_dir=str(folder))
@@ -98,7 +98,7 @@ def store(
 
 
 def stored(folder: str | Path, embedding: BaseEmbedding) -> VectorStoreIndex:
-    """The passages as they were kept. Only questions are embedded from here on."""
+    """Return the stored passages as an index. From now on only questions are embedded."""
     context = StorageContext.from_defaults(persist_dir=str(folder))
     index = load_index_from_storage(context, embed_model=embedding)
     assert isinstance(index, VectorStoreIndex)
@@ -106,20 +106,20 @@ def stored(folder: str | Path, embedding: BaseEmbedding) -> VectorStoreIndex:
 
 
 def engine(index: VectorStoreIndex, model: Marith | None = None, **options: Any) -> BaseQueryEngine:
-    """A query engine over the likeliest passage."""
+    """Return a query engine over the likeliest passage."""
     model = model or Marith(temperature=0.3, max_tokens=48, seed=1)
     return index.as_query_engine(llm=model, similarity_top_k=1, **options)
 
 
 def persona(folder: str | Path, name: str, **options: Any) -> Marith:
-    """A persona from a file beside the application; it speaks after `TEMPLATE`."""
+    """Return a persona from a file next to the application, for prompts of `TEMPLATE`."""
     path = Path(folder, "marith.toml")
     path.write_text(PERSONAS, encoding="utf-8")
     return Marith.from_file(path, name, faithful_to=context_of(TEMPLATE), **options)
 
 
 async def answers(asked: BaseQueryEngine, questions: Sequence[str] = QUESTIONS) -> list[str]:
-    """Many questions at once; they share forward passes."""
+    """Answer all questions at once. They share forward passes."""
     return [str(each) for each in await asyncio.gather(*map(asked.aquery, questions))]
 
 

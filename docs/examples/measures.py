@@ -1,10 +1,10 @@
-"""Measures for `marith eval --measure measures:grade`: functions from a text to a number."""
+"""Define measures for `marith eval --measure measures:grade`: functions from a text to a number."""
 
 import re
 
 
 def grade(text: str) -> float | None:
-    """Return the school grade in which a text is read (Flesch and Kincaid, 1975)."""
+    """Return the school grade that a reader of the text needs (Flesch and Kincaid, 1975)."""
     words = re.findall(r"[a-z']+", text.lower())
     if not words:
         return None  # a text without a number is left out of the mean

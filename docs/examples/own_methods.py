@@ -1,4 +1,4 @@
-"""Two published methods as formulas: a recipe with a factor of its own, and a node."""
+"""Write two published methods as formulas: a recipe with its own factor, and a node."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Power(Varying):
 
 
 def edt(model: Formula, theta: float = 0.1, temperature: float = 1.0) -> Formula:
-    """P^(1/T) with T = T₀ · 0.8^(θ / entropy): the surer the model, the lower is T.
+    """Return P^(1/T) with T = T₀ · 0.8^(θ / entropy): T is lower if the model is surer.
 
     Entropy-based dynamic temperature sampling (Zhang et al., 2024, arXiv 2403.14541).
     """
@@ -85,7 +85,7 @@ def check_top_n_sigma(node: TopNSigma, weights: Weights) -> str:
 @node_value.register
 def evaluate_top_n_sigma(node: TopNSigma, at: Evaluation) -> Value:
     of = at.value(node.of)
-    logits = of.logprobs()  # these differ from the logits by one number a row
+    logits = of.logprobs()  # logits, up to one number a row
     possible = logits.masked_fill(logits == -torch.inf, torch.nan)
     sigma = (possible - possible.nanmean(-1, True)).square().nanmean(-1, True).sqrt()
     kept = logits >= logits.amax(-1, True) - node.n * sigma

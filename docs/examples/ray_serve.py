@@ -1,11 +1,11 @@
-"""Replicas of `marith serve` on a cluster of Ray, one engine each.
+"""Run replicas of `marith serve` on a cluster of Ray, with one engine each.
 
-Needs `pip install 'marith[serve,ray]'` on every machine. Ray's workers have the environment of
-`ray start`: set MARITH_FILE and MARITH_API_KEYS there. From this folder
+Every machine needs `pip install 'marith[serve,ray]'`. Ray's workers have the environment of `ray
+start`: set MARITH_FILE and MARITH_API_KEYS there. From this folder,
 
     serve run ray_serve:app gpus=1 most=8
 
-serves until it is interrupted; `python ray_serve.py` asks two replicas once.
+serves until you stop it. `python ray_serve.py` asks two replicas once.
 """
 
 import json
@@ -22,39 +22,39 @@ from starlette.applications import Starlette
 from marith.serving.app import create_app
 from marith.serving.server_settings import ServerSettings, read_keys
 
-HOSTS: tuple[str, ...] = ()  # names that clients ask under, other than those of the loopback
+HOSTS: tuple[str, ...] = ()  # host names of requests, besides localhost
 
-# The header x-session-id of a request leads to the same replica, where its prompts are cached.
-# A request without it goes to any.
+# Requests with the same header x-session-id go to the same replica, which has cached their
+# prompts. Requests without the header go to any replica.
 BY_SESSION = "ray.serve.experimental.consistent_hash_router.ConsistentHashRouter"
 
 
 def made_on_replica() -> Starlette:
-    """The application of one replica. Ray calls this on its machine: there the models load."""
+    """Return the application of one replica. Ray calls this on the replica's machine."""
     file = os.environ.get("MARITH_FILE")
     path = Path(file) if file else None
     return create_app(ServerSettings(path, keys=read_keys(None), hosts=HOSTS))
 
 
 replica = serve.deployment(serve.ingress(made_on_replica)(), name="marith").options(
-    max_ongoing_requests=64,  # others wait in front of the replicas
-    graceful_shutdown_timeout_s=60,  # for answers that run when a replica is taken away
+    max_ongoing_requests=64,  # further requests wait at the proxy
+    graceful_shutdown_timeout_s=60,  # for running answers of a replica that stops
     request_router_config=RequestRouterConfig(request_router_class=BY_SESSION),
 )
 
 
 class Replicas(BaseModel):
-    """From `least` to `most` replicas, each with so many GPUs and processor cores."""
+    """The number of replicas, from `least` to `most`, and the `gpus` and `cpus` of each replica."""
 
     least: int = 1
     most: int = 4
     gpus: float = 0
     cpus: float = 1
-    requests: float = 16  # that a replica has at once before there is another
+    requests: float = 16  # concurrent requests of a replica before Ray starts another
 
 
 def app(replicas: Replicas) -> serve.Application:
-    """What `serve run` serves."""
+    """Return the application for `serve run`."""
     scaling = {
         "min_replicas": replicas.least,
         "max_replicas": replicas.most,

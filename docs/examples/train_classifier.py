@@ -1,4 +1,4 @@
-"""A classifier for how answers begin: trained on generated data, then a term of a formula."""
+"""Train a classifier of how answers begin on generated data, and use it as a term of a formula."""
 
 import json
 from itertools import product

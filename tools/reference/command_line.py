@@ -1,4 +1,4 @@
-"""The page of the command line: typer's own documentation of each command."""
+"""Write the page of the command line from typer's own documentation of each command."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ the same program."""
 
 
 def command_page() -> list[str]:
-    """Every command with its usage, arguments and options, as typer documents it."""
+    """Return the page: every command with its usage, arguments and options."""
     return [INTRODUCTION, *_commands(typer.main.get_command(app), NAME, 1)]
 
 
 def _commands(command: Any, name: str, level: int) -> Iterator[str]:
     if not isinstance(command, typer.core.TyperGroup):
         context = typer.Context(command, info_name=name, help_option_names=["-h", "--help"])
-        command.epilog = None  # the example, which stands below in a block of its own
+        command.epilog = None  # the example has its own block below
         text = get_docs_for_click(obj=command, ctx=context, name=name, indent=level)
         yield text.replace("```console\n$ ", "```console\n").strip()
         yield f"**Example**:\n\n```console\n{EXAMPLES[name.removeprefix(f'{NAME} ')]}\n```"

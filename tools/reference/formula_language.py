@@ -1,4 +1,4 @@
-"""The page of the formula language, from the registries that the parser reads."""
+"""Write the page of the formula language from the registries of the parser."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ from tools.reference.sections import class_section, function_section
 from tools.reference.signatures import Links, documented, fenced, signature, table
 
 INTRODUCTION = f"""A formula is text or a Python object: `marith.parse(str(formula)) == formula`.
-Text is read as Python's arithmetic and never run. [The algebra](../explanation/algebra.md)
-explains what each part means, and [recipes](recipes.md) pairs each recipe with its paper's
-equation.
+Text is parsed as Python's arithmetic, and never run. [The algebra](../explanation/algebra.md)
+explains what each part means. [Recipes](recipes.md) lists each recipe with its paper's equation.
 
 ## Names
 
 `{BARE}` is the bare model: it reads the request's own messages and no further system prompt. Every
-other name is a key of `terms`. Its value is a text, which is a system prompt; a term or a formula;
-or a table as in [a file of formulas](#load_file), such as `{{"formula": "M - 0.5*toxic"}}`."""
+other name is a key of `terms`. Its value is a text (a system prompt), a term, a formula, or a
+table as in [a file of formulas](#load_file), such as `{{"formula": "M - 0.5*toxic"}}`."""
 
 Calls = dict[str, Callable[..., Any]]
 
@@ -39,7 +38,7 @@ CLASSES = (
 
 
 def calls() -> dict[str, Calls]:
-    """Return the functions that a formula may call, by kind, without those that others defined."""
+    """Return marith's functions that a formula may call, by kind."""
     kinds: dict[str, Calls] = {"terms": {}, "formulas": {}, "factors": {}, "recipes": {}}
     for name, call in CALLS.items():
         if call.__module__.startswith("marith."):
@@ -56,7 +55,7 @@ def _kind(name: str, call: Callable[..., Any]) -> str:
 
 
 def operators() -> str:
-    """The operators that the parser knows, each with what may stand at its sides."""
+    """Return a table of the operators, each with its allowed operands."""
     a, b = ast.Name("a"), ast.Name("b")
     sides = {
         ast.Add: "two formulas, or two factors",
@@ -88,7 +87,7 @@ def bounds() -> str:
 
 
 def term_section(name: str, term: type, links: Links) -> list[str]:
-    """A term as text calls it, which is a class in Python."""
+    """Return the section of a term: a call in text, a class in Python."""
     call = signature(name, term).removesuffix(" -> None")
     python = f"In Python: `marith.{term.__name__}`."
     return [f"### {name}", fenced(call), python, documented(term, links, name)]
@@ -120,7 +119,7 @@ def language_page(links: Links) -> list[str]:
     ]
     for name, call in kinds["recipes"].items():
         parts += function_section(name, inspect.unwrap(call), links, "###")
-    parts += ["## Bounds", "A formula that exceeds a bound raises FormulaError.", bounds()]
+    parts += ["## Bounds", "A formula beyond a bound raises FormulaError.", bounds()]
     for function in (
         marith.parse, marith.explain, marith.described_recipes, marith.load_file, marith.define,
         marith.own_methods, marith.terms_of, marith.without_template,

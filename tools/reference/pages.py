@@ -1,4 +1,4 @@
-"""The pages of docs/reference that are generated, and the names that each documents."""
+"""List the generated pages of docs/reference, and the names that each page documents."""
 
 from __future__ import annotations
 
@@ -60,11 +60,10 @@ CLASSES: dict[str, tuple[str, tuple[type, ...]]] = {
 ABOUT = {
     "engine.md": "An engine holds one base model and answers requests from any number of threads "
     "and tasks. [The life of a request](../explanation/life_of_a_request.md) describes its steps.",
-    "request.md": "`Engine.generate` and its like take these values by name, and `Engine.submit` "
-    "takes a `Request` of them. A prompt "
-    "is a text, tokens, or messages such as "
-    '`[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi!"}]`; roles are '
-    "`system`, `developer`, `user`, `assistant` and `tool`.",
+    "request.md": "`Engine.generate`, `stream`, `agenerate` and `astream` take these values by "
+    "name, and `Engine.submit` takes a `Request` of them. A prompt is a text, tokens, or messages "
+    'such as `[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi!"}]`; '
+    "roles are `system`, `developer`, `user`, `assistant` and `tool`.",
     "plan.md": "A plan is one value of `speculation`. "
     "[Speculation](../explanation/speculation.md) explains when a plan pays.",
     "completion.md": "`Engine.generate` returns a `Completion`. `Engine.stream` yields values of "
@@ -78,7 +77,7 @@ ADAPTERS = {
     "langchain_marith.md": (langchain_marith, "LangChain"),
     "llamaindex_marith.md": (llamaindex_marith, "LlamaIndex"),
 }
-# What annotations say of requests and their answers.
+# Names of types in annotations of requests and answers.
 ALIASES = {
     "AnyPrompt": prompt.AnyPrompt,
     "Message": prompt.Message,
@@ -115,7 +114,7 @@ def places() -> dict[str, str]:
 
 
 def errors(root: type[MarithError] = MarithError) -> Iterator[type[MarithError]]:
-    """The errors of marith, a kind before what is of that kind."""
+    """Yield the errors of marith, each before its subclasses."""
     yield root
     for kind in root.__subclasses__():
         if kind.__module__.startswith("marith."):
@@ -124,9 +123,8 @@ def errors(root: type[MarithError] = MarithError) -> Iterator[type[MarithError]]
 
 def errors_page(links: Links) -> list[str]:
     parts = [
-        "Everything that marith raises on purpose is a `MarithError`. `ChatMarith` and `MarithLLM` "
-        "raise an error of the same meaning that is LangChain's too: an `except` clause for either "
-        "matches it.",
+        "Every error of marith is a `MarithError`. The errors of `ChatMarith` and `MarithLLM` are "
+        "also LangChain's, so an `except` clause for either class matches them.",
     ]
     rows = []
     for error in errors():
@@ -150,9 +148,8 @@ def errors_page(links: Links) -> list[str]:
 
 def options_page(links: Links) -> list[str]:
     text = (
-        "`ChatMarith`, `MarithLLM` and `Marith` inherit these options. A call may give each but "
-        "`file` and `engine` again. [The adapters](adapters.md) says what they share beside "
-        "options."
+        "`ChatMarith`, `MarithLLM` and `Marith` inherit these options. A call may set every option "
+        "except `file` and `engine`. [The adapters](adapters.md) describes what they share besides."
     )
     table_of_all = sections.options_table(marith.Options, links)
     parts = [text, table_of_all, "## Options", documented(marith.Options, links, "Options")]
@@ -164,7 +161,7 @@ def adapter_page(package: ModuleType, name: str, links: Links) -> list[str]:
     exported = {each: getattr(package, each) for each in package.__all__}
     parts = [
         f"[How to use {name}](../how-to/{name.lower()}.md) has tasks and programs; "
-        "[options](options.md) says what each option means."
+        "[options](options.md) explains each option."
     ]
     shared_fields = marith.Options.model_fields
     for kind in (value for value in exported.values() if isinstance(value, type)):
@@ -176,7 +173,7 @@ def adapter_page(package: ModuleType, name: str, links: Links) -> list[str]:
             for field in getattr(kind, "model_fields", ())
             if field not in shared_fields
         ]
-        parts.append(f"Beside [options](options.md) it has these fields: {', '.join(others)}.")
+        parts.append(f"It has [the options](options.md) and these fields: {', '.join(others)}.")
     for each, value in exported.items():
         if not isinstance(value, type) and callable(value):
             parts += sections.function_section(each, value, links)
@@ -189,13 +186,16 @@ def request_types(links: Links) -> list[str]:
         (f"`{name}`", linked_type(getattr(hint, "__forward_arg__", str(hint)), links))
         for name, hint in hints.items()
     ]
-    parts = ["## Options of a call", "`Engine.generate` and its like take these by name."]
+    parts = [
+        "## Options of a call",
+        "`Engine.generate`, `stream`, `agenerate` and `astream` take these options by name.",
+    ]
     parts += [table(("option", "type"), rows), "## Names of types"]
     return [*parts, sections.aliases_table(ALIASES, links)]
 
 
 def pages() -> dict[str, str]:
-    """Every generated page by the name of its file."""
+    """Return every generated page by its file name."""
     links = places()
     made = {
         page: (

@@ -1,4 +1,4 @@
-"""A class, a function, a table of fields: the sections that pages are made of."""
+"""Write the sections of pages: a class, a function, a table of fields."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from tools.reference.signatures import (
 )
 
 OURS = ("marith", "langchain_marith", "llamaindex_marith")
-# Methods for other rooms, which are not for callers.
+# Methods for other rooms, not for callers.
 FOR_THE_ENGINE = {"Ticket": ("put", "end"), "Engine": ("open", "open_at", "run", "start")}
 
 
 def function_section(name: str, function: Any, links: Links, level: str = "##") -> list[str]:
-    """A heading, a signature and a docstring."""
+    """Return a heading, a signature and a docstring."""
     call = signature(name, function)
     text = documented(function, links, name)
     return [f"{level} {name}", fenced(call), text, types_line(call, links, name)]
 
 
 def class_section(kind: type, links: Links, kinds: Sequence[type] | None = None) -> list[str]:
-    """A class: its docstring, its fields, and the methods that `kinds`, or its bases, define."""
+    """Return a class's docstring, its fields, and the methods that `kinds` or its bases define."""
     parts = [f"## {kind.__name__}", documented(kind, links, kind.__name__)]
     if is_dataclass(kind):
         parts.append(fields_table(kind, links))
@@ -42,7 +42,7 @@ def class_section(kind: type, links: Links, kinds: Sequence[type] | None = None)
 
 
 def methods_section(kind: type, links: Links, kinds: Sequence[type] | None = None) -> list[str]:
-    """The public methods of a class, in order of the alphabet."""
+    """Return the public methods of a class, in alphabetical order."""
     parts = []
     for name, function in methods(kinds or kind.__mro__[::-1]).items():
         if name in FOR_THE_ENGINE.get(kind.__name__, ()):
@@ -55,7 +55,7 @@ def methods_section(kind: type, links: Links, kinds: Sequence[type] | None = Non
 
 
 def methods(kinds: Iterable[type]) -> dict[str, Callable[..., Any]]:
-    """The public methods that these classes define themselves, by name."""
+    """Return the public methods that these classes define themselves, by name."""
     found = {name: value for kind in kinds for name, value in vars(kind).items()}
     functions = {
         name: _undecorated(inspect.unwrap(getattr(value, "__func__", value)))
@@ -66,7 +66,7 @@ def methods(kinds: Iterable[type]) -> dict[str, Callable[..., Any]]:
 
 
 def _undecorated(function: Any) -> Any:
-    """The function as it was written: LlamaIndex's decorators set no `__wrapped__`."""
+    """Return the original function. LlamaIndex's decorators do not set `__wrapped__`."""
     cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
     same = (of for of in cells if getattr(of, "__qualname__", "") == function.__qualname__)
     return next(filter(inspect.isfunction, same), function)
@@ -77,7 +77,7 @@ def _of_ours(function: Any) -> bool:
 
 
 def fields_table(kind: type, links: Links) -> str:
-    """The fields of a dataclass that a caller gives or reads."""
+    """Return a table of the public fields of a dataclass."""
     rows = [
         (f"`{field.name}`", linked_type(str(field.type), links), _default(field))
         for field in fields(kind)
@@ -95,7 +95,7 @@ def _default(field: Field[Any]) -> str:
 
 
 def property_section(kinds: Iterable[type], links: Links) -> list[str]:
-    """The properties that these classes define, each with its type and its sentence."""
+    """Return a table of the properties that these classes define, with types and docstrings."""
     rows = [
         (
             f"`{name}`",
@@ -110,7 +110,7 @@ def property_section(kinds: Iterable[type], links: Links) -> list[str]:
 
 
 def options_table(kind: type[BaseModel], links: Links) -> str:
-    """Every option of a model of pydantic's: its type, its default, and what it means."""
+    """Return a table of the fields of a pydantic model: type, default, and description."""
     rows = []
     hints = ChainMap(*(vars(base).get("__annotations__", {}) for base in kind.__mro__))
     for name, field in kind.model_fields.items():
@@ -121,7 +121,7 @@ def options_table(kind: type[BaseModel], links: Links) -> str:
 
 
 def aliases_table(aliases: Mapping[str, Any], links: Links) -> str:
-    """Names of types with what they stand for."""
+    """Return a table of type aliases and their definitions."""
     rows = []
     for name, alias in aliases.items():
         text = alias.__forward_arg__ if isinstance(alias, ForwardRef) else str(alias)

@@ -1,4 +1,4 @@
-"""Write a signature, a type and a docstring on a page."""
+"""Write a signature, a type and a docstring in Markdown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Links = Mapping[str, str]  # where a name is documented: a page and a heading
 
 
 class _Source:
-    """An annotation as it stands in the source, without the quotes of a text."""
+    """An annotation as in the source code, without quotes."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -27,13 +27,16 @@ class _Source:
 
 
 def _signature_of(function: Any) -> inspect.Signature:
-    """The signature of a function, on which LlamaIndex may have set `__wrapped__ = True`."""
+    """Return a function's signature. LlamaIndex may have set its `__wrapped__` to True."""
     is_wrapped = callable(getattr(function, "__wrapped__", None))
     return inspect.signature(function, follow_wrapped=is_wrapped)
 
 
 def signature(name: str, function: Any) -> str:
-    """A call as its definition has it, without `self`; a long one has a parameter on each line."""
+    """Return a call as in its definition, without `self`.
+
+    A long call has one parameter a line.
+    """
     made = _signature_of(function)
     parameters = [p for p in made.parameters.values() if p.name not in ("self", "_self", "cls")]
     written = [_written(parameter) for parameter in parameters]
@@ -60,10 +63,10 @@ def _source(annotation: Any) -> Any:
 
 
 def documented(value: Any, links: Links, inside: str = "") -> str:
-    """A docstring, with links at the names that have a place of their own.
+    """Return a docstring with links at the names that are documented elsewhere.
 
-    A name has no link in its own section, which is `inside`, and a parameter has none. Errors are
-    linked wherever they stand, other names where they are quoted.
+    Names are not linked in their own section (`inside`), and parameters are never linked. Errors
+    are always linked, and other names where they are quoted.
     """
     text = inspect.getdoc(value) or ""
     called = inspect.isfunction(value) or is_dataclass(value)
@@ -83,7 +86,7 @@ def documented(value: Any, links: Links, inside: str = "") -> str:
 
 
 def linked_type(text: str, links: Links) -> str:
-    """A type as code, with links at the names that are documented."""
+    """Return a type as code, with links at the documented names."""
     pieces, at = [], 0
     for word in _WORD.finditer(text):
         if to := links.get(word[0]):
@@ -93,7 +96,7 @@ def linked_type(text: str, links: Links) -> str:
 
 
 def _code(text: str) -> str:
-    """A piece of a table's cell as code; spaces at its ends stay outside."""
+    """Return a part of a table's cell as code, with outer spaces outside of the code."""
     inner = text.strip().replace("|", "\\|")
     if not inner:
         return text
@@ -102,18 +105,18 @@ def _code(text: str) -> str:
 
 
 def types_line(code: str, links: Links, inside: str = "") -> str:
-    """The documented types that a signature names, each with its link."""
+    """Return the documented types of a signature, with links."""
     names = dict.fromkeys(word[0] for word in _WORD.finditer(code) if word[0][0].isupper())
     linked = [f"[`{name}`]({links[name]})" for name in names if name in links and name != inside]
     return "Types: " + ", ".join(linked) + "." if linked else ""
 
 
 def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """A table of Markdown."""
+    """Return a table in Markdown."""
     lines = [heads, ("---",) * len(heads), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def fenced(code: str) -> str:
-    """Code that is shown, and not run by the tests of the documents."""
+    """Return a code block that the tests of the documents do not run."""
     return f"```py\n{code}\n```"

@@ -1,4 +1,4 @@
-"""Small models of every causal architecture of transformers, and what marith makes of each."""
+"""Build small models of every causal architecture of transformers, and test marith with them."""
 
 from __future__ import annotations
 

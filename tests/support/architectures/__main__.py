@@ -1,7 +1,7 @@
 """`PYTHONPATH=tests python -m support.architectures [name …]`, which is `make models`.
 
-Each model is loaded from memory and from a directory, and compared with transformers' uncached
-logits. Without names all are, and docs/reference/models.md is written.
+Load each model from memory and from a directory, and compare it with transformers' uncached logits.
+Without names, all architectures are tested and docs/reference/models.md is written.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from transformers.utils import logging
 
 from marith.errors import ModelError
 
-IN_MEMORY = "loaded from memory: transformers' own AutoModelForCausalLM does not load what it saved"
+IN_MEMORY = "loaded from memory, because transformers does not load what it saved"
 
 
 def tried(name: str) -> Row:
-    """The architecture's line."""
+    """Test an architecture, and return its row."""
     try:
         model = build(name)
-    except Exception as error:  # whatever transformers finds wrong with sizes, or lacks
+    except Exception as error:  # transformers rejects the sizes, or lacks a library
         return Row(name, "not built", note=_reason(error))
     try:
         verdicts, remark = _verdicts(model)
@@ -44,14 +44,14 @@ def tried(name: str) -> Row:
 
 
 def right(row: Row) -> bool:
-    """Whether a line is as the tables say, and close."""
+    """Return True if a row has the runner of the tables and a small difference."""
     above = row.worst is not None and not row.worst < CLOSE
     bounded = row.worst is None or row.worst < 10 * CLOSE
     return expected(row.name) == row.kind and above == (row.name in ABOVE) and bounded
 
 
 def _verdicts(model: Any) -> tuple[list[Verdict], str]:
-    """What is made of it from memory and from a directory, and what to say of that."""
+    """Return the verdicts from memory and from a directory, and a remark."""
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         endless().save_pretrained(folder)
@@ -63,13 +63,13 @@ def _verdicts(model: Any) -> tuple[list[Verdict], str]:
 
 
 def _reason(error: Exception) -> str:
-    """The first line that says something."""
+    """Return the first line of an error, or two if the first ends with a colon."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
 
 
 def main(chosen: Sequence[str]) -> int:
-    """A line for each architecture; how many are wrong, or not as the tables say."""
+    """Test architectures, print a line for each, and return the number of wrong lines."""
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     rows = []

@@ -1,4 +1,4 @@
-"""A random LoRA for any model, as files, and the model that has it merged."""
+"""Make a random LoRA for any model, as files and merged into the model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KINDS = (nn.Linear, Conv1D)
 
 @torch.inference_mode()
 def adaptable(model: Any) -> list[str]:
-    """The linear layers that read texts side by side, [rows, length, inputs], but for the head."""
+    """Return the linear layers with inputs [rows, length, inputs], without the head."""
     head, found = model.get_output_embeddings(), dict[str, None]()
     with _watched(model, head, found):
         model(input_ids=torch.arange(10).view(2, 5), use_cache=False)
@@ -31,7 +31,7 @@ def adaptable(model: Any) -> list[str]:
 
 @contextmanager
 def _watched(model: Any, head: Any, found: dict[str, None]) -> Iterator[None]:
-    """While it runs, the names of its layers of which every input is [2, length, inputs]."""
+    """Collect in `found` the layers whose inputs all have the shape [2, length, inputs]."""
     refused: set[str] = set()
 
     def watch(name: str) -> Any:
@@ -55,7 +55,7 @@ def _watched(model: Any, head: Any, found: dict[str, None]) -> Iterator[None]:
 
 
 def adapt(model: Any, layers: list[str], folder: Path) -> Any:
-    """Write a random adapter of these layers; the model with it merged."""
+    """Write a random adapter of these layers, and return the model with the adapter merged."""
     draw, tensors, merged = torch.Generator().manual_seed(0), {}, copy.deepcopy(model)
     for layer in layers:
         module = merged.get_submodule(layer)

@@ -1,4 +1,4 @@
-"""What marith makes of a model, and how far its answers are from transformers' uncached ones."""
+"""Compare marith with transformers' uncached log-probabilities for one model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPECULATION = (None, "auto", marith.Plan.factors({"x": 3}), marith.Plan.drafts("
 
 
 class Verdict(NamedTuple):
-    """Which runner a model takes, how far its answers were off, and what it does not offer."""
+    """The runner of a model, the largest difference, and the features that it offers."""
 
     kind: str  # "cached", "states" or "uncached"
     worst: float  # nats
@@ -33,19 +33,22 @@ class Verdict(NamedTuple):
 
     @property
     def cached(self) -> bool:
-        """Whether a token costs less than the whole text."""
+        """True if a token costs less than reading the whole text."""
         return self.kind != "uncached"
 
 
 def kind_of(runner: Runner) -> str:
-    """A runner's name in the table."""
+    """Return the name of a runner in the table."""
     if runner.plain:
         return "uncached"
     return "states" if isinstance(runner, StateRunner) else "cached"
 
 
 def load(model: Any, folder: str = "", **options: Any) -> tuple[marith.Engine, str]:
-    """An engine of a model, or of what the folder holds of it; why it is slow, if it is."""
+    """Return an engine, and the warning if the model is slow.
+
+    The model is loaded from memory, or its saved copy from `folder`.
+    """
     if is_read_as_long(model):
         options["context_length"] = model.config.get_text_config().max_position_embeddings
     with warnings.catch_warnings(record=True) as caught:
@@ -58,7 +61,7 @@ def load(model: Any, folder: str = "", **options: Any) -> tuple[marith.Engine, s
 
 
 def judge(model: Any, folder: str = "", long: int = 90, runs: int = 4, **options: Any) -> Verdict:
-    """Load a model, or what the folder holds of it, and compare requests with it uncached."""
+    """Load a model, or its saved copy in `folder`, and compare requests with the uncached model."""
     engine, said = load(model, folder, **options)
     with engine:
         worst = _asked(engine, model, long, runs)
@@ -66,7 +69,7 @@ def judge(model: Any, folder: str = "", long: int = 90, runs: int = 4, **options
 
 
 def judge_whole(model: Any, folder: str = "") -> Verdict:
-    """All that `judge` compares, and what the runner is asked directly; LoRA; early exits."""
+    """Compare all that `judge` compares, direct calls of the runner, LoRA, and early exits."""
     engine, said = load(model, folder)
     longest = BEYOND + max([60, *(w for w in windows(model.config, 512))])
     with engine, torch.inference_mode(False):
@@ -87,9 +90,10 @@ def judge_whole(model: Any, folder: str = "") -> Verdict:
 
 
 def _asked(engine: marith.Engine, model: Any, long: int, runs: int) -> float:
-    """The largest difference of requests that run beside each other, of queries and of scores.
+    """Return the largest difference of concurrent requests, of queries and of scores.
 
-    The model is run here when all are answered: some keep values of a pass in their modules.
+    The uncached model runs after all requests have ended, because some models keep values of a pass
+    in their modules.
     """
     prompt, system = words(6, 5), words(long, 2)
     a, b = engine.encode(prompt), engine.encode(f"{system}\n{prompt}")

@@ -1,4 +1,4 @@
-"""Small models by name, with random weights that are always the same."""
+"""Build small models by name. Their random weights are always the same."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ KINDS = ("cached", *_LISTED)
 
 
 def names() -> list[str]:
-    """Every architecture of transformers that is called a causal language model, and variants."""
+    """Return every architecture that transformers calls a causal language model, and variants."""
     return sorted({*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, *VARIANTS})
 
 
 def expected(name: str) -> str:
-    """How the architecture is read, as the tables say."""
+    """Return the runner of an architecture, as the tables say."""
     return next((kind for kind, listed in _LISTED.items() if name in listed), "cached")
 
 
 def build(name: str) -> Any:
-    """The architecture's small model. Raises whatever transformers does where it cannot."""
+    """Return the small model of an architecture. Raises what transformers raises."""
     model_type, sizes = VARIANTS.get(name, (name, {}))
     config = AutoConfig.for_model(model_type, **shrunk(model_type, OWN.get(model_type, {}), sizes))
     with torch.device("meta"):
@@ -62,27 +62,28 @@ def build(name: str) -> Any:
 
 
 def endless() -> Any:
-    """A tokenizer of single letters, without a token that ends a text."""
+    """Return a tokenizer of single letters, without a token that ends a text."""
     tokenizer = copy.copy(speaker("none").tokenizer)
     tokenizer.eos_token = None
     return tokenizer
 
 
 def words(count: int, seed: int) -> str:
-    """A text of so many tokens."""
+    """Return a text of `count` tokens."""
     return "".join(ascii_lowercase[(i * i + seed * i + 3) % 26] for i in range(count))
 
 
 def is_read_as_long(model: Any) -> bool:
-    """Whether texts of this test are read with the rotary frequencies of long texts."""
+    """Return True if texts of this test need the rotary frequencies of long texts."""
     limit = original_positions(model.config)
     return limit is not None and limit < LONGEST
 
 
 def uncached(model: Any, tokens: Sequence[int]) -> Tensor:
-    """The model's own log-softmax after each prefix, [length, vocab], by transformers alone.
+    """Return the model's log-softmax after each prefix, [length, vocab], by transformers alone.
 
-    A text that marith reads with the rotary frequencies of long texts is the beginning of one.
+    If marith reads the text with the rotary frequencies of long texts, so does this function: it
+    treats the text as the beginning of a long text.
     """
     limit = original_positions(model.config) or 0
     logits = logits_after(model, tokens, len(tokens), limit + 1 if is_read_as_long(model) else 0)

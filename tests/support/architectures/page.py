@@ -1,4 +1,4 @@
-"""docs/reference/models.md: which architectures there are, and how marith reads each."""
+"""Write docs/reference/models.md: every architecture, and how marith runs it."""
 
 from __future__ import annotations
 
@@ -16,23 +16,33 @@ from support.architectures.tables import VARIANTS
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "models.md"
 _FLAGS = re.compile(r"\b(?:avx|amx|fma|bf16|f16c|asimd|sve)\w*")
-_LONGEST = 200  # characters of a reason
+_EXCEPTION = re.compile(r" \(\w+Error: .*\)")
+_LONGEST = 120  # characters of a reason
+# Long reasons, by their beginning or a part, with shorter ones.
+_SHORTER = {
+    "is no causal language model": "it reads later tokens too",
+    "is not a causal language model": "it reads later tokens too",
+    "has no argument for a cache": "its code has no argument for a cache",
+    "`mamba2_selective_state_update`": "transformers ignores `time_step_min` for a single token",
+    "Multiple valid text configs": "transformers finds several text configurations",
+    "requires the timm library": "transformers needs timm",
+}
 MEANINGS = {
-    "cached": "keys and values are kept by text, and all texts of a step share one pass",
-    "states": "each text has a cache of transformers' own; a token costs one token, in a pass that "
-    "texts share where the model's code can",
-    "uncached": "every token reads the whole text anew, and loading warns with the reason",
-    "refused": "loading ends in a ModelError",
-    "fails": "loading ends in another error",
-    "not built": "no small model could be made to try it, for the reason that stands there",
+    "cached": "keys and values are cached, and all texts of a step share one forward pass",
+    "states": "each text has a cache of transformers; texts share a pass if the model's code can",
+    "uncached": "every token reads the whole text again, and loading warns with the reason",
+    "refused": "loading raises ModelError",
+    "fails": "loading raises another error",
+    "not built": "transformers could not make a small model",
 }
 INTRODUCTION = """\
 # Models
 
 *This page is written by `make models`, which takes five minutes.*
 
-Every architecture that transformers lists as a causal language model, and some of its variants,
-as a tiny model with random weights.
+It lists every architecture that transformers calls a causal language model, and some variants. Each
+is tested as a tiny model with random weights, which shows if the code is right. Quality and speed
+are not tested.
 
 {counts}
 
@@ -40,31 +50,29 @@ as a tiny model with random weights.
 | --- | --- | --- | --- |
 {kinds}
 
-Uncached are {uncached}. Refused are {refused}.
+marith has no list of names. The kinds of a model's layers decide, and a comparison when it is
+loaded: cached passes against the model without a cache. Other architectures are treated in the same
+way.
 
-marith holds no list of names. What decides is the kinds of a model's layers and a comparison when
-it is loaded: cached passes against the model's own without a cache. An architecture that is not
-here is tried in the same way.
+*Difference* is the largest difference in nats between a log-probability of marith and of
+transformers without a cache, in float32. The bound is {close:g}. The tests compare four concurrent
+requests for a formula of two terms (without drafts, with drafts, with a plan), the next token's
+distribution, scores, prompts of unequal length, 1 to 5 refused drafts, a second turn, LoRA next to
+the bare model, and a middle layer. The longest prompt is longer than every window. Models are
+loaded from a directory and from memory.
 
-*Largest difference* is the largest distance in nats between a log-probability from marith and the
-one that transformers computes for the whole text without a cache, in float32. Compared are: four
-requests beside each other with a formula of two terms, without drafts, with drafts and with a
-plan; the next token's distribution; the score of a given text; prompts of unequal length side by
-side, the longest longer than every window; 1 to 5 drafted tokens that are taken back; a second
-turn; a text with a random LoRA beside one without; and what a middle layer says. Models are loaded
-from a directory and from memory. The bound is {close:g}.
-
-*LoRA* and *early exit* say whether
-[`prompted(adapter=…)` and `prompted(exit_layer=…)`](formula_language.md) work. Tiny random models
-show whether the code is right. They say nothing about quality or speed.
+*Early exit* is [`prompted(exit_layer=…)`](formula_language.md).
+{lora}
 
 Made with transformers {transformers}, torch {torch} and Python {python} on one core of a processor
 with {flags}.
+
+{notes}
 """
 
 
 class Row(NamedTuple):
-    """A line of the table."""
+    """A row of the table, with its note."""
 
     name: str
     kind: str
@@ -80,49 +88,56 @@ class Row(NamedTuple):
 
     @property
     def cells(self) -> list[str]:
-        """As markdown."""
+        """The row of the table."""
         worst = "" if self.worst is None else f"{self.worst:.1e}"
-        marks = ["" if has is None else "yes" if has else "no" for has in self[3:5]]
-        note = self.note if len(self.note) <= _LONGEST else f"{self.note[:_LONGEST].rstrip()} …"
-        return [self.name, self.kind, worst, *marks, note.replace("|", "\\|").replace("*", "\\*")]
+        mark = "" if self.early_exit is None else "yes" if self.early_exit else "no"
+        return [self.name, self.kind, worst, mark]
+
+    @property
+    def reason(self) -> str:
+        """The note, shortened."""
+        shorter = [short for part, short in _SHORTER.items() if part in self.note]
+        note = shorter[0] if shorter else _EXCEPTION.sub("", self.note)
+        return note if len(note) <= _LONGEST else f"{note[:_LONGEST].rstrip()} …"
 
 
 def page(rows: Sequence[Row]) -> str:
-    """The whole page."""
+    """Return the whole page."""
     kinds = [_line([kind, MEANINGS[kind], *_numbers(rows, kind)]) for kind in KINDS]
     introduction = INTRODUCTION.format(
         counts=summary(rows),
         close=CLOSE,
         kinds="\n".join(kinds),
-        uncached=_names(rows, "uncached"),
-        refused=_names(rows, "refused"),
+        lora=_lora(rows),
+        notes=_notes(rows),
         transformers=transformers.__version__,
         torch=torch.__version__,
         python=platform.python_version(),
         flags=", ".join(flags()) or platform.machine(),
     )
-    head = [_line(["architecture", "runner", "largest difference", "LoRA", "early exit", "note"])]
-    lines = [*head, "| --- " * 6 + "|", *(_line(row.cells) for row in rows)]
+    head = [_line(["architecture", "runner", "difference", "early exit"])]
+    lines = [*head, "| --- " * 4 + "|", *(_line(row.cells) for row in rows)]
     return "\n".join([introduction, *lines]) + "\n"
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """The counts of all, in two sentences."""
+    """Return the counts of all rows, in three sentences."""
     plain = [row for row in rows if row.name not in VARIANTS]
     count = Counter(row.kind for row in plain)
-    kept = count["cached"] + count["states"]
+    cached = count["cached"] + count["states"]
     measured = [row for row in rows if row.worst is not None]
     far = [row.name for row in measured if not row.worst < CLOSE]
-    beyond = f"; beyond it is {', '.join(far)}, for the reason in its line" if far else ""
+    beyond = f"; {', '.join(far)} is not, for the reason below" if far else ""
     return (
-        f"Of {len(plain)} architectures {kept} are read with a cache ({count['cached']} in shared "
-        f"passes), {count['uncached']} without; {count['refused']} are refused. Of {len(measured)} "
-        f"models measured {len(measured) - len(far)} are within {CLOSE:g} nats{beyond}."
+        f"Of {len(plain)} architectures {cached} run with a cache ({count['cached']} in shared "
+        f"passes) and {count['uncached']} without; {count['refused']} are refused. Of "
+        f"{len(measured)} measured models {len(measured) - len(far)} are within {CLOSE:g} "
+        f"nats{beyond}."
     )
 
 
 def flags() -> list[str]:
-    """What the processor offers that changes rounding, where the system says it."""
+    """Return the processor's instruction sets that change rounding, if the system lists them."""
     info = Path("/proc/cpuinfo")
     return sorted(set(_FLAGS.findall(info.read_text()))) if info.is_file() else []
 
@@ -132,8 +147,20 @@ def _numbers(rows: Sequence[Row], kind: str) -> list[str]:
     return [str(count[False]), str(count[True])]
 
 
-def _names(rows: Sequence[Row], kind: str) -> str:
-    return ", ".join(row.name for row in rows if row.kind == kind) or "none"
+def _lora(rows: Sequence[Row]) -> str:
+    without = [row.name for row in rows if row.lora is False]
+    wrong = f"all but {', '.join(without)}" if without else "all of them"
+    return f"[`prompted(adapter=…)`](formula_language.md), a LoRA, works with {wrong}."
+
+
+def _notes(rows: Sequence[Row]) -> str:
+    """Return a list of the reasons, each with the names of its rows."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row.note:
+            names.setdefault((row.kind, row.reason), []).append(row.name)
+    notes = [f"- {', '.join(each)} ({kind}): {reason}" for (kind, reason), each in names.items()]
+    return "\n".join(sorted(notes)).replace("|", "\\|").replace("*", "\\*")
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""A small configuration of any architecture: every size that its configuration has, made small."""
+"""Make a small configuration of any architecture: every size of the configuration becomes small."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ KINDS = ("layer_types", "mlp_layer_types")
 
 
 def shrunk(model_type: str, *own: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a small configuration; `own` are those that it needs otherwise."""
+    """Return the keys of a small configuration. `own` are keys with other values."""
     default = AutoConfig.for_model(model_type)
     sizes = _small(default.to_dict())
     for more in own:
@@ -80,7 +80,7 @@ def shrunk(model_type: str, *own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _small(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Sizes for all keys that a configuration has, and those of its parts."""
+    """Return sizes for all keys of a configuration and of its parts."""
     sizes = {key: SMALL[key] for key in given if key in SMALL}
     if "kv_lora_rank" in given:  # its keys are one for all heads, compressed
         sizes["num_key_value_heads"] = SMALL["num_attention_heads"]
@@ -92,7 +92,7 @@ def _small(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kinds(default: Mapping[str, Any], sizes: Mapping[str, Any]) -> dict[str, Any]:
-    """The kinds of layers, each of which the small model has too."""
+    """Return the kinds of layers, so that the small model has all of them."""
     count = sizes.get("num_hidden_layers", LAYERS)
     found = {}
     for key in KINDS:
@@ -103,7 +103,7 @@ def _kinds(default: Mapping[str, Any], sizes: Mapping[str, Any]) -> dict[str, An
 
 
 def _merged(sizes: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Sizes with those of `own` in their place, part by part."""
+    """Return `sizes` with the values of `own` in their place, part by part."""
     merged = dict(sizes)
     for key, value in own.items():
         before = merged.get(key)

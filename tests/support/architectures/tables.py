@@ -1,6 +1,6 @@
-"""What the general recipe does not know: sizes of single architectures, variants, and runners.
+"""Exceptions to the general recipe: sizes of single architectures, variants, and runners.
 
-Whatever is not named here is built by `sizes.shrunk` and is read with a cache.
+Architectures that are not listed are built by `sizes.shrunk`, and run with a cache.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "bart with one layer that encodes": ("bart", {"encoder_layers": 1}),
 }  # fmt: skip
 
-# Those that are read with a cache of their own for each text, one pass a text.
+# Architectures with a cache for each text.
 STATES = frozenset((
     "axk2", "bailing_hybrid", "bamba", "bart", "bart with one layer that encodes",
     "bigbird_pegasus", "blenderbot", "blenderbot-small", "bloom", "camembert", "data2vec-text",
@@ -115,33 +115,33 @@ STATES = frozenset((
     "zamba2", "zaya",
 ))  # fmt: skip
 
-# Those that are read without a cache, text by text.
+# Architectures without a cache, one text a pass.
 UNCACHED = frozenset((
     "blt", "minimax", "moshi", "openai-gpt", "recurrent_gemma", "reformer", "rwkv", "xlm", "xlstm",
 ))  # fmt: skip
 
-# Those that `Engine.load` refuses: they read what comes after a position, too.
+# Architectures that `Engine.load` refuses, because they also read later tokens.
 REFUSED = frozenset(("cpmant", "prophetnet", "xlnet"))
 
-# Those that end in an error which says nothing to a caller.
+# Architectures whose loading raises an unexpected error.
 FAILING: frozenset[str] = frozenset()
 
-# Those of which transformers cannot build a small model here.
+# Architectures that transformers cannot build as a small model.
 UNBUILT = frozenset(("gemma3n", "gemma4_assistant", "gemma4_unified_assistant", "musicgen",
                      "musicgen_melody"))  # fmt: skip
 
-# Why an architecture is read as it is, or differs, where no message says it.
+# The reason for a runner or a difference, if no message gives it.
 _STEP = (
-    "transformers reads single tokens by another rule than several: `mamba2_selective_state_update`"
-    " does not raise time steps to `time_step_min`, as `mamba2_chunk_scan` does"
+    "transformers raises time steps to `time_step_min` for several tokens (`mamba2_chunk_scan`), "
+    "but not for a single token (`mamba2_selective_state_update`)"
 )
 REMARKS = {
-    "blt": "transformers' code caches no state of the patches, which its global layers read",
-    "minimax": "it takes a cache of its own kind alone, `MiniMaxCache`",
+    "blt": "its code does not cache the patches that its global layers read",
+    "minimax": "it takes only its own `MiniMaxCache`",
     "nemotron_h": _STEP,
-    "recurrent_gemma": "its code keeps states in its modules, where texts cannot have their own",
-    "xlstm": "it takes a cache of its own kind alone, `xLSTMCache`",
+    "recurrent_gemma": "its modules hold the state, so texts cannot have their own",
+    "xlstm": "it takes only its own `xLSTMCache`",
     "zamba2": _STEP,
 }
-# Those that differ by more than `CLOSE`, for the reason in `REMARKS`.
+# Architectures that differ by more than `CLOSE`, for the reason in `REMARKS`.
 ABOVE = frozenset(("zamba2",))

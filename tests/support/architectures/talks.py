@@ -1,4 +1,4 @@
-"""What a runner is asked in a row: ragged texts, drafts taken back, second turns, LoRA, exits."""
+"""Call a runner directly: ragged texts, refused drafts, second turns, LoRA, early exits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIRST = 2  # those below begin and end texts, or pad them
 
 
 def largest(differences: Iterable[float]) -> float:
-    """NaN if one is."""
+    """Return the largest value, or NaN if a value is NaN."""
     return float(torch.tensor([0.0, *differences]).max())
 
 
@@ -37,7 +37,7 @@ def texts(longest: int, vocab: int) -> dict[str, list[int]]:
 
 
 def off(runner: Runner, model: Any, questions: list[Asked]) -> float:
-    """How far the answers are from what the model returns for each whole text, in nats."""
+    """Return the largest difference, in nats, between the runner and the uncached model."""
     answers = ask(runner, questions)
     wanted = [uncached(model, q.tokens)[-q.count :] for q in questions]
     pairs = zip(answers, wanted, strict=True)
@@ -45,7 +45,7 @@ def off(runner: Runner, model: Any, questions: list[Asked]) -> float:
 
 
 def talk(runner: Runner, model: Any, longest: int) -> float:
-    """Prompts side by side; drafts of which 1 to 5 are rejected; a second turn."""
+    """Return the largest difference of concurrent prompts, refused drafts, and a second turn."""
     given = texts(longest, runner.passes.vocab)
     worst = [off(runner, model, [Asked(lane, text) for lane, text in given.items()])]
     for rejected in range(1, MOST_REJECTED + 1):
@@ -63,9 +63,9 @@ def talk(runner: Runner, model: Any, longest: int) -> float:
 
 
 def adapted(runner: Runner, model: Any, folder: Path, longest: int) -> float:
-    """Beside a text of the bare model one with a random adapter, token by token.
+    """Return the largest difference of a text with an adapter next to a text of the bare model.
 
-    Raises ModelError where the model takes none.
+    Raises ModelError if the model takes no adapter.
     """
     layers = adaptable(model)
     if not layers:
@@ -86,7 +86,7 @@ def adapted(runner: Runner, model: Any, folder: Path, longest: int) -> float:
 
 
 def left_early(runner: Runner, longest: int) -> float:
-    """The log-probabilities after a middle layer, token by token. Raises ModelError if none are."""
+    """Return the largest difference after a middle layer. Raises ModelError without early exits."""
     passes, worst = runner.passes.read_by(runner.passes.model), []
     layer, text = max(1, passes.exits.layers // 2), texts(longest, passes.vocab)["middle"]
     for tail in ([], [5], [6, 7, 8]):
