@@ -50,8 +50,8 @@ class Explanation:
     def of(cls, formula: str | Formula, terms: Terms | None = None) -> Explanation:
         """Explain a formula. Raises FormulaError for a formula without a meaning.
 
-        Without `terms`, `C` is a classifier, as in the paper, and each other name but `M` is a
-        prompted model.
+        Without `terms`, `C` is a classifier, as in the paper, and other names but `M` are prompted
+        models.
         """
         tree = parse(formula)
         names = tuple(dict.fromkeys(names_in(tree)))

@@ -46,7 +46,7 @@ def load_file(path: str | Path, trusted: bool = True, allowed: Collection[str] =
 
     A term is a system prompt or a table: `{formula = …}`, `{prompted = …, hide = …}`, `{classifier
     = model, label = …}`, `{ngram = path, order = …}`. A formula is its text, or a table: `{formula
-    = …, description = …}` and options. Paths are relative to the folder of the file. Raises
+    = …, description = …}` and options. Paths are relative to the file's folder. Raises
     FormulaError, which names the place.
 
     A file that is not `trusted` may contain only texts that `parse` accepts with `allowed`, and

@@ -60,8 +60,8 @@ def parse(
 
     Text that is not `trusted` may contain only names, numbers, marith's operators and recipes,
     `uniform()`, plain system prompts, and functions that `allowed` lists, within the limits of
-    `marith.formula.text.trust`. Raises FormulaError for an invalid formula and, if there are
-    `terms`, for an unknown name.
+    `marith.formula.text.trust`. Raises FormulaError for an invalid formula, and with `terms` for an
+    unknown name.
     """
     check_allowed(allowed, trusted)
     if not trusted:

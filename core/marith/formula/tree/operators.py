@@ -163,10 +163,7 @@ def where(condition: Comparison | Varying, then: Formula, otherwise: Formula) ->
 def self_debias(
     formula: Formula, *biased: Formula, decay: float = 50, floor: float = 0.01
 ) -> Formula:
-    """Return `formula` with tokens made rare that the biased prompts make likelier.
-
-    The defaults λ = 50 and ε = 0.01 are the authors'.
-    """
+    """Return `formula` with tokens made rare that the biased prompts make likelier."""
     first, *others = as_members("self_debias", (formula, *biased))
     if not is_number(decay) or not 0 <= decay <= 1e6:
         raise FormulaError(f"decay is a number from 0 to 1e6, not {shown(decay)}")

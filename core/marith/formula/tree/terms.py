@@ -134,8 +134,8 @@ class Classifier(Term):
       (paper, section 3). The default guide is the formula around it, without classifiers.
     - `coverage`: judge only the fewest candidates whose probabilities under the guide reach it.
     - `read_prompt`: judge the prompt together with the continuation.
-    - `scale`: the scale of the difference: "log" C, C itself ("probability"), or the output of the
-      model's head ("logit"), as rewards are added.
+    - `scale`: "log" C, C itself ("probability"), or the output of the model's head ("logit"), as
+      rewards are added.
     """
 
     model: str
@@ -170,9 +170,9 @@ class Classifier(Term):
 class NGram(Term):
     """A smoothed n-gram model of the tokens of a text. Order 2 is the paper's model A.
 
-    It is fitted from the text file `path`, or from `texts`. With `online` it also counts the text
-    of the request: the prompt as the bare model reads it, and the continuation so far. It then
-    needs neither `path` nor `texts`, and is known as prompt lookup.
+    It is fitted from the text file `path`, or from `texts`. With `online` it also counts the
+    request's prompt, as the bare model reads it, and the continuation so far. It then needs neither
+    `path` nor `texts`, and is prompt lookup.
     """
 
     path: str | None = None
