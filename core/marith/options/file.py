@@ -213,10 +213,7 @@ def _check(kind: type[BaseModel], file: Personas, name: str) -> None:
     options = set(file.formulas[name]) - {"formula"} if name else set(file.options)
     if "allowed" in options:
         raise FormulaError(f"{where}: allowed is set in code, not in a file")
-    elsewhere = {
-        *ELSEWHERE,
-        *(("trusted", "frozen") if name else ()),
-    }  # these two apply to all formulas
+    elsewhere = {*ELSEWHERE, *(("trusted", "frozen") if name else ())}  # they apply to all formulas
     known = sorted(set(kind.model_fields) - elsewhere)
     for option in sorted(options.difference(known)):
         hint = suggestion(option, known, f", but {', '.join(known)}")

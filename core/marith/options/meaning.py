@@ -31,9 +31,7 @@ def faithfully(formula: Formula, terms: Terms, faithful: float, faithful_to: str
     """Return the formula for a prompt in which `faithful_to` matches retrieved text."""
     if faithful_to is None:
         return formula
-    names = resolve(
-        dict(terms), formula
-    )  # only names in the formula, because this runs for each request
+    names = resolve(dict(terms), formula)  # names in the formula only, to save time
     return recipes.faithful_to(faithful_to, formula, faithful, names)
 
 

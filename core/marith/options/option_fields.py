@@ -172,9 +172,7 @@ class OptionFields(BaseModel):
     @model_validator(mode="after")
     def _formula_means_something(self) -> Self:
         check_allowed(self.allowed, self.trusted)
-        meaning.stop(
-            self.max_tokens, (), (), self.min_tokens, False
-        )  # the two limits may contradict
+        meaning.stop(self.max_tokens, (), (), self.min_tokens, False)  # raises if they contradict
         meaning.require_meaning(*self._meaning, self.speculation)
         return self
 

@@ -41,9 +41,8 @@ _OF_FRAMEWORKS = (
     "callback_manager", "callbacks", "completion_to_prompt", "messages_to_prompt", "metadata",
     "profile",
 )  # fmt: skip
-_DRAWN = tuple(
-    field.name for field in fields(Sampling) if field.name != "logit_bias"
-)  # not hashable
+# Without logit_bias, because a dict is not hashable.
+_DRAWN = tuple(field.name for field in fields(Sampling) if field.name != "logit_bias")
 
 
 class Options(OptionFields):

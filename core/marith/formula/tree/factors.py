@@ -161,7 +161,7 @@ def plain(value: Any) -> Any:
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value can be a number in a formula: int or float, but not bool."""
+    """Return whether a value is an int or a float, also of numpy or torch, but not a bool."""
     value = plain(value)
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 

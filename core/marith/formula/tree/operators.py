@@ -150,7 +150,7 @@ def mixture(*pairs: Any) -> Formula:
 
 
 def where(condition: Comparison | Varying, then: Formula, otherwise: Formula) -> Formula:
-    """Return `then` if the condition is true, else `otherwise`. A factor is true above zero."""
+    """Return `then` if the condition is true, else `otherwise`. A factor is true if above zero."""
     if isinstance(condition, Varying):
         condition = condition > 0
     if not isinstance(condition, Comparison):

@@ -95,9 +95,8 @@ class Prompted(Term):
     exit_layer: int | None = None
     device: str | None = None
     dtype: str | None = None
-    _kinds: tuple[str, ...] = field(
-        init=False, repr=False
-    )  # because a template distinguishes 1 from True
+    # The types of the options, because a template distinguishes 1 from True.
+    _kinds: tuple[str, ...] = field(init=False, repr=False)
 
     def _validate(self) -> None:
         _check_text("a system prompt", self.system)
