@@ -191,7 +191,7 @@ def test_a_list_of_what_is_allowed_stands_beside_untrusted_text_alone(tmp_path: 
         lambda: Options(allowed=["halved"]),
         lambda: load_file(file, allowed=["halved"]),
     ):
-        with pytest.raises(ValueError, match="write trusted=False beside it"):
+        with pytest.raises(ValueError, match="write trusted=False too"):
             given()
     with pytest.raises(FormulaError, match="is set in code, not in a file"):
         Options.from_file(file, trusted=False)

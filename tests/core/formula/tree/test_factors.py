@@ -134,7 +134,7 @@ def test_what_is_no_factor_is_refused_with_the_value(build: Callable[[], Any], s
 
 
 FAULTS = [
-    ("M + jsd(M, a)", "M + jsd(M, a)", "no place beside"),
+    ("M + jsd(M, a)", "M + jsd(M, a)", "cannot be an operand"),
     ("jsd(M, a)", "jsd(M, a)", "needs a term; this is the factor jsd"),
     ("M + jsd(M)*a", "jsd(M)", "second"),
     ("M + first(1.5)*a", "first(1.5)", "not 1.5"),

@@ -112,7 +112,11 @@ FAULTS = [
     ("mixture(peak(M), M, -1, a)", "mixture(peak(M), M, -1, a)", r"not peak\(M\) − 1"),
     ("mixture(indicator(M - a), M, 1, a)", "mixture(indicator(M - a), M, 1, a)", "token to token"),
     ("where(first(2) > 0, C, M)", "where(first(2) > 0, C, M)", "weight above zero; C has 0"),
-    ("where(indicator(M - a) > 0, M, a)", "where(indicator(M - a) > 0, M, a)", "is on the context"),
+    (
+        "where(indicator(M - a) > 0, M, a)",
+        "where(indicator(M - a) > 0, M, a)",
+        "the condition of where must",
+    ),
     ("M + union(M, agreed(M, a))", "union(M, agreed(M, a))", r"agreed\(M, a\) has 0"),
     ("M + posterior(a, a + b)", "posterior(a, a + b)", r"prompted models.* not a \+ b"),
     ("M + posterior(a, sum)", "posterior(a, sum)", "prompted models, .* not sum"),
