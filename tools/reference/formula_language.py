@@ -20,21 +20,21 @@ from tools.reference.sections import class_section, function_section
 from tools.reference.signatures import Links, documented, fenced, signature, table
 
 INTRODUCTION = f"""A formula is text or a Python object: `marith.parse(str(formula)) == formula`.
-Text is parsed as Python's arithmetic, and never run. [The algebra](../explanation/algebra.md)
-explains what each part means. [Recipes](recipes.md) lists each recipe with its paper's equation.
+Text is read as Python's arithmetic and never run. [The algebra](../explanation/algebra.md)
+explains each part.
 
 ## Names
 
-`{BARE}` is the bare model: it reads the request's own messages and no further system prompt. Every
-other name is a key of `terms`. Its value is a text (a system prompt), a term, a formula, or a
-table as in [a file of formulas](#load_file), such as `{{"formula": "M - 0.5*toxic"}}`."""
+`{BARE}` is the bare model, which reads the request's messages and no other system prompt. Every
+other name is a key of `terms`. Its value is a system prompt, a term, a formula, or a table as in
+[a file of formulas](#load_file), such as `{{"formula": "M - 0.5*toxic"}}`."""
+RECIPES_INTRODUCTION = """A recipe is a published method. It builds a formula of the parts above.
+[Recipes](recipes.md) has its paper, its equation, its default strength, and how it differs from the
+paper."""
 
 Calls = dict[str, Callable[..., Any]]
 
-CLASSES = (
-    marith.Explanation, marith.NumberedFormula, marith.FormulaNumber, marith.DescribedRecipe,
-    marith.FormulaFile,
-)  # fmt: skip
+CLASSES = (marith.Explanation, marith.DescribedRecipe, marith.FormulaFile)
 
 
 def calls() -> dict[str, Calls]:
@@ -55,7 +55,7 @@ def _kind(name: str, call: Callable[..., Any]) -> str:
 
 
 def operators() -> str:
-    """Return a table of the operators, each with its allowed operands."""
+    """Return a table of the operators that the parser knows, with their operands."""
     a, b = ast.Name("a"), ast.Name("b")
     sides = {
         ast.Add: "two formulas, or two factors",
@@ -70,10 +70,11 @@ def operators() -> str:
     rows.append(("`-a`", "a formula or a factor"))
     compared = ", ".join(f"`a {relation} b`" for relation in RELATIONS)
     rows.append((compared, "two factors; the condition of `where`"))
-    return table(("operator", "sides"), rows)
+    return table(("operator", "operands"), rows)
 
 
 def bounds() -> str:
+    """Return a table of the bounds of a formula."""
     return table(
         ("bound", "value"),
         [
@@ -87,15 +88,23 @@ def bounds() -> str:
 
 
 def term_section(name: str, term: type, links: Links) -> list[str]:
-    """Return the section of a term: a call in text, a class in Python."""
+    """Return the section of a term: its call in text, and its class in Python."""
     call = signature(name, term).removesuffix(" -> None")
     python = f"In Python: `marith.{term.__name__}`."
     return [f"### {name}", fenced(call), python, documented(term, links, name)]
 
 
+def recipe_section(name: str, call: Callable[..., Any], links: Links) -> list[str]:
+    """Return the section of a recipe without its paper, which the page of recipes has."""
+    heading, signed, text, types = function_section(name, call, links, "###")
+    about = [paragraph for paragraph in text.split("\n\n") if "arXiv" not in paragraph]
+    return [heading, signed, "\n\n".join(about), types]
+
+
 def language_page(links: Links) -> list[str]:
     """Return the page of the formula language: names, bounds, and the functions that read text."""
     kinds = calls()
+    links = {name: place for name, place in links.items() if name != "Formula"}  # on every line
     parts = [INTRODUCTION, "## Operators", operators()]
     parts += ["## Terms", "A term is a leaf: it names a distribution over the next token."]
     for name, term in kinds["terms"].items():
@@ -113,13 +122,10 @@ def language_page(links: Links) -> list[str]:
     parts += ["## Factors", "A factor multiplies a formula, or is compared in `where`."]
     for name, call in kinds["factors"].items():
         parts += function_section(name, call, links, "###")
-    parts += [
-        "## Recipes",
-        "A recipe is a published method. It builds a formula of the parts above.",
-    ]
+    parts += ["## Recipes", RECIPES_INTRODUCTION]
     for name, call in kinds["recipes"].items():
-        parts += function_section(name, inspect.unwrap(call), links, "###")
-    parts += ["## Bounds", "A formula beyond a bound raises FormulaError.", bounds()]
+        parts += recipe_section(name, inspect.unwrap(call), links)
+    parts += ["## Bounds", "A formula that exceeds a bound raises FormulaError.", bounds()]
     for function in (
         marith.parse, marith.explain, marith.described_recipes, marith.load_file, marith.define,
         marith.own_methods, marith.terms_of, marith.without_template,

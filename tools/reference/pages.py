@@ -54,7 +54,7 @@ CLASSES: dict[str, tuple[str, tuple[type, ...]]] = {
         "Inspection",
         (marith.Inspection, InspectedPosition, InspectedTerm, TermView,
          InspectedPart, Contribution, LikelyToken, TokenRun, marith.WhatIf, marith.Redrawn,
-         FormulaNumber),
+         marith.NumberedFormula, FormulaNumber),
     ),
 }  # fmt: skip
 ABOUT = {

@@ -1,7 +1,7 @@
 """What is sampled from?
 
-- `patterns`: regular expressions in RE2's syntax, searched in linear time while other threads run.
-- `meaning/`: what a formula means, without computing it: names, weights, and what is refused.
-- `text/`: formulas as text: parsed, explained, read from files, and what a stranger may write.
-- `tree/`: formulas as trees: nodes, terms, factors, and how they are printed.
+- `patterns`: matches regular expressions in RE2's syntax, in linear time.
+- `meaning/`: finds out what a formula means, without computing it: names, weights and errors.
+- `text/`: parses and explains formulas, reads them from files, and limits untrusted text.
+- `tree/`: defines formulas as trees: nodes, terms and factors, and their printed text.
 """

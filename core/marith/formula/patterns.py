@@ -1,7 +1,7 @@
-"""Regular expressions in RE2's syntax, searched in linear time while other threads run.
+"""Regular expressions in RE2's syntax, matched in linear time while other threads run.
 
-Python's own engine may try exponentially many ways to match, and no other thread runs meanwhile.
-An expression is as large as `re2` compiles.
+Python's own engine may try exponentially many ways to match, and blocks all other threads
+meanwhile. The size of an expression is limited only by `re2`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ SYNTAX = "https://github.com/google/re2/wiki/Syntax"
 
 
 def compile_pattern(pattern: str, name: str = "hide") -> Any:
-    """Return the compiled regular expression, which `re2` keeps for the next call.
+    """Return the compiled regular expression, which `re2` caches.
 
-    Raises FormulaError, which calls the pattern `name`.
+    Raises FormulaError for an invalid expression; the message calls the expression `name`.
     """
     options = re2.Options()
     options.log_errors = False
@@ -28,7 +28,7 @@ def compile_pattern(pattern: str, name: str = "hide") -> Any:
     except re2.error as error:
         problem = error.args[0].decode(errors="replace")[:80]
     except UnicodeEncodeError:
-        problem = "half a surrogate pair"
+        problem = "it contains an unpaired surrogate"
     raise FormulaError(
         f"{name}={shown(pattern)} is not a regular expression in RE2's syntax: {problem}; "
         f"see {SYNTAX}"
@@ -43,7 +43,7 @@ def pattern_matches(pattern: str, text: str) -> bool:
 def remove_matches(pattern: str, text: str) -> str:
     """Return the text without the matches of a regular expression.
 
-    If named groups took part in a match, only what they matched is removed.
+    If named groups took part in a match, only the text of these groups is removed.
     """
     data, kept, place = _encoded(text), [], 0
     for start, end in _spans(pattern, data):
@@ -53,7 +53,7 @@ def remove_matches(pattern: str, text: str) -> str:
 
 
 def _spans(pattern: str, data: bytes) -> Iterator[tuple[int, int]]:
-    """What is removed, from left to right, in bytes."""
+    """Yield the spans to remove, from left to right, in bytes."""
     expression = compile_pattern(pattern)
     named = expression.groupindex.values()
     for match in expression.finditer(data):
@@ -62,4 +62,4 @@ def _spans(pattern: str, data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")  # half a surrogate pair is one character to RE2
+    return text.encode("utf-8", "surrogatepass")  # RE2 reads an unpaired surrogate as one character

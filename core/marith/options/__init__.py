@@ -1,8 +1,8 @@
 """What does an application say of a model?
 
-- `file`: the persona file: named formulas, each with its options.
-- `meaning`: cached results of options.
-- `option_checks`: checks of options, and objects among them.
-- `option_fields`: every option as a field with a sentence.
-- `options`: `Options`: plain data that submits requests.
+- `file`: reads the persona file: named formulas, each with its options.
+- `meaning`: caches objects that are made from options, such as bound formulas.
+- `option_checks`: checks options of requests, options of placement, and objects such as engines.
+- `option_fields`: defines every option as a field with a sentence.
+- `options`: defines `Options`: plain data that submits requests.
 """

@@ -16,18 +16,18 @@ from marith.options.option_checks import variable
 from marith.request.plan import read_speculation
 
 Kind = TypeVar("Kind", bound=BaseModel)
-# Not among the options of a file's tables.
+# Options that a table of a persona file must not have.
 ELSEWHERE = frozenset(("terms", "formula", "file", "constraints", "loaded_engine"))
 
 
 @dataclass(frozen=True, slots=True)
 class Personas:
-    """The content of a persona file when it was read, as plain data.
+    """The content of a persona file at the time it was read, as plain data.
 
-    `options` apply to all of its formulas; `formulas` maps each name to the options of that formula
-    alone, its text among them. `formula_name` is the formula that the options were made with: its
-    name, "" for none of the file's, or None where no options were made yet. `descriptions` are
-    those of its formulas, "" for one without, for people.
+    `options` apply to all formulas of the file. `formulas` maps each name to the options of that
+    formula alone, with its text. `descriptions` are for people, and "" for a formula without one.
+    `formula_name` is the formula that the options have now: its name, "" for a formula that is not
+    in the file, or None before options are made.
     """
 
     path: str
@@ -39,10 +39,10 @@ class Personas:
 
     @classmethod
     def load(cls, path: str | Path, model: str) -> Personas:
-        """Read a file; `model` is the model of its formulas where the file names no other.
+        """Read a file. `model` is the default model of its formulas.
 
-        Raises FormulaError for what `load_file` refuses, and for a formula with the name of a model
-        in the file.
+        Raises FormulaError as `load_file` does, and for a formula with the name of a model in the
+        file.
         """
         file = load_file(path)
         default = "pocket" if model in file.formulas else model
@@ -59,18 +59,18 @@ class Personas:
         return cls(str(path), terms, options, formulas, descriptions=descriptions)
 
     def names(self, model: object) -> bool:
-        """Whether a value of the option `model` is the name of a formula of the file."""
+        """Return whether a value of the option `model` is the name of a formula of the file."""
         return isinstance(model, str) and model in self.formulas
 
     def require(self, name: object) -> None:
-        """Raises FormulaError unless the file has a formula of this name."""
+        """Raise FormulaError unless the file has a formula of this name."""
         if not self.names(name):
             there_are = f"; there are {', '.join(self.formulas) or 'none'}"
             hint = suggestion(name, self.formulas, there_are)
             raise FormulaError(f"{self.path!r} has no formula {name!r}{hint}")
 
     def over_model(self, model: object) -> Personas:
-        """The same over another model, whatever the file says of its formulas' models."""
+        """Return these personas with all formulas on one model, not on the models in the file."""
         formulas = {
             name: {option: value for option, value in each.items() if option != "model"}
             for name, each in self.formulas.items()
@@ -78,26 +78,28 @@ class Personas:
         return replace(self, options={**self.options, "model": model}, formulas=formulas)
 
     def require_model(self, model: object) -> None:
-        """Raises FormulaError for a mistyped formula: a bare name that no model here has.
+        """Raise FormulaError for a mistyped formula: a bare name that no local model has.
 
-        Models that the file itself names may be on the hub alone, and so may any `owner/name`.
+        Any `owner/name` is accepted, and so are models that the file names, because they may be on
+        the hub.
         """
         tables = (self.options, *self.formulas.values())
         if isinstance(model, str) and not any(each.get("model") == model for each in tables):
             _require_here(self.path, self.formulas, model)
 
     def apply(self, options: Mapping[str, Any], model: object, kind: type[Kind]) -> dict[str, Any]:
-        """The given options, and the file's where none are given.
+        """Return the options that are set, completed from the file.
 
-        | options were made from the file | `model` is a formula of it | which given options count |
+        | options were made from the file | `model` is a formula of it | which set options count |
         | --- | --- | --- |
         | not yet | no  | all |
-        | not yet | yes | all; another `formula` beside it raises FormulaError |
+        | not yet | yes | all; another `formula` raises FormulaError |
         | before  | no  | all |
         | before  | yes | those that differ from the former formula's |
 
         The last row is for LangChain's `configurable_fields`, which makes new options from all
-        values of old ones: those that came from the former formula must not override the next.
+        values of old options: values that came from the former formula must not override the next
+        formula's.
         """
         if not self.names(model):
             self.require_model(model)
@@ -107,7 +109,11 @@ class Personas:
     def switched(
         self, options: Mapping[str, Any], call: Mapping[str, Any], kind: type[Kind]
     ) -> dict[str, Any]:
-        """The given options, with those of the call's `model` in place of the former formula's."""
+        """Return the options for a call whose `model` may be a formula of the file.
+
+        The options of that formula replace the options of the former formula. Raises FormulaError
+        if the call also has a `formula`.
+        """
         model = call["model"]
         if not self.names(model):
             self.require_model(model)
@@ -117,7 +123,7 @@ class Personas:
         return self.apply({**options, "model": model}, model, kind)
 
     def _counting(self, options: Mapping[str, Any], name: str, kind: type[Kind]) -> dict[str, Any]:
-        """The given options without those that came from the former formula, and without it."""
+        """Return the set options without the formula, and without the former formula's values."""
         options, former = dict(options), {}
         if self.formula_name is not None:
             if "speculation" in options:
@@ -135,9 +141,10 @@ class Personas:
         }
 
     def _completed(self, options: Mapping[str, Any], name: str) -> dict[str, Any]:
-        """The given options over the file's. Terms that are given at first are added to the file's.
+        """Return the file's options, overridden by `options`.
 
-        The name of a formula is kept only while formula and model are those of the file.
+        When options are made for the first time, their terms are added to the file's. The name of
+        the formula is kept only while formula and model are those of the file.
         """
         from_file = {**self.options, **self.formulas.get(name, {}), "terms": self.terms}
         merged = {**from_file, **options}
@@ -150,13 +157,13 @@ class Personas:
         return {**merged, "file": replace(self, formula_name=name)}
 
     def _two_formulas(self, name: str, formula: object) -> FormulaError:
-        """The error for a formula that is given beside one of the file's."""
+        """Return the error for a `formula` that is set together with a formula of the file."""
         problem = f"the model {name!r} is a formula of {self.path!r}"
-        return FormulaError(f"{problem}; it is not given another formula, {str(formula)!r}")
+        return FormulaError(f"{problem}; remove the other formula, {str(formula)!r}")
 
 
 def _require_here(path: str, formulas: Iterable[str], model: str) -> None:
-    """Raises FormulaError unless a name has an owner, or is that of a model on this machine."""
+    """Raise FormulaError unless a name has an owner, or is the name of a local model."""
     from marith.scoring.weights.locate import EMBEDDED, is_here  # slow to import
 
     if "/" in model or is_here(model):
@@ -164,20 +171,18 @@ def _require_here(path: str, formulas: Iterable[str], model: str) -> None:
     names = [*formulas]
     listed = f"; there are {', '.join(names) or 'none'}, and models by owner/name"
     hint = suggestion(model, [*names, *EMBEDDED], listed)
-    raise FormulaError(
-        f"{path!r} has no formula {model!r}, and no model on this machine is called so{hint}"
-    )
+    raise FormulaError(f"{path!r} has no formula {model!r}, and no local model has that name{hint}")
 
 
 _PERSONAS: TypeAdapter[Personas] = TypeAdapter(Personas)
 
 
 def opened(file: Any, kind: type[BaseModel]) -> Personas | None:
-    """The personas of a file, given by its path or as read before, as an object or plain data.
+    """Return the personas of a file. `file` is a path, or a file that was read before.
 
-    Options of `kind` are made of every formula of a path, over MARITH_MODEL where the file names no
-    model. Raises FormulaError for a file in which anything is wrong, and RequestError for any other
-    value.
+    A path is read, and its formulas are checked: options of `kind` are made for each of them, over
+    MARITH_MODEL if the file names no model. Raises FormulaError for any fault in the file, and
+    RequestError for any other value.
     """
     match file:
         case None | Personas():
@@ -191,24 +196,24 @@ def opened(file: Any, kind: type[BaseModel]) -> Personas | None:
             try:
                 return _PERSONAS.validate_python(file)
             except ValidationError as error:
-                raise RequestError(f"this is no persona file: {from_validation(error)}") from None
-    raise RequestError(f"a file has a path, not {file!r}")
+                raise RequestError(f"invalid persona file: {from_validation(error)}") from None
+    raise RequestError(f"file must be a path, not {file!r}")
 
 
 def made(kind: type[Kind], file: Personas, name: str) -> Kind:
-    """The options of a file with one of its formulas, and none else given; "" is no formula."""
+    """Return the options of a file with one of its formulas; "" is the formula `M`."""
     plain = {"model": file.options["model"], "formula": "M"}
     unused = replace(file, formula_name=None)
     return kind(file=unused, **({"model": name} if name else plain))
 
 
 def _check(kind: type[BaseModel], file: Personas, name: str) -> None:
-    """Raises FormulaError if the options of one formula, or those of all ("") are not valid."""
+    """Raise FormulaError if the options of one formula, or the options of all (""), are invalid."""
     where = f"{file.path!r}, " + (f"formula {name!r}" if name else "'model'")
     options = set(file.formulas[name]) - {"formula"} if name else set(file.options)
     if "allowed" in options:
-        raise FormulaError(f"{where}: what untrusted text may call is said in code, not in a file")
-    elsewhere = {*ELSEWHERE, *(("trusted", "frozen") if name else ())}  # for all formulas alike
+        raise FormulaError(f"{where}: allowed is set in code, not in a file")
+    elsewhere = {*ELSEWHERE, *(("trusted", "frozen") if name else ())}  # they apply to all formulas
     known = sorted(set(kind.model_fields) - elsewhere)
     for option in sorted(options.difference(known)):
         hint = suggestion(option, known, f", but {', '.join(known)}")

@@ -1,4 +1,4 @@
-"""Cached results of options: most calls of a model change other options than the formula."""
+"""Caches of objects made from options, because most calls of a model keep the formula."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from marith.request.plan import Plan
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 
-Terms: TypeAlias = tuple[tuple[str, Formula], ...]  # each with its name
+Terms: TypeAlias = tuple[tuple[str, Formula], ...]  # pairs of a name and its term
 
 
 @lru_cache(maxsize=16)
 def resolved(terms: Terms) -> Mapping[str, Formula]:
-    """Every name of the terms with its bound formula, see `resolve`."""
+    """Return every name of the terms with its bound formula, see `resolve`."""
     return resolve(dict(terms))
 
 
 @lru_cache(maxsize=64)
 def faithfully(formula: Formula, terms: Terms, faithful: float, faithful_to: str | None) -> Formula:
-    """The formula for a prompt in which `faithful_to` matches something that was retrieved."""
+    """Return the formula for a prompt in which `faithful_to` matches retrieved text."""
     if faithful_to is None:
         return formula
-    names = resolve(dict(terms), formula)  # only those in it, since each request needs them
+    names = resolve(dict(terms), formula)  # names in the formula only, to save time
     return recipes.faithful_to(faithful_to, formula, faithful, names)
 
 
@@ -43,8 +43,8 @@ def require_meaning(
     faithful_to: str | None,
     speculation: Plan | Literal["auto"] | None,
 ) -> None:
-    """Raises FormulaError or RequestError for a formula or a plan without a meaning."""
-    from marith.speculation.execution_plan import ExecutionPlan  # without torch, but of the engine
+    """Raise FormulaError or RequestError for a formula or a plan without a meaning."""
+    from marith.speculation.execution_plan import ExecutionPlan  # above this room; needs no torch
 
     names = resolved(terms)
     for each in dict.fromkeys((formula, faithfully(formula, terms, faithful, faithful_to))):
@@ -53,24 +53,24 @@ def require_meaning(
 
 
 def other_models(formula: Formula, terms: Terms) -> set[str]:
-    """The models that the terms of a formula name."""
+    """Return the models that the terms of a formula name."""
     found = leaves(bind(formula, resolved(terms)))
     return {term.model for term in found if isinstance(term, Prompted) and term.model}
 
 
-@lru_cache(maxsize=64, typed=True)  # True is no 1.0
+@lru_cache(maxsize=64, typed=True)  # because True == 1.0
 def sampling(*values: Any) -> Sampling:
-    """A `Sampling` from the values of its fields, in their order."""
+    """Return a `Sampling` from the values of its fields, in their order."""
     return Sampling(*values)
 
 
 @lru_cache(maxsize=8, typed=True)
 def stop(*values: Any) -> Stop:
-    """A `Stop` from the values of its fields, in their order; its automaton is made once."""
+    """Return a `Stop` from the values of its fields, in order. Its automaton is built once."""
     return Stop(*values)
 
 
 @lru_cache(maxsize=8)
 def ban(words: tuple[str, ...]) -> Ban | None:
-    """A `Ban`, whose tree of words is made once; None without words."""
+    """Return a `Ban`, whose tree of words is built once, or None without words."""
     return Ban(words) if words else None

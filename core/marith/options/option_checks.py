@@ -1,4 +1,4 @@
-"""Checks of options: those of requests, of placement, and of options that are objects."""
+"""Checks of options: options of requests and of placement, and options that are objects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from marith.request.request import Request
 from marith.request.sampling import Sampling, token_biases
 from marith.request.stop import Stop
 
-# Fields of `Request` that are options; the others are of one request, or made of several options.
+# Fields of `Request` that are options. Other fields belong to one request or combine options.
 _OF_REQUESTS = (
     "timeout", "chat_template_kwargs", "constraints", "cache_salt", "inspect", "trusted",
 )  # fmt: skip
@@ -63,20 +63,20 @@ CHECKS: Mapping[str, Check] = {name: f.metadata["check"] for name, f in _FIELDS.
     "frozen": flag,
     "allowed": lambda _, value: listed(value),
 }
-# Names that an option has elsewhere, and its own.
+# Names of options in other libraries, and marith's names.
 ALIASES: Mapping[str, str] = {
     "engine": "loaded_engine",
     "max_completion_tokens": "max_tokens",
     "model_name": "model",
 }
-AT_CREATION = ("file", "engine", "loaded_engine")  # given when options are made, and not for a call
-# None says that these are not given, as in a call of an engine; for others None is a value.
+AT_CREATION = ("file", "engine", "loaded_engine")  # set when options are made, not in a call
+# For these options None means "not set", as in a call of an engine; elsewhere None is a value.
 _NOT_GIVEN = {name for name, field in _DRAWN.items() if "None" not in field.type}
 _NOT_GIVEN |= {"ban", "cache_salt", "chat_template_kwargs", "constraints", "inspect", "terms"}
-_LOADED = "what is loaded is given as engine=marith.Engine.load(model, tokenizer=…)"
-# Options of other libraries, and what to write here.
+_LOADED = "pass a loaded model as engine=marith.Engine.load(model, tokenizer=…)"
+# Options of other libraries, and what to write instead.
 _INSTEAD: Mapping[str, str] = {
-    "engine": "it is given when options are made",
+    "engine": "set it when the options are made",
     "n": "a call returns one answer; for more call again with seed=1, 2, … or use Engine.generate",
     "tokenizer": _LOADED,
     "threads": "set OMP_NUM_THREADS in the environment before Python starts",
@@ -89,9 +89,10 @@ _names: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 def by_name(named: Mapping[str, Any]) -> dict[str, Any]:
-    """Options under their own names, a path as text, without those that are not given.
+    """Return options under marith's names, with a path as text, without options that are not set.
 
-    Raises RequestError for an option that is given under two names with different values.
+    Raises RequestError for an option that is set under two names with different values, and for a
+    model that is an object.
     """
     options: dict[str, Any] = {}
     for name, value in named.items():
@@ -104,7 +105,7 @@ def by_name(named: Mapping[str, Any]) -> dict[str, Any]:
             options[option] = value
     model = options.get("model")
     if isinstance(model, str):
-        options["model"] = str.__str__(model)  # of an enumeration of texts its value
+        options["model"] = str.__str__(model)  # the value of a member of a str enumeration
     elif isinstance(model, PathLike):
         options["model"] = os.fspath(model)
     elif type(model).__module__ != "builtins":  # an object, such as a loaded model
@@ -114,7 +115,7 @@ def by_name(named: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_fields(options: Mapping[str, Any], kind: type[BaseModel]) -> None:
-    """Raise RequestError for a name that is no field of `kind`."""
+    """Raise RequestError for a name that is not a field of `kind`."""
     aliases = [*ALIASES, *filter(None, (field.alias for field in kind.model_fields.values()))]
     _check_names(options, [*dict.fromkeys([*kind.model_fields, *aliases])], kind.__name__)
 
@@ -135,16 +136,15 @@ def _check_names(options: Mapping[str, Any], names: Sequence[str], kind: str) ->
 
 
 def variable(option: str) -> str | None:
-    """The value of an option in the environment."""
+    """Return the value of an option in the environment, or None."""
     return os.environ.get(f"MARITH_{option.upper()}") or None
 
 
 def with_engine(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Return options with a loaded engine: its name as `model`, and the engine's own limits.
 
-    `defaults` are the defaults of the options in `PLACEMENT`; where the engine is placed is not
-    asked. Raises RequestError for a value that is not an engine, and for an option that the engine
-    decides otherwise.
+    `defaults` are the defaults of the options in `PLACEMENT`. Raises RequestError for a value that
+    is not an engine, and for an option that contradicts the engine.
     """
     engine, module = options["loaded_engine"], sys.modules.get("marith.engine.engine")
     if module is None or not isinstance(engine, module.Engine):
@@ -164,9 +164,13 @@ def with_engine(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict
 
 
 def unique_name(value: Any) -> str:
-    """A name that no other object of any process has; the same for as long as the object lives."""
+    """Return a name for an object that no other object of any process has.
+
+    The name stays the same while the object lives. An object that is not hashable gets a new name
+    each time.
+    """
     kind = getattr(value, "__qualname__", type(value).__name__)
     try:
         return _names.setdefault(value, f"{kind}-{uuid4().hex}")
-    except TypeError:  # it cannot be looked up: no two names of it are the same
+    except TypeError:  # not hashable: it gets a new name each time
         return f"{kind}-{uuid4().hex}"

@@ -1,4 +1,4 @@
-"""The options of a model as fields: each with a sentence, and checked when it is given."""
+"""The options of a model as fields, each with a sentence and a check."""
 
 from __future__ import annotations
 
@@ -43,96 +43,96 @@ from marith.request.request import RowFunction
 
 
 class OptionFields(BaseModel):
-    """The fields of `Options`, all checked when they are made, before any model loads."""
+    """The fields of `Options`. All are checked when they are made, before any model loads."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True, use_attribute_docstrings=True)
 
     model: str = Field(default_factory=lambda: variable("model") or "pocket")
-    """A directory, GGUF file, hub id or "pocket", or a formula of `file`; else MARITH_MODEL."""
+    """A directory, GGUF file, hub id, "pocket", or formula of `file`. Environment: MARITH_MODEL."""
     formula: str = Field(default_factory=lambda: variable("formula") or "M")
-    """What to sample from, as formula text or a Formula; else MARITH_FORMULA."""
+    """The formula to sample from, as text or a Formula. Environment: MARITH_FORMULA."""
     terms: Mapping[str, TermData] = Field(default_factory=dict)
-    """What names of the formula mean: system prompts, terms, formulas by `{"formula": "…"}`."""
+    """The meaning of names: system prompts, terms, or formulas as `{"formula": "…"}`."""
     temperature: float = 1.0
-    """Above 1 flatter, below 1 sharper; 0 takes the likeliest token."""
+    """Above 1 flatter, below 1 sharper. 0 always takes the likeliest token."""
     top_p: float = 1.0
-    """Draw from the fewest likeliest tokens whose probabilities reach this."""
+    """Draw from the fewest likeliest tokens whose total probability reaches this."""
     top_k: int | None = None
-    """Draw from so many of the likeliest tokens."""
+    """Draw from this number of likeliest tokens."""
     min_p: float = 0.0
-    """Draw from tokens at least this many times as likely as the likeliest."""
+    """Draw from tokens whose probability is at least this share of the largest probability."""
     repetition_penalty: float = 1.0
-    """Multiplies log-probabilities of tokens that the answer already contains."""
+    """Multiply the log-probabilities of tokens that the answer already contains by this."""
     presence_penalty: float = 0.0
-    """Is taken from the log-probability of each token that the answer already contains."""
+    """Subtract this from the log-probability of each token that the answer already contains."""
     frequency_penalty: float = 0.0
-    """The same, for each time that the answer contains it."""
+    """Subtract this for each time that the answer already contains the token."""
     logit_bias: dict[int, float] = Field(default_factory=dict)
-    """What is added to the log-probabilities of tokens, by their numbers."""
+    """Numbers to add to the log-probabilities of tokens, by token id."""
     max_tokens: int | None = 256
-    """The most tokens of an answer; None for as many as the context holds."""
+    """The maximum number of tokens of an answer. None: limited only by the context."""
     stop: list[str] = Field(default_factory=list)
-    """Texts before which an answer ends; those of a call are added."""
+    """Stop strings: an answer ends before them. A call adds its own."""
     stop_token_ids: list[int] = Field(default_factory=list)
-    """Tokens that end an answer, beside those of the model's vocabulary."""
+    """Token ids that end an answer, next to those of the model's vocabulary."""
     min_tokens: int = 0
-    """No answer ends by a token before it has so many."""
+    """Until an answer has this number of tokens, no token ends it."""
     ignore_eos: bool = False
-    """True: the tokens that end a text in the model's vocabulary end no answer."""
+    """True: ignore the tokens of the model's vocabulary that end a text."""
     ban: list[str] = Field(default_factory=list)
-    """Words that no answer contains, whole and in either case."""
+    """Whole words, in upper or lower case, that an answer must not contain."""
     seed: int | None = None
     """The same seed gives the same text."""
     device: str | None = Field(default_factory=lambda: variable("device"), validate_default=True)
-    """As for torch, "cpu" or "cuda"; "auto" for several; else MARITH_DEVICE."""
+    """A torch device, such as "cpu" or "cuda"; "auto" for several. Environment: MARITH_DEVICE."""
     dtype: str | None = Field(default_factory=lambda: variable("dtype"), validate_default=True)
-    """As for torch, "float32" or "bfloat16"; else MARITH_DTYPE, or what suits the device."""
+    """A torch dtype, such as "bfloat16". Default: by device. Environment: MARITH_DTYPE."""
     max_lanes: int = 256
-    """The most lanes of language models in flight: one for each term of each request."""
+    """The maximum number of lanes that run: one for each term of each request."""
     max_queue: int = 4096
-    """The most requests that wait for lanes; one more raises Busy."""
+    """The maximum number of requests that wait for lanes. One more raises Busy."""
     cache_bytes: int | None = None
-    """How many bytes of keys and values requests take at once, or None for half of what is free."""
+    """Bytes for the KV cache of running requests. None: half of the free memory."""
     loaded_bytes: int = LOADED_BYTES
-    """How many bytes of further checkpoints, adapters and n-grams stay loaded while unused."""
+    """Bytes of unused further checkpoints, adapters and n-grams that stay loaded."""
     context_length: int | None = None
-    """The most tokens that the model reads; by default the number in its checkpoint."""
+    """The maximum number of tokens that the model reads. Default: from its checkpoint."""
     revision: str | None = None
     """A branch, tag or commit of a model on the hub."""
     backend: str | None = None
-    """Who computes a GGUF file: "llama.cpp", or None for transformers."""
+    """The library that runs a GGUF file: "llama.cpp", or None for transformers."""
     max_memory: dict[str, int | str] | None = None
-    """With the device "auto": what each may take, such as {"cuda:0": "20GB", "cpu": "60GB"}."""
+    """With device "auto": memory for each, such as {"cuda:0": "20GB", "cpu": "60GB"}."""
     speculation: Plan | Literal["auto"] | None = "auto"
     """How much to draft: "auto", a Plan (or its JSON or mapping), or None (or "none")."""
     timeout: float | None = None
-    """Seconds from the call, loading included, after which DeadlineExceeded is raised."""
+    """Seconds after which a call raises DeadlineExceeded, loading included."""
     max_retries: int = 2
-    """How often a request is submitted again when the engine is busy."""
+    """How often a request is submitted again if the engine is busy."""
     chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
     """Options of the terms' chat templates, such as `{"enable_thinking": False}`."""
     steer_tools: bool = True
-    """False: the bare model fills the arguments of calls, the formula writes the rest."""
+    """False: the bare model writes the arguments of tool calls, the formula all other text."""
     faithful: float = 0.0
-    """How much more an answer follows what was retrieved: begin with 0.25, and go to 0.5."""
+    """How much more an answer follows retrieved text: start with 0.25, and go to 0.5."""
     faithful_to: str | None = Field(default=None, min_length=1)
-    """A regular expression, in RE2's syntax, of what was retrieved, in the messages."""
+    """A regular expression, in RE2's syntax, that matches retrieved text in the messages."""
     file: Personas | None = None
-    """A persona file (TOML), read once, with values for options not given; else MARITH_FILE."""
+    """A persona file (TOML) with values for options that are not set. Environment: MARITH_FILE."""
     trusted: bool = True
     """False: the text of formula and terms in a call is untrusted."""
     allowed: list[str] = Field(default_factory=list)
-    """Functions of your own that untrusted text may call, by the names of `marith.define`."""
+    """Your own functions that untrusted text may call, by their names in `marith.define`."""
     frozen: bool = False
-    """True: a call may give neither formula nor terms."""
+    """True: a call must not set a formula or terms."""
     cache_salt: str | None = None
-    """What was read of a text serves only texts of the same salt, such as a user's."""
+    """Only requests with an equal salt, such as a user's, share cached prefixes."""
     inspect: bool | int = False
-    """True, or how many of the likeliest tokens: why each token is there, see `Inspection`."""
+    """True, or a number of likeliest tokens: explain each token, see `Inspection`."""
     constraints: tuple[RowFunction, ...] = ()
-    """Functions that change composed log-probabilities before a token is drawn, see `Request`."""
+    """Functions that change composed log-probabilities before a draw, see `Request`."""
     loaded_engine: Any = Field(default=None, alias="engine")
-    """An `Engine` to use in place of `model` and where it is placed; it is never closed."""
+    """An `Engine` to use instead of `model` and its placement. It is never closed."""
 
     @model_validator(mode="before")
     @classmethod
@@ -172,7 +172,7 @@ class OptionFields(BaseModel):
     @model_validator(mode="after")
     def _formula_means_something(self) -> Self:
         check_allowed(self.allowed, self.trusted)
-        meaning.stop(self.max_tokens, (), (), self.min_tokens, False)  # they may contradict
+        meaning.stop(self.max_tokens, (), (), self.min_tokens, False)  # raises if they contradict
         meaning.require_meaning(*self._meaning, self.speculation)
         return self
 
@@ -195,11 +195,11 @@ class OptionFields(BaseModel):
 
 
 def _default(name: str) -> Any:
-    """The default of an option, whatever the environment has."""
+    """Return the default of an option, without the environment."""
     field = OptionFields.model_fields[name]
     return None if field.default_factory else field.default
 
 
 def opened_file(file: Any) -> Personas | None:
-    """The personas of a persona file, whose formulas are checked; see `opened`."""
+    """Return the personas of a persona file, whose formulas are checked; see `opened`."""
     return opened(file, OptionFields)

@@ -1,4 +1,4 @@
-"""The options of a model, as plain data: checked when they are made, and loaded when used."""
+"""The options of a model as plain data: checked when they are made, and loaded when used."""
 
 from __future__ import annotations
 
@@ -35,29 +35,34 @@ if TYPE_CHECKING:
     from marith.engine.ticket import Ticket
     from marith.formula.tree.nodes import Formula
 
-FIRST_PAUSE = 0.1  # seconds before a busy engine is asked again; each pause is twice the last
-# What frameworks note in a model by themselves.
+FIRST_PAUSE = 0.1  # seconds before the first retry on a busy engine; each pause is twice the last
+# Fields that frameworks set by themselves.
 _OF_FRAMEWORKS = (
     "callback_manager", "callbacks", "completion_to_prompt", "messages_to_prompt", "metadata",
     "profile",
 )  # fmt: skip
-_DRAWN = tuple(field.name for field in fields(Sampling) if field.name != "logit_bias")  # a dict
+# Without logit_bias, because a dict is not hashable.
+_DRAWN = tuple(field.name for field in fields(Sampling) if field.name != "logit_bias")
 
 
 class Options(OptionFields):
-    """The options of a model. Adapters inherit them; a call may give each but `file` and `engine`.
+    """The options of a model. Adapters inherit them. A call may set all but `file` and `engine`.
 
-    All are checked when they are made, before any model loads; an unknown option raises. If they
-    are not `trusted`, a call may set how an answer is drawn, and the text of its `formula` and
-    `terms` may combine what the options define; if they are `frozen`, a call gives neither.
+    All are checked when they are made, before any model loads. An unknown option raises an error.
+    If options are not `trusted`, a call may set how an answer is drawn, and the text of its
+    `formula` and `terms` may combine what the options define. If they are `frozen`, a call has
+    neither.
     """
 
     @classmethod
     def from_file(cls, path: str | Path, name: str | None = None, **options: Any) -> Self:
-        """Those of a file with its formula `name`, and others. FormulaError for any fault in it."""
+        """Return the options of a file, with its formula `name` if set, and with other `options`.
+
+        Raises FormulaError for any fault in the file.
+        """
         file = opened_file(path)
         if file is None:
-            raise RequestError(f"a file has a path, not {path!r}")
+            raise RequestError(f"file must be a path, not {path!r}")
         if name is None:
             return cls(file=file, **options)
         file.require(name)
@@ -66,32 +71,32 @@ class Options(OptionFields):
 
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
-        """The names of all options, without the fields that an adapter adds."""
+        """Return the names of all options, without the fields that an adapter adds."""
         return tuple(Options.model_fields)
 
     @classmethod
     def call_names(cls) -> tuple[str, ...]:
-        """The names of the options that a call may give, under every name that they have."""
+        """Return all names of the options that a call may set, aliases included."""
         return tuple(name for name in (*cls.option_names(), *ALIASES) if name not in AT_CREATION)
 
     @classmethod
     def by_name(cls, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Options under their own names, without those that are None and so not given.
+        """Return options under marith's names, without options that are None and therefore not set.
 
-        Raises RequestError for an option that is given under two names with different values.
+        Raises RequestError for an option that is set under two names with different values.
         """
         return by_name(options)
 
     @classmethod
     def check_call(cls, options: Mapping[str, Any], others: Sequence[str] = ()) -> None:
-        """Raise RequestError for an option that a call does not have, neither here nor in `others`.
+        """Raise RequestError for an option of a call that is not an option and not in `others`.
 
         A call has neither `file` nor `engine`.
         """
         check_call(options, [*cls.call_names(), *others], cls.__name__)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        """The model, the formula and what is not as by default; of a file its path."""
+        """Yield the model, the formula, and other values than defaults. A file is its path."""
         own = self.model_fields_set.difference(self.option_names(), _OF_FRAMEWORKS)
         for name in (*self.option_names(), *sorted(own)):
             field, value = type(self).model_fields[name], getattr(self, name)
@@ -100,34 +105,34 @@ class Options(OptionFields):
                 yield field.alias or name, value.path if isinstance(value, Personas) else value
 
     def __getstate__(self) -> dict[Any, Any]:
-        """Return what is pickled. Raises RequestError for a loaded engine and for constraints."""
+        """Return the state to pickle. Raises RequestError if an engine or constraints are set."""
         self._require_data()
         return super().__getstate__()
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        """A copy that shares the loaded engine."""
+        """Return a copy that shares the loaded engine."""
         memo = {} if memo is None else memo
         memo[id(self.loaded_engine)] = self.loaded_engine
         return super().__deepcopy__(memo)
 
     @property
     def speaks_as(self) -> str:
-        """The model's name in answers: that of a formula of the file, or of the model."""
+        """The model's name in answers: the name of a formula of the file, or of the model."""
         return (self.file and self.file.formula_name) or self.model
 
     @property
     def faithfully(self) -> Formula:
-        """The formula for a prompt in which something was retrieved."""
+        """The formula for a prompt with retrieved text."""
         return meaning.faithfully(*self._meaning)
 
     def values(self) -> dict[str, Any]:
-        """Every option with its value."""
+        """Return every option with its value."""
         return {name: getattr(self, name) for name in self.option_names()}
 
     def chosen(self) -> dict[str, Any]:
-        """Every option with its value as plain data, the content of `file` included.
+        """Return every option with its value as plain data, with the content of `file`.
 
-        Raises RequestError for a loaded engine and for constraints, which are no data.
+        Raises RequestError for a loaded engine and for constraints, which are not data.
         """
         self._require_data()
         return {**self._data, "file": None if self.file is None else asdict(self.file)}
@@ -138,9 +143,9 @@ class Options(OptionFields):
                 raise RequestError(problem)
 
     def identity(self) -> dict[str, Any]:
-        """All that a text depends on, as plain data, for caches and observers.
+        """Return everything that determines a text, as plain data, for caches and observers.
 
-        A loaded engine and functions have names which no others have.
+        A loaded engine and functions have unique names.
         """
         options = self._data
         if self.loaded_engine is not None:
@@ -151,7 +156,7 @@ class Options(OptionFields):
 
     @property
     def _data(self) -> dict[str, Any]:
-        """Every option that is data; what was read of a file is in the formula and the others."""
+        """Every option that is data, except `file`, whose content is in the other options."""
         return {
             name: json.loads(json.dumps(asdict(v))) if isinstance(v, Plan) else v
             for name, v in self.values().items()
@@ -159,11 +164,11 @@ class Options(OptionFields):
         }
 
     def over(self, options: Mapping[str, Any], stop: str | Iterable[str] | None = None) -> Options:
-        """These options, overridden by those of one call; stop strings and terms are added.
+        """Return these options, overridden by those of one call. Stop strings and terms are added.
 
-        If `model` is a formula of the file, that formula's options replace those of the former
-        formula; options that differ from the former formula's stay. Raises RequestError for an
-        option that does not exist, and for `file`, which is read when options are made.
+        If `model` is a formula of the file, that formula's options replace the former formula's.
+        Options that differ from the former formula's stay. Raises RequestError for an unknown
+        option, and for `file`, which is read when options are made.
         """
         if not options and stop is None:
             return self
@@ -184,7 +189,10 @@ class Options(OptionFields):
         return Options(**{**base, **call})
 
     def known_context(self, base: int | None = None) -> int | None:
-        """The most tokens that all terms read, by their files; `base` is the model's, if known."""
+        """Return the number of tokens that all terms can read, from their files, or None.
+
+        `base` is the context of the model, if it is known.
+        """
         from marith.scoring.weights.locate import context_length_of
 
         if self.loaded_engine is not None:
@@ -194,7 +202,10 @@ class Options(OptionFields):
         return base and min([base, *filter(None, others)])
 
     def retrieves(self, prompt: AnyPrompt) -> bool:
-        """Whether `faithful_to` matches in a prompt, if `faithful` is set. Raises RequestError."""
+        """Return whether `faithful` is set and `faithful_to` matches in a prompt.
+
+        Raises RequestError if `faithful` is set without `faithful_to`.
+        """
         if not self.faithful:
             return False
         if self.faithful_to is None:
@@ -202,9 +213,9 @@ class Options(OptionFields):
         return hides(self.faithful_to, to_prompt(prompt).messages)
 
     def engine(self) -> Engine:
-        """The process's engine for this model and placement; loads it at the first call.
+        """Return the process's engine for this model and placement. Loads it at the first call.
 
-        A loaded engine that was given is returned as it is.
+        An engine that was passed as an option is returned unchanged.
         """
         from marith.engine.engine import Engine
 
@@ -222,9 +233,9 @@ class Options(OptionFields):
         """Start a request on the engine. Blocks while weights load, or while the engine is busy.
 
         `asked` are other fields of the request, as for `request`. Raises Busy after `max_retries`,
-        or if the timeout ends before the next one; other errors are those of `Engine.submit`.
+        or if the timeout ends before the next retry. Other errors are those of `Engine.submit`.
         """
-        started = time.monotonic() if started is None else started  # loading counts too
+        started = time.monotonic() if started is None else started  # the timeout includes loading
         request, engine, retry = self.request(prompt, **asked), self.engine(), 0
         while True:
             try:
@@ -243,22 +254,22 @@ class Options(OptionFields):
                 retry += 1
 
     def sample(self, i: int) -> Self:
-        """These options for sample `i` of a prompt: their seed, if any, is seed + i."""
+        """Return these options for sample `i` of a prompt. Their seed, if any, is seed + i."""
         if i == 0 or self.seed is None:
             return self
         return self.model_copy(update={"seed": sample_seed(self.seed, i)})
 
     def deadline(self, started: float | None = None) -> Deadline:
-        """The deadline of an answer that is requested now, or at `started` (time.monotonic)."""
+        """Return the deadline of an answer requested now, or at `started` (time.monotonic)."""
         from marith.engine.threads.deadline import Deadline
 
         return Deadline.of(self.timeout, started)
 
     def request(self, prompt: AnyPrompt, **asked: Unpack[InspectedOptions]) -> Request:
-        """The request for a prompt; the fields in `asked` override these options.
+        """Return the request for a prompt. The fields in `asked` override these options.
 
-        Raises RequestError for `trusted` and `allowed`, which are options: what they restrict is
-        what a call brings.
+        Raises RequestError for `trusted` and `allowed`, because these options restrict what a call
+        may set.
         """
         for name in ("trusted", "allowed"):
             if name in asked:

@@ -1,10 +1,10 @@
 """Which formulas have authors? Each method of the literature is a line of algebra here.
 
-- `book`: the book of recipes: every method by its name, as formulas call it, and what it computes.
-- `contexts`: formulas that hold a text to what was retrieved for it.
-- `experts`: several models: small ones that steer a large one, and many as one.
-- `prompts`: one model: prompts, early layers, and gates.
-- `steering`: classifiers and rewards that guide a model.
+- `book`: registers the recipes by name, and describes them.
+- `contexts`: has the recipes that make an answer follow retrieved text.
+- `experts`: has the recipes with several models: small models steer a large one, or models mix.
+- `prompts`: has the recipes with one model: prompts, early layers, and gates.
+- `steering`: has the recipes in which classifiers and rewards guide a model.
 """
 
 from marith.recipes.book import RECIPES

@@ -1,4 +1,4 @@
-"""The book of recipes: every method by its name, as formulas call it, and what it computes."""
+"""The registry of recipes: the methods of the literature by the names that formulas call."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from marith.formula.tree.printing import number_text
 Method = TypeVar("Method", bound=Callable[..., Formula])
 
 RECIPES: dict[str, Callable[..., Formula]] = {}
-_BARE = ("model", "default")  # parameters that are the model itself, where there is nothing else
+_BARE = ("model", "default")  # parameters for which a described call has the bare model
 _SEVERAL = {"members": (BARE, "other"), "rewards": ("reward",)}
 
 
 def recipe(method: Method) -> Method:
-    """A method of the literature: callable from Python, and by its name in formula text.
+    """Register a method of the literature, and return it with checks of its arguments.
 
-    It takes what its signature says, and raises FormulaError for anything else. Untrusted text may
-    call it.
+    Formula text, trusted or not, may call the method by its name. Raises FormulaError for a name
+    that already has a meaning; the method raises it for arguments that do not fit its signature.
     """
     name, asked = method.__name__, checked(method.__name__, method)
     register(name, asked)
@@ -37,10 +37,10 @@ def recipe(method: Method) -> Method:
 
 @dataclass(frozen=True, slots=True)
 class DescribedRecipe:
-    """A recipe: `call` is formula text, in which the names of the parameters stand for terms.
+    """A recipe with its description.
 
-    `summary` is its equation in a sentence, `source` its paper and how it differs from it; ""
-    where it has no paper.
+    `call` is formula text in which the parameters are names of terms. `summary` is the equation.
+    `source` has the rest, and may be empty: parameters, the paper, and differences from the paper.
     """
 
     name: str
@@ -51,15 +51,14 @@ class DescribedRecipe:
 
 @cache
 def described_recipes() -> tuple[DescribedRecipe, ...]:
-    """Every recipe of marith in the order of `marith recipes`."""
+    """Return every recipe of marith in the order of `marith recipes`."""
     return tuple(_described(name, recipe) for name, recipe in RECIPES.items())
 
 
 def own_methods() -> dict[str, Callable[..., Node] | FormulaError]:
-    """Return by name what formulas can call and marith does not have: what `define` named.
+    """Return by name the functions that `define` named or that installed packages offer.
 
-    The functions that installed packages offer are imported; for one that cannot be imported the
-    dictionary has the error.
+    The packages are imported. If a function cannot be imported, its value is the error.
     """
     own: dict[str, Callable[..., Node] | FormulaError] = {}
     for name in sorted({*CALLS, *offered()} - BUILT_IN):
@@ -78,8 +77,8 @@ def _described(name: str, recipe: Callable[..., Formula]) -> DescribedRecipe:
 
 
 def _arguments(recipe: Callable[..., Formula]) -> Iterator[str]:
-    """What is given for each parameter: a name for a formula, and numbers as by default."""
-    named = False  # whether what follows is given by its name
+    """Yield an argument for each parameter: a name for a formula, and the default for a number."""
+    named = False  # whether the next arguments need their names
     for each in inspect.signature(recipe).parameters.values():
         if each.kind is inspect.Parameter.VAR_POSITIONAL:
             yield from _SEVERAL.get(each.name, (each.name,))

@@ -1,4 +1,4 @@
-"""Formulas that hold a text to what was retrieved for it."""
+"""Recipes that make an answer follow the text that was retrieved for it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from marith.recipes.book import recipe
 def context_aware(
     model: Formula, without: Formula, strength: Factor = 0.5, speaker: Formula | None = None
 ) -> Formula:
-    """What the context makes likelier becomes likelier still (Shi et al., 2024).
+    """(1 + α)·model − α·without: what the context makes likelier becomes likelier still.
 
-    Context-aware decoding (arXiv 2305.14739, section 2.2). `without` is the model that does not
-    see the context. The paper's (1 + α)·model − α·without is the default; another `speaker` is
-    given the same difference, whose weight is zero.
+    `without` is the model that does not see the context. If there is a `speaker`, the result is
+    speaker + α·(model − without), a difference whose weight is zero.
+
+    Context-aware decoding (Shi et al., 2024, arXiv 2305.14739, section 2.2).
     """
     return (speaker or model) + strength * (model - without)
 
@@ -32,11 +33,13 @@ def context_aware(
 def adaptive_context_aware(
     model: Formula, without: Formula, strength: float = 1.0, floor: float = 0.0
 ) -> Formula:
-    """`context_aware` with α = JSD(P_context ‖ P_without), of at least `floor`, at every token.
+    """`context_aware` with α = JSD(P_context ‖ P_without), at least `floor`, at every token.
 
-    AdaCAD (Wang et al., 2024, arXiv 2409.07394): much where context and memory disagree, nothing
-    where they agree. A floor is for long texts, where the authors' code takes 0.3. `strength`
-    scales α, which is in bits; their code measures it in nats, which is a strength of log 2.
+    α is large if context and memory disagree, and 0 if they agree. `strength` multiplies α, in
+    bits.
+
+    AdaCAD (Wang et al., 2024, arXiv 2409.07394). The authors' code has a floor of 0.3 for long
+    texts, and measures α in nats, which is a strength of log 2.
     """
     divergence = jsd(model, without)
     if not strength:
@@ -47,12 +50,14 @@ def adaptive_context_aware(
 
 @recipe
 def cocoa(model: Formula, without: Formula, gamma: float = 1.0) -> Formula:
-    """(1 − λ)·M_without + λ·M_context, λ from how sure the context makes the model and how far off.
+    """(1 − λ)·M_without + λ·M_context, with a λ from entropies, a divergence and a margin.
 
-    CoCoA (Khandelwal et al., 2025, arXiv 2508.17670): λ = σ(γ·(H_without − H_context + D/(1+D) +
-    margin)) within [0.1, 0.9], D the Rényi divergence of order one half, the margin that of the
-    context's two likeliest tokens. The signals and the bounds are theirs; that the three count
-    alike is ours, and their code's penalties and boosts are left out.
+    λ = σ(γ·(H_without − H_context + D/(1+D) + margin)) within [0.1, 0.9]. D is the Rényi divergence
+    of order one half, and the margin is between the context's two likeliest tokens.
+
+    CoCoA (Khandelwal et al., 2025, arXiv 2508.17670). The signals and the bounds are the authors';
+    that the three signals count equally is ours. The penalties and boosts of their code are left
+    out.
     """
     divergence = renyi(without, model)
     gap = entropy(without) - entropy(model)
@@ -65,12 +70,13 @@ def cocoa(model: Formula, without: Formula, gamma: float = 1.0) -> Formula:
 def faithful_to(
     pattern: str, formula: Formula, strength: float, known: Mapping[str, Formula]
 ) -> Formula:
-    """Return `formula` with what the context tells the model, `strength` times its own weight.
+    """Return `formula` plus what the context tells the model, `strength` times its own weight.
 
-    The context is what `pattern`, in RE2's syntax, finds in the messages. The model is `M` as
-    `known` has it, or the bare model if `M` is not a prompted model. The answer keeps to tokens
-    that `formula` finds plausible: without the context a model is so sure of some tokens that to
-    subtract it lifts others that nobody would write. Raises FormulaError for an invalid pattern.
+    The context is what `pattern`, in RE2's syntax, finds in the messages. The model is `M` as in
+    `known`, or the bare model if `M` is not a prompted model or already hides text. The answer
+    keeps to tokens that `formula` finds plausible. Otherwise the subtraction would lift absurd
+    tokens, because a model without the context is very sure of some tokens. Raises FormulaError for
+    an invalid pattern.
     """
     bare = known[BARE]
     model = bare if isinstance(bare, Prompted) and bare.hide is None else BARE_MODEL

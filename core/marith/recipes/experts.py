@@ -1,4 +1,4 @@
-"""Several models: small ones that steer a large one, and many as one."""
+"""Recipes with several models: small models steer a large one, or models mix."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def dexperts(
 ) -> Formula:
     """M + α·(m⁺ − m⁻) on the nucleus of M.
 
-    DExperts (Liu et al., 2021, arXiv 2105.03023); α = 2 against toxicity, ±3.2 for sentiment, and
-    the nucleus of 0.9 is the authors' code's.
+    DExperts (Liu et al., 2021, arXiv 2105.03023). α = 2 is for toxicity, ±3.2 for sentiment. The
+    nucleus of 0.9 is from the authors' code.
     """
     if strength == 0:
         return model
@@ -32,10 +32,10 @@ def dexperts(
 
 @recipe
 def proxy_tuned(model: Formula, tuned: Formula, base: Formula, strength: Factor = 1.0) -> Formula:
-    """M + α·(m_tuned − m_base): what tuning did to a small model, done to a large one.
+    """M + α·(m_tuned − m_base): what tuning did to a small model is done to a large model.
 
     Proxy-tuning (Liu et al., 2024, arXiv 2401.08565, equation 1, where α is 1). With a small model
-    that has unlearnt something it is δ-unlearning (2025).
+    that has unlearnt something, this is δ-unlearning (2025).
     """
     return model + strength * (tuned - base)
 
@@ -50,7 +50,7 @@ def contrastive(
 ) -> Formula:
     """(1 + β)·E − β·A on the tokens at least α times as likely as E's likeliest.
 
-    Contrastive decoding as of O'Brien and Lewis (2023, arXiv 2309.09117, equation 1), with the
+    Contrastive decoding (O'Brien and Lewis, 2023, arXiv 2309.09117, equation 1), with the
     plausibility constraint and the amateur's temperature of Li et al. (2023, arXiv 2210.15097).
     """
     if strength == 0:
@@ -61,15 +61,15 @@ def contrastive(
 
 @recipe
 def genarm(model: Formula, *rewards: Formula, strengths: Sequence[Factor] | None = None) -> Formula:
-    """M + Σ αᵢ·Rᵢ of logits: autoregressive reward models, several for several objectives.
+    """M + Σ αᵢ·Rᵢ of logits: autoregressive reward models, one for each objective.
 
-    GenARM (Xu et al., 2025, arXiv 2410.08193); α = 1/β, 1 each by default.
+    GenARM (Xu et al., 2025, arXiv 2410.08193). α = 1/β, by default 1 for each reward model.
     """
     alphas = [1.0] * len(rewards) if strengths is None else strengths
     if not rewards or len(alphas) != len(rewards):
         raise FormulaError(
-            f"genarm takes a reward model at least and a strength each, not {len(rewards)} reward "
-            f"models and {len(alphas)} strengths"
+            f"genarm takes at least one reward model and a strength for each, not {len(rewards)} "
+            f"reward models and {len(alphas)} strengths"
         )
     scaled = [strength * reward for strength, reward in zip(alphas, rewards, strict=True)]
     return unscaled(added(model, *scaled))
@@ -81,8 +81,8 @@ def unlearned(
 ) -> Formula:
     """M − λ·M_forget of logits on M's plausible tokens; M_forget knows what is to be forgotten.
 
-    ULD (Ji et al., 2024, arXiv 2406.08607, equation 2); the strength and the cut of tokens less
-    than α times as likely as the likeliest are those of the authors' configuration.
+    ULD (Ji et al., 2024, arXiv 2406.08607, equation 2). The strength and the cut (tokens at least α
+    times as likely as the likeliest) are from the authors' configuration.
     """
     if strength == 0:
         return model
@@ -91,17 +91,19 @@ def unlearned(
 
 @recipe
 def ensemble(*members: Formula, weights: Sequence[Factor] | None = None) -> Formula:
-    """Σ wₖ·Pₖ of probabilities, even by default: linear opinion pooling."""
+    """Σ wₖ·Pₖ of probabilities, with equal weights by default: linear opinion pooling."""
     shares = _shares("ensemble", members, weights)
     return mixture(*(part for pair in zip(shares, members, strict=True) for part in pair))
 
 
 @recipe
 def in_context_mixture(*members: Formula, weights: Sequence[Factor] | None = None) -> Formula:
-    """Σ wᵢ·M(demonstrationsᵢ) of logits, even by default; a weight may be below zero.
+    """Σ wᵢ·M(demonstrationsᵢ) of logits, with equal weights by default.
 
-    Mixtures of in-context learners (Hong et al., 2024, arXiv 2411.02830, equation 3), whose
-    weights are found by a search or by gradients. What they add up to acts as 1 / temperature.
+    A weight may be below zero. The sum of the weights acts as 1 / temperature.
+
+    Mixtures of in-context learners (Hong et al., 2024, arXiv 2411.02830, equation 3). The authors
+    find weights by a search or by gradients.
     """
     shares = _shares("in_context_mixture", members, weights)
     scaled = [member * share for share, member in zip(shares, members, strict=True)]
@@ -110,10 +112,11 @@ def in_context_mixture(*members: Formula, weights: Sequence[Factor] | None = Non
 
 @recipe
 def cp_fused(first: Formula, second: Formula) -> Formula:
-    """b·M₁ + (1 − b)·M₂, b such that neither model's likelihood of the text runs away.
+    """b·M₁ + (1 − b)·M₂, with a b for which neither model's memorised text is reproduced.
 
     CP-Fuse (Abad et al., 2024, arXiv 2412.06619): the minimiser of maxᵢ KL(P ‖ Mᵢ) − log Mᵢ(text).
-    The authors search a grid for two weights; the minimiser's add up to one, and are solved for.
+    The authors search a grid for two weights. The minimiser's weights add up to one, so b is solved
+    for.
     """
     share = balance(first, second)
     fused: Formula = share * first + (1 - share) * second
@@ -127,7 +130,7 @@ def _shares(
     shares: list[Factor] = [*(even if weights is None else weights)]
     if len(members) < 2 or len(shares) != len(members):
         raise FormulaError(
-            f"{name} takes at least two formulas and a weight each, not {len(members)} formulas "
-            f"and {len(shares)} weights"
+            f"{name} takes at least two formulas and a weight for each, not {len(members)} "
+            f"formulas and {len(shares)} weights"
         )
     return shares

@@ -1,4 +1,4 @@
-"""One model against prompts, against its own earlier layers, and gates between two models."""
+"""Recipes with one model: prompts, early layers, and gates between two models."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from marith.recipes.book import recipe
 
 @recipe
 def preadd(model: Formula, prefixed: Formula, strength: Factor = -1.0) -> Formula:
-    """M + s·(M_prefix − M): away from a prefix with s < 0, towards it with s > 0.
+    """M + s·(M_prefix − M): away from a prefix if s < 0, towards it if s > 0.
 
-    PREADD (Pei et al., 2023, arXiv 2307.03214). The authors take −1 against toxicity and bias, +2
-    for sentiment; the paper of this package writes M − 0.6·M_toxic.
+    PREADD (Pei et al., 2023, arXiv 2307.03214). The authors use −1 against toxicity and bias, and
+    +2 for sentiment. The paper of this package writes M − 0.6·M_toxic.
     """
     return model + strength * (prefixed - model)
 
 
 @recipe
 def cfg(conditional: Formula, unconditional: Formula, strength: Factor = 1.5) -> Formula:
-    """U + γ·(M_c − U): classifier-free guidance; γ = 1 is the conditional model.
+    """U + γ·(M_c − U): classifier-free guidance. γ = 1 is the conditional model.
 
     Sanchez et al. (2023, arXiv 2306.17806, equation 7).
     """
@@ -34,7 +34,7 @@ def cfg(conditional: Formula, unconditional: Formula, strength: Factor = 1.5) ->
 
 @recipe
 def negative_prompt(model: Formula, negative: Formula, strength: Factor = 1.5) -> Formula:
-    """N + γ·(M − N): guidance away from what a negative prompt N would say; γ = 1 is the model.
+    """N + γ·(M − N): guidance away from a negative prompt N. γ = 1 is the model.
 
     Sanchez et al. (2023, arXiv 2306.17806, equation 5).
     """
@@ -43,10 +43,11 @@ def negative_prompt(model: Formula, negative: Formula, strength: Factor = 1.5) -
 
 @recipe
 def system_strength(default: Formula, target: Formula, strength: Factor = 1.5) -> Formula:
-    """M_default + α·(M_target − M_default): a system prompt of exactly so much strength.
+    """M_default + α·(M_target − M_default): a system prompt at a chosen strength.
 
-    arXiv 2601.06403 (2026), with α above 1; α = 1 is the target, 0 the default prompt. The 1.5 is
-    ours.
+    α = 1 is the target, and α = 0 is the default prompt.
+
+    arXiv 2601.06403 (2026), with α above 1. The default of 1.5 is ours.
     """
     return preadd(default, target, strength)
 
@@ -55,7 +56,7 @@ def system_strength(default: Formula, target: Formula, strength: Factor = 1.5) -
 def cognac(
     model: Formula, topic: Formula, constraint: Formula, topical: Factor = 1.0, barred: Factor = 0.5
 ) -> Formula:
-    """M + λ₁·M_topic − λ₂·M_constraint: on a topic, and not about that.
+    """M + λ₁·M_topic − λ₂·M_constraint: about a topic, and not about a constraint.
 
     CognacGen (Chen et al., 2022, arXiv 2212.10466), as the paper of this package writes it
     (appendix, table of previous work). The strengths are ours.
@@ -65,11 +66,13 @@ def cognac(
 
 @recipe
 def dola(model: Formula, *early: Formula | int, alpha: float = 0.1) -> Formula:
-    """p_N − p_j of logits on the plausible tokens of p_N, j the layer that differs from it most.
+    """p_N − p_j of logits on the plausible tokens of p_N; layer j diverges most from p_N.
 
-    DoLa (Chuang et al., 2024, arXiv 2309.03883, section 2). `early` are early exits of the model; a
-    number is that of the bare model, `prompted(exit_layer=…)`, and 0 the word embedding. For a
-    model of 32 layers the authors take the even ones from 16 for TruthfulQA, up to 14 for FACTOR.
+    `early` are early exits of the model. A number k is the bare model's, `prompted(exit_layer=k)`;
+    0 is the word embedding.
+
+    DoLa (Chuang et al., 2024, arXiv 2309.03883, section 2). For a model of 32 layers the authors
+    use the even layers from 16 for TruthfulQA, and up to 14 for FACTOR.
     """
     if not early:
         raise FormulaError("dola takes at least one early layer")
@@ -78,7 +81,7 @@ def dola(model: Formula, *early: Formula | int, alpha: float = 0.1) -> Formula:
 
 
 def _furthest(model: Formula, exits: list[Formula]) -> Formula:
-    """The exit of the largest divergence from the model, the first of equals."""
+    """Return the exit that diverges most from the model; if several do, the first of them."""
     divergences = [jsd(model, layer) for layer in exits]
     chosen = exits[-1]
     for i in reversed(range(len(exits) - 1)):
@@ -89,10 +92,10 @@ def _furthest(model: Formula, exits: list[Formula]) -> Formula:
 
 @recipe
 def nudged(model: Formula, nudger: Formula, threshold: float = 0.3) -> Formula:
-    """The nudger where the model's likeliest token is below the threshold, else the model.
+    """The nudger if the model's likeliest token is below the threshold, else the model.
 
-    Nudging (Fei et al., 2024, arXiv 2410.09300), whose nudging model writes a whole word at a
-    time; here the gate chooses at every token. The threshold is that of the authors' code.
+    Nudging (Fei et al., 2024, arXiv 2410.09300), with the threshold of the authors' code. Their
+    nudger writes a whole word at a time; here the gate chooses at every token.
     """
     return model if threshold == 0 else where(peak(model) < threshold, nudger, model)
 
@@ -101,10 +104,10 @@ def nudged(model: Formula, nudger: Formula, threshold: float = 0.3) -> Formula:
 def safe_decoded(
     model: Formula, expert: Formula, strength: float = 3.0, tokens: int = 2, common: int = 5
 ) -> Formula:
-    """P + α·(P_expert − P) for the first tokens, on what is likeliest to both; then the model.
+    """P + α·(P_expert − P) for the first tokens, on tokens likely to both models; then the model.
 
-    SafeDecoding (Xu et al., 2024, arXiv 2402.08983), in probabilities; the defaults are those of
-    the authors' command line.
+    SafeDecoding (Xu et al., 2024, arXiv 2402.08983), in probabilities. The defaults are from the
+    authors' command line.
     """
     if strength == 0:
         return model

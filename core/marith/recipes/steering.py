@@ -1,4 +1,4 @@
-"""Classifiers and rewards that guide a model."""
+"""Recipes in which classifiers and rewards guide a model."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ def fudge(
 ) -> Formula:
     """M + λ·log C(x₁..x_k) on the k likeliest tokens of M.
 
-    FUDGE (Yang and Klein, 2021, arXiv 2104.05218), with k = 200 and λ = 1; λ = 4 for topics.
-    Critic control and NADO are the same formula with other classifiers (paper, appendix, table of
-    previous work). A classifier that is named keeps its own `candidates`.
+    A classifier that is written in the call judges k candidates. A classifier that is a name keeps
+    its own `candidates`.
+
+    FUDGE (Yang and Klein, 2021, arXiv 2104.05218), with k = 200 and λ = 1; λ = 4 for topics. Critic
+    control and NADO are the same formula with other classifiers (paper, appendix, table of previous
+    work).
     """
     if strength == 0:
         return model
@@ -31,11 +34,12 @@ def fudge(
 def reward_guided(
     model: Formula, reward: Formula, strength: Factor = 50.0, top_k: int | None = 20
 ) -> Formula:
-    """M + β·r(x₁..x_k) on the k likeliest tokens of M; r is a classifier on the scale it has.
+    """M + β·r(x₁..x_k) on the k likeliest tokens of M. r is a classifier on its own scale.
 
-    RAD (Deng and Raffel, 2023, arXiv 2310.09520) takes k = 20, β = 50 and a probability; ARGS
-    (Khanov et al., 2024, arXiv 2402.01694) k = 10, w = 1 and a logit. A classifier that is named
-    keeps its own `candidates`.
+    `candidates` are as for `fudge`.
+
+    RAD (Deng and Raffel, 2023, arXiv 2310.09520) has k = 20, β = 50 and a probability. ARGS (Khanov
+    et al., 2024, arXiv 2402.01694) has k = 10, w = 1 and a logit.
     """
     return fudge(model, reward, strength, top_k)
 
@@ -44,8 +48,8 @@ def reward_guided(
 def gedi(model: Formula, positive: Formula, negative: Formula, strength: Factor = 30.0) -> Formula:
     """M + ω·log P(positive | x₁..x_k), by Bayes' rule from two class-conditional models.
 
-    GeDi (Krause et al., 2021, arXiv 2009.06367), with even priors. The authors' filter on top of it
-    is left out, and so are the bias and the scale that they learn.
+    GeDi (Krause et al., 2021, arXiv 2009.06367), with even priors. The authors' filter, and the
+    bias and the scale that they learn, are left out.
     """
     return model if strength == 0 else model + strength * posterior(positive, negative)
 
@@ -54,10 +58,10 @@ def gedi(model: Formula, positive: Formula, negative: Formula, strength: Factor 
 def self_debiased(
     model: Formula, *biased: Formula, decay: float = 50.0, floor: float = 0.01
 ) -> Formula:
-    """P·max(ε, exp(−λ·max(0, P_b − P))): what a biased prompt makes likelier becomes rare.
+    """P·max(ε, exp(−λ·max(0, P_b − P))): tokens that a biased prompt makes likelier become rare.
 
-    Self-debiasing (Schick et al., 2021, arXiv 2103.00453) with the authors' code's λ = 50,
-    ε = 0.01; the paper of this package compares with λ = 10 and no ε.
+    Self-debiasing (Schick et al., 2021, arXiv 2103.00453), with λ = 50 and ε = 0.01 of the authors'
+    code. The paper of this package compares with λ = 10 and no ε.
     """
     return model if decay == 0 else self_debias(model, *biased, decay=decay, floor=floor)
 
@@ -68,7 +72,8 @@ def union_detox(
 ) -> Formula:
     """M − λ·union(M_toxic, M), and with a classifier + (1 − λ)·C.
 
-    Dekoninck et al. (2024, arXiv 2311.14479, section 5.1): M − 24·relu(M_toxic − M) at λ = 0.96.
+    Dekoninck et al. (2024, arXiv 2311.14479, section 5.1). At λ = 0.96 this is M − 24·relu(M_toxic
+    − M).
     """
     if not strength:
         return model if classifier is None else model + classifier
@@ -81,9 +86,9 @@ def _cut(model: Formula, top_k: int | None) -> Formula:
 
 
 def _judging(classifier: Formula, top_k: int | None) -> Formula:
-    """The classifier, asked for as many candidates as are left."""
+    """Return the classifier with as many candidates as the cut leaves."""
     if isinstance(classifier, Term) and not isinstance(classifier, Classifier):
-        raise FormulaError(f"what guides is a classifier, not {classifier}")
+        raise FormulaError(f"only a classifier can guide, not {classifier}")
     if top_k is None or not isinstance(classifier, Classifier):
         return classifier
     return replace(classifier, candidates=top_k)

@@ -199,7 +199,7 @@ def test_what_exists_and_what_does_not_are_refused_alike() -> None:
 def test_objects_and_the_names_of_the_application_are_not_restricted(engine: Engine) -> None:
     formula = 0.5 * marith.Prompted(template="plain") + marith.parse("blind + t")
     engine.next_logprobs("Hi", formula, {**OWN, "t": "Be kind."}, trusted=False)
-    with pytest.raises(FormulaError, match="name 'M' is the application's"):
+    with pytest.raises(FormulaError, match="name 'M' belongs to the application"):
         engine.next_logprobs("Hi", "M", {"M": "Be rude."}, trusted=False)
 
 
@@ -211,7 +211,7 @@ def test_every_way_to_ask_takes_a_list_of_what_text_may_call(engine: Engine) -> 
         marith.define("thirds", thirds)
         for ask, refuse in zip(ways(engine, ["thirds"]), ways(engine), strict=True):
             assert ask("thirds(M, t)", {"t": "Be kind."}) is not None
-            with pytest.raises(FormulaError, match="thirds is not for text from others"):
+            with pytest.raises(FormulaError, match="untrusted formulas may not use thirds"):
                 refuse("thirds(M, t)", {"t": "Be kind."})
 
 

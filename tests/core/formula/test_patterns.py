@@ -46,7 +46,7 @@ def test_what_matches_is_removed_or_what_the_named_groups_in_it_matched(
         (r"(?P<a\\1>b)", r"invalid named capture group: \(\?P<a\\\\1>;"),
         (r"(\\1(", r"missing \): .*;"),
         ("+a", r"no argument for repetition operator: \+;"),
-        ("a\ud800", "half a surrogate pair"),
+        ("a\ud800", "it contains an unpaired surrogate"),
     ],
 )
 def test_what_re2_does_not_know_is_refused_when_the_term_is_made(pattern: str, why: str) -> None:

@@ -156,7 +156,7 @@ def test_terms_join_those_of_the_file_and_may_replace_them(house: Path) -> None:
 
 
 def test_another_formula_is_not_given_beside_one_of_the_file(house: Path) -> None:
-    problem = "the model 'quick' is a formula of .* not given another formula, 'formal'"
+    problem = "the model 'quick' is a formula of .* remove the other formula, 'formal'"
     for make in (
         lambda: Options.from_file(house, "quick", formula="formal"),
         lambda: Options(file=house, model="quick", formula="formal"),

@@ -90,7 +90,7 @@ def test_what_an_engine_decides_is_not_given_beside_it(engine: marith.Engine) ->
             Options(engine=engine, **{option: value})
         with pytest.raises((ValidationError, RequestError), match=option):
             Options(engine=engine).over({option: value})
-    with pytest.raises(RequestError, match="takes no option 'engine': it is given when"):
+    with pytest.raises(RequestError, match="takes no option 'engine': set it when"):
         Options().over({"engine": engine})
 
 
@@ -111,7 +111,9 @@ def test_the_limits_are_those_of_the_engine() -> None:
 def test_what_is_no_engine_is_refused_with_what_to_write(engine: marith.Engine) -> None:
     how = r"engine=marith.Engine.load\(model, tokenizer=…\)"
     for loaded in (tiny_model(), engine):
-        says = f"model is a name or a path, not {type(loaded).__name__}; what is loaded is .* {how}"
+        says = (
+            f"model is a name or a path, not {type(loaded).__name__}; pass a loaded model as {how}"
+        )
         with pytest.raises(ValidationError, match=says):
             Options(model=loaded)
     with pytest.raises(ValidationError, match=f"takes no option 'tokenizer': .* {how}"):

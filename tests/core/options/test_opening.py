@@ -35,10 +35,10 @@ def test_whatever_is_wrong_in_a_file_is_said_at_once(tmp_path: Path, text: str, 
 @pytest.mark.parametrize(
     ("file", "says"),
     [
-        (5, "a file has a path, not 5"),
+        (5, "file must be a path, not 5"),
         ("missing.toml", "cannot read 'missing.toml'"),
-        ({"path": "x"}, "this is no persona file: terms"),
-        ({"path": "x", "terms": 3, "options": {}, "formulas": {}}, "no persona file: terms"),
+        ({"path": "x"}, "invalid persona file: terms"),
+        ({"path": "x", "terms": 3, "options": {}, "formulas": {}}, "invalid persona file: terms"),
     ],
 )
 def test_what_is_no_file_is_refused(file: Any, says: str) -> None:
@@ -53,7 +53,7 @@ def test_an_unknown_name_is_told_the_names_there_are(tmp_path: Path) -> None:
     (tmp_path / "empty.toml").write_text("", encoding="utf-8")
     with pytest.raises(FormulaError, match="there are none"):
         Options.from_file(tmp_path / "empty.toml", "detox")
-    with pytest.raises(ValueError, match="a file has a path, not None"):
+    with pytest.raises(ValueError, match="file must be a path, not None"):
         Options.from_file(None)  # type: ignore[arg-type]  # on purpose
 
 

@@ -65,7 +65,7 @@ def test_hostile_text_is_refused_for_a_call() -> None:
 def test_a_name_of_the_application_keeps_its_meaning() -> None:
     options = Options(**OPTIONS, trusted=False)
     for name in ("kind", "blind", "M"):
-        with pytest.raises(FormulaError, match=f"the name '{name}' is the application's"):
+        with pytest.raises(FormulaError, match=f"the name '{name}' belongs to the application"):
             options.over({"terms": {name: "You are rude."}})
     assert Options(**OPTIONS).over({"terms": {"blind": "x"}}).terms == {**OWN, "blind": "x"}
 
@@ -110,15 +110,15 @@ def test_a_formula_of_a_file_has_no_trust_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('[terms]\nx = {model = "/etc"}', "term 'x' of others is a text"),
-        ("[model]\ntrusted = true", "a file of others says trusted = false alone"),
-        ("[model]\nfrozen = false", "a file of others says frozen = true alone"),
-        ('[terms]\nx = {ngram = "/etc/passwd"}', "term 'x' of others is a text"),
-        ("[terms]\nx = {formula = 'prompted(hide=\"(a+)+$\")'}", "takes system and mode alone"),
-        ("[formulas]\nf = 'M + classifier(\"/etc\")'", "formula 'f': classifier is not for text"),
-        ('[formulas]\nf = {formula = "M", device = "cpu"}', "option 'device' is the application's"),
-        ('[model]\nmodel = "/etc"', "option 'model' is the application's"),
-        ('[model]\nchat_template_kwargs = {a = 1}', "is the application's"),
+        ('[terms]\nx = {model = "/etc"}', "untrusted term 'x' must be a text"),
+        ("[model]\ntrusted = true", "an untrusted file may only say trusted = false"),
+        ("[model]\nfrozen = false", "an untrusted file may only say frozen = true"),
+        ('[terms]\nx = {ngram = "/etc/passwd"}', "untrusted term 'x' must be a text"),
+        ("[terms]\nx = {formula = 'prompted(hide=\"(a+)+$\")'}", "takes only system and mode"),
+        ("[formulas]\nf = 'M + classifier(\"/etc\")'", "formula 'f': untrusted formulas may not"),
+        ('[formulas]\nf = {formula = "M", device = "cpu"}', "may set the option 'device'"),
+        ('[model]\nmodel = "/etc"', "only the application may set the option 'model'"),
+        ('[model]\nchat_template_kwargs = {a = 1}', "only the application may set"),
     ],
 )  # fmt: skip
 def test_a_file_of_others_says_no_more_than_their_text(

@@ -85,7 +85,7 @@ def test_a_reward_is_added_to_the_logits_of_the_likeliest(
 @pytest.mark.parametrize("wrong", [M, Uniform(), NGram(online=True)])
 def test_what_guides_is_a_classifier(wrong: Formula) -> None:
     for method in (fudge, reward_guided):
-        with pytest.raises(FormulaError, match="what guides is a classifier, not "):
+        with pytest.raises(FormulaError, match="only a classifier can guide, not "):
             method(M, wrong)
 
 

@@ -126,7 +126,7 @@ def test_a_fault_has_its_place(
     [
         ({"formula": "M - M"}, "must add up to more than zero"),
         ({"formula": "M", "terms": {f"t{i}": "a" for i in range(17)}}, "16 terms"),
-        ({"formula": "M", "terms": {"rude": "Be rude."}}, "keeps its meaning"),
+        ({"formula": "M", "terms": {"rude": "Be rude."}}, "cannot be redefined"),
     ],
 )
 def test_a_fault_without_a_place_is_a_sentence(

@@ -1,11 +1,11 @@
-"""What a formula means, without computing it: names, weights, and what is refused.
+"""The meaning of a formula, found without computing it: names, weights and errors.
 
-- `amplification`: how much a formula enlarges rounding errors of its terms.
-- `analysis`: which terms a formula is computed from.
-- `binding`: names of a formula to terms.
-- `bound_terms`: what applications ask of a formula without names: its terms.
-- `checking`: refuses formulas without a meaning, before any model loads; warns of surprising ones.
-- `effective`: how much each distribution counts after division by the weight.
-- `polynomials`: weights as polynomials of factors, and their ranges.
-- `weights`: the weights of formulas, by kind of node, and the ranges of factors.
+- `amplification`: finds how much a formula enlarges rounding errors of its terms.
+- `analysis`: finds the terms that a formula is computed from.
+- `binding`: replaces names by terms.
+- `bound_terms`: answers applications that have a formula without names: its terms.
+- `checking`: raises errors for invalid formulas before any model loads, and warns.
+- `effective`: finds how much each distribution counts after division by the weight.
+- `polynomials`: represents weights as polynomials of factors, with their ranges.
+- `weights`: computes the weights of formulas by kind of node, and the ranges of factors.
 """

@@ -1,4 +1,4 @@
-"""How much a formula enlarges an error of the log-probabilities that it is computed from."""
+"""An upper bound on how much a formula enlarges errors in its terms' log-probabilities."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from marith.formula.tree.terms import Classifier
 
 
 def amplification(formula: Formula) -> float:
-    """Return how many times an error of a term's log-probabilities counts in a bound formula.
+    """Return an upper bound on how much a bound formula enlarges an error of a term.
 
-    The number is an upper bound. For `M - 0.96*union(toxic, M)` it is (1 + 0.96) / 0.04 = 49; for
-    a term it is 1. A factor that depends on the context counts by the largest number that it can
-    be, or as 1 if there is no largest number.
+    The error is in the term's log-probabilities. For `M - 0.96*union(toxic, M)` the bound is (1 +
+    0.96) / 0.04 = 49; for a term it is 1. A factor that depends on the context counts by the
+    largest number that it can be, or as 1 if there is no largest number.
     """
     return _relative(formula, Weights())
 
 
 def _relative(formula: Formula, weights: Weights) -> float:
-    """Return the factor of an error in a formula divided by its weight, if it has one."""
+    """Return the bound for a formula's score divided by its weight, if the weight is above zero."""
     least = weights.of(formula).least
     return _enlarged(formula, weights) / (least if least > 0 else 1.0)
 
 
 def _enlarged(formula: Formula, weights: Weights) -> float:
-    """Return the factor of an error in a formula's score."""
+    """Return the bound for a formula's score."""
     match formula:
         case Scaled(factor, of):
             largest = max(map(abs, weights.factor(factor).range))

@@ -1,4 +1,4 @@
-"""Which terms a formula is computed from, and which part of it some of the terms define."""
+"""The terms that a formula is computed from, and the part of a formula that some terms define."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from marith.formula.tree.terms import Classifier, Term
 
 
 def weight_of(formula: Formula, terms: Mapping[str, Formula] | None = None) -> float:
-    """The least total weight of a formula, in any context: the Σ fᵢ of theorem 1."""
+    """Return the least total weight of a formula in any context: the Σ fᵢ of theorem 1."""
     return weigh(formula, terms).least
 
 
@@ -32,9 +32,9 @@ def weight_of(formula: Formula, terms: Mapping[str, Formula] | None = None) -> f
 
 
 def leaves(formula: Node) -> list[Term]:
-    """The distinct terms of a bound formula, in order; a classifier's guide comes before it.
+    """Return the distinct terms of a bound formula, in order. A guide comes before its classifier.
 
-    What is multiplied by zero is left out, and so is a draft. Observations that factors need are
+    Drafts and formulas that are multiplied by zero are left out. Observations that factors need are
     included.
     """
     terms: dict[Term, None] = {}
@@ -54,7 +54,7 @@ def _collect(node: Node, terms: dict[Term, None], visited: set[Node]) -> None:
 
 @singledispatch
 def needed(node: Node) -> tuple[Node, ...]:
-    """The nodes that one kind of node is computed from: its parts, unless registered."""
+    """Return the nodes that one kind of node is computed from: its parts, unless registered."""
     return parts(node)
 
 
@@ -98,7 +98,7 @@ def _find_needs_of_posterior(posterior: Posterior) -> tuple[Node, ...]:
 
 
 def drafts(formula: Formula) -> list[Term]:
-    """The distinct terms that only draft: they change the cost of a text, and never the text."""
+    """Return the distinct terms that only draft. They change the cost of a text, never the text."""
     drafting: dict[Term, None] = {}
     for node in descend(formula):  # which includes drafts of drafts
         if isinstance(node, Supersede):
@@ -108,7 +108,7 @@ def drafts(formula: Formula) -> list[Term]:
 
 
 def without_drafts(formula: Formula) -> Formula:
-    """The formula once every draft is superseded.
+    """Return the formula with every draft superseded.
 
     A draft within a union, an intersection or a cut is never used, and is not removed.
     """
@@ -117,35 +117,36 @@ def without_drafts(formula: Formula) -> Formula:
     return whole
 
 
-# -- what some of the terms define -----------------------------------------------------------------
+# -- the part that some terms define ---------------------------------------------------------------
 
 
 def part(formula: Formula, computed: Collection[Term]) -> Formula | None:
-    """The distribution that a bound formula defines while only `computed` are; None if none.
+    """Return the distribution that a bound formula defines while only `computed` are computed.
 
-    A sum is the sum of its members that are defined (the sub-formulas P_t of the paper, section
-    4); a union, an intersection and a cut are defined once all their terms are computed; a draft
-    is used until the formula that supersedes it is defined. None also where the weights of the
-    defined members add up to zero, as when only a classifier is computed.
+    A sum is the sum of its defined members (the sub-formulas P_t of the paper, section 4). A union,
+    an intersection or a cut is defined once all its terms are computed. A draft is used until the
+    formula that supersedes it is defined. Returns None if nothing is defined, and if the weights of
+    the defined members add up to zero, as for a classifier alone.
 
-    Of `M - 0.5*a + union(b, c)` with M and b computed, that is `M`.
+    For `M - 0.5*a + union(b, c)` with M and b computed, the part is `M`.
     """
     return Partial(computed).distribution(formula)
 
 
 class Partial:
-    """The parts of formulas that are defined once some terms are computed; caches weights."""
+    """Finds the parts of formulas that are defined once some terms are computed. Caches weights."""
 
     def __init__(self, computed: Collection[Term]) -> None:
         self.computed = frozenset(computed)
         self._weights = Weights()
 
     def distribution(self, formula: Formula) -> Formula | None:
-        """The defined part of a formula, if its weight is above zero.
+        """Return the defined part of a formula if its weight is above zero, else None.
 
-        The weight of the whole formula is not tested again: `check` accepted it before names were
-        bound, when bounds may be better. With p and q the peaks of two names of one term, the least
-        of p + 1 − p·q is 1; once bound it is p + 1 − p², whose bound by its parts alone is 0.
+        The weight of a whole formula is not tested again, because `check` accepted it before names
+        were bound, when bounds may be better. If p and q are the peaks of two names of one term,
+        the lower bound of p + 1 − p·q is 1. After binding, the formula is p + 1 − p², and the bound
+        from the ranges of its products is 0.
         """
         defined_part = defined(formula, self)
         if defined_part is None or self.complete(formula):
@@ -153,13 +154,16 @@ class Partial:
         return defined_part if self._weights.of(defined_part).positive else None
 
     def complete(self, node: Node) -> bool:
-        """Whether all terms of a node are computed."""
+        """Return whether all terms of a node are computed."""
         return self.computed.issuperset(leaves(node))
 
 
 @singledispatch
 def defined(formula: Formula, partial: Partial) -> Formula | None:
-    """The defined part of one kind of node: all of it once its terms are, unless registered."""
+    """Return the defined part of one kind of node.
+
+    Unless registered, a node is defined once all its terms are computed.
+    """
     return formula if partial.complete(formula) else None
 
 
@@ -203,9 +207,10 @@ def _define_part_of_supersede(supersede: Supersede, partial: Partial) -> Formula
 
 @singledispatch
 def without_classifiers(formula: Formula) -> Formula | None:
-    """The formula less its classifiers, which guides those that name no guide. None if empty.
+    """Return the formula without its classifiers, or None if nothing is left.
 
-    A kind of node that is not registered needs all its parts: if one is empty, so is the node.
+    This is the guide of a classifier that names no guide. A kind of node that is not registered
+    needs all its parts: if nothing is left of one part, nothing is left of the node.
     """
     try:
         return rebuilt(formula, _part_without_classifiers)
@@ -233,11 +238,11 @@ def _drop_classifiers_of_supersede(supersede: Supersede) -> Formula | None:
 
 
 class _Empty(Exception):
-    """A part that a node needs has only classifiers."""
+    """Raised if a part that a node needs has only classifiers."""
 
 
 def _part_without_classifiers(part: Node) -> Node:
-    """A part of a node without its classifiers. Raises _Empty where nothing is left."""
+    """Return a part of a node without its classifiers. Raises _Empty if nothing is left."""
     if isinstance(part, Strength):
         return part  # its classifier judges the text so far, not tokens
     if not isinstance(part, Formula):

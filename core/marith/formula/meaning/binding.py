@@ -1,4 +1,4 @@
-"""Replaces the names of a formula by the terms of one request."""
+"""Binds the names of a formula to the terms of one request."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ BARE_MODEL = Prompted()  # the meaning of `M` unless the terms define it
 
 
 def resolve(terms: Terms | None, *used_by: Formula) -> dict[str, Formula]:
-    """Every name with its bound formula; `M` is the bare model unless `terms` define it.
+    """Return every name with its bound formula. `M` is the bare model unless `terms` define it.
 
-    With `used_by`, only the names in these formulas, `M`, and the names that those refer to are
-    resolved. Raises FormulaError for a name that `terms` do not have, and for a circle.
+    With `used_by`, only `M`, the names in these formulas, and the names that those names refer to
+    are resolved. Raises FormulaError for a name that `terms` do not have, and for a circular
+    definition.
     """
     formulas = {BARE: BARE_MODEL, **read_terms(terms)}
     for formula in used_by:
@@ -47,20 +48,20 @@ def require_known(formula: Formula, names: Collection[str]) -> None:
 
 
 def names_in(formula: Formula) -> Iterator[str]:
-    """The names of a formula as texts, see `names_of`."""
+    """Return an iterator over the names of a formula as texts, see `names_of`."""
     return (node.name for node in names_of(formula))
 
 
 def unknown(name: str, terms: Iterable[str]) -> str:
-    """The message for a name that is not among the terms."""
+    """Return the message for a name that is not among the terms."""
     if name in CALLS:
-        return f"{name!r} is called, as in {name}(…), and is no term"
+        return f"{name!r} is a function, called as {name}(…), and not a term"
     known = sorted(terms)
     return f"unknown term {name!r}{suggestion(name, known, f'; known are {_listed(known)}')}"
 
 
 def bind(formula: Formula, terms: Mapping[str, Formula]) -> Formula:
-    """The formula with every name replaced by its term, a classifier's guide included.
+    """Return the formula with every name replaced by its term, also in guides of classifiers.
 
     Raises FormulaError for an unknown name, and for a result that is too large.
     """
@@ -72,7 +73,7 @@ def bind(formula: Formula, terms: Mapping[str, Formula]) -> Formula:
 
 
 class Binding:
-    """One binding of a formula's names to terms; each node is bound once."""
+    """Binds the names of one formula to terms. Each node is bound once."""
 
     def __init__(self, formula: Formula, terms: Mapping[str, Formula]) -> None:
         self.formula = formula
@@ -80,7 +81,7 @@ class Binding:
         self._bound: dict[Node, Node] = {}
 
     def of(self, node: Any) -> Any:
-        """The bound node; a number is returned as it is."""
+        """Return the bound node. A number is returned unchanged."""
         if not isinstance(node, Node):
             return node
         if node not in self._bound:
@@ -90,7 +91,7 @@ class Binding:
 
 @singledispatch
 def bound(node: Node, binding: Binding) -> Node:
-    """One kind of node with its names replaced: in all its parts, unless registered."""
+    """Return one kind of node with its names replaced: in all its parts, unless registered."""
     return rebuilt(node, binding.of)
 
 
@@ -121,8 +122,8 @@ def _bind_classifier(classifier: Classifier, binding: Binding) -> Node:
 
 
 def _resolve_name(name: str, formulas: Mapping[str, Formula], bound: dict[str, Formula]) -> None:
-    """Bind the names that a name refers to, then the name; raises FormulaError for a circle."""
-    # from name to name, with the rest of the names that each refers to
+    """Bind the names that a name refers to, then the name. Raises FormulaError for a circle."""
+    # the names on the way, each with the names in its term that are not yet bound
     path = {name: _needed_by(name, formulas)}
     while path:
         current = next(reversed(path))
@@ -133,13 +134,13 @@ def _resolve_name(name: str, formulas: Mapping[str, Formula], bound: dict[str, F
                 bound[current] = bind(formulas[current], bound)
         elif needed in path:
             circle = [*path][[*path].index(needed) :]
-            raise FormulaError(f"terms are defined by each other: {_arrows([*circle, needed])}")
+            raise FormulaError(f"terms have a circular definition: {_arrows([*circle, needed])}")
         else:
             path[needed] = _needed_by(needed, formulas)
 
 
 def _needed_by(name: str, formulas: Mapping[str, Formula]) -> Iterator[str]:
-    """The names that a term refers to. Raises FormulaError for one that is not given."""
+    """Return an iterator over the names in a term. Raises FormulaError for an undefined name."""
     with _within(name):
         require_known(formulas[name], formulas)
     return names_in(formulas[name])
@@ -147,7 +148,7 @@ def _needed_by(name: str, formulas: Mapping[str, Formula]) -> Iterator[str]:
 
 @contextmanager
 def _within(name: str) -> Iterator[None]:
-    """Put the name of a term before the message of a FormulaError about it."""
+    """Put the name of a term before the message of a FormulaError about the term."""
     try:
         yield
     except FormulaError as error:

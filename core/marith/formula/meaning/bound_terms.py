@@ -1,4 +1,4 @@
-"""What applications ask of a formula without names: its terms, and the formula for raw text."""
+"""Questions of applications about a formula without names: its terms, its form for raw text."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from marith.formula.tree.terms import Classifier, Likelihood, Prompted, Term
 def terms_of(formula: Formula) -> list[Term]:
     """Return the distinct terms that a formula is computed from, in order.
 
-    A guide of a classifier comes before the classifier. What is multiplied by zero is left out, and
-    so is a draft. Raises FormulaError for a value that is not a Formula, and for one with names.
+    A guide comes before its classifier. Drafts, and formulas that are multiplied by zero, are left
+    out. Raises FormulaError for a value that is not a Formula, and for a formula with names.
     """
     _require_formula("terms_of", formula)
     if name := next(names_in(formula), None):
@@ -26,7 +26,7 @@ def terms_of(formula: Formula) -> list[Term]:
 
 
 def without_template(formula: Formula) -> Formula:
-    """Return the formula for raw text: no chat template, unless a term asks for one.
+    """Return the formula for raw text, without a chat template unless a term asks for one.
 
     Raises FormulaError for a value that is not a Formula.
     """

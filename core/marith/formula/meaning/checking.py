@@ -1,4 +1,4 @@
-"""Refuses formulas without a meaning, before any model loads; warns of surprising ones."""
+"""Raises errors for invalid formulas before any model loads, and warns of surprising ones."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ from marith.formula.tree.terms import Classifier, Prompted, Term
 
 
 def warnings_of(formula: Formula, terms: Mapping[str, Formula]) -> list[str]:
-    """Return a warning for each way in which the meaning of a formula may surprise.
+    """Return the warnings about a formula: at most one, about factors that are too large.
 
-    `terms` are bound. Raises FormulaError as `check` does, which every request passes.
+    `terms` must be bound. Raises FormulaError as `check` does, which every request passes.
     """
     warning = extreme(check(formula, terms), terms)
     return [warning] if warning else []
 
 
 def check(formula: Formula, terms: Mapping[str, Formula]) -> Formula:
-    """Return a formula with its names replaced by `terms`, which are bound.
+    """Return a formula with its names replaced by `terms`, which must be bound.
 
     Raises FormulaError for a formula without a meaning, quoted with a caret under the fault.
     """
@@ -64,8 +64,8 @@ def check(formula: Formula, terms: Mapping[str, Formula]) -> Formula:
         )
     if not weight.positive and (weight.constant or 0) > 0:
         raise FormulaError(
-            f"the factors of a formula cancel: they add up to {weight}, too little beside the "
-            "factors themselves to be told from rounding; write smaller numbers",
+            f"the factors of a formula cancel: they add up to {weight}, which is within the "
+            "rounding error of these factors; write smaller numbers",
             *locate(formula, formula),
         )
     if not weight.positive:
@@ -88,7 +88,7 @@ def _is_unguided(term: Term) -> bool:
 
 
 def _has_rest(bound: Formula) -> bool:
-    """Whether there are other terms, whose likeliest tokens a classifier can judge."""
+    """Return whether there are other terms, whose likeliest tokens a classifier can judge."""
     guide = without_classifiers(bound)
     return guide is not None and bool(leaves(guide)) and weigh(guide).positive
 
@@ -105,7 +105,7 @@ def _refuse_faults(node: Node, weights: Weights, whole: Formula, sound: set[Node
 
 
 def _is_zero(formula: Formula, terms: Mapping[str, Formula]) -> bool:
-    """Whether all of a formula is multiplied by zero."""
+    """Return whether all of a formula is multiplied by zero."""
     match formula:
         case Scaled(0.0, _):
             return True
@@ -120,7 +120,10 @@ def _is_zero(formula: Formula, terms: Mapping[str, Formula]) -> bool:
 
 @singledispatch
 def problem(_node: Node, _weights: Weights) -> str:
-    """The fault of one kind of node whose parts have none, as a message; empty if unregistered."""
+    """Return a message about the fault of one kind of node, or "". Its parts are without faults.
+
+    Unless registered, a node has no fault.
+    """
     return ""
 
 
@@ -167,7 +170,7 @@ def _check_self_debias(node: SelfDebias, weights: Weights) -> str:
 def _check_where(where: Where, weights: Weights) -> str:
     condition = where.condition
     if any(weights.factor(side).by_token for side in (condition.left, condition.right)):
-        return f"a condition is on the context; by token differs {condition}"
+        return f"the condition of where must not differ from token to token, as {condition} does"
     return weightless((where.then, where.otherwise), weights)
 
 
@@ -175,7 +178,7 @@ def _check_where(where: Where, weights: Weights) -> str:
 def _check_supersede(supersede: Supersede, weights: Weights) -> str:
     if weights.of(supersede.draft).positive and weights.of(supersede.of).positive:
         return ""
-    return "a draft and what supersedes it need weight above zero"
+    return "a draft and the formula that supersedes it need a weight above zero"
 
 
 @problem.register
@@ -230,7 +233,7 @@ def _check_arithmetic(factor: Arithmetic, weights: Weights) -> str:
     if factor.operator == "/":
         low, high = weights.factor(factor.right).range
         if low <= 0 <= high:
-            return f"a factor that may be zero divides: {factor.right}"
+            return f"division by a factor that may be zero: {factor.right}"
     ends = filter(math.isfinite, weights.factor(factor).range)
     if (size := max(map(abs, ends), default=0.0)) > LARGEST_FACTOR:
         return f"a factor is at most 1e30 in size, and this may be {size:.6g}"
@@ -255,7 +258,7 @@ def _check_strength(strength: Strength, weights: Weights) -> str:
 
 
 def weightless(members: Iterable[Formula], weights: Weights) -> str:
-    """The fault of members that are not all distributions, as a message; empty if they are."""
+    """Return a message about a member without weight above zero, or "" if all have such weights."""
     for member in members:
         weight = weights.of(member)
         if not weight.positive:

@@ -1,4 +1,4 @@
-"""How much the distributions of a formula count, once its score is divided by its weight."""
+"""The factors of a formula's distributions after division by the weight, with a warning."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ SHOWING = 199  # how much M - 0.99*union(a, M) enlarges errors, which are about 
 
 
 def extreme(bound: Formula, terms: Mapping[str, Formula]) -> str:
-    """Return what is wrong with factors that are too large, and what to write; empty if none is.
+    """Return a warning about factors that are too large, with advice; "" if none is too large.
 
-    What is added drives texts out of language where it counts more than `USUAL` times, and any
-    large factor enlarges rounding. `bound` is the formula with its names replaced by `terms`.
+    If the distributions that are added count more than `USUAL` times together, texts become
+    nonsense. Any large factor enlarges rounding errors. `bound` is the formula with its names
+    replaced by `terms`.
     """
     names = {named: name for name, named in terms.items()}
     scores = distributions(bound, Weights())
@@ -45,7 +46,7 @@ def extreme(bound: Formula, terms: Mapping[str, Formula]) -> str:
 
 
 def _lifted(worst: Score, names: Mapping[Formula, str]) -> str:
-    """Return what drives texts out of language, and what to write."""
+    """Return a warning about the distributions that are added too often, with advice."""
     added = [_named(term, names) for term in worst.positive]
     verb = "count together" if len(added) > 1 else "counts"
     problem = f"{' and '.join(added)} {verb} {_rounded(worst.added)} times"
@@ -82,9 +83,10 @@ def _rounded(number: float) -> str:
 class Score:
     """The distributions that the score of a formula adds up, with their factors.
 
-    `factors` are divided by the total `weight`. `parts` are distributions within these, with a
-    score of their own. `held` says whether a member is cut, so that no token comes that it does not
-    keep. `unions` are subtracted: each, as the relu that may replace it, with its factor.
+    `factors` are divided by the total `weight`. `parts` are distributions within these, which have
+    scores of their own. `held` is True if a member is a cut, which forbids all tokens outside its
+    set. `unions` are subtracted unions: each is stored as the relu that may replace it, with its
+    factor.
     """
 
     def __init__(self, formula: Formula, weights: Weights) -> None:
@@ -100,13 +102,13 @@ class Score:
 
     @property
     def positive(self) -> list[Formula]:
-        """The distributions that are added, and not subtracted; the largest factor comes first."""
+        """The distributions with a factor above zero, the largest factor first."""
         added = [term for term, factor in self.factors.items() if factor > ROUNDING]
         return sorted(added, key=lambda term: -self.factors[term])
 
     @property
     def added(self) -> float:
-        """How often all that is added counts, together; 1 where nothing is subtracted."""
+        """The sum of the factors above zero; 1 if a member is a cut."""
         return 1.0 if self.held else sum(self.factors[term] for term in self.positive)
 
     def count(self, term: Formula, by: float) -> None:
@@ -114,9 +116,10 @@ class Score:
         self.factors[term] = self.factors.get(term, 0.0) + by
 
     def _write_with_relu(self) -> None:
-        """Write −max(a, b) as −b − relu(a − b), and min(a, b) as b − relu(b − a), if b is there.
+        """Replace −max(a, b) by −b − relu(a − b), and min(a, b) by b − relu(b − a), if possible.
 
-        A relu that is subtracted makes some tokens rarer and lifts no other, so it is left out.
+        The b must have a factor. A relu that is subtracted makes some tokens rarer and no token
+        likelier, so the relu is left out.
         """
         for pair in [term for term in self.factors if isinstance(term, Union | Intersection)]:
             by, is_union = self.factors[pair], isinstance(pair, Union)
@@ -136,7 +139,7 @@ class Score:
 def distributions(formula: Formula, weights: Weights) -> list[Score]:
     """Return the score of a bound formula, and of each distribution within it."""
     scores = [Score(formula, weights)]
-    for score in scores:  # which grows
+    for score in scores:  # the list grows
         scores += [Score(part, weights) for part in score.parts]
     return scores
 
@@ -168,7 +171,7 @@ def _add_supersede(supersede: Supersede, score: Score, by: float) -> None:
 
 @add.register
 def _add_unscaled(unscaled: Unscaled, score: Score, by: float) -> None:
-    """Weights that add up to more than one sharpen a distribution, and lift nothing."""
+    """Divide by a weight above one: such a weight sharpens a distribution, and lifts nothing."""
     add(unscaled.of, score, by / max(1.0, score.weights.of(unscaled.of).least))
 
 
@@ -186,6 +189,6 @@ def _add_relu(relu: Relu, score: Score, by: float) -> None:
 
 
 def _least(factor: Factor, weights: Weights) -> float:
-    """The number itself, or the end of a range that is nearest to zero."""
+    """Return a number, or the value in a factor's range that is nearest to zero."""
     low, high = weights.factor(factor).range
     return 0.0 if low < 0 < high else min(low, high, key=abs)

@@ -16,7 +16,7 @@ Numbers: TypeAlias = "Mapping[Monomial, float] | None"
 Range: TypeAlias = tuple[float, float]
 SMALLEST_WEIGHT = 1e-30  # float32 can divide by it
 ROUNDING = 1e-6
-FEW = 8  # factors: up to so many, every combination of the ends of their ranges is tried
+FEW = 8  # up to this number of factors, all combinations of the ends of ranges are tried
 MANY = 256  # factors in all products together; a longer sum stays a product of sums
 
 
@@ -29,20 +29,21 @@ class Atom(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """The values of a weight, or of a factor: as a range, and as a sum of products of factors.
+    """The possible values of a weight or a factor, as a range and as a sum of products of factors.
 
-    `numbers` has the number before each product, and shows what cancels; None where the sum would
-    be too long. `range` follows from how the weight is written, so that (peak(M) + 1) to any power
-    is at least 1; where numbers of both signs are added, it is wider by their rounding. `gross` is
-    the sum of the absolute numbers.
+    - `numbers` has the number before each product, and shows which products cancel. It is None if
+      the sum would be too long.
+    - `range` follows from how the weight is written, so (peak(M) + 1) to any power is at least 1.
+      If numbers of both signs are added, the range is wider by the rounding error.
+    - `gross` is the sum of the absolute numbers.
 
-    The weight of `peak(M)*a - peak(M)*b + 2*M` has the numbers {(): 2}, and gross is 4.
+    The weight of `peak(M)*a - peak(M)*b + 2*M` has the numbers {(): 2}, and `gross` is 4.
     """
 
     range: Range
     numbers: Numbers
     gross: float = 1.0
-    tokenwise: bool = False  # whether a factor in it, as it is written, differs by token
+    tokenwise: bool = False  # whether a factor differs by token, before products cancel
     atoms: Mapping[Varying, Atom] = field(default_factory=dict)  # the factors in the products
 
     def __mul__(self, other: Weight) -> Weight:
@@ -53,14 +54,14 @@ class Weight:
 
     @property
     def constant(self) -> float | None:
-        """The weight, where it is the same in every context."""
+        """The weight if it is equal in every context, else None."""
         if self.numbers is None or any(self.numbers):
             return None
         return self.numbers.get((), 0.0)
 
     @property
     def nothing(self) -> bool:
-        """Whether it is zero but for rounding, in every context."""
+        """True if the weight is zero in every context, up to rounding."""
         return self.constant is not None and abs(self.constant) <= ROUNDING * self.gross
 
     @property
@@ -72,7 +73,7 @@ class Weight:
 
     @property
     def by_token(self) -> bool:
-        """Whether it differs from token to token, which theorem 1 does not allow."""
+        """True if the weight differs from token to token, which theorem 1 does not allow."""
         factors = None if self.numbers is None else chain.from_iterable(self.numbers)
         return self.tokenwise and (
             factors is None or any(self.atoms[factor].tokenwise for factor in factors)
@@ -80,7 +81,7 @@ class Weight:
 
     @property
     def positive(self) -> bool:
-        """Whether it is above zero by more than rounding, in every context and for every token."""
+        """True if the weight exceeds zero by more than rounding, in any context for any token."""
         if self.by_token:
             return False
         if self.constant is None and self.range[0] > SMALLEST_WEIGHT:
@@ -103,7 +104,7 @@ class Weight:
 
 
 def added(weights: Collection[Weight]) -> Weight:
-    """The sum of several weights."""
+    """Return the sum of several weights."""
     gross = sum(weight.gross for weight in weights)
     numbers: dict[Monomial, float] = {}
     for monomial, number in chain.from_iterable((w.numbers or {}).items() for w in weights):
@@ -118,7 +119,7 @@ def added(weights: Collection[Weight]) -> Weight:
 
 
 def constant(value: float) -> Weight:
-    """The same number in every context."""
+    """Return the weight that has this value in every context."""
     return Weight((value, value), {(): value}, abs(value))
 
 
@@ -127,7 +128,7 @@ def _size(numbers: Mapping[Monomial, float]) -> int:
 
 
 def _reduced(numbers: Numbers, gross: float) -> Numbers:
-    """The sum without the products that cancelled; None where it is too long."""
+    """Return the sum without the products that cancel, or None if the sum is too long."""
     if numbers is None:
         return None
     reduced = {m: n for m, n in numbers.items() if not m or abs(n) > ROUNDING * gross}
@@ -135,7 +136,7 @@ def _reduced(numbers: Numbers, gross: float) -> Numbers:
 
 
 def _multiplied(left: Numbers, right: Numbers) -> Numbers:
-    """The product of two sums; None where it is too long."""
+    """Return the product of two sums, or None if it is too long."""
     if left is None or right is None:
         return None
     if _size(left) * len(right) + _size(right) * len(left) > MANY:
@@ -148,9 +149,9 @@ def _multiplied(left: Numbers, right: Numbers) -> Numbers:
 
 
 def _least(numbers: Mapping[Monomial, float], atoms: Mapping[Varying, Atom]) -> float:
-    """A lower bound of a sum of products.
+    """Return a lower bound of a sum of products.
 
-    A sum that is linear in each factor is least where each factor is at an end of its range.
+    A sum that is linear in each factor is least with each factor at an end of its range.
     """
     ranges = {factor: atoms[factor].range for monomial in numbers for factor in monomial}
     linear = all(len({*monomial}) == len(monomial) for monomial in numbers)
@@ -160,7 +161,7 @@ def _least(numbers: Mapping[Monomial, float], atoms: Mapping[Varying, Atom]) -> 
 
 
 def _lowest(numbers: Mapping[Monomial, float], factors: list[tuple[Varying, Range]]) -> float:
-    """The least over all the ends of the factors' ranges, by setting one factor after another."""
+    """Return the least value over all ends of the factors' ranges, one factor after another."""
     if not factors:
         return numbers.get((), 0.0)
     (chosen, ends), *rest = factors
@@ -177,7 +178,7 @@ def _lowest(numbers: Mapping[Monomial, float], factors: list[tuple[Varying, Rang
 
 
 def _sum(lows: Collection[float]) -> float:
-    """The sum of lower bounds, less its rounding if they have different signs."""
+    """Return the sum of lower bounds, minus its rounding error if their signs differ."""
     above = sum(low for low in lows if low > 0)
     below = -sum(low for low in lows if low < 0)
     if math.isinf(below):
@@ -186,7 +187,7 @@ def _sum(lows: Collection[float]) -> float:
 
 
 def product_range(ranges: Iterable[Range]) -> Range:
-    """The range of a product whose factors are within `ranges`."""
+    """Return the range of a product of factors whose ranges are `ranges`."""
     low, high = 1.0, 1.0
     for a, b in ranges:
         ends = [_times(x, y) for x in (low, high) for y in (a, b)]
@@ -199,4 +200,4 @@ def _scaled(bounds: Range, number: float) -> Range:
 
 
 def _times(x: float, y: float) -> float:
-    return 0.0 if 0.0 in (x, y) else x * y  # 0 · ∞ bounds nothing
+    return 0.0 if 0.0 in (x, y) else x * y  # 0 · ∞ is 0, not NaN

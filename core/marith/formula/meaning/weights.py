@@ -19,7 +19,7 @@ from marith.formula.tree.terms import Classifier
 
 
 class Weights:
-    """The weights of formulas, each computed once; `terms` are the meanings of names."""
+    """The weights of formulas, each computed once. `terms` are the meanings of names."""
 
     def __init__(self, terms: Mapping[str, Formula] | None = None) -> None:
         self.terms = terms or {}
@@ -28,13 +28,13 @@ class Weights:
         self._atoms: dict[Varying, Atom] = {}
 
     def of(self, formula: Formula) -> Weight:
-        """The f in score / f (theorem 1)."""
+        """Return the weight of a formula: the f in score / f (theorem 1)."""
         if formula not in self._formulas:
             self._formulas[formula] = node_weight(formula, self)
         return self._formulas[formula]
 
     def factor(self, factor: Factor) -> Weight:
-        """A factor as a sum of products of atoms, and its range."""
+        """Return a factor as a sum of products of atoms, with its range."""
         if isinstance(factor, float):
             return constant(factor)
         if factor not in self._factors:
@@ -42,7 +42,7 @@ class Weights:
         return self._factors[factor]
 
     def atom(self, factor: Varying) -> Weight:
-        """A factor that is no sum or product, as a product of itself alone."""
+        """Return a factor that is not a sum or product as a product of this factor alone."""
         within = factor_range(factor, self)
         inner = (self.factor(part) for part in parts(factor) if isinstance(part, Varying))
         tokenwise = factor.tokenwise or any(weight.by_token for weight in inner)
@@ -52,7 +52,7 @@ class Weights:
 
 @singledispatch
 def node_weight(_formula: Formula, _weights: Weights) -> Weight:
-    """The weight of one kind of node: 1, that of a distribution, unless registered."""
+    """Return the weight of one kind of node. Unless registered, it is 1, as for a distribution."""
     return constant(1.0)
 
 
@@ -89,7 +89,7 @@ def _weigh_classifier_or_relu_or_posterior_or_agreed(
 
 @singledispatch
 def factor_weight(factor: Varying, weights: Weights) -> Weight:
-    """One kind of factor as a sum of products: an atom, unless registered."""
+    """Return one kind of factor as a sum of products. Unless registered, it is an atom."""
     return weights.atom(factor)
 
 
@@ -105,7 +105,7 @@ def _weigh_arithmetic(factor: Arithmetic, weights: Weights) -> Weight:
 
 @singledispatch
 def factor_range(_factor: Varying, _weights: Weights) -> Range:
-    """The range of one kind of factor: from 0 to 1 unless registered."""
+    """Return the range of one kind of factor: from 0 to 1, unless registered."""
     return 0.0, 1.0
 
 
@@ -139,5 +139,5 @@ def _bound_index(_index: Index, _weights: Weights) -> Range:
 
 
 def weigh(formula: Formula, terms: Mapping[str, Formula] | None = None) -> Weight:
-    """The f in score / f (theorem 1); `terms` are the meanings of names."""
+    """Return the weight of a formula, see `Weights.of`. `terms` are the meanings of names."""
     return Weights(terms).of(formula)

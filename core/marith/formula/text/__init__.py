@@ -1,10 +1,10 @@
-"""Formulas as text: parsed, explained, read from files, and what a stranger may write.
+"""Formulas as text: parsing, explaining, files, and the limits of untrusted text.
 
-- `advice`: what to write instead of text that is not a formula.
-- `calls`: what formula text may call, by name: marith's own functions, and those of others.
+- `advice`: tells users what to write instead of an invalid formula.
+- `calls`: registers the functions that formula text may call: marith's own, and other people's.
 - `explaining`: explains a formula as text: its tree, total weight, normalised form and warnings.
-- `files`: named terms and formulas in a TOML file, and the options to generate with them.
-- `parsing`: parses formula text: Python's arithmetic, read as a syntax tree and never run.
-- `term_data`: terms as callers and data give them: prompts, formulas and tables.
-- `trust`: which names, options and nodes untrusted text may use.
+- `files`: reads terms, formulas and options from a TOML file.
+- `parsing`: parses formula text, which is Python's arithmetic; the text is never run.
+- `term_data`: converts between terms and plain data: prompts, formulas and tables.
+- `trust`: checks the names, options and nodes of untrusted text.
 """

@@ -1,4 +1,4 @@
-"""What to write instead of text that is no formula: an end for the sentences of its errors."""
+"""Advice in error messages: tells users what to write instead of an invalid formula."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from keyword import iskeyword
 from marith.formula.text.calls import CALLS
 
 METHODS = ("top_k", "top_p", "plausible", "temperature")
-AROUND = 80  # letters on each side of a fault that are looked at
+AROUND = 80  # characters on each side of a fault that are examined
 _CODE_POINT = re.compile(r"U\+([0-9A-F]+)")
 _NUMBER = r"\d[\d_]*+(?:\.\d*+)?"
 _WORD = r"[^\W\d]\w*+"
@@ -23,9 +23,9 @@ NO_MEANING = (
 
 
 def of_fault(source: str, message: str, start: int) -> tuple[str, int, int]:
-    """A sentence about text that Python cannot parse, and where its fault begins and ends.
+    """Return a message about text that Python cannot parse, and where the fault begins and ends.
 
-    `message` is Python's own, about the letter `start` of the text.
+    `message` is Python's own message, about the character `start` of the text.
     """
     if point := _CODE_POINT.search(message):
         return _of_letter(chr(int(point[1], 16))), start, start + 1
@@ -34,7 +34,7 @@ def of_fault(source: str, message: str, start: int) -> tuple[str, int, int]:
     left = max(0, start - AROUND)
     piece, at = source[left : start + AROUND], start - left
     if any(words.start() <= at <= words.end() for words in _PROSE.finditer(piece)):
-        return 'words are no formula; a system prompt is written prompted("…")', start, start + 1
+        return 'words are not a formula; a system prompt is written prompted("…")', start, start + 1
     for pair in _SIDE_BY_SIDE.finditer(piece):
         if pair.start() - 1 <= at <= pair.end() and not (iskeyword(pair[1]) or iskeyword(pair[2])):
             begin, end = pair.span(2)
@@ -45,7 +45,7 @@ def of_fault(source: str, message: str, start: int) -> tuple[str, int, int]:
 
 
 def _missing_operator(left: str, right: str) -> str:
-    """A sentence about two parts side by side, such as `0.5` and `M`."""
+    """Return a message about two parts without an operator between them, such as `0.5` and `M`."""
     if left[0].isdigit():
         return f"an operator is missing; write {left}*{right}"
     if left in CALLS:
@@ -54,13 +54,13 @@ def _missing_operator(left: str, right: str) -> str:
 
 
 def of_list(source: str) -> str:
-    """The end of a sentence about a formula with a comma, which makes it a list."""
+    """Return the end of a message about a formula with a comma, which makes the formula a list."""
     comma = _COMMA.search(source)
     return f"; a number is written with a point: {comma[1]}.{comma[2]}" if comma else ""
 
 
 def _of_letter(letter: str) -> str:
-    """A sentence about a letter that no formula has; often it is one that looks like another."""
+    """Return a message about an invalid character, which often looks like a valid one."""
     name = unicodedata.name(letter, "unnamed").lower()
     called = f"{letter!r} (U+{ord(letter):04X}, {name})"
     return f"{called} has no meaning; signs, quotation marks and spaces are those of ASCII"

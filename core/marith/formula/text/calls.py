@@ -1,4 +1,4 @@
-"""What formula text may call, by name: marith's own functions, and those of others."""
+"""The functions that formula text may call, by name: marith's own, and other people's."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ CALLS: dict[str, Callable[..., Node]] = {
     )},
     **{name: getattr(factors, name) for name in ("largest", "smallest", "sigmoid")},
 }  # fmt: skip
-BUILT_IN = {*CALLS}  # what any untrusted text may call, terms within the bounds of the parser
+BUILT_IN = {*CALLS}  # names that untrusted text may call; the parser restricts terms
 BARE = "M"  # the bare model
 GROUP = "marith_methods"  # the entry points by which installed packages offer functions
 
 
 def define(name: str, build: Callable[..., Node]) -> None:
-    """Let formulas call a function by a name: one that makes a node, a factor or a recipe.
+    """Let formulas call a function by a name. The function returns a formula or a factor.
 
-    Arguments are checked by the annotations of the function, as those of a recipe are. Untrusted
-    text may call it only where `allowed` lists it. Raises FormulaError for a name that has a
-    meaning, or that is no plain word.
+    Its arguments are checked by its annotations, as for a recipe. Untrusted text may call it only
+    if `allowed` lists the name. Raises FormulaError for a name that already has a meaning, and for
+    a name that is not a plain word.
     """
     is_word = isinstance(name, str) and name.isidentifier() and name.isascii()
     if not is_word or keyword.iskeyword(name) or name == BARE:
@@ -56,13 +56,16 @@ def define(name: str, build: Callable[..., Node]) -> None:
 
 
 def register(name: str, build: Callable[..., Node]) -> None:
-    """Add what formulas call by a name. Raises FormulaError for a name that has a meaning."""
+    """Register a function that formulas call. Raises FormulaError for a name with a meaning."""
     if inspect.unwrap(CALLS.setdefault(name, build)) is not inspect.unwrap(build):
         raise FormulaError(f"{name!r} already means something in a formula")
 
 
 def opens_files(name: str) -> bool:
-    """Whether a call makes a term that reads a model or a file, which untrusted text never does."""
+    """Return whether a call makes a term that reads a model or a file.
+
+    Untrusted text must never make such a call.
+    """
     build = CALLS.get(name)
     is_term = isinstance(build, type) and issubclass(build, Term)
     return is_term and build not in (Prompted, Uniform)
@@ -70,8 +73,8 @@ def opens_files(name: str) -> bool:
 
 @cache
 def offered() -> dict[str, list[EntryPoint]]:
-    """The entry points of all installed packages by name; no package is imported."""
-    from importlib.metadata import entry_points  # slow to import, and most formulas need none
+    """Return the entry points of all installed packages by name. No package is imported."""
+    from importlib.metadata import entry_points  # slow to import, and rarely needed
 
     by_name: dict[str, list[EntryPoint]] = {}
     for point in entry_points(group=GROUP):
@@ -80,36 +83,36 @@ def offered() -> dict[str, list[EntryPoint]]:
 
 
 def check_allowed(names: Collection[str], trusted: bool) -> None:
-    """Check what an application lets untrusted text call, and import what packages offer of it.
+    """Check the names that untrusted text may call, and import packages that define them.
 
-    Raises FormulaError for a name that nothing defines, for a term that opens a model or a file,
-    and for names beside trusted text.
+    Raises FormulaError for an undefined name, for a term that opens a model or a file, and for
+    names if the text is trusted.
     """
     if listed(names) and trusted:
-        raise FormulaError("allowed is for text from others: write trusted=False beside it")
+        raise FormulaError("allowed is only for untrusted text: write trusted=False too")
     for name in names:
         if opens_files(name):
-            problem = f"allowed names {name!r}, which text from others never calls"
+            problem = f"allowed names {name!r}, which untrusted text must not call"
             raise FormulaError(f"{problem}; define it as one of the application's terms")
         if not load_function(name):
-            problem = f"allowed names {shown(name)}, which nothing defines in a formula"
+            problem = f"allowed names {shown(name)}, which is not the name of a function"
             raise FormulaError(f"{problem}{near(name, offered())}")
 
 
 def listed(names: Any) -> list[Any]:
-    """The names in `allowed`. Raises FormulaError for what is no list of them."""
+    """Return the names in `allowed`. Raises FormulaError unless it is a list of texts."""
     if isinstance(names, (str, bytes)) or not isinstance(names, Collection):
         raise FormulaError(f"allowed is a list of names of functions, not {shown(names)}")
     for name in names:
         if not isinstance(name, str):
-            raise FormulaError(f"allowed names {shown(name)}, which nothing defines in a formula")
+            raise FormulaError(f"allowed names {shown(name)}, which is not the name of a function")
     return [*names]
 
 
 def load_function(name: str) -> bool:
-    """Define the function that a package offers by a name; whether formulas may call the name.
+    """Define the function that a package offers by a name. Return whether the name is defined.
 
-    marith's own functions, and those that are defined already, keep their names. Raises
+    marith's own functions, and functions that are already defined, keep their names. Raises
     FormulaError if several packages offer the name, or if the function cannot be imported.
     """
     if name in CALLS:
@@ -131,20 +134,21 @@ def load_function(name: str) -> bool:
 
 
 def near(name: object, others: Iterable[str] = ()) -> str:
-    """A hint at the call with the most similar name, among `others` too."""
+    """Return a hint at the call with the most similar name. `others` are further names."""
     return suggestion(name, [*CALLS, *others]) if isinstance(name, str) else ""
 
 
 def checked(name: str, method: Method) -> Method:
-    """The method, which raises FormulaError for arguments that its signature does not take.
+    """Wrap a method so that it raises FormulaError for arguments that do not fit its signature.
 
-    So it does for a result that is no part of a formula, and for an error in the method.
+    The wrapper checks the annotations too. It also raises FormulaError for a result that is neither
+    a formula nor a factor, and for an error in the method.
     """
     try:
         signature = inspect.signature(method)
-    except ValueError:  # some functions that are written in C have none
+    except ValueError:  # some functions that are written in C have no signature
         raise FormulaError(
-            f"{name!r} is defined by {shown(method)}, of no known arguments"
+            f"{name!r} is defined by {shown(method)}, whose arguments are unknown"
         ) from None
 
     @wraps(method)
@@ -162,7 +166,7 @@ def checked(name: str, method: Method) -> Method:
         except Exception as error:
             raise FormulaError(f"{name} failed with {type(error).__name__}: {error}") from error
         if not isinstance(result, (Formula, Varying)):
-            raise FormulaError(f"{name} gives no formula and no factor, but {shown(result)}")
+            raise FormulaError(f"{name} must return a formula or a factor, not {shown(result)}")
         return result
 
     return cast(Method, asked)
@@ -189,9 +193,9 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 
 def _check(name: str, parameter: inspect.Parameter, value: Any) -> None:
-    """Raise FormulaError for a value that is none of the kinds its parameter is annotated with.
+    """Raise FormulaError for a value that does not fit the annotation of its parameter.
 
-    An annotation of another kind is the method's own to check.
+    If the annotation is not in `_KINDS`, the method must check the value itself.
     """
     annotation = inspect.formatannotation(parameter.annotation).strip("'")
     names = [kind.rpartition(".")[2] for kind in annotation.split(" | ")]
@@ -212,7 +216,7 @@ def misfit(
     named: Collection[str],
     error: TypeError,
 ) -> FormulaError:
-    """Return the error for arguments that a call does not take; it says what the call takes."""
+    """Return the error for arguments that do not fit a call; it shows the call's signature."""
     signature = inspect.signature(build)
     taken = signature.parameters.values()
     takes = ", ".join(str(each.replace(annotation=each.empty)) for each in taken)

@@ -25,17 +25,17 @@ from marith.formula.tree.operators import (
 from marith.formula.tree.printing import number_text, times_text, to_text, unquoted
 from marith.formula.tree.terms import Classifier, Prompted
 
-CLASSIFIER = "C"  # what the paper's formulas call a classifier
+CLASSIFIER = "C"  # the name of a classifier in the paper's formulas
 Branches: TypeAlias = list[tuple[str, Formula]]
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A formula in plain sight.
+    """An explanation of a formula. As text it is the result of `explain`.
 
-    `formula` is its text; `tree` has a line for each node, with the number of nodes above it;
-    `weight` is the total weight, by which scores are divided, and `normalised` the formula after
-    that. `names` are those in it, each once. As text it is what `explain` says.
+    `tree` has a line for each node with the node's depth, and `drawn` is the same tree as text.
+    `weight` is the total weight, by which scores are divided; `normalised` is the formula after
+    that. `names` has each name of the formula once.
     """
 
     formula: str
@@ -48,10 +48,10 @@ class Explanation:
 
     @classmethod
     def of(cls, formula: str | Formula, terms: Terms | None = None) -> Explanation:
-        """Without `terms`, every other name than `M` is taken for a prompted model.
+        """Explain a formula. Raises FormulaError for a formula without a meaning.
 
-        `C` is then a classifier as in the paper. Raises FormulaError for a formula without a
-        meaning.
+        Without `terms`, `C` is a classifier, as in the paper, and other names but `M` are prompted
+        models.
         """
         tree = parse(formula)
         names = tuple(dict.fromkeys(names_in(tree)))
@@ -70,7 +70,7 @@ class Explanation:
         )
 
     def without_texts(self) -> Explanation:
-        """The same with "…" in place of each text that is quoted in the formula."""
+        """Return the explanation with "…" in place of each text that is quoted in the formula."""
         return replace(
             self,
             formula=unquoted(self.formula),
@@ -94,18 +94,18 @@ class Explanation:
 
 
 def explain(formula: str | Formula, terms: Terms | None = None) -> str:
-    """The formula, its tree, total weight, normalised form and warnings, as text.
+    """Return a formula's text, tree, total weight, normalised form and warnings as one text.
 
-    Without `terms`, every other name than `M` is taken for a prompted model, and `C` for a
-    classifier as in the paper. Raises FormulaError for a formula without a meaning.
+    `terms` and errors are as for `Explanation.of`.
     """
     return str(Explanation.of(formula, terms))
 
 
 def normalised(formula: Formula, weights: Weights) -> str:
-    """The formula divided by its weight, a union beside one of its members written with relu.
+    """Return the formula divided by its weight as text.
 
-    `M - 0.96*union(toxic, M)` is `log M − 24·relu(log toxic − log M)`.
+    A union that is added to one of its members is written with relu: `M - 0.96*union(toxic, M)` is
+    `log M − 24·relu(log toxic − log M)`.
     """
     weight = weights.of(formula)
     if weight.constant is None:  # it differs from context to context, so it is not divided out
@@ -114,7 +114,7 @@ def normalised(formula: Formula, weights: Weights) -> str:
 
 
 def _written(formula: Formula, scale: float, weights: Weights) -> str:
-    """The score of a formula times `scale`; formulas that occur twice are added up."""
+    """Return the score of a formula times `scale` as text. Equal formulas are added up."""
     factors: dict[Formula, float] = {}
     for factor, atom in addends(formula, scale, weights):
         factors[atom] = factors.get(atom, 0.0) + factor * _weight_in_log(atom, weights)
@@ -129,7 +129,7 @@ def _written(formula: Formula, scale: float, weights: Weights) -> str:
 
 @singledispatch
 def addends(formula: Formula, factor: float, _weights: Weights) -> list[tuple[float, Formula]]:
-    """Pairs of a factor and a formula that add up to `factor` times this formula."""
+    """Return pairs of a factor and a formula that add up to `factor` times this formula."""
     return [(factor, formula)]
 
 
@@ -150,7 +150,7 @@ def _split_scaled(scaled: Scaled, factor: float, weights: Weights) -> list[tuple
 
 @addends.register
 def _split_name(name: Name, factor: float, weights: Weights) -> list[tuple[float, Formula]]:
-    """The name itself, unless its formula has no weight above zero."""
+    """Return the name itself, unless its formula is a sum or product without weight above zero."""
     named = weights.terms[name.name]
     if isinstance(named, Sum | Scaled) and weights.of(name).least <= 0:
         return addends(named, factor, weights)
@@ -160,7 +160,7 @@ def _split_name(name: Name, factor: float, weights: Weights) -> list[tuple[float
 def _as_relu(
     pair: Union | Intersection, factors: dict[Formula, float], weights: Weights
 ) -> tuple[float, str]:
-    """max(a, b) = b + relu(a − b) and min(a, b) = b − relu(b − a); moves the b into `factors`."""
+    """Write max(a, b) as b + relu(a − b), min(a, b) as b − relu(b − a); add b to `factors`."""
     factor, members = factors[pair], pair.members
     base = next((m for m in members if m in factors and not _is_pair(m)), None)
     if len(members) != 2 or base is None:
@@ -178,15 +178,15 @@ def _is_pair(formula: Formula) -> bool:
 
 
 def _weight_in_log(atom: Formula, weights: Weights) -> float:
-    """The factor between an atom's score and its `log_text`: "log t" is a log-distribution."""
+    """Return the factor between an atom's score and its `log_text`, a log-distribution."""
     return 1.0 if isinstance(atom, Scaled) else weights.of(atom).constant or 1.0
 
 
 @singledispatch
 def log_text(formula: Formula, weights: Weights) -> str:
-    """The score of an atom as text, without the factor `_weight_in_log`."""
+    """Return the score of an atom as text, without the factor `_weight_in_log`."""
     weight = weights.of(formula)
-    if weight.constant == 0.0:  # a number for each token, and no distribution
+    if weight.constant == 0.0:  # a number for each token, not a distribution
         return to_text(formula)
     log = f"log ({to_text(formula)})" if isinstance(formula, Sum) else f"log {to_text(formula)}"
     return log if weight.constant is not None else f"({weight})·{log}"
@@ -194,7 +194,7 @@ def log_text(formula: Formula, weights: Weights) -> str:
 
 @log_text.register
 def _write_log_of_scaled(scaled: Scaled, weights: Weights) -> str:
-    """Write a formula that is multiplied by a factor that depends on the context."""
+    """Write a formula multiplied by a factor that depends on the context."""
     inner = addends(scaled.of, 1.0, weights)
     bare = len(inner) == 1 and inner[0][0] * _weight_in_log(inner[0][1], weights) == 1.0
     text = _written(scaled.of, 1.0, weights)
@@ -224,7 +224,7 @@ def _stand_in(name: str) -> Formula:
 
 
 def draw_tree(formula: Formula) -> str:
-    """The formula as a drawn tree, one node a line."""
+    """Return the formula as a drawn tree, with one node on each line."""
     return "\n".join(_tree(formula, "", "", ""))
 
 
@@ -245,7 +245,7 @@ def _nodes(formula: Formula, factor: str = "", depth: int = 0) -> Iterator[tuple
 
 
 def label_of(formula: Formula, factor: str = "") -> tuple[str, Branches]:
-    """What a drawn tree says of a formula, its factors first, and the formulas below it."""
+    """Return a formula's label in a drawn tree, with its factors, and the formulas below it."""
     while isinstance(formula, Scaled):
         factor += f"{times_text(formula.factor)} × "
         formula = formula.of
@@ -255,7 +255,7 @@ def label_of(formula: Formula, factor: str = "") -> tuple[str, Branches]:
 
 @singledispatch
 def drawn(formula: Formula) -> tuple[str, Branches]:
-    """The label of one kind of node, and the formulas below it, each with the text before it."""
+    """Return the label of one kind of node, and the formulas below it with the text before each."""
     below = [("", child) for child in children(formula)]
     return type(formula).__name__.lower() if below else to_text(formula), below
 

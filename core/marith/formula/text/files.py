@@ -1,4 +1,4 @@
-"""Named terms and formulas in a TOML file, and the options to generate with them."""
+"""Terms, formulas and the options to generate with them, from a TOML file."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, NGram, Prompted
 
 _TABLES = ("model", "terms", "formulas")
-LOWERED = {"trusted": False, "frozen": True}  # the only values in a file: it never raises trust
+# A file may lower trust, never raise it: these values win over the application's.
+LOWERED = {"trusted": False, "frozen": True}
 
 
 @dataclass(frozen=True, slots=True)
 class FormulaFile:
-    """Terms and formulas of a file, by name.
+    """The terms and formulas of a file by name, with their options as written.
 
-    `options` apply to every formula, `own_options` to one formula each, by its name; both are as
-    written, and `Options.from_file` checks them. `descriptions` are for people.
+    `options` apply to every formula, and `own_options` to one formula each. `Options.from_file`
+    checks both. `descriptions` are for people.
     """
 
     terms: Mapping[str, Formula]
@@ -41,15 +42,15 @@ class FormulaFile:
 
 
 def load_file(path: str | Path, trusted: bool = True, allowed: Collection[str] = ()) -> FormulaFile:
-    """Read `[terms]`, `[formulas]` and `[model]` from a TOML file; every formula is checked.
+    """Read `[terms]`, `[formulas]` and `[model]` from a TOML file, and check every formula.
 
-    A file that is not `trusted` may contain only texts as `parse` takes them with `allowed`, and
-    only options of how an answer is drawn; its option `trusted` is False.
+    A term is a system prompt or a table: `{formula = …}`, `{prompted = …, hide = …}`, `{classifier
+    = model, label = …}`, `{ngram = path, order = …}`. A formula is its text, or a table: `{formula
+    = …, description = …}` and options. Paths are relative to the file's folder. Raises
+    FormulaError, which names the place.
 
-    A term is a system prompt or a table: `{formula = …}`, `{prompted = …, hide = …}`,
-    `{classifier = model, label = …}`, `{ngram = path, order = …}`. A formula is its text, or a
-    table: `{formula = …, description = …}` and options. Paths count from the folder of the file.
-    Raises FormulaError, which names the place.
+    A file that is not `trusted` may contain only texts that `parse` accepts with `allowed`, and
+    only options that control how an answer is drawn. Its option `trusted` is False.
     """
     check_allowed(allowed, trusted)
     data, folder = _toml(path), Path(path).parent
@@ -64,7 +65,7 @@ def load_file(path: str | Path, trusted: bool = True, allowed: Collection[str] =
         options = {**options, "trusted": False}
     with _located(f"{str(path)!r}"):
         written = read_terms(terms)
-        resolve(written)  # a fault is named as it is written
+        resolve(written)  # raises errors with the names as written, before paths change
         placed = {name: _with_paths_in(folder, term) for name, term in written.items()}
         bound = resolve(placed)
         tables = {name: _formula_table(name, value) for name, value in formulas.items()}
@@ -87,20 +88,20 @@ def _check_trust(
     options: Mapping[str, Any],
     allowed: Collection[str],
 ) -> None:
-    """Raises FormulaError for what an untrusted file must not contain, and for too much of it."""
+    """Raise FormulaError for content that an untrusted file must not have."""
     with _located(f"{str(path)!r}"):
         restricted(BARE, terms, allowed)
         for option in sorted(options.keys() - OF_A_CALL - {"trusted", "frozen"}):
-            raise FormulaError(f"the option {option!r} is the application's")
+            raise FormulaError(f"only the application may set the option {option!r}")
         for option, low in LOWERED.items():
             if options.get(option, low) is not low:
-                raise FormulaError(f"a file of others says {option} = {str(low).lower()} alone")
+                raise FormulaError(f"an untrusted file may only say {option} = {str(low).lower()}")
     for name, value in formulas.items():
         with _located(f"{str(path)!r}, formula {name!r}"):
             table = _formula_table(name, value)
             restricted(table["formula"], terms, allowed)
             for option in sorted(table.keys() - OF_A_CALL - {"formula", "description"}):
-                raise FormulaError(f"the option {option!r} is the application's")
+                raise FormulaError(f"only the application may set the option {option!r}")
 
 
 @contextmanager
@@ -119,7 +120,7 @@ def _toml(path: str | Path) -> Mapping[str, Any]:
         raise FormulaError(f"cannot read {str(path)!r}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         is_value = str(error).startswith(("Invalid value", "Expected newline"))
-        advice = "; put the formula in quotes, as every text" if is_value else ""
+        advice = "; put the formula in quotes, like every text" if is_value else ""
         raise FormulaError(f"{str(path)!r} is not TOML: {error}{advice}") from None
 
 
@@ -131,7 +132,7 @@ def _table(path: str | Path, data: Mapping[str, Any], name: str) -> Mapping[str,
 
 
 def _formula_table(name: str, value: Any) -> dict[str, Any]:
-    """A formula as a table: its text, a description, options."""
+    """Return a formula as a table: its text, a description, and options."""
     table = dict(value) if isinstance(value, Mapping) else {"formula": value}
     if not isinstance(table.get("formula"), str):
         raise FormulaError(f"formula {name!r} is a text, or a table with one, not {value!r}")
@@ -144,8 +145,9 @@ def _formula_table(name: str, value: Any) -> dict[str, Any]:
 def _path_in(folder: Path, name: Any, always: bool = False) -> Any:
     """Return the path of a model, adapter or text that a file in `folder` names.
 
-    An absolute path stays, and so does the name of a model on the hub or in the package: anything
-    that neither looks like a path nor exists in the folder. With `always` the name is a path.
+    An absolute path stays unchanged. The name of a model on the hub or in the package also stays:
+    this is a name that does not look like a path and does not exist in the folder. With `always`
+    every name is a path.
     """
     if not isinstance(name, str) or folder == Path() or name.startswith(("/", "~")):
         return name
@@ -156,7 +158,7 @@ def _path_in(folder: Path, name: Any, always: bool = False) -> Any:
 
 
 def _with_paths_in(folder: Path, node: Any) -> Any:
-    """Return a formula whose terms read the files that its names mean in `folder`."""
+    """Return a formula whose terms read the files that their names mean in `folder`."""
     match node:
         case Prompted():
             model, adapter = (_path_in(folder, name) for name in (node.model, node.adapter))

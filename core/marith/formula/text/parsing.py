@@ -49,12 +49,12 @@ _TERM = re.compile(r"\b(?:prompted|classifier|ngram|uniform)\([^()]*\)")
 
 
 def parse_text(text: str, allowed: Collection[str] | None = None) -> Formula:
-    """The formula of a text; names that are no calls stay names.
+    """Return the formula of a text. Names that are not calls stay names.
 
-    Where `allowed` is not None, the text is untrusted: it names no model, file or expression,
-    `prompted` has only the arguments `system` and `mode`, and functions that are not marith's own
-    are called only if `allowed` lists them. Raises FormulaError, with the text quoted and a caret,
-    for anything else.
+    If `allowed` is not None, the text is untrusted. It must not name a model, a file or a regular
+    expression; `prompted` takes only `system` and `mode`; and functions that are not marith's own
+    may be called only if `allowed` lists them. Raises FormulaError for invalid text, which is
+    quoted with a caret under the fault.
     """
     source, tree = read_tree(text)
     if isinstance(tree.body, (ast.List, ast.Tuple)):
@@ -77,7 +77,7 @@ def read_tree(text: str) -> tuple[str, ast.Expression]:
         raise FormulaError(f"a formula has {problem}; each of its terms counts as one")
     source = _LINE_BREAK.sub(" ", text).strip()
     if not source:
-        raise FormulaError("an empty text is no formula")
+        raise FormulaError("an empty text is not a formula")
     source = _without_warnings(source)
     if broken := next(filter(_LINE_BREAK.search, QUOTED.findall(text)), None):
         raise FormulaError(
@@ -97,15 +97,15 @@ def read_tree(text: str) -> tuple[str, ast.Expression]:
 
 
 def letters_of(text: str) -> int:
-    """The length of a formula's text, each term counted as one letter.
+    """Return the length of a formula's text in characters, with each term counted as one.
 
-    A term may hold a text of any length: `0.5*prompted("Be kind.")` has five letters.
+    A term may hold a text of any length: the length of `0.5*prompted("Be kind.")` is 5.
     """
     return len(_TERM.sub("M", QUOTED.sub('""', text)))
 
 
 class _Reader:
-    """Turns one syntax tree into a formula; keeps the text so that errors can point into it."""
+    """Turns one syntax tree into a formula. Keeps the text so that errors can point into it."""
 
     def __init__(self, source: str, allowed: Collection[str] | None) -> None:
         self.source = source
@@ -114,7 +114,7 @@ class _Reader:
         self.callable = {*BUILT_IN, *(allowed or ())}
 
     def read(self, node: ast.expr, depth: int) -> Value:
-        if depth > MAX_DEPTH + 2:  # the options of a term are deeper, and so are rows of a sum
+        if depth > MAX_DEPTH + 2:  # options and sums are read deeper
             raise self.error(f"nested more than {MAX_DEPTH} deep", node)
         match node:
             case ast.Name(id=name):
@@ -166,11 +166,11 @@ class _Reader:
 
     def key(self, key: ast.expr | None, within: ast.Dict) -> str:
         if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
-            raise self.error("options are named by texts", key or within)
+            raise self.error("names of options must be texts in quotes", key or within)
         return key.value
 
     def binary(self, node: ast.BinOp, depth: int) -> Value:
-        """A chain of operators, from left to right; its length does not count as depth."""
+        """Read a chain of operators from left to right. Its length does not count as depth."""
         chain: list[ast.BinOp] = []
         left: ast.expr = node
         while isinstance(left, ast.BinOp) and type(left.op) in _OPERATORS:
@@ -195,7 +195,7 @@ class _Reader:
     def arithmetic(self, node: ast.expr, depth: int) -> Any:
         if isinstance(node, ast.Tuple):
             hint = advice.of_list(self.source)
-            raise self.error(f"a list has no place in a sum or a product{hint}", node)
+            raise self.error(f"a list cannot be added or multiplied{hint}", node)
         value = self.read(node, depth + 1)
         if isinstance(value, (Formula, Varying)):
             return value
@@ -226,30 +226,30 @@ class _Reader:
         return self.built(node, called)
 
     def meant(self, name: str) -> str:
-        """The end of a sentence about a call without a meaning; "" where nothing resembles it."""
+        """Return advice about a call without a meaning, or "" if no known name is similar."""
         if name in METHODS:
             return f"; a formula has it: M.{name}(…)"
         return near(name, offered() if self.trusted else ())
 
     def is_call(self, name: str, node: ast.Call) -> bool:
-        """Whether formulas call a name; for untrusted text no package is asked."""
+        """Return whether formulas may call a name. For untrusted text no package is imported."""
         return name in CALLS or (self.trusted and self.built(node, lambda: load_function(name)))
 
     def check_trust(self, name: str, node: ast.Call) -> None:
-        """Raises Untrusted for a call, or an argument of it, that untrusted text may not have."""
+        """Raise Untrusted for a call, or an argument, that untrusted text must not have."""
         if name not in self.callable:
-            problem = f"{name} is not for text from others: the application does not allow it"
+            problem = f"untrusted formulas may not use {name}: the application does not allow it"
             raise self.error(problem, node, Untrusted)
         if opens_files(name):
-            raise self.error(f"{name} is not for text from others", node, Untrusted)
+            raise self.error(f"untrusted formulas may not use {name}", node, Untrusted)
         if CALLS[name] is Prompted:
             refused = [*node.args[2:], *(k.value for k in node.keywords if k.arg not in PLAIN)]
             if refused:
-                problem = f"in text from others {name} takes {' and '.join(PLAIN)} alone"
+                problem = f"in untrusted formulas {name} takes only {' and '.join(PLAIN)}"
                 raise self.error(problem, refused[0], Untrusted)
 
     def built(self, node: ast.expr, build: Callable[[], T]) -> T:
-        """The result of `build`; its errors get a caret under the node."""
+        """Return the result of `build`. Its errors get a caret under the node."""
         try:
             return build()
         except FormulaError as error:
@@ -271,21 +271,21 @@ def _written(function: ast.expr) -> str:
 
 
 def _characters(source: str, byte_offset: int) -> int:
-    """The number of characters before a byte offset: `ast` counts the bytes of UTF-8."""
+    """Return the number of characters before a byte offset, because `ast` counts UTF-8 bytes."""
     return len(source.encode()[:byte_offset].decode(errors="ignore"))
 
 
 def _without_warnings(source: str) -> str:
-    r"""The same text with `"\d"` as `"\\d"`, for which Python's parser gives no warning.
+    r"""Return the text with `"\d"` as `"\\d"`, because Python's parser warns about the former.
 
-    Raises FormulaError for a comment, and for a number that runs into a word, as in `1if`.
+    Raises FormulaError for a comment, and for a number directly before a word, as in `1if`.
     """
     bare = QUOTED.sub(lambda quoted: "'" * len(quoted[0]), source)
     if "#" in bare:
         raise FormulaError("a formula has no comments", source, bare.index("#"), len(source))
     if run := _RUN_INTO.search(bare):
         hint = "" if iskeyword(run[2]) else f"; write {run[1]}*{run[2]}"
-        raise FormulaError(f"{run[0]!r} is no number{hint}", source, *run.span())
+        raise FormulaError(f"{run[0]!r} is not a number{hint}", source, *run.span())
     return _LITERAL.sub(_escaped, source) if "\\" in source else source
 
 
@@ -296,7 +296,11 @@ def _escaped(literal: re.Match[str]) -> str:
 
 
 def _tree(source: str) -> ast.Expression:
-    """The syntax tree. Some Pythons miscount its depth where threads parse at once: gh-106905."""
+    """Return the syntax tree.
+
+    Some versions of Python miscount its depth if several threads parse at the same time
+    (gh-106905).
+    """
     for _ in range(99):
         with suppress(SystemError):
             return ast.parse(source, mode="eval")

@@ -1,4 +1,4 @@
-"""Terms as callers and data give them: prompts, formulas and tables; and formulas as data."""
+"""Terms as plain data: prompts, formulas and tables; and formulas as plain data."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _READ_AS_PROMPT = (
     "term %s is a system prompt, and its text is also a formula, which is written "
     '{"formula": "…"}, or marith.parse("…") in Python'
 )
-_READ = 1_024  # texts whose meaning is kept, since many requests have the same
+_READ = 1_024  # texts whose formulas are cached, because many requests share them
 
 Terms: TypeAlias = "Mapping[str, str | Formula | Mapping[str, Any]]"
 TermData: TypeAlias = str | dict[str, str]  # a system prompt, or {"formula": …}
 
 
 def read_formula(formula: str | Formula) -> Formula:
-    """Return a formula, which may be text; equal texts are parsed once. Raises FormulaError."""
+    """Return a formula, which may be text. Equal texts are parsed once. Raises FormulaError."""
     if isinstance(formula, Formula):
         return formula
     return _parsed(formula) if isinstance(formula, str) else parse_text(formula)
@@ -38,7 +38,7 @@ def read_formula(formula: str | Formula) -> Formula:
 def read_terms(terms: Terms | None) -> dict[str, Formula]:
     """Return the terms of a request by name, see `read_term`. Raises FormulaError.
 
-    Logs a system prompt that could be read as a formula over the names of the terms.
+    Logs a warning for a system prompt that could be read as a formula over the names of the terms.
     """
     checked = checked_terms(terms)
     keys = tuple(
@@ -47,12 +47,12 @@ def read_terms(terms: Terms | None) -> dict[str, Formula]:
     )
     try:
         return dict(_read(keys))
-    except TypeError:  # a list in a table is no key of a cache
+    except TypeError:  # a table with a list is not hashable
         return _read.__wrapped__(keys)
 
 
 def checked_terms(terms: Any) -> Mapping[str, Any]:
-    """Return the terms of a request, or none. Raises FormulaError unless they are a mapping."""
+    """Return the terms of a request, or an empty mapping. Raises FormulaError for other values."""
     if terms is not None and not isinstance(terms, Mapping):
         example = {"formal": "Speak formally."}
         problem = f"terms map names to prompts or terms, such as {example}"
@@ -61,10 +61,10 @@ def checked_terms(terms: Any) -> Mapping[str, Any]:
 
 
 def read_term(name: str, term: Any, allowed: Collection[str] | None = None) -> Formula:
-    """Return a term as a formula: a text is a system prompt, `{"formula": text}` a formula.
+    """Return a term as a formula: a text is a system prompt, and `{"formula": text}` a formula.
 
-    Other tables are as in a file. `allowed` is as for `parse_text`. Raises FormulaError for
-    anything else, and for a table that describes no term.
+    Other tables are as in a file. `allowed` is as for `parse_text`. Raises FormulaError for any
+    other value, and for a table that does not describe a term.
     """
     if isinstance(term, Formula):
         return term
@@ -137,7 +137,7 @@ def is_data(term: object) -> bool:
 
 
 def as_text(value: str | Formula) -> str:
-    """Return a formula as text that parses back to it. Raises FormulaError where none does."""
+    """Return a formula as text that parses back to it. Raises FormulaError if no text does."""
     if not isinstance(value, Formula):
         return value
     text = str(value)
@@ -148,12 +148,12 @@ def as_text(value: str | Formula) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table, as a key of a cache."""
+    """A hashable table, for the key of a cache."""
 
     items: tuple[tuple[str, Any], ...]
 
 
-@lru_cache(maxsize=64)  # many requests have the same terms
+@lru_cache(maxsize=64)  # many requests share their terms
 def _read(terms: tuple[tuple[str, Any], ...]) -> dict[str, Formula]:
     for name, _ in terms:
         Name(name)  # raises unless the name is a plain word

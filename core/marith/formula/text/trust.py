@@ -1,7 +1,7 @@
-"""Formulas as text, and what untrusted text may contain: names that the application defined.
+"""Limits of untrusted text: it may combine names that the application defined.
 
-Only text is untrusted, and must keep the bounds below; `Formula` objects and terms are the
-application's, and are accepted as they are.
+Only text is untrusted. `Formula` objects and terms come from the application, and are accepted
+without a check.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from marith.formula.tree.node import descend
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.terms import Prompted, Term
 
-MOST_LETTERS = 4_000  # of a formula and the texts of its terms together
+MOST_LETTERS = 4_000  # characters of a formula and the texts of its terms together
 MOST_NODES = 500
 MOST_TERMS = 16  # each is a row of every pass
-MOST_FACTORS = 32  # that depend on the context, since each is computed for every token
+MOST_FACTORS = 32  # factors that depend on the context: each is computed for every token
 LIMITS = (MOST_NODES, MOST_FACTORS, MOST_TERMS)
 
-# The options that an untrusted call of a model may give.
+# The options that an untrusted call may set.
 OF_A_CALL = frozenset(
     (
         "ban",
@@ -56,11 +56,12 @@ def parse(
     trusted: bool = True,
     allowed: Collection[str] = (),
 ) -> Formula:
-    """Return the formula of a text, its names replaced by `terms` where these are given.
+    """Return the formula of a text. If there are `terms`, each name is replaced by its term.
 
-    Text that is not `trusted` may contain only what `marith.formula.text.trust` describes. It may
-    call a function that `define` or a package named only if `allowed` lists the name.
-    Raises FormulaError for what is no formula, and for an unknown name if `terms` are given.
+    Text that is not `trusted` may contain only names, numbers, marith's operators and recipes,
+    `uniform()`, plain system prompts, and functions that `allowed` lists, within the limits of
+    `marith.formula.text.trust`. Raises FormulaError for an invalid formula, and with `terms` for an
+    unknown name.
     """
     check_allowed(allowed, trusted)
     if not trusted:
@@ -73,11 +74,11 @@ def parse(
 def restricted(
     formula: str | Formula, terms: Terms | None, allowed: Collection[str] = ()
 ) -> tuple[Formula, Mapping[str, Formula]]:
-    """A formula and terms as objects; those that are text are checked as untrusted.
+    """Return a formula and terms as objects. Those that are text are checked as untrusted.
 
-    Such text may contain defined names, numbers, operators, recipes, functions that are `allowed`,
-    `uniform()` and plain system prompts, and may not redefine a name of the application's. Raises
-    FormulaError.
+    Such text may contain defined names, numbers, operators, recipes, functions that `allowed`
+    lists, `uniform()` and plain system prompts. It must not redefine a name of the application.
+    Raises FormulaError for any other content.
     """
     checked = checked_terms(terms)
     objects: dict[str, Formula] = {}
@@ -89,12 +90,12 @@ def restricted(
         else:
             texts[name] = _text_of(name, term)
     if BARE in texts:
-        raise FormulaError(f"the name {BARE!r} is the application's, and keeps its meaning")
+        raise FormulaError(f"the name {BARE!r} belongs to the application and cannot be redefined")
     text = formula if isinstance(formula, str) else ""
     letters = sum(map(len, (text, *texts, *texts.values())))
     if letters > MOST_LETTERS or len(texts) > MOST_TERMS:
         raise FormulaError(
-            f"a formula from others has at most {MOST_LETTERS} letters and {MOST_TERMS} terms, "
+            f"an untrusted formula has at most {MOST_LETTERS} characters and {MOST_TERMS} terms, "
             f"not {letters} and {len(texts)}"
         )
     allowed = frozenset(allowed)
@@ -113,11 +114,11 @@ def of_call(
     frozen: bool,
     allowed: Collection[str],
 ) -> dict[str, Any]:
-    """The untrusted options of one call, with the application's `terms` added to theirs.
+    """Return the untrusted options of one call, with the application's `terms` added.
 
-    The option `model` may be one of `formulas`, and text may call the functions in `allowed`. With
-    `frozen`, a call gives no formula and no terms. Raises RequestError for an option that a call
-    may not give, and FormulaError for text that is not allowed.
+    The option `model` may name one of `formulas`, and text may call the functions in `allowed`. If
+    `frozen`, a call must not have a formula or terms. Raises RequestError for an option that a call
+    must not have, and FormulaError for text that is not allowed.
     """
     takes = OF_A_CALL if frozen else {*OF_A_CALL, "formula", "terms"}
     for name, value in options.items():
@@ -132,20 +133,20 @@ def of_call(
     new_terms = checked_terms(options.get("terms"))
     texts = {name for name, term in new_terms.items() if not isinstance(term, Formula)}
     for name in sorted(terms.keys() & texts):
-        raise FormulaError(f"the name {name!r} is the application's, and keeps its meaning")
+        raise FormulaError(f"the name {name!r} belongs to the application and cannot be redefined")
     restricted(options.get("formula", BARE), {**_stand_ins(terms), **new_terms}, allowed)
     return {**options, "terms": {**terms, **new_terms}}
 
 
 def _stand_ins(names: Iterable[str]) -> dict[str, Formula]:
-    """A term for each name of the application's, so that each counts as one part."""
+    """Return a term for each name of the application, so that each name counts as one part."""
     return {name: Prompted(f"the application's {name}", template="plain") for name in names}
 
 
 def _text_of(name: str, term: Any) -> str:
-    """The text of a term as data. Raises FormulaError for any other table."""
+    """Return the text of a term as data. Raises FormulaError for any other table."""
     if not is_data(term):
-        problem = f'term {name!r} of others is a text or {{"formula": "…"}}'
+        problem = f'untrusted term {name!r} must be a text or {{"formula": "…"}}'
         raise FormulaError(f"{problem}, not {shown(term)}")
     return term if isinstance(term, str) else term["formula"]
 
@@ -159,5 +160,5 @@ def _check_size(formulas: Sequence[Formula], text: str) -> None:
         counts = {"parts": nodes, "factors that vary": factors, "terms": len(leaves)}
         for (kind, count), limit in zip(counts.items(), LIMITS, strict=True):
             if count > limit:
-                problem = f"a formula from others has at most {limit} {kind}"
+                problem = f"an untrusted formula has at most {limit} {kind}"
                 raise FormulaError(problem, text, 0, len(text))

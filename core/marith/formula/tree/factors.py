@@ -1,4 +1,4 @@
-"""Factors, by which formulas are multiplied: numbers, or functions of the context."""
+"""Factors, which multiply formulas: numbers, or functions of the context."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ LARGEST_FACTOR = 1e30  # scores are float32, and overflow at 3e38
 class Varying(Node):
     """A factor that depends on the context.
 
-    Its operators only build nodes; the numbers of a product are folded. A kind that is `tokenwise`
-    has a value for each token.
+    Python's operators only build nodes, and fold the numbers of a product. A subclass whose
+    `tokenwise` is True has a value for each token.
     """
 
     __slots__ = ()
@@ -77,7 +77,7 @@ Factor: TypeAlias = "float | Varying"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arithmetic(Varying):
-    """Two factors joined by one of + - * /, at least one of them no number."""
+    """Two factors joined by +, -, * or /. At least one of the two depends on the context."""
 
     operator: str
     left: Factor
@@ -86,7 +86,7 @@ class Arithmetic(Varying):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extreme(Varying):
-    """The largest or the smallest of several factors, place by place."""
+    """The largest or the smallest of several factors, element by element."""
 
     kind: str
     of: tuple[Factor, ...]
@@ -94,7 +94,7 @@ class Extreme(Varying):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sigmoid(Varying):
-    """1 / (1 + e^−x): any factor as a share."""
+    """The factor 1 / (1 + e^−x), which maps any factor x to a number between 0 and 1."""
 
     of: Varying
 
@@ -123,24 +123,24 @@ class Comparison(Node):
 
 
 def largest(*factors: Factor) -> Varying:
-    """The largest of several factors."""
+    """Return the largest of several factors."""
     return Extreme("largest", _several("largest", factors))
 
 
 def smallest(*factors: Factor) -> Varying:
-    """The smallest of several factors."""
+    """Return the smallest of several factors."""
     return Extreme("smallest", _several("smallest", factors))
 
 
 def sigmoid(value: Factor) -> Varying:
-    """1 / (1 + e^−x) of a factor."""
+    """Return 1 / (1 + e^−x) for a factor x that depends on the context."""
     if not isinstance(value, Varying):
         raise FormulaError(f"sigmoid takes a factor that varies, not {shown(value)}")
     return Sigmoid(value)
 
 
 def times(left: Factor, right: Factor) -> Any:
-    """The product of two factors, its numbers folded into one number in front."""
+    """Return the product of two factors, with its numbers folded into one number in front."""
     if isinstance(left, float) and isinstance(right, float):
         return number(left * right)
     if isinstance(right, float):
@@ -161,13 +161,13 @@ def plain(value: Any) -> Any:
 
 
 def is_number(value: object) -> bool:
-    """Whether a value may stand as a factor."""
+    """Return whether a value is an int or a float, also of numpy or torch, but not a bool."""
     value = plain(value)
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def number(value: Any) -> float:
-    """A number that float32 can represent, as a float; −0 becomes 0."""
+    """Return a number as a float; −0 becomes 0. Raises FormulaError beyond 1e30, and for NaN."""
     try:
         result = float(value) + 0.0
     except OverflowError:
@@ -178,7 +178,10 @@ def number(value: Any) -> float:
 
 
 def factor(value: Any, subject: str = "a factor") -> Factor:
-    """A number or a function of the context. Raises FormulaError about `subject` for others."""
+    """Return a value as a factor: a number, or a function of the context.
+
+    Raises FormulaError for another value; the message calls the value `subject`.
+    """
     if isinstance(value, Varying):
         return value
     if not is_number(value):

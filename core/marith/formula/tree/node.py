@@ -13,35 +13,35 @@ from marith.errors import TooLarge, shown
 Kind = TypeVar("Kind", bound="Node")
 
 # Bounds of a formula, whether it is read from a text or built in Python.
-MAX_LENGTH = 20_000  # letters of a formula as text, each term counted as one
+MAX_LENGTH = 20_000  # characters of a formula as text, each term counted as one
 MAX_NODES = 5_000
 MAX_DEPTH = 60
-MAX_ROW = 500  # members of a sum: Python's parser recurses for each
+MAX_ROW = 500  # members of a sum: Python's parser recurses for each of them
 
 
 class Node:
-    """Anything in the tree of a formula. Immutable, hashable, without tensors.
+    """A part of a formula's tree. Immutable, hashable, without tensors.
 
-    A class of nodes is a `@dataclass(frozen=True, slots=True, eq=False)`; `_validate` checks its
-    fields. A node stores its hash and its printed size: `nodes`, `depth` and `letters`, which are
-    computed from those of its parts. A part that occurs twice counts twice: `f = cfg(a, f)`, done n
-    times, makes n objects and 2^n nodes. A node that exceeds the bounds is refused here, so that no
-    walk, copy or comparison meets more than `MAX_NODES` nodes.
+    A subclass is a `@dataclass(frozen=True, slots=True, eq=False)`; its `_validate` checks the
+    fields. A node stores its hash and its size: `nodes`, `depth` and `letters`, which are computed
+    from the sizes of its parts. A part that occurs twice counts twice: if `f = cfg(a, f)` is run n
+    times, there are n objects but 2^n nodes. A node that exceeds the bounds raises TooLarge when it
+    is made, so no walk, copy or comparison ever visits more than `MAX_NODES` nodes.
     """
 
     __slots__ = ("_hash", "depth", "inner", "letters", "nodes")
     leaf = False  # whether walks end here, even if the node has inner nodes
-    computed_by = ""  # "module:function" that computes its value, unless one is registered
+    computed_by = ""  # the "module:function" that computes its value, unless one is registered
 
     _hash: int
     inner: tuple[Node, ...]  # all nodes in its fields, from left to right
     nodes: int
     depth: int
-    letters: int  # an upper bound of its printed length
+    letters: int  # an upper bound of its printed length in characters
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "__repr__" not in vars(cls):  # where a dataclass would write one of its fields
+        if "__repr__" not in vars(cls):  # so that a dataclass does not print its fields
             cls.__repr__ = Node.__repr__  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
@@ -66,7 +66,7 @@ class Node:
         _refuse_beyond(self.nodes, self.depth, self.letters)
 
     def _validate(self) -> None:
-        """Raise FormulaError for fields without a meaning; normalise the others."""
+        """Raise FormulaError for invalid fields, and normalise the others."""
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -97,13 +97,13 @@ class Node:
 
 @singledispatch
 def printed(node: Node) -> str:
-    """Return a node as text; `printing` says how."""
+    """Return a node as text. The rules are in `printing`."""
     raise TypeError(f"no text is registered for a {type(node).__name__}")
 
 
 @singledispatch
 def printed_length(node: Node) -> int:
-    """Return an upper bound of the length of a node's text; `printing` says how."""
+    """Return an upper bound of the length of a node's text. The rules are in `printing`."""
     raise TypeError(f"no length is registered for a {type(node).__name__}")
 
 
@@ -113,12 +113,12 @@ def _show_node(node: Node) -> str:
 
 
 def parts(node: Node) -> tuple[Node, ...]:
-    """The direct parts of a node, from left to right; a leaf has none."""
+    """Return the direct parts of a node, from left to right. A leaf has none."""
     return () if node.leaf else node.inner
 
 
 def descend(node: Node, into: Callable[[Node], tuple[Node, ...]] = parts) -> Iterator[Node]:
-    """A node and all below it, parents before children, from left to right."""
+    """Yield a node and all nodes below it, parents before children, from left to right."""
     waiting = [node]
     while waiting:
         node = waiting.pop()
@@ -127,7 +127,7 @@ def descend(node: Node, into: Callable[[Node], tuple[Node, ...]] = parts) -> Ite
 
 
 def rebuilt(node: Kind, change: Callable[[Node], Node]) -> Kind:
-    """The node with each of its parts replaced by what `change` returns for it."""
+    """Return the node with each of its parts replaced by the result of `change`."""
     changed: dict[str, Any] = {}
     for name in () if node.leaf else _fields(node):
         value = getattr(node, name)
@@ -154,7 +154,7 @@ def _values(node: Node) -> tuple[Any, ...]:
 
 @cache
 def _getter(kind: Any) -> Callable[[Node], Any]:
-    """What reads all fields of a class of nodes at once, as a tuple however few they are."""
+    """Return a function that reads all fields of a node of this class as a tuple."""
     names = tuple(kind.__dataclass_fields__)
     if len(names) > 1:
         return attrgetter(*names)
@@ -173,4 +173,4 @@ def _refuse_beyond(nodes: int, depth: int, letters: int) -> None:
     if depth > MAX_DEPTH:
         raise TooLarge(f"the formula is nested {depth} deep; {MAX_DEPTH} are allowed")
     if letters > MAX_LENGTH:
-        raise TooLarge(f"the formula is written in {letters} letters; {MAX_LENGTH} are allowed")
+        raise TooLarge(f"the formula has {letters} characters; {MAX_LENGTH} are allowed")

@@ -19,7 +19,7 @@ MOST_TOKENS = 10**9
 class Formula(Node):
     """A tree that defines the distribution to sample from. Immutable, hashable, without tensors.
 
-    The operators `+ - * /` only build nodes: sums are flat, numbers are folded.
+    The operators `+ - * /` only build nodes: they flatten sums and fold numbers.
     """
 
     __slots__ = ()
@@ -60,7 +60,7 @@ class Formula(Node):
         return _scaled(number(1.0 / number(factor)), self)
 
     def temperature(self, temperature: float) -> Formula:
-        """This formula made flatter (above 1) or sharper (below): its log P over a temperature."""
+        """Return this formula at a temperature T, flatter above 1 and sharper below: P^(1/T)."""
         if not is_number(temperature) or not 1e-6 <= temperature <= 1e6:
             raise FormulaError(
                 f"temperature takes a number from 1e-6 to 1e6, not {shown(temperature)}"
@@ -68,7 +68,7 @@ class Formula(Node):
         return Tempered(self, float(temperature))
 
     def top_k(self, k: int) -> Formula:
-        """This formula with all but its k likeliest tokens forbidden."""
+        """Return this formula with only its `k` likeliest tokens allowed."""
         k = plain(k)
         if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_TOKENS:
             raise FormulaError(
@@ -77,11 +77,11 @@ class Formula(Node):
         return Cut(self, "top_k", float(k))
 
     def top_p(self, p: float) -> Formula:
-        """This formula on its nucleus: the fewest likeliest tokens of total probability p."""
+        """Return this formula on its nucleus: the fewest likeliest tokens with probability `p`."""
         return Cut(self, "top_p", _fraction("top_p", p))
 
     def plausible(self, alpha: float) -> Formula:
-        """This formula on the tokens at least alpha times as likely as its likeliest.
+        """Return this formula on the tokens at least `alpha` times as likely as its likeliest.
 
         The plausibility constraint of contrastive decoding (Li et al., 2023, equation 2).
         """
@@ -102,7 +102,7 @@ class Name(Formula):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sum(Formula):
-    """The sum of the members' scores and of their weights."""
+    """The sum of the scores and of the weights of its members."""
 
     members: tuple[Formula, ...]
 
@@ -113,19 +113,19 @@ class Sum(Formula):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaled(Formula):
-    """Score and weight times a factor."""
+    """The score and the weight of a formula, both multiplied by a factor."""
 
     factor: Factor
     of: Formula
 
 
-# Of the likeliest token's probability, as contrastive decoding has it (Li et al., 2023).
+# A share of the likeliest token's probability, from contrastive decoding (Li et al., 2023).
 PLAUSIBLE = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut(Formula):
-    """`of` with the tokens outside its top-k, nucleus or plausible set forbidden."""
+    """The formula `of` on its top-k, nucleus or plausible set: all other tokens are forbidden."""
 
     of: Formula
     kind: str
@@ -134,14 +134,14 @@ class Cut(Formula):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tempered(Formula):
-    """`of` at a temperature T: P^(1/T), with the same weight."""
+    """The formula `of` at the temperature `at`: P^(1/at), with the same weight."""
 
     of: Formula
     at: float
 
 
 def added(first: Formula, *others: Formula) -> Formula:
-    """The flat sum of several formulas, built at once."""
+    """Return the sum of several formulas as one flat node."""
     if not others:
         return first
     members = (first, *others)
@@ -150,12 +150,15 @@ def added(first: Formula, *others: Formula) -> Formula:
 
 
 def children(formula: Formula) -> tuple[Formula, ...]:
-    """The direct parts of a formula that are formulas, from left to right; not those of factors."""
+    """Return the direct parts of a formula that are formulas, from left to right.
+
+    Formulas within a factor are not included.
+    """
     return tuple(part for part in parts(formula) if isinstance(part, Formula))
 
 
 def names_of(formula: Formula) -> Iterator[Name]:
-    """The names in a formula, those in a classifier's guide and in factors included."""
+    """Return an iterator over the names in a formula, also in factors and in guides."""
     return (node for node in descend(formula, lambda node: node.inner) if isinstance(node, Name))
 
 
@@ -168,7 +171,7 @@ def _scaled(factor: Factor, formula: Formula) -> Formula:
 
 
 def as_members(name: str, members: tuple[Any, ...], least: int = 2) -> tuple[Formula, ...]:
-    """The arguments of a call. Raises FormulaError for what is no formula, and for too few."""
+    """Return the arguments of a call. Raises FormulaError for a non-formula, and for too few."""
     for member in members:
         if not isinstance(member, Formula):
             raise FormulaError(f"{name} takes formulas, not {shown(member)}")
@@ -191,4 +194,4 @@ def _refuse(operator: str, left: object, right: object) -> Formula:
         )
     operand = right if isinstance(left, Formula) else left
     use = "; a number multiplies a term, as in 0.5*M" if isinstance(operand, (int, float)) else ""
-    raise FormulaError(f"{shown(operand)} has no place beside '{operator}' in a formula{use}")
+    raise FormulaError(f"{shown(operand)} cannot be an operand of '{operator}' in a formula{use}")

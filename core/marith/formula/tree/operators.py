@@ -1,4 +1,4 @@
-"""The operators on formulas besides + and *: unions, drafts, conditions and mixtures."""
+"""The operators on formulas other than + and *: unions, drafts, conditions and mixtures."""
 
 from __future__ import annotations
 
@@ -19,21 +19,24 @@ from marith.formula.tree.nodes import MOST_TOKENS, Formula, as_members
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Union(Formula):
-    """Token-wise maximum of the members' log-distributions (paper, section 3)."""
+    """The token-wise maximum of the members' log-distributions (paper, section 3)."""
 
     members: tuple[Formula, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Intersection(Formula):
-    """Token-wise minimum of the members' log-distributions (paper, section 3)."""
+    """The token-wise minimum of the members' log-distributions (paper, section 3)."""
 
     members: tuple[Formula, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Supersede(Formula):
-    """`of` once it is computed, `draft` until then: classic speculation (paper, section 4)."""
+    """The formula `of` once it is computed, and `draft` until then (paper, section 4).
+
+    This is classic speculation.
+    """
 
     draft: Formula
     of: Formula
@@ -41,41 +44,41 @@ class Supersede(Formula):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unscaled(Formula):
-    """The score of `of` with weight one: a sum of logits, not divided by its weights."""
+    """The score of `of` with weight one: a sum of logits that is not divided by its weights."""
 
     of: Formula
 
 
 def union(*members: Formula) -> Formula:
-    """Prefers what any member finds likely: the token-wise maximum (paper, equation 7)."""
+    """Return the token-wise maximum: what any member finds likely is likely (paper, equation 7)."""
     return Union(as_members("union", members))
 
 
 def intersection(*members: Formula) -> Formula:
-    """Prefers what all members find likely: the token-wise minimum (paper, equation 8)."""
+    """Return the token-wise minimum: what all members find likely is likely (paper, equation 8)."""
     return Intersection(as_members("intersection", members))
 
 
 def supersede(draft: Formula, formula: Formula) -> Formula:
-    """`formula`, with `draft` as its draft, which changes the cost and never the distribution."""
+    """Return `formula` with a draft, which changes the cost and never the distribution."""
     return Supersede(*as_members("supersede", (draft, formula)))
 
 
 def unscaled(formula: Formula) -> Formula:
-    """The raw score of a formula, not divided by its total weight."""
+    """Return the raw score of a formula, not divided by its total weight."""
     return Unscaled(*as_members("unscaled", (formula,), least=1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relu(Formula):
-    """The score of a difference where it is above zero, and 0 elsewhere; no weight."""
+    """The score of a difference where it is above zero, and 0 elsewhere. Has no weight."""
 
     of: Formula
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mixture(Formula):
-    """Σ wᵢ Pᵢ / Σ wᵢ: a mixture of probabilities, not of their logarithms."""
+    """A mixture of probabilities (not of their logarithms): Σ wᵢ Pᵢ / Σ wᵢ."""
 
     weights: tuple[Factor, ...]
     members: tuple[Formula, ...]
@@ -83,7 +86,7 @@ class Mixture(Formula):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Where(Formula):
-    """One distribution where a condition on the context holds, another where it does not."""
+    """The distribution `then` if a condition on the context is true, else `otherwise`."""
 
     condition: Comparison
     then: Formula
@@ -94,8 +97,8 @@ class Where(Formula):
 class SelfDebias(Formula):
     """P·max(ε, exp(−λ·max(0, P_b − P))): tokens that a biased prompt makes likelier become rare.
 
-    Schick et al. (2021), equations 3 and 4; of several biased prompts the largest P_b counts.
-    `decay` is λ, `floor` is ε.
+    Schick et al. (2021), equations 3 and 4. P_b is the largest of the probabilities under the
+    biased prompts. `decay` is λ, and `floor` is ε.
     """
 
     of: Formula
@@ -109,7 +112,7 @@ class Posterior(Formula):
     """log P(first | x₁..x_k), by Bayes' rule from the members' likelihoods of the text; no weight.
 
     A classifier made of language models: GeDi (Krause et al., 2021), equations 3 and 4, with even
-    priors and log-likelihoods divided by the text's length.
+    priors and with log-likelihoods divided by the length of the text.
     """
 
     members: tuple[Formula, ...]
@@ -117,9 +120,10 @@ class Posterior(Formula):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Agreed(Formula):
-    """Allows the tokens in all members' top k, for the smallest k with `count` of them in common.
+    """The tokens in the top k of all members, for the smallest k that leaves `count` such tokens.
 
-    The sample space of SafeDecoding (Xu et al., 2024), equation 2. Neither score nor weight.
+    All other tokens are forbidden. This is the sample space of SafeDecoding (Xu et al., 2024),
+    equation 2. It has neither score nor weight.
     """
 
     members: tuple[Formula, ...]
@@ -127,14 +131,15 @@ class Agreed(Formula):
 
 
 def relu(difference: Formula) -> Formula:
-    """max(0, score) of a difference, such as `toxic - M`; added to a formula, it has no weight."""
+    """Return max(0, score) of a difference such as `toxic - M`. In a sum it has no weight."""
     return Relu(*as_members("relu", (difference,), least=1))
 
 
 def mixture(*pairs: Any) -> Formula:
-    """`mixture(w1, F, w2, G, …)`: the probabilities Σ wᵢ Pᵢ / Σ wᵢ.
+    """Return `mixture(w1, F, w2, G, …)`: the probabilities Σ wᵢ Pᵢ / Σ wᵢ.
 
-    Negative weights can make the sum for a token zero or less; its probability is then 1e-30.
+    Negative weights can make the sum for a token zero or less. The token then has probability
+    1e-30.
     """
     if len(pairs) < 4 or len(pairs) % 2:
         raise FormulaError(
@@ -145,7 +150,7 @@ def mixture(*pairs: Any) -> Formula:
 
 
 def where(condition: Comparison | Varying, then: Formula, otherwise: Formula) -> Formula:
-    """`then` where the condition holds, else `otherwise`; a bare factor holds above zero."""
+    """Return `then` if the condition is true, else `otherwise`. A factor is true if above zero."""
     if isinstance(condition, Varying):
         condition = condition > 0
     if not isinstance(condition, Comparison):
@@ -158,7 +163,7 @@ def where(condition: Comparison | Varying, then: Formula, otherwise: Formula) ->
 def self_debias(
     formula: Formula, *biased: Formula, decay: float = 50, floor: float = 0.01
 ) -> Formula:
-    """`formula` without what biased prompts make likelier; λ = 50 and ε = 0.01 are the authors'."""
+    """Return `formula` with tokens made rare that the biased prompts make likelier."""
     first, *others = as_members("self_debias", (formula, *biased))
     if not is_number(decay) or not 0 <= decay <= 1e6:
         raise FormulaError(f"decay is a number from 0 to 1e6, not {shown(decay)}")
@@ -168,12 +173,12 @@ def self_debias(
 
 
 def posterior(*members: Formula) -> Formula:
-    """How likely it is that the text is by the first of these prompted models."""
+    """Return the log-probability that the first of these prompted models wrote the text."""
     return Posterior(as_members("posterior", members))
 
 
 def agreed(*members: Formula, count: int = 5) -> Formula:
-    """Allows only the tokens that are likeliest to all members, at least `count` of them."""
+    """Allow only the tokens that are likeliest to all members, at least `count` of them."""
     count = plain(count)
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_TOKENS:
         raise FormulaError(f"count is a whole number from 1 to {MOST_TOKENS}, not {shown(count)}")

@@ -1,6 +1,6 @@
-"""Prints a formula as text that parses back to it, or without the texts that are quoted in it.
+"""Prints a formula as text that parses back to the formula, or without the texts quoted in it.
 
-`pieces` prints each kind of node.
+`pieces` has a function for each kind of node.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from marith.formula.tree.operators import Agreed, Mixture, SelfDebias
 from marith.formula.tree.signals import Decay, Divergence, First, Index, Shape
 from marith.formula.tree.terms import Classifier, Judgement, NGram, Prompted
 
-Piece: TypeAlias = str | tuple[Node | float, int]  # text, or a part and the precedence it needs
-SUM, PRODUCT, ATOM = 1, 2, 3  # precedences; a part of a lower one gets parentheses
+Piece: TypeAlias = str | tuple[Node | float, int]  # text, or a part and its least precedence
+SUM, PRODUCT, ATOM = 1, 2, 3  # precedences; a part with a lower precedence gets parentheses
 
-QUOTED = re.compile(  # an open quotation reaches to the end, so that no letter is read twice
+QUOTED = re.compile(  # an open quotation reaches to the end, so that no character is read twice
     r'"""(?:[^\\]|\\.)*?(?:"""|\Z)|' r"'''(?:[^\\]|\\.)*?(?:'''|\Z)|"
     r'"[^"\\]*(?:\\.[^"\\]*)*"?|' r"'[^'\\]*(?:\\.[^'\\]*)*'?",
     re.DOTALL,
 )  # fmt: skip
-_QUOTATION = re.compile(  # no apostrophe of a word, before which there are three letters
+_QUOTATION = re.compile(  # not an apostrophe, which follows at least three letters
     rf"(?<![^\W_]{{3}})(?:{QUOTED.pattern})", re.DOTALL
 )
 _START, _END = "\ue000", "\ue001"
@@ -34,29 +34,32 @@ _START, _END = "\ue000", "\ue001"
 
 @printed.register
 def to_text(node: Node) -> str:
-    """A formula, or a part of one, in Python's arithmetic: `parse(to_text(f)) == f`."""
+    """Return a formula, or a part of one, in Python's arithmetic: `parse(to_text(f)) == f`."""
     return _text(node, SUM, None)
 
 
 def without_texts(node: Node) -> str:
-    """The same for logs and warnings: quoted texts, such as system prompts, are left out."""
+    """Return a node as text for logs and warnings, without quoted texts such as system prompts."""
     return unquoted(to_text(node))
 
 
 def unquoted(text: str) -> str:
-    """Return a formula's text, or a sentence about it, with "…" in place of quoted texts."""
+    """Return a formula's text, or a sentence about a formula, with "…" for each quoted text."""
     return _QUOTATION.sub('"…"', text)
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
-    """Return the same with a name in place of each text that has one in `names`."""
+    """Return a text with each part that is a key of `names` replaced by its name.
+
+    Each quoted text that is left becomes "…".
+    """
     for whole in sorted(names, key=len, reverse=True):  # a guide is within its classifier
         text = text.replace(whole, names[whole])
     return unquoted(text)
 
 
 def distinct(texts: Iterable[str]) -> Iterator[str]:
-    """Yield the texts; one that has come before has its number after it: `M`, `M (2)`."""
+    """Yield the texts. A text that came before gets a number after it: `M`, `M (2)`."""
     counts: Counter[str] = Counter()
     for text in texts:
         counts[text] += 1
@@ -64,12 +67,12 @@ def distinct(texts: Iterable[str]) -> Iterator[str]:
 
 
 def times_text(factor: Factor) -> str:
-    """A factor as text before a multiplication sign, in parentheses if it needs them."""
+    """Return a factor as text before a multiplication sign, in parentheses if it needs them."""
     return _text(factor, PRODUCT, None)
 
 
 def number_text(value: float) -> str:
-    """A number as one writes it: 2, not 2.0."""
+    """Return a number as people write it: 2, not 2.0."""
     return repr(value).removesuffix(".0")
 
 
@@ -81,7 +84,10 @@ def _bound_length(node: Node) -> int:
 
 
 def locate(formula: Formula, part: Node) -> tuple[str, int, int]:
-    """The formula's text, and where this part begins and ends in it; parts compare by identity."""
+    """Return the formula's text, and the places in it where `part` begins and ends.
+
+    Parts are compared by identity. A part that is not found spans the whole text.
+    """
     marked = _text(formula, SUM, part)
     text = marked.replace(_START, "").replace(_END, "")
     start = marked.find(_START)
@@ -89,7 +95,7 @@ def locate(formula: Formula, part: Node) -> tuple[str, int, int]:
 
 
 def call(name: str, *arguments: Node | float | str) -> list[Piece]:
-    """The pieces of `name(…)`; an argument that is text is printed as it is."""
+    """Return the pieces of `name(…)`. An argument that is a text is printed unchanged."""
     written: list[Piece] = [f"{name}("]
     for index, argument in enumerate(arguments):
         written += [", "] if index else []
@@ -99,7 +105,7 @@ def call(name: str, *arguments: Node | float | str) -> list[Piece]:
 
 @singledispatch
 def precedence(_node: Node | float) -> int:
-    """The precedence of one kind of node's text: that of a call, unless registered."""
+    """Return the precedence of one kind of node's text. Unless registered, it is a call."""
     return ATOM
 
 
@@ -125,9 +131,9 @@ def _find_precedence_of_arithmetic(node: Arithmetic) -> int:
 
 @singledispatch
 def pieces(node: Node) -> list[Piece]:
-    """The text of one kind of node in pieces, without parentheses around it.
+    """Return the text of one kind of node in pieces, without parentheses around it.
 
-    Unless registered, it is a call: `Union((a, b))` is printed as `union(a, b)`.
+    Unless registered, the text is a call: `Union((a, b))` is printed as `union(a, b)`.
     """
     return call(type(node).__name__.lower(), *node.inner)
 
@@ -263,7 +269,7 @@ def _print_judgement(term: Judgement) -> list[Piece]:
 
 
 def _text(node: Node | float, least: int, part: Node | None) -> str:
-    """The text of a node at a precedence of at least `least`; the text of `part` is marked."""
+    """Return a node as text, in parentheses if its precedence is below `least`; mark `part`."""
     if isinstance(node, float):
         text = number_text(node)
     else:
@@ -283,13 +289,13 @@ def _length(piece: Piece) -> int:
 
 
 def _addends(total: Sum, part: Node | None) -> list[Piece]:
-    """The pieces of a sum; a negative member that is `part` is not printed as a subtraction."""
+    """Return the pieces of a sum. A negative member that is `part` is not written with a minus."""
     first, *others = total.members
     return [(first, PRODUCT), *(piece for member in others for piece in _addend(member, part))]
 
 
 def _addend(member: Formula, part: Node | None) -> list[Piece]:
-    """A plus or minus, and the pieces of what is added or subtracted."""
+    """Return a plus or minus, and the pieces of the member that is added or subtracted."""
     match member:
         case Scaled(float() as factor, of) if factor < 0 and member is not part:
             size: list[Piece] = [] if factor == -1 else [number_text(-factor), "*"]
@@ -302,12 +308,12 @@ def _addend(member: Formula, part: Node | None) -> list[Piece]:
 
 
 def _keywords(**values: tuple[object, object]) -> list[str]:
-    """`name=value` for each value that differs from its default."""
+    """Return `name=value` for each value that differs from its default."""
     return [f"{name}={_quoted(v)}" for name, (v, default) in values.items() if v != default]
 
 
 def _quoted(value: object) -> str:
-    """A Python literal, with double quotes where they need no escape."""
+    """Return a Python literal, with double quotes if they need no escape."""
     match value:
         case dict():
             return "{" + ", ".join(f"{_quoted(k)}: {_quoted(v)}" for k, v in value.items()) + "}"

@@ -14,7 +14,7 @@ POSITION = Position()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Divergence(Varying):
-    """The Jensen–Shannon divergence of two distributions, or the Rényi divergence of an order."""
+    """The Jensen–Shannon divergence of two distributions; with an `order` the Rényi divergence."""
 
     first: Formula
     second: Formula
@@ -23,7 +23,11 @@ class Divergence(Varying):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape(Varying):
-    """How concentrated a distribution is: its entropy, peak, or margin of the likeliest token."""
+    """A measure of how concentrated a distribution is.
+
+    `kind` is "entropy", "peak" (the largest probability), or "margin" (the largest probability
+    minus the second).
+    """
 
     kind: str
     of: Formula
@@ -31,7 +35,7 @@ class Shape(Varying):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Indicator(Varying):
-    """For each token, 1 where a difference is above zero and 0 elsewhere (paper, section 3)."""
+    """The number 1 for each token whose difference is above zero, else 0 (paper, section 3)."""
 
     tokenwise = True
 
@@ -47,29 +51,29 @@ class Strength(Varying):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class First(Varying):
-    """1 for the first `count` tokens, then 0."""
+    """The number 1 for the first `count` tokens, then 0."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decay(Varying):
-    """1 for the first token, halved every `half_life` tokens."""
+    """A number that is 1 for the first token and halves every `half_life` tokens."""
 
     half_life: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Index(Varying):
-    """The number of tokens of the answer before this one: 0 for the first token."""
+    """The number of tokens of the answer before this token: 0 for the first token."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Balance(Varying):
     """The share b for which b·F + (1−b)·G reproduces neither model's memorised text.
 
-    CP-Fuse (Abad et al., 2024): the minimiser of maxᵢ KL(P ‖ Qᵢ) − log Qᵢ(x₁..x_k) is log-linear
-    in the two distributions, with shares that add up to one.
+    CP-Fuse (Abad et al., 2024): the minimiser of maxᵢ KL(P ‖ Qᵢ) − log Qᵢ(x₁..x_k) is log-linear in
+    the two distributions, with shares that add up to one.
     """
 
     first: Formula
@@ -77,13 +81,16 @@ class Balance(Varying):
 
 
 def jsd(first: Formula, second: Formula) -> Varying:
-    """The Jensen–Shannon divergence of two distributions, in bits: from 0 to 1."""
+    """Return the Jensen–Shannon divergence of two distributions, in bits: from 0 to 1."""
     left, right = as_members("jsd", (first, second))
     return Divergence(left, right)
 
 
 def renyi(first: Formula, second: Formula, order: float = 0.5) -> Varying:
-    """The Rényi divergence of an order between 0 and 1, in nats; of one half it is symmetric."""
+    """Return the Rényi divergence of two distributions, in nats.
+
+    `order` is between 0 and 1. At an order of one half the divergence is symmetric.
+    """
     if not is_number(order) or not 0 < order < 1:
         raise FormulaError(f"order is a number between 0 and 1, not {shown(order)}")
     left, right = as_members("renyi", (first, second))
@@ -91,34 +98,34 @@ def renyi(first: Formula, second: Formula, order: float = 0.5) -> Varying:
 
 
 def entropy(formula: Formula) -> Varying:
-    """The Shannon entropy of a distribution, in nats."""
+    """Return the Shannon entropy of a distribution, in nats."""
     return Shape("entropy", *as_members("entropy", (formula,), least=1))
 
 
 def peak(formula: Formula) -> Varying:
-    """The probability of a distribution's likeliest token."""
+    """Return the probability of a distribution's likeliest token."""
     return Shape("peak", *as_members("peak", (formula,), least=1))
 
 
 def margin(formula: Formula) -> Varying:
-    """The probability of the likeliest token, less that of the second."""
+    """Return the probability of the likeliest token minus the probability of the second."""
     return Shape("margin", *as_members("margin", (formula,), least=1))
 
 
 def indicator(difference: Formula) -> Varying:
-    """For each token, 1 if a difference such as `F - G` is above zero, else 0."""
+    """Return, for each token, 1 if a difference such as `F - G` is above zero, else 0."""
     return Indicator(*as_members("indicator", (difference,), least=1))
 
 
 def strength(judge: Formula) -> Varying:
-    """The probability that a classifier gives to the text so far, from 0 to 1."""
+    """Return the probability that a classifier gives to the text so far, from 0 to 1."""
     if not isinstance(judge, (Classifier, Name)):
         raise FormulaError(f"strength takes a classifier, not {shown(judge)}")
     return Strength(judge)
 
 
 def first(count: int) -> Varying:
-    """1 for the first `count` tokens, then 0."""
+    """Return 1 for the first `count` tokens, then 0."""
     count = plain(count)
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 10**9:
         raise FormulaError(f"first takes a whole number from 1, not {shown(count)}")
@@ -126,29 +133,29 @@ def first(count: int) -> Varying:
 
 
 def decay(half_life: float) -> Varying:
-    """1 for the first token, halved every `half_life` tokens."""
+    """Return 1 for the first token, halved every `half_life` tokens."""
     if not is_number(half_life) or not 0 < half_life <= LARGEST_FACTOR:
         raise FormulaError(f"half_life is a number of tokens above 0, not {shown(half_life)}")
     return Decay(float(half_life))
 
 
 def position() -> Varying:
-    """The number of tokens of the answer before this one: 0 for the first token."""
+    """Return the number of tokens of the answer before this token: 0 for the first token."""
     return Index()
 
 
 def balance(first: Formula, second: Formula) -> Varying:
-    """The share of `first` for which neither model's memorised text is reproduced."""
+    """Return the share of `first` for which neither model's memorised text is reproduced."""
     return Balance(*as_members("balance", (first, second)))
 
 
 def judgement_of(judge: Formula) -> Judgement:
-    """The observation that a strength is computed from."""
+    """Return the observation that a strength is computed from."""
     assert isinstance(judge, Classifier), "check() refuses a strength of anything else"
     return Judgement(judge.model, judge.label, judge.read_prompt)
 
 
 def likelihood_of(member: Formula) -> Likelihood:
-    """The observation of a model's likelihood of the text so far."""
+    """Return the observation of a model's likelihood of the text so far."""
     assert isinstance(member, Term), "check() refuses a balance of anything else"
     return Likelihood(member)

@@ -19,9 +19,9 @@ Option: TypeAlias = "str | int | float | bool | None"
 MODES = ("append", "prepend", "replace")
 TEMPLATES = ("chat", "plain")
 SCALES = ("log", "probability", "logit")
-GUIDED = 120  # the most letters of a classifier with a guide, its texts empty
+GUIDED = 120  # the most characters of a classifier with a guide, with empty texts
 LARGEST_OPTION = 10**100
-# Arguments of a chat template that the engine gives, or that would change how it reads prompts.
+# Arguments of a chat template that the engine sets, or that would change how it reads prompts.
 RESERVED = frozenset(
     (
         "add_generation_prompt",
@@ -42,7 +42,7 @@ RESERVED = frozenset(
         "truncation",
     )
 )
-MAX_ORDER = 32  # each token of a text is counted once for each shorter order
+MAX_ORDER = 32  # each token of a text is counted once for each order up to this
 
 
 class Term(Formula):
@@ -54,15 +54,15 @@ class Term(Formula):
 
 @printed_length.register
 def _bound_length_of_term(term: Term) -> int:
-    """Return 1 for a term; the guide in a classifier counts like any formula."""
+    """Return 1 for a term, plus the size of each guide in it, which counts like any formula."""
     return sum((GUIDED + part.letters for part in term.inner), 1)
 
 
 class Observation(Term):
-    """A leaf whose value is one number about the text so far, which factors are computed from.
+    """A leaf whose value is one number about the text so far. Factors are computed from it.
 
-    It is scored like a term, and has one column in place of a vocabulary. It occurs in factors
-    alone, never in formula text.
+    An observation is scored like a term, but has one column instead of a vocabulary. It occurs only
+    in factors, and never in formula text.
     """
 
     __slots__ = ()
@@ -73,14 +73,16 @@ class Observation(Term):
 class Prompted(Term):
     """A language model with a system prompt and its own way to read the request's messages.
 
-    `mode` says how `system` is joined to the application's system message; what the regular
-    expression `hide`, in RE2's syntax, matches is removed from the messages (if named groups took
-    part in a match, only what they matched); `model` names another checkpoint of the same
-    vocabulary, on a `device` and in a `dtype` of its own, else those of the base model;
-    `template` is "chat" or "plain" (by default chat where the tokenizer has one);
-    `options` are keyword arguments of the chat template; `adapter` names a LoRA over that model,
-    in whose pass it is computed. With `exit_layer` the log-probabilities are those of the first so
-    many layers, through the model's last norm and head, in the lane of the whole model.
+    - `mode`: how `system` is joined to the application's system message.
+    - `hide`: a regular expression in RE2's syntax. Its matches are removed from the messages; if
+      named groups took part in a match, only the text of these groups is removed.
+    - `model`: another checkpoint with the same vocabulary. Without `device` and `dtype` it uses the
+      base model's.
+    - `template`: "chat" or "plain"; by default "chat" if the tokenizer has a chat template.
+    - `options`: keyword arguments of the chat template.
+    - `adapter`: a LoRA over the model, computed in the model's own pass.
+    - `exit_layer`: read the log-probabilities after this number of layers, through the model's last
+      norm and head. The term shares the lane of the whole model.
     """
 
     system: str = ""
@@ -93,7 +95,8 @@ class Prompted(Term):
     exit_layer: int | None = None
     device: str | None = None
     dtype: str | None = None
-    _kinds: tuple[str, ...] = field(init=False, repr=False)  # to a template 1 is not True
+    # The types of the options, because a template distinguishes 1 from True.
+    _kinds: tuple[str, ...] = field(init=False, repr=False)
 
     def _validate(self) -> None:
         _check_text("a system prompt", self.system)
@@ -123,14 +126,15 @@ class Prompted(Term):
 @names_checked()
 @dataclass(frozen=True, slots=True, eq=False)
 class Classifier(Term):
-    """A classifier that guides: log C(x₁..x_k) − log C(x₁..x_{k−1}), with weight zero.
+    """A classifier that guides, with weight zero: log C(x₁..x_k) − log C(x₁..x_{k−1}).
 
-    `label` is a class by name or index. The `candidates` likeliest tokens of `guide` (by default
-    the formula around it, without classifiers) are judged, the others get 0 (paper, section 3);
-    with `coverage` only the fewest of them whose probabilities under the guide reach it. With
-    `read_prompt` it judges the prompt together with the continuation. `scale` is the scale of the
-    difference: log C, C itself ("probability"), or the output of the model's head ("logit"), as
-    rewards are added.
+    - `label`: a class by name or index.
+    - `candidates`: the number of likeliest tokens of `guide` that are judged; other tokens get 0
+      (paper, section 3). The default guide is the formula around it, without classifiers.
+    - `coverage`: judge only the fewest candidates whose probabilities under the guide reach it.
+    - `read_prompt`: judge the prompt together with the continuation.
+    - `scale`: "log" C, C itself ("probability"), or the output of the model's head ("logit"), as
+      rewards are added.
     """
 
     model: str
@@ -163,11 +167,11 @@ class Classifier(Term):
 @names_checked()
 @dataclass(frozen=True, slots=True, eq=False)
 class NGram(Term):
-    """A smoothed n-gram model of the tokens of a text; order 2 is the paper's model A.
+    """A smoothed n-gram model of the tokens of a text. Order 2 is the paper's model A.
 
-    Fitted from the text file `path`, or from `texts`. With `online` it also counts the text of the
-    request: the prompt as the bare model reads it, and the continuation so far. It then needs
-    neither `path` nor `texts`, and is prompt lookup.
+    It is fitted from the text file `path`, or from `texts`. With `online` it also counts the
+    request's prompt, as the bare model reads it, and the continuation so far. It then needs neither
+    `path` nor `texts`, and is prompt lookup.
     """
 
     path: str | None = None
@@ -202,17 +206,17 @@ class NGram(Term):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Uniform(Term):
-    """The same probability for every token."""
+    """The uniform distribution over all tokens."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Position(Observation):
-    """The number of tokens of the continuation before this place."""
+    """The number of tokens of the continuation before this token."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judgement(Observation):
-    """log C of a classifier's label for the text so far."""
+    """The logarithm of a classifier's probability of `label` for the text so far."""
 
     model: str
     label: str | int = 1
@@ -224,13 +228,13 @@ class Judgement(Observation):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Likelihood(Observation):
-    """log Q of the whole continuation so far, Q being a prompted model."""
+    """The log-probability of the whole continuation so far under a prompted model."""
 
     of: Term
 
 
 def check_template_options(names: Iterable[str]) -> None:
-    """Raises FormulaError for an option of a chat template that only the engine may set."""
+    """Raise FormulaError for an option of a chat template that only the engine may set."""
     for name in sorted(RESERVED.intersection(names)):
         raise FormulaError(f"the template option {name!r} is set by the engine")
 
@@ -256,8 +260,8 @@ def _check_placed(name: str, value: object, model: str | None) -> None:
     if value is not None:
         _check_text(f"a {name}", value)
         if model is None:
-            problem = f"{name}={value!r} is that of another model, and a term without model="
-            raise FormulaError(f"{problem} is computed with the base model's; leave it out")
+            problem = f"{name}={value!r} is only for a term with model=, and this term"
+            raise FormulaError(f"{problem} is computed with the base model; leave it out")
 
 
 def _check_text(name: str, value: object) -> None:
@@ -266,7 +270,7 @@ def _check_text(name: str, value: object) -> None:
 
 
 def _frozen_options(options: Any) -> tuple[tuple[str, Option], ...]:
-    """Template options from a mapping or from pairs, sorted by name."""
+    """Return template options from a mapping or from pairs, sorted by name."""
     pairs = options.items() if isinstance(options, Mapping) else options
     try:
         frozen = tuple(sorted((key, value) for key, value in pairs))

@@ -21,7 +21,7 @@ TERMS = resolve({"a": "A", "b": "B", "toxic": "T", "C": Classifier("c"),
 
 FAULTS = [
     ("M + nope", "nope", "unknown term 'nope'; known are C, G, M, a, b, toxic"),
-    ("M + 1000000*(a - M)", "M + 1000000*(a - M)", "cancel: they add up to 1, too little"),
+    ("M + 1000000*(a - M)", "M + 1000000*(a - M)", "cancel: they add up to 1, which is within"),
     ("a - 2*b", "a - 2*b", "more than zero, not -1"),
     ("C", "C", "more than zero, not 0"),
     ("M + union(C, M)", "union(C, M)", "classifier cannot be a member"),

@@ -14,7 +14,7 @@ FAULTS = [
     ("0.5 M - a", "M", "an operator is missing; write 0.5*M"),
     ("a + 3b", "b", "an operator is missing; write 3*b"),
     ("M - (a b)", "b", "an operator or a comma is missing between 'a' and 'b'"),
-    ("2formal - M", "2formal", "'2formal' is no number; write 2*formal"),
+    ("2formal - M", "2formal", "'2formal' is not a number; write 2*formal"),
     ("größe − M", "−", "'−' (U+2212, minus sign) has no meaning; signs"),
     ("M\xa0- a", " ", "(U+00A0, no-break space) has no meaning; signs, quot"),
     ("M - ‘a’", "‘", "left single quotation mark) has no meaning"),

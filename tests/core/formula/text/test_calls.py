@@ -79,7 +79,7 @@ def test_what_the_function_does_wrong_is_its_errors_sentence() -> None:
     define("numeric", numeric)
     with pytest.raises(FormulaError, match=r"broken failed with KeyError: 'a'\n  M \+ broken"):
         parse("M + broken(a)")
-    with pytest.raises(FormulaError, match="numeric gives no formula and no factor, but 3"):
+    with pytest.raises(FormulaError, match="numeric must return a formula or a factor, not 3"):
         parse("M + numeric(a)")
 
 
@@ -115,19 +115,21 @@ def test_a_name_is_a_plain_word(name: Any) -> None:
 def test_only_a_function_is_defined() -> None:
     with pytest.raises(FormulaError, match="'mine' is defined by a function, not by 2"):
         define("mine", 2)  # type: ignore[arg-type]
-    with pytest.raises(FormulaError, match=r"'mine' is defined by .*max.*, of no known arguments"):
+    with pytest.raises(
+        FormulaError, match=r"'mine' is defined by .*max.*, whose arguments are unknown"
+    ):
         define("mine", max)
 
 
 def test_untrusted_text_calls_what_the_application_allows_alone() -> None:
     for text in ("halved(M, a)", "M + ramp(4)*(a - M)"):
-        with pytest.raises(FormulaError, match=r"is not for text from others.*\n.*\n *\^"):
+        with pytest.raises(FormulaError, match=r"untrusted formulas may not use.*\n.*\n *\^"):
             parse(text, {"a": "Be kind."}, trusted=False)
-    with pytest.raises(FormulaError, match="in term 'x': halved is not for text from others"):
+    with pytest.raises(FormulaError, match="in term 'x': untrusted formulas may not use halved"):
         parse("M + x", {"x": {"formula": "halved(M, M)"}}, trusted=False)
     kind = {"a": "Be kind."}
     assert parse("halved(M, a)", kind, False, {"halved"}) == parse("halved(M, a)", kind)
-    with pytest.raises(FormulaError, match="ramp is not for text from others"):
+    with pytest.raises(FormulaError, match="untrusted formulas may not use ramp"):
         parse("halved(M, a, ramp(3))", kind, trusted=False, allowed=["halved"])
 
 
@@ -141,9 +143,9 @@ def test_two_lists_of_one_process_allow_different_functions() -> None:
     assert Request("Hi", halves, kind, trusted=False, allowed={"halved"}).formula == parse(halves)
     for options, text in ((first, ramps), (second, halves)):
         for call in ({"formula": text}, {"terms": {"mine": {"formula": text}}}):
-            with pytest.raises(FormulaError, match="is not for text from others"):
+            with pytest.raises(FormulaError, match="untrusted formulas may not use"):
                 options.over(call)
-        with pytest.raises(FormulaError, match="is not for text from others"):
+        with pytest.raises(FormulaError, match="untrusted formulas may not use"):
             Request("Hi", text, kind, trusted=False, allowed=options.allowed)
 
 
@@ -156,21 +158,21 @@ def test_a_call_allows_itself_nothing() -> None:
 def test_what_is_allowed_opens_no_model_and_no_file() -> None:
     allowed = ("halved", "union", "prompted")
     for text in ('ngram("/etc/passwd")', 'classifier("m")', 'halved(M, ngram("/etc/passwd"))'):
-        with pytest.raises(FormulaError, match="is not for text from others"):
+        with pytest.raises(FormulaError, match="untrusted formulas may not use"):
             parse(text, {}, trusted=False, allowed=allowed)
 
 
 @pytest.mark.parametrize(
     ("allowed", "problem"),
     [
-        (("ramp", "halvd"), "allowed names 'halvd', which nothing defines .*mean 'halved'"),
-        ([3], "allowed names 3, which nothing defines in a formula"),
+        (("ramp", "halvd"), "allowed names 'halvd', which is not the name of .*mean 'halved'"),
+        ([3], "allowed names 3, which is not the name of a function"),
         ("halved", "allowed is a list of names of functions, not 'halved'"),
         (None, "allowed is a list of names of functions, not None"),
         ("", "allowed is a list of names of functions, not ''"),
         (b"x", "allowed is a list of names of functions, not b'x'"),
-        (["ngram"], "allowed names 'ngram', which text from others never calls; define it as"),
-        (["classifier"], "allowed names 'classifier', which text from others never calls"),
+        (["ngram"], "allowed names 'ngram', which untrusted text must not call; define it as"),
+        (["classifier"], "allowed names 'classifier', which untrusted text must not call"),
     ],
 )
 def test_a_list_of_what_is_allowed_has_names_that_mean_something(
@@ -189,9 +191,9 @@ def test_a_list_of_what_is_allowed_stands_beside_untrusted_text_alone(tmp_path: 
         lambda: Options(allowed=["halved"]),
         lambda: load_file(file, allowed=["halved"]),
     ):
-        with pytest.raises(ValueError, match="write trusted=False beside it"):
+        with pytest.raises(ValueError, match="write trusted=False too"):
             given()
-    with pytest.raises(FormulaError, match="is said in code, not in a file"):
+    with pytest.raises(FormulaError, match="is set in code, not in a file"):
         Options.from_file(file, trusted=False)
-    with pytest.raises(FormulaError, match="the option 'allowed' is the application's"):
+    with pytest.raises(FormulaError, match="only the application may set the option 'allowed'"):
         load_file(file, trusted=False)

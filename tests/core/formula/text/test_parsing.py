@@ -59,7 +59,7 @@ def caret(error: FormulaError) -> str:
 
 FAULTS = [
     ("M + a*b", "a*b", "number only"),
-    ("M + 1", "M + 1", "1.0 has no place"),
+    ("M + 1", "M + 1", "1.0 cannot be an operand"),
     ("größe + a*b", "a*b", "number only"),
     ("M + __import__('os')", "__import__('os')", "no meaning"),
     ("M + (lambda: M)", "lambda: M", "no meaning"),

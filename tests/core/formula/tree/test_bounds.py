@@ -71,7 +71,7 @@ def test_a_tree_that_shares_its_parts_is_refused_as_soon_as_it_is_too_large(
     step: Callable[[Formula], Formula],
 ) -> None:
     start = time.thread_time()
-    with pytest.raises(FormulaError, match=r"the formula (has|is nested|is written in) \d+ "):
+    with pytest.raises(FormulaError, match=r"the formula (has|is nested) \d+ "):
         repeated(step, 1_000_000)
     assert time.thread_time() - start < 0.3
 
@@ -127,7 +127,7 @@ def test_parts_and_letters_are_bounded_where_nodes_are_made() -> None:
         union(*[M] * MAX_NODES)
     long = Name("m" * (MAX_LENGTH // 2 - 9))
     assert parse_text(str(long + long)) == long + long
-    with pytest.raises(FormulaError, match=f"letters; {MAX_LENGTH} are allowed"):
+    with pytest.raises(FormulaError, match=f"characters; {MAX_LENGTH} are allowed"):
         long + long + long
 
 

@@ -113,9 +113,9 @@ def test_a_comparison_is_no_truth_while_no_text_is_made() -> None:
 
 
 BAD: list[tuple[Callable[[], Any], str]] = [
-    (lambda: x + M, r"jsd\(M, a\) has no place beside '\+'"),
-    (lambda: M - x, r"jsd\(M, a\) has no place beside '-'"),
-    (lambda: M * (x > 1), r"jsd\(M, a\) > 1 has no place beside '\*'"),
+    (lambda: x + M, r"jsd\(M, a\) cannot be an operand of '\+'"),
+    (lambda: M - x, r"jsd\(M, a\) cannot be an operand of '-'"),
+    (lambda: M * (x > 1), r"jsd\(M, a\) > 1 cannot be an operand of '\*'"),
     (lambda: x / 0, "cannot be divided by zero"),
     (lambda: 1e300 * (1e300 * x), "finite"),
     (lambda: x > "1", "compared with is a number or a function of the context, not '1'"),
@@ -134,7 +134,7 @@ def test_what_is_no_factor_is_refused_with_the_value(build: Callable[[], Any], s
 
 
 FAULTS = [
-    ("M + jsd(M, a)", "M + jsd(M, a)", "no place beside"),
+    ("M + jsd(M, a)", "M + jsd(M, a)", "cannot be an operand"),
     ("jsd(M, a)", "jsd(M, a)", "needs a term; this is the factor jsd"),
     ("M + jsd(M)*a", "jsd(M)", "second"),
     ("M + first(1.5)*a", "first(1.5)", "not 1.5"),

@@ -81,7 +81,7 @@ def personas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 TYPO = (
-    "'marith.toml' has no formula 'cheerfull', and no model on this machine is called so; "
+    "'marith.toml' has no formula 'cheerfull', and no local model has that name; "
     "did you mean 'cheerful'?"
 )
 
