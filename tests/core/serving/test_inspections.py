@@ -233,7 +233,7 @@ def test_what_follows_a_prefix_is_inspected(web: httpx.Client) -> None:
     assert [position["place"] for position in rest["positions"]] == [2]
     require_close(rest["positions"], whole[2:])
     problem = post(web, "/v1/inspect", 400, **asked, marith={"prefix": [8]})["error"]["message"]
-    assert problem == "the continuation begins with marith.prefix"
+    assert problem == "the continuation must begin with the tokens of marith.prefix"
 
 
 def test_nothing_is_left_out_where_nobody_asks_for_it(web: httpx.Client) -> None:
