@@ -81,7 +81,7 @@ def test_an_interrupt_ends_streams_with_an_error(tmp_path: Path) -> None:
     [
         (["--host", "0.0.0.0"], "can be reached by other machines"),
         (["--api-key-file", "nothing"], "the file of API keys 'nothing' cannot be read"),
-        (["--tls-key", "nothing"], "come together"),
+        (["--tls-key", "nothing"], "must be used together"),
         (
             ["--tls-key", "nothing", "--tls-certificate", "nothing"],
             "the TLS file 'nothing' does not exist",
