@@ -1,4 +1,4 @@
-"""Keeps the values that were used last, up to a bound on their weight."""
+"""Keeps the most recently used values, up to a limit on their total weight."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from threading import Lock
 
 
 class Recent:
-    """Keeps references to the values that were used last, of at most `most` weight together.
+    """Keeps references to the most recently used values, of at most `most` weight together.
 
-    Used with a weak dictionary, which finds every value that is alive: a value that is dropped here
-    is still found there while somebody uses it, and so is not made twice. A value that weighs more
-    than `most` is not kept. Safe to share between threads.
+    It is used with a weak dictionary, which finds every living value. If this class drops a value
+    that somebody still uses, the dictionary still finds the value, so it is not made twice. A value
+    that weighs more than `most` is not kept. Safe to share between threads.
     """
 
     def __init__(self, most: int) -> None:
@@ -21,8 +21,8 @@ class Recent:
         self._lock = Lock()
 
     def use(self, value: object, weight: int) -> None:
-        """Keep a value that was used just now, and drop those unused for longest if needed."""
-        dropped = []  # they are freed after the lock is released
+        """Keep a value that was used just now, and drop the least recently used if needed."""
+        dropped = []  # freed after the lock is released
         with self._lock:
             _, weight_before = self._kept.pop(id(value), (value, 0))
             self._weight -= weight_before
