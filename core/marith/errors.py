@@ -25,8 +25,7 @@ class FormulaError(MarithError, ValueError):
     """The formula is invalid. The message quotes the formula, with a caret under the wrong part.
 
     `problem` is the message without the quotation. `text` is the formula or term that has the
-    error, which is between the characters `start` and `end`. `text` is "" if the error has no
-    position.
+    error, and `text[start:end]` is the wrong part. `text` is "" if the error has no position.
     """
 
     def __init__(self, problem: str, text: str = "", start: int = 0, end: int = 0) -> None:
