@@ -10,8 +10,8 @@ let key = "";
 let keyChanged = () => {};
 
 /** Sets the key of later requests. The page keeps the key only in memory. */
-export function useKey(given) {
-  key = given.trim();
+export function useKey(typed) {
+  key = typed.trim();
   keyChanged();
 }
 
