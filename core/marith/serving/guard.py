@@ -109,7 +109,7 @@ class Guard:
         scheme, _, sent = authorization.partition(" ")
         found = [key for key in self._keys if hmac.compare_digest(key, sent.strip().encode())]
         if not found or scheme.lower() != "bearer":
-            problem = "the API key is missing" if not authorization else "the API key is unknown"
+            problem = "the API key is missing" if not authorization else "this API key is not known"
             raise Refusal(f"{problem}; write `Authorization: Bearer …`", 401, "invalid_api_key")
         return hashlib.sha256(found[0]).hexdigest()[:16]
 

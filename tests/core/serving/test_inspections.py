@@ -152,7 +152,7 @@ def test_an_answer_that_is_inspected_is_as_long_as_may_be_inspected(web: httpx.C
     for count, most in ((1, 20), (2, 10)):
         asked = {**body, "n": count, "marith": {"inspect": 20}}
         whole = post(web, chat, **asked, max_tokens=200)
-        assert f"at most {most} tokens here, not 200" in whole["marith"]["warnings"][0]
+        assert f"at most {most} tokens, not 200" in whole["marith"]["warnings"][0]
         assert whole["usage"]["completion_tokens"] == 400 // 20
         assert [len(one["positions"]) for one in whole["marith"]["inspection"]] == [most] * count
         assert post(web, chat, **asked)["choices"][0]["finish_reason"] == "length"
