@@ -1,4 +1,4 @@
-"""The same function at the cost of a larger model: added width and depth that output zeros."""
+"""Inflate a model: compute the function of a small model at the cost of a large one."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _fill(
 ) -> None:
     """Copy the small model's weight into the corner of the larger; `_WRITERS` are zero elsewhere.
 
-    A norm over H' channels, of which only H are not zero, computes √(H/H') of their root mean
+    A norm over H' channels, all but H of them zero, computes √(H/H') of their root mean
     square. So its weight is scaled by √(H/H'), and its epsilon, which the whole model shares, by
     H/H'. Norms within heads keep their channels: this epsilon is right for them when their input
     is scaled by √(H/H') too.

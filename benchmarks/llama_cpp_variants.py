@@ -1,4 +1,4 @@
-"""The same shape of model by llama.cpp, in its own types of numbers, if it is installed."""
+"""Models of the benchmark's shape in llama.cpp, in its own types of numbers, if it is installed."""
 
 from __future__ import annotations
 

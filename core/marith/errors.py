@@ -1,4 +1,4 @@
-"""The errors that marith raises on purpose; each message is a sentence with the wrong value."""
+"""The errors that marith raises on purpose. Each message is a sentence with the wrong value."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Target = TypeVar("Target", bound=Callable[..., Any])
 
 
 class MarithError(Exception):
-    """The root of all errors raised on purpose."""
+    """The base class of all errors that are raised on purpose."""
 
 
 class FormulaError(MarithError, ValueError):
-    """A formula without a meaning; the message quotes it, with a caret under the wrong part.
+    """The formula is invalid. The message quotes the formula, with a caret under the wrong part.
 
-    `problem` is the message without the quotation. `text` is what has the fault, the formula or a
-    term, from the letter `start` to before `end`; "" where it is nowhere in a text.
+    `problem` is the message without the quotation. `text` is the formula or term that has the
+    error, and `text[start:end]` is the wrong part. `text` is "" if the error has no position.
     """
 
     def __init__(self, problem: str, text: str = "", start: int = 0, end: int = 0) -> None:
@@ -36,45 +36,45 @@ class FormulaError(MarithError, ValueError):
 
 
 class Untrusted(FormulaError):
-    """A formula that has a meaning, but that untrusted text must not contain."""
+    """The formula is valid, but untrusted text must not contain it."""
 
 
 class TooLarge(FormulaError):
-    """A formula that exceeds a bound on its size."""
+    """The formula is larger than a limit."""
 
 
 class RequestError(MarithError, ValueError):
-    """A request that cannot be served."""
+    """The request is invalid."""
 
 
 class UnknownOption(RequestError, TypeError):
-    """An option that a request, an engine or a term does not have."""
+    """The option does not exist for this request, engine or term."""
 
 
 class ContextOverflow(RequestError):
-    """A prompt that leaves no room in a model's context."""
+    """The prompt leaves no room in a model's context."""
 
 
 class ModelError(MarithError, OSError):
-    """A checkpoint that cannot be found, read or used."""
+    """The checkpoint cannot be found, read or used."""
 
 
 class EngineClosed(MarithError, RuntimeError):
-    """The engine was closed before, or while, the request ran."""
+    """The engine was closed before the request, or while the request ran."""
 
 
 class Busy(MarithError, RuntimeError):
-    """More requests wait than the engine accepts."""
+    """Too many requests wait already."""
 
 
 class DeadlineExceeded(MarithError, TimeoutError):
-    """A request that was not finished within its timeout."""
+    """The request was not finished within its timeout."""
 
 
 def fault(error: BaseException) -> MarithError:
-    """The error that a caller receives: marith's own as it is, any other inside a ModelError.
+    """Return the error that a caller receives. An error that is not marith's becomes a ModelError.
 
-    Others are, for example, a lack of memory, a panic of a library in Rust, or an exit.
+    Other errors are, for example, a lack of memory, a panic of a Rust library, or an exit.
     """
     if isinstance(error, MarithError):
         return error
@@ -85,9 +85,10 @@ def fault(error: BaseException) -> MarithError:
 
 @contextmanager
 def faults_named() -> Iterator[None]:
-    """Turn errors that no `except Exception` catches, such as a panic in Rust, into MarithErrors.
+    """Convert a lack of memory and errors that `except Exception` does not catch to MarithErrors.
 
-    A lack of memory too. Exceptions that end a program or a generator pass unchanged.
+    A panic of a Rust library is such an error. Exceptions that end a program or a generator pass
+    unchanged.
     """
     try:
         yield
@@ -102,12 +103,15 @@ def faults_named() -> Iterator[None]:
 
 
 def from_validation(error: ValidationError) -> MarithError:
-    """The first error of a validation: marith's own, or one with the option and its value."""
+    """Return the first error of a validation as a MarithError.
+
+    If it is not marith's own error, the message has the option and its value.
+    """
     first = error.errors()[0]
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, MarithError):
         return cause
-    if first["type"] == "value_error":  # a whole sentence
+    if first["type"] == "value_error":  # the message is a whole sentence
         return RequestError(first["msg"].removeprefix("Value error, "))
     where = ".".join(map(str, first["loc"]))
     return RequestError(f"{where}: {first['msg']}, not {shown(first['input'])}")
@@ -115,7 +119,7 @@ def from_validation(error: ValidationError) -> MarithError:
 
 @contextmanager
 def valid_options() -> Iterator[None]:
-    """Raise the MarithError of `from_validation` in place of pydantic's error."""
+    """Raise the MarithError of `from_validation` instead of pydantic's error."""
     from pydantic import ValidationError  # slow to import, and not needed for help
 
     try:
@@ -125,10 +129,10 @@ def valid_options() -> Iterator[None]:
 
 
 def similar(name: object, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The name that an unknown one resembles, in either case; None where none does.
+    """Return the name that is most similar to an unknown name, ignoring case, or None.
 
-    Of names that are nearly as similar it is one of like length: "uniom" is "union", and not
-    "uniform". `cutoff` is that of `difflib.get_close_matches`.
+    Among names that are nearly as similar, a name of similar length wins: "uniom" becomes "union",
+    not "uniform". `cutoff` is the argument of `difflib.get_close_matches`.
     """
     word, by_lower = str(name).lower(), {each.lower(): each for each in names}
 
@@ -140,7 +144,7 @@ def similar(name: object, names: Iterable[str], cutoff: float = 0.6) -> str | No
 
 
 def suggestion(name: object, names: Iterable[str], otherwise: str = "", cutoff: float = 0.6) -> str:
-    """The end of a sentence about an unknown name: the name that it resembles, or `otherwise`."""
+    """Return the end of a sentence about an unknown name: a similar name, or `otherwise`."""
     meant = similar(name, names, cutoff)
     return f"; did you mean {meant!r}?" if meant else otherwise
 
@@ -148,9 +152,9 @@ def suggestion(name: object, names: Iterable[str], otherwise: str = "", cutoff: 
 def names_checked(
     instead: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Target], Target]:
-    """A decorator: a function, or a class, refuses arguments of unknown names in one sentence.
+    """Return a decorator that makes a function or class refuse unknown argument names.
 
-    `instead` has advice about names that others have.
+    `instead` has advice for names that other libraries use.
     """
 
     def decorate(target: Target) -> Target:
@@ -175,7 +179,7 @@ def names_checked(
 
 
 def _called(name: str, args: Sequence[Any]) -> str:
-    """Return a method's name with the class on which it is called: `Engine.encode`."""
+    """Return a method's name with the class on which it is called, such as `Engine.encode`."""
     owner, _, method = name.rpartition(".")
     kind = type(args[0]) if args and owner else None
     inherits = kind is not None and any(each.__name__ == owner for each in kind.__mro__)
@@ -188,7 +192,7 @@ def require_known(
     names: Collection[str],
     instead: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Raise UnknownOption for a name of an argument that is not among `names`."""
+    """Raise UnknownOption for an argument name that is not in `names`."""
     for name in used:
         if name in names:
             continue
@@ -202,7 +206,7 @@ def require_known(
 def missing_extra(
     error: ModuleNotFoundError, package: str, needed_by: str, extra: str
 ) -> ModuleNotFoundError:
-    """The error for a package that an extra installs; the same error where another is missing."""
+    """Return an error that names the extra of `package`, or `error` for another package."""
     if (error.name or "").partition(".")[0] != package:
         return error
     command = f"pip install 'marith[{extra}]'"
@@ -212,21 +216,21 @@ def missing_extra(
 
 
 def unreadable(path: object, error: Exception) -> RequestError:
-    """The error for a file that cannot be read."""
+    """Return the error for a file that cannot be read."""
     return RequestError(f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}")
 
 
 @singledispatch
 def shown(value: object) -> str:
-    """A value as errors quote it: short, however long or deep it is, even if its `repr` raises.
+    """Return a short form of a value for errors, even if its `repr` is long, deep or raises.
 
-    A part of a formula is quoted as formula text.
+    A part of a formula is written as formula text.
     """
     return _BRIEF.repr(value)
 
 
 class _Brief(Repr):
-    """Python's `Repr`, except for an integer so long that Python refuses to print it."""
+    """Python's `Repr`, except that an integer too long for Python to print is described."""
 
     def repr_int(self, x: int, level: int) -> str:
         if x.bit_length() > LONG:
@@ -244,7 +248,7 @@ _WINDOW = 72
 
 
 def _quotation(text: str, start: int, end: int) -> str:
-    """The text around the fault, and a line of carets below it; a long text is cut."""
+    """Return the text around an error, and a line of carets below it. A long text is cut."""
     if not text:
         return ""
     left = max(0, start - _WINDOW // 2)

@@ -1,6 +1,6 @@
-"""Which models are on this machine, and what do they take? As their files say, without loading.
+"""The models on this machine, and the memory that they need, as their files state it.
 
-`attribute` alone loads one: a classifier, which judges texts.
+Only `attribute` loads a model: a classifier that judges texts.
 """
 
 from __future__ import annotations
@@ -30,16 +30,18 @@ if TYPE_CHECKING:
     from marith.scoring.terms.classifier_scorer import ClassifierScorer
 
 ADAPTER = "adapter_config.json"
-_HEADER = 100_000_000  # bytes: what safetensors itself reads at most
+_HEADER = 100_000_000  # bytes: the limit of safetensors itself
 
 
 @dataclass(frozen=True, slots=True)
 class StoredModel:
-    """A model or LoRA adapter; a figure is None where the files do not say.
+    """A model or LoRA adapter on this machine. A figure is None if the files do not state it.
 
-    `place` is "package", "cache" or "directory"; `complete` says whether the weights are there.
-    `size` is in bytes on disk, `weights` how many numbers they are, `context` in tokens. `format`
-    is the type that most of them are stored in, `token_numbers` how many are kept of each token.
+    `place` is "package", "cache", "directory" or "file". `complete` is True if all files of the
+    weights exist. `size` is in bytes on disk, `weights` is the number of weights, and `context` is
+    in tokens. `format` is the type in which most weights are stored. `token_numbers` is how many
+    numbers the KV cache keeps for each token. `embedding` is the number of weights of the
+    embeddings, and `tied` says that the output head shares them.
     """
 
     name: str
@@ -56,25 +58,25 @@ class StoredModel:
 
     @property
     def footprint(self) -> Footprint | None:
-        """What the model takes in memory, where its files say how many weights it has."""
+        """The memory that the model needs, or None if its number of weights is not stated."""
         if self.weights is None:
             return None
         return Footprint(self.weights, self.embedding, self.tied, self.token_numbers)
 
     def memory(self, dtype: str) -> int | None:
-        """The bytes that the weights take in memory, without keys and values of texts."""
+        """Return the bytes of the weights in memory, without the KV cache."""
         return None if self.footprint is None else self.footprint.nbytes(dtype)
 
     def ways(self, free: int) -> list[tuple[str, int, str]]:
-        """Return the ways to load the model into `free` bytes; none where its files do not say.
+        """Return the ways to load the model into `free` bytes, or [] if its files do not say.
 
-        A way is the option that asks for it, the bytes of the weights, and in words the room that
-        they leave for texts.
+        A way is an option of `Engine.load`, the bytes of the weights, and a sentence about the
+        memory that remains for texts.
         """
         if (takes := self.footprint) is None:
             return []
         ways = [*zip(takes.choices(), ("float32", "bfloat16"), strict=True)]
-        if self.place == "file":  # which llama.cpp computes faster, in fewer bytes
+        if self.place == "file":  # llama.cpp runs it faster, in fewer bytes
             ways.insert(0, (("backend='llama.cpp'", self.size), "bfloat16"))
         return [
             (option, nbytes, self._room(takes.token_bytes(dtype), nbytes, free))
@@ -88,7 +90,7 @@ class StoredModel:
 
 
 def local() -> list[StoredModel]:
-    """Return the models and adapters of the package, then those of the hub's cache by name."""
+    """Return the models and adapters of the package, then the models of the hub's cache by name."""
     folders = {name: WEIGHTS / folder for name, folder in EMBEDDED.items()}
     adapters = sorted(path.parent for path in WEIGHTS.glob(f"*/{ADAPTER}"))
     folders |= {f"pocket-{folder.name}": folder for folder in adapters}
@@ -97,7 +99,7 @@ def local() -> list[StoredModel]:
 
 
 def describe(name: str) -> StoredModel:
-    """Return a model by the name that `Engine.load` takes. Raises ModelError unless it is local."""
+    """Return a model by a name that `Engine.load` accepts. Raises ModelError unless it is local."""
     stored = {model.name: model for model in local()}
     if name in stored:
         return stored[name]
@@ -111,7 +113,7 @@ def describe(name: str) -> StoredModel:
 
 
 def _cached() -> Iterator[StoredModel]:
-    """Yield the models in the hub's cache, each as of its newest revision."""
+    """Yield the models in the hub's cache, each in its newest revision."""
     from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
 
@@ -149,7 +151,7 @@ def _stored(name: str, folder: Path, place: str) -> StoredModel:
 
 
 def _of_gguf(name: str, file: Path) -> StoredModel:
-    """Return a GGUF file by its header."""
+    """Return the model of a GGUF file, described by its header."""
     header = read_header(file)
     headers = [*map(read_header, header.files)]
     takes = header.footprint
@@ -171,7 +173,7 @@ def _of_gguf(name: str, file: Path) -> StoredModel:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the files of the weights, with those that an index names and that are absent."""
+    """Return the files of the weights, including absent files that an index names."""
     index = _read_json(folder / "model.safetensors.index.json").get("weight_map")
     if isinstance(index, dict):
         return [folder / str(file) for file in sorted(set(map(str, index.values())))]
@@ -179,9 +181,10 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def numbers_by_type(file: Path) -> dict[str, int]:
-    """Return how many numbers of each type, such as "BF16", a file of safetensors holds.
+    """Return the number of weights of each type, such as "BF16", in a safetensors file.
 
-    A file without a valid header has none. The library safetensors would import numpy.
+    The dict is empty without a valid header. The library safetensors is not used, because it would
+    import numpy.
     """
     sizes: dict[str, int] = {}
     try:
@@ -198,7 +201,7 @@ def numbers_by_type(file: Path) -> dict[str, int]:
 
 
 def _architecture(folder: Path) -> str | None:
-    """Return the class that a model was saved from, or the base of a LoRA adapter."""
+    """Return the class of a saved model, or the base of a LoRA adapter."""
     base = _read_json(folder / ADAPTER).get("base_model_name_or_path")
     if base is not None:
         return f"LoRA of {base}"
@@ -211,7 +214,7 @@ def _architecture(folder: Path) -> str | None:
 
 
 def _read_json(file: Path) -> dict[str, Any]:
-    """Return the JSON object of a file, or an empty one."""
+    """Return the JSON object of a file, or an empty dict."""
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -235,7 +238,7 @@ def attribute(
 
 @cache
 def _scorer(model: str, device: str | None) -> ClassifierScorer:
-    from marith.engine.engine import loading  # torch, which descriptions do without
+    from marith.engine.engine import loading  # imports torch, which descriptions do not need
     from marith.scoring.terms.classifier_scorer import ClassifierScorer
     from marith.scoring.weights import loader
     from marith.scoring.weights.placing import Placement

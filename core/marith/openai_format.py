@@ -1,6 +1,6 @@
-"""OpenAI's format for requests and answers, shared by adapters and servers.
+"""Conversions between marith's values and OpenAI's format, shared by adapters and servers.
 
-Plain data in both directions; what one framework alone has a word for stays in its adapter.
+All functions take and return plain data. A word of only one framework belongs to its adapter.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from marith.request.prompt import text_of as text_of
 from marith.request.prompt import to_tool_call as to_tool_call
 
 ToDefinitions: TypeAlias = (
-    "Callable[[Any], Sequence[Mapping[str, Any]]]"  # tools → OpenAI's definitions
+    "Callable[[Any], Sequence[Mapping[str, Any]]]"  # converts tools to OpenAI's definitions
 )
 
-_KEPT = 65_536  # letters of tools that are kept by their JSON
-LEAST_LOGPROB = -9999.0  # JSON has no infinity: OpenAI's number for a token that cannot follow
+_KEPT = 65_536  # characters of JSON: the limit for caching tools
+LEAST_LOGPROB = -9999.0  # JSON has no infinity; OpenAI's value for probability 0
 _CHOICES = {
     None: "auto",
     False: "auto",
@@ -50,9 +50,9 @@ _HAS_SCHEMAS = (
 
 
 def to_choice(tool_choice: Any) -> str:
-    """Which tool is called: "auto", "none", "required" or a name. Raises RequestError.
+    """Return the choice of tools: "auto", "none", "required" or a name. Raises RequestError.
 
-    The word "any" means any tool; a tool of that name is chosen by OpenAI's dict.
+    The word "any" means "required". OpenAI's dict can choose a tool that is named "any".
     """
     match tool_choice:
         case {"type": "function", "function": {"name": str(name)}} if name not in CHOICES:
@@ -78,10 +78,10 @@ def to_tools(
     parallel: bool | None = None,
     strict: bool | None = None,
 ) -> Tools | None:
-    """What may be called, and how; None where there is nothing to call. Raises RequestError.
+    """Return the tools of a request, or None if nothing can be called. Raises RequestError.
 
-    `to_definitions` turns the application's tools into OpenAI's definitions. Tools that are JSON
-    are defined and checked once, however many calls bring them.
+    `to_definitions` converts the application's tools to OpenAI's definitions. Tools that are JSON
+    are converted and checked once, even if many calls send them.
     """
     choice = to_choice(tool_choice)
     for name, flag in (("parallel_tool_calls", parallel), ("strict", strict)):
@@ -92,8 +92,10 @@ def to_tools(
             return None
         raise RequestError(f"tool_choice is {shown(tool_choice)}, but there are no tools")
     parallel = True if parallel is None else parallel
-    with suppress(TypeError, ValueError, RecursionError):  # no JSON: defined anew at each call
-        if len(text := json.dumps(tools)) <= _KEPT:  # what is kept of strangers is small
+    with suppress(TypeError, ValueError, RecursionError):  # not JSON: converted at each call
+        if (
+            len(text := json.dumps(tools)) <= _KEPT
+        ):  # so that untrusted clients cannot fill the cache
             return _defined(text, to_definitions, choice, parallel, strict)
     return Tools(tuple(to_definitions(tools)), choice, parallel, strict)
 
@@ -106,9 +108,9 @@ def _defined(
 
 
 def without_titles(schema: Any) -> Any:
-    """A JSON schema, or a tool with one, without the titles that pydantic makes of names.
+    """Return a JSON schema, or a tool with a schema, without the titles that pydantic adds.
 
-    Properties with this name stay, and so do values that are no schemas.
+    Properties that are named "title" stay, and so do values that are not schemas.
     """
     if not isinstance(schema, Mapping):
         return schema
@@ -117,7 +119,7 @@ def without_titles(schema: Any) -> Any:
 
 
 def _untitled(key: str, value: Any) -> Any:
-    """The value of one key of a schema; a value that is no schema, such as a default, unchanged."""
+    """Return the value of one key of a schema. A value that is not a schema stays unchanged."""
     if key in _MAPS_TO_SCHEMAS and isinstance(value, Mapping):
         return {name: without_titles(schema) for name, schema in value.items()}
     if key in _HAS_SCHEMAS:
@@ -127,20 +129,20 @@ def _untitled(key: str, value: Any) -> Any:
 
 
 def require_calls(tool_calls: Any) -> Sequence[Any]:
-    """The calls of a message, if they are a list. Raises RequestError."""
+    """Return the calls of a message. Raises RequestError unless they are a list."""
     if not isinstance(tool_calls, (list, tuple)):
         raise RequestError(f"tool_calls are a list of calls, not {shown(tool_calls)}")
     return tool_calls
 
 
 def to_grammar(grammar: Grammar | None, response_format: Any) -> Grammar | None:
-    """A grammar as it is given, or as `response_format` describes it. Raises RequestError."""
+    """Return `grammar`, or the grammar of `response_format`. Raises RequestError."""
     if grammar is not None and not isinstance(grammar, Grammar):
         advice = "such as Grammar.json_schema(…)"
         raise RequestError(f"grammar is a marith.Grammar, {advice}, not {shown(grammar)}")
     described = _described(response_format)
     if grammar is not None and described is not None:
-        raise RequestError("an answer follows a grammar or a response_format, not both")
+        raise RequestError("write either grammar or response_format, not both")
     return grammar or described
 
 
@@ -149,7 +151,7 @@ def _described(response_format: Any) -> Grammar | None:
         case None | {"type": "text"}:
             return None
         case {"type": "json_object", "schema": schema} if schema is not None:
-            return schema_grammar(schema, None)  # as llama.cpp's server has it
+            return schema_grammar(schema, None)  # the form of llama.cpp's server
         case {"type": "json_object"}:
             return Grammar.json_object()
         case type():
@@ -174,7 +176,7 @@ def schema_grammar(
     name: Any = None,
     drops_repeats: Any = False,
 ) -> Grammar:
-    """Return the grammar of a schema, which the prompt shows to the model if `show_schema`.
+    """Return the grammar of a schema. If `show_schema`, the prompt shows the schema to the model.
 
     For `drops_repeats` see `Grammar.json_schema`. Raises RequestError.
     """
@@ -192,15 +194,15 @@ def schema_grammar(
 
 
 def to_n(n: Any) -> int:
-    """How many answers there are for each prompt; None means one. Raises RequestError."""
+    """Return the number of answers for each prompt; None means 1. Raises RequestError."""
     return 1 if n is None else whole("n", n, 1)
 
 
 def to_logprobs(logprobs: bool | int | None, top_logprobs: int | None) -> int | None:
-    """How many alternatives stand beside each token; None for no log-probabilities.
+    """Return the number of alternatives for each token, or None for no log-probabilities.
 
-    `logprobs` may be their number itself; False means none, whatever `top_logprobs` is. Raises
-    RequestError for what is no such number.
+    `logprobs` may be the number itself. If it is False, `top_logprobs` is ignored. Raises
+    RequestError for an invalid number.
     """
     if top_logprobs is not None:
         whole("top_logprobs", top_logprobs, 0)
@@ -214,7 +216,7 @@ def to_logprobs(logprobs: bool | int | None, top_logprobs: int | None) -> int | 
 
 
 def from_logprobs(tokens: Sequence[TokenLogprob] | None) -> dict[str, Any]:
-    """The entry `logprobs` of an answer; no entry where there are none."""
+    """Return the entry `logprobs` of an answer, or an empty dict without log-probabilities."""
     if not tokens:
         return {}
     return {"logprobs": {"content": [_token(token) for token in tokens]}}
@@ -225,7 +227,7 @@ def _token(token: TokenLogprob) -> dict[str, Any]:
 
 
 def from_alternative(token: Alternative) -> dict[str, Any]:
-    """A token, the bytes of its text, and its log-probability."""
+    """Return a token's text, the bytes of the text, and its log-probability."""
     return {
         "token": token.text,
         "bytes": list(token.data),
@@ -234,12 +236,12 @@ def from_alternative(token: Alternative) -> dict[str, Any]:
 
 
 def finite_logprob(logprob: float) -> float:
-    """A log-probability as JSON can write it."""
+    """Return a log-probability that JSON can represent."""
     return max(logprob, LEAST_LOGPROB)
 
 
 def from_usage(*usages: Usage) -> dict[str, int]:
-    """The tokens of one answer, or of several together."""
+    """Return the tokens of one answer, or the sum for several answers."""
     prompt = sum(usage.prompt_tokens for usage in usages)
     completion = sum(usage.completion_tokens for usage in usages)
     return {
@@ -250,7 +252,7 @@ def from_usage(*usages: Usage) -> dict[str, int]:
 
 
 def finish_fields(completion: Completion) -> dict[str, str]:
-    """Why an answer ended, and at which string if one stopped it."""
+    """Return the finish reason of an answer, and the stop string if one stopped it."""
     reasons: dict[str, str] = {"finish_reason": completion.finish_reason}
     if completion.stop_string is not None:
         reasons["stop_reason"] = completion.stop_string
@@ -258,15 +260,15 @@ def finish_fields(completion: Completion) -> dict[str, str]:
 
 
 def from_inspection(inspection: Any) -> dict[str, Any]:
-    """Return the entry `inspection` of an answer as plain data; no entry where there is none."""
+    """Return the entry `inspection` of an answer as plain data, or an empty dict without one."""
     return {} if inspection is None else {"inspection": inspection.as_dict()}
 
 
 def composition_costs(formula: str, completion: Completion) -> dict[str, Any]:
-    """What an answer of a formula cost: in all, by term, and by the part that checked drafts.
+    """Return the costs of a formula's answer: in total, by term, and by stage.
 
-    `logprobs` has what each term gave the tokens, where log-probabilities were asked for; None
-    where a term was not asked.
+    If the answer has log-probabilities, `logprobs` has the log-probability of each token under each
+    term, and None for a term that did not evaluate the token.
     """
     stats, tokens = completion.stats, completion.logprobs
     costs: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Keeps the values that were used last, up to a bound on their weight."""
+"""Keeps the most recently used values, up to a limit on their total weight."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from threading import Lock
 
 
 class Recent:
-    """Keeps references to the values that were used last, of at most `most` weight together.
+    """Keeps references to the most recently used values, of at most `limit` weight together.
 
-    Used with a weak dictionary, which finds every value that is alive: a value that is dropped here
-    is still found there while somebody uses it, and so is not made twice. A value that weighs more
-    than `most` is not kept. Safe to share between threads.
+    It is used with a weak dictionary, which finds every living value. If this class drops a value
+    that somebody still uses, the dictionary still finds the value, so it is not made twice. A value
+    that weighs more than `limit` is not kept. Safe to share between threads.
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
         self._kept: OrderedDict[int, tuple[object, int]] = OrderedDict()  # value and weight, by id
         self._weight = 0
         self._lock = Lock()
 
     def use(self, value: object, weight: int) -> None:
-        """Keep a value that was used just now, and drop those unused for longest if needed."""
-        dropped = []  # they are freed after the lock is released
+        """Keep a value that was used just now, and drop the least recently used if needed."""
+        dropped = []  # freed after the lock is released
         with self._lock:
             _, weight_before = self._kept.pop(id(value), (value, 0))
             self._weight -= weight_before
-            if weight > self.most:
+            if weight > self.limit:
                 return
             self._kept[id(value)] = value, weight
             self._weight += weight
-            while self._weight > self.most:
+            while self._weight > self.limit:
                 _, oldest = self._kept.popitem(last=False)
                 dropped.append(oldest)
                 self._weight -= oldest[1]

@@ -1,4 +1,4 @@
-"""Shows results: lines, tables and bars on the terminal, pictures where matplotlib is installed."""
+"""Prints lines, tables and progress bars to the terminal, and draws plots with matplotlib."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from marith.errors import RequestError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-RECENT = 300.0  # seconds: what is left is estimated by what was done in these
+RECENT = 300.0  # seconds: the speed of the last 5 minutes gives the remaining time
 OURS, THEIRS = "#2a6f97", "#adb5bd"
 PLOTS = (".png", ".svg", ".pdf")
 NO_PLOT = "a plot needs matplotlib: pip install 'marith[evals]'"
 
 
 def terminal(width: int = 200) -> Console:
-    """The console of the program; `width` letters wide where its output is no terminal."""
+    """Return the console of the program. Without a terminal it is `width` characters wide."""
     console = Console()
     return console if console.is_terminal else Console(width=width)
 
 
 def say(console: Console, lines: Iterable[str]) -> None:
-    """Print lines as they are: brackets are no markup, and no line is broken."""
+    """Print lines without interpreting brackets as markup, and without wrapping them."""
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
@@ -38,30 +38,31 @@ def say(console: Console, lines: Iterable[str]) -> None:
 def print_table(
     console: Console, head: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int]
 ) -> None:
-    """Print a table without the columns that no row fills; those numbered in `left` hold words."""
+    """Print a table without its empty columns. The columns in `left` are left-aligned."""
     kept = [i for i in range(len(head)) if any(row[i] for row in rows)]
     table = Table()
     for i in kept:
         table.add_column(head[i], justify="left" if i in left else "right", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(row[i]) for i in kept))  # brackets are no markup
+        table.add_row(*(Text(row[i]) for i in kept))  # Text does not read brackets as markup
     console.print(table, highlight=False)
 
 
 def fixed(value: float | None, behind: int = 2) -> str:
-    """Return a number with this many digits after the decimal point; "" for None."""
+    """Return a number with `behind` digits after the decimal point, or "" for None."""
     return "" if value is None else f"{value:.{behind}f}"
 
 
 def counted(count: int, noun: str) -> str:
-    """Return 1 prompt, 2 prompts."""
+    """Return a count with its noun, such as "1 prompt" or "2 prompts"."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def bars(*columns: ProgressColumn, everywhere: bool = False) -> Progress:
-    """Bars on standard error: on a terminal, or `everywhere`; in a notebook, by its widgets.
+    """Return progress bars on standard error, on a terminal only or `everywhere`.
 
-    A notebook without ipywidgets has no bars: rich, which draws them, would only warn of it.
+    A notebook shows bars with ipywidgets. Without ipywidgets it has no bars, because rich would
+    only print a warning.
     """
     console = Console(stderr=True)
     shown = everywhere or console.is_terminal
@@ -71,17 +72,17 @@ def bars(*columns: ProgressColumn, everywhere: bool = False) -> Progress:
 
 
 def check_plot(path: Path | None) -> None:
-    """Raise RequestError for a picture that cannot be drawn later."""
+    """Raise RequestError if a plot could not be written to this file."""
     if path is None:
         return
     if path.suffix.lower() not in PLOTS:
-        raise RequestError(f"a plot ends in {', '.join(PLOTS)}, not {str(path)!r}")
+        raise RequestError(f"the file of a plot must end in {', '.join(PLOTS)}, not {str(path)!r}")
     if find_spec("matplotlib") is None:
         raise RequestError(NO_PLOT)
 
 
 def picture(width: float, height: float) -> Figure:
-    """An empty picture, its size in inches. Raises RequestError without matplotlib."""
+    """Return an empty figure of a size in inches. Raises RequestError without matplotlib."""
     try:
         from matplotlib.figure import Figure  # an extra that only this function needs
     except ModuleNotFoundError:

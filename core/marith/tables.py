@@ -1,4 +1,4 @@
-"""Reads rows from files of several kinds; errors name the line or row."""
+"""Reads rows from files of several formats. Errors name the line or row."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from marith.errors import RequestError, unreadable
 NO_PARQUET = "a .parquet file needs pyarrow: pip install 'marith[evals]'"
 
 Record: TypeAlias = "Mapping[str, Any]"
-LocatedRecord: TypeAlias = "tuple[str, Record]"  # where it is in the file, as "line 7", and the row
+LocatedRecord: TypeAlias = "tuple[str, Record]"  # the place, such as "line 7", and the row
 
 
 def records(path: Path) -> Iterator[LocatedRecord]:
-    """Every row of a file, in order; a line of a plain text is a row with a `text`.
+    """Yield every row of a file, in order. A line of a .txt file is a row with the column `text`.
 
-    Raises RequestError for a file that cannot be read, and for what is no row, with its line.
+    Raises RequestError if the file cannot be read, or for an invalid row, with its line.
     """
     kind = path.suffix.lower()
     if kind not in FORMATS:
-        raise RequestError(f"data is a {kinds()} file, not {str(path)!r}")
+        raise RequestError(f"data must be a {kinds()} file, not {str(path)!r}")
     try:
         yield from FORMATS[kind](path)
     except (OSError, UnicodeError) as error:
@@ -32,25 +32,25 @@ def records(path: Path) -> Iterator[LocatedRecord]:
 
 
 def fault(path: Path, where: str, problem: str) -> RequestError:
-    """The error for one row of a file."""
+    """Return the error for one row of a file."""
     return RequestError(f"{str(path)!r}, {where}: {problem}")
 
 
 def cell_text(value: Any) -> str:
-    """A cell as text: `true` and `null` as JSON writes them, and `1` where a table holds 1.0."""
+    """Return a cell as text: `true` and `null` as in JSON, and 1.0 as `1`."""
     if isinstance(value, float) and value.is_integer():
-        value = int(value)  # as tables keep whole numbers where some are missing
+        value = int(value)  # tables with missing values store whole numbers so
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
 def kinds() -> str:
-    """The suffixes of the files that can be read, as text."""
+    """Return the suffixes of the supported files, as text."""
     *rest, last = FORMATS
     return f"{', '.join(rest)} or {last}"
 
 
 def _separated(path: Path, delimiter: str) -> Iterator[LocatedRecord]:
-    """Rows below a line of column names; a quoted text may contain line ends."""
+    """Yield rows below a line of column names. A quoted text may contain line ends."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file, delimiter=delimiter, strict=True)
         try:
@@ -71,14 +71,14 @@ def _separated(path: Path, delimiter: str) -> Iterator[LocatedRecord]:
 
 
 def _json_lines(path: Path) -> Iterator[LocatedRecord]:
-    """One JSON object on each line."""
+    """Yield the JSON object of each line."""
     for where, line in _lines(path):
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise fault(path, where, f"this is no JSON: {error}") from None
+            raise fault(path, where, f"invalid JSON: {error}") from None
         if not isinstance(record, dict):
-            raise fault(path, where, f"a row is a JSON object, not {str(record)[:60]!r}")
+            raise fault(path, where, f"a row must be a JSON object, not {str(record)[:60]!r}")
         yield where, record
 
 
@@ -87,7 +87,7 @@ def _text_lines(path: Path) -> Iterator[LocatedRecord]:
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    """The lines that are not empty, with their numbers."""
+    """Yield the lines that are not empty, with their numbers."""
     with path.open(encoding="utf-8-sig") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():

@@ -1,4 +1,4 @@
-"""Rows of tensors, without copies until they are gathered for many texts at once."""
+"""References to rows of tensors. Rows are copied only when they are gathered for many texts."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-Row: TypeAlias = "tuple[Tensor, int]"  # a tensor [rows, width], and which of its rows
+Row: TypeAlias = "tuple[Tensor, int]"  # a tensor [rows, width], and the index of a row
 
 
 def rows_of(tensor: Tensor) -> list[Row]:
-    """All rows of a tensor [rows, width], in order."""
+    """Return all rows of a tensor [rows, width], in order."""
     return [(tensor, index) for index in range(len(tensor))]
 
 
 def vector(row: Row) -> Tensor:
-    """One row [width], without a copy."""
+    """Return one row [width], without a copy."""
     tensor, index = row
     return tensor[index]
 
 
 def gather(rows: Sequence[Row]) -> Tensor:
-    """The rows as one tensor [rows, width], a view where they are evenly spaced in one tensor.
+    """Return rows as one tensor [rows, width]. Evenly spaced rows of one tensor are a view.
 
-    Rows of the same tensor, which is the usual case, take one operation however many there are.
+    Rows of one tensor, which is the usual case, take one operation for any number of rows.
     """
     runs: list[tuple[Tensor, list[int]]] = []  # neighbouring rows of one tensor
     last = None
@@ -39,9 +39,9 @@ def gather(rows: Sequence[Row]) -> Tensor:
 
 
 def compacted(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows, copied if the tensors that they keep in memory are more than twice as long.
+    """Return the rows, copied if their tensors have more than twice as many rows.
 
-    A tensor of a pass has a row for each text that took part in it.
+    The tensor of a forward pass has a row for each text in the pass, and a row keeps it in memory.
     """
     tensors = {id(tensor): len(tensor) for tensor, _ in rows}
     if sum(tensors.values()) <= 2 * len(rows):

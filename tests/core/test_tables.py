@@ -33,11 +33,11 @@ def test_rows_come_in_order_with_their_places(
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("a.json", b"{}", "data is a .csv, .tsv, .jsonl, .parquet or .txt file, not"),
+        ("a.json", b"{}", "data must be a .csv, .tsv, .jsonl, .parquet or .txt file, not"),
         ("a", b"", "not '"),
         ("a.txt", b"\xff", "cannot read"),
         ("a.csv", b"a,b\n1\n", "line 2: there are 1 values for 2 columns"),
-        ("a.jsonl", b"[" * 100_000, "line 1: this is no JSON"),
+        ("a.jsonl", b"[" * 100_000, "line 1: invalid JSON"),
         ("a.jsonl", b'"' + b"x" * 999 + b'"', "not 'xxx"),
         ("a.parquet", b"PAR1", "cannot read"),
     ],

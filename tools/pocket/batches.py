@@ -14,7 +14,7 @@ from tools.pocket import corpus
 from tools.pocket.grammar.document import Document
 
 PAD = 0
-# Rows are sorted by length among so many steps: a tenth less padding than within one.
+# Rows are sorted by length within this number of steps: a tenth less padding than within one.
 POOL = 6
 
 Row = tuple[list[int], list[float]]

@@ -45,7 +45,7 @@ SHAPES = {"pocket": Shape(256, 6, 4, 704), "pocket-draft": Shape(96, 2, 2, 224)}
 class Course:
     """One training run: its number of tokens, the tokens of a step, and the peak rate.
 
-    The rate falls towards zero over `horizon` tokens, of which the run may see a part.
+    The rate falls towards zero over `horizon` tokens. The run may see a part of them.
     """
 
     tokens: int

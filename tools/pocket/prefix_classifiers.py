@@ -28,7 +28,7 @@ STEPS = 1200
 ROWS = 64
 PER_CLASS = 8000
 HELD_OUT_PER_CLASS = 500
-# A label may be rare in the mixture: stop looking for more examples after so many documents.
+# A label may be rare in the mixture: stop looking for examples after this number of documents.
 # A held-out one takes twenty draws.
 LOOK_AT_MOST = {False: 400_000, True: 30_000}
 RATE = 2e-3

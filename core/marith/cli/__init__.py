@@ -1,17 +1,17 @@
-"""The command line, `marith`: its commands by what they do.
+"""The command line, `marith`.
 
-Their modules have no `from __future__ import annotations`: typer would evaluate each annotation of
-each command twice whenever the program starts.
+The modules of this room do not use `from __future__ import annotations`. With it, typer would
+evaluate each annotation of each command twice whenever the program starts.
 
 - `chat_command`: `marith chat`.
-- `evaluation_commands`: `marith eval` and what follows it.
+- `evaluation_commands`: `marith eval` with its commands, and `marith tune`.
 - `formula_commands`: `marith calibrate`, `show` and `demo`.
 - `generate_command`: `marith generate`.
-- `help_pages`: the help of the commands.
+- `help_pages`: the order and the examples of the help pages.
 - `listing_commands`: `marith models` and `marith recipes`.
-- `options`: options that several commands have.
+- `options`: options that several commands share.
 - `serve_command`: `marith serve` and `marith play`.
-- `shared`: the application, clear errors, terms, texts and files.
+- `shared`: the application, exit codes, and functions for terms, texts and files.
 - `train_command`: `marith train-classifier`.
 - `why_command`: `marith why`.
 """

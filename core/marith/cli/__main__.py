@@ -1,4 +1,4 @@
-"""The program `marith`, which `python -m marith` and `python -m marith.cli` run too."""
+"""The program `marith`, also run by `python -m marith` and `python -m marith.cli`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from marith.cli import app
 def main(name: str | None = None) -> None:
     """Run the command line, and end the process with its exit code.
 
-    The modules of torch and transformers are not taken down one by one, which takes a second.
+    The process ends without destroying the modules of torch and transformers, which would take a
+    second.
     """
-    if not sys.stderr.isatty():  # no bars of the hub and of transformers
+    if not sys.stderr.isatty():  # no progress bars of the hub and of transformers
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     codes: list[int] = []
-    atexit.register(_leave, codes)  # the first that is registered is the last that is called
+    atexit.register(_leave, codes)  # registered first, so called last
     try:
         app(prog_name=name)
     except SystemExit as end:
@@ -26,7 +27,7 @@ def main(name: str | None = None) -> None:
 
 
 def _leave(codes: list[int]) -> None:
-    """End the process at once, after an exit code; other errors are Python's to print."""
+    """End the process at once if there is an exit code. Python prints other errors."""
     if not codes:
         return
     try:
@@ -35,7 +36,7 @@ def _leave(codes: list[int]) -> None:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
     except BrokenPipeError:
-        codes = [1]  # what the rest was written to reads no more, as `head` does
+        codes = [1]  # the reader has closed the pipe, as `head` does
     os._exit(codes[0])
 
 

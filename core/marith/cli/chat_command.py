@@ -1,4 +1,4 @@
-"""The command that talks: `marith chat`."""
+"""The command `marith chat`."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 Messages = Sequence[Mapping[str, str]]
 Why: TypeAlias = "Callable[[], Inspection]"  # raises MarithError
-LIKELIEST = 3  # tokens of each position that /why shows
+LIKELIEST = 3  # the number of likeliest tokens that /why shows
 HELP = """\
-/persona [NAME]        let this persona answer; without a name list them
+/persona [NAME]        answer with this persona; without a name, list them
 /term NAME=PROMPT      define NAME as a system prompt
 /define NAME=FORMULA   define NAME as a formula
-/formula [TEXT]        sample from this formula; without one from the persona's own
-/seed [NUMBER]         the same seed gives the same answers; without a number drawn anew
+/formula [TEXT]        sample from this formula; without one, from the persona's own
+/seed [NUMBER]         equal seeds give equal answers; without a number, use a random seed
 /why                   show why each token of the last answer is there
 /help, /quit"""
 
@@ -36,14 +36,14 @@ HELP = """\
 @app.command()
 @takes(asked, defined, drawn)
 def chat(**options: Any) -> None:
-    """Talk with a formula; /help lists what else can be typed. Ctrl-D ends it."""
+    """Talk with a formula. /help lists the commands; Ctrl-D ends the chat."""
     with clear_errors():
         values = {
             name: options[name] for name in ("model", "formula", *signature(drawn).parameters)
         }
         values["terms"] = named_terms(options["term"], options["define"]) or None
         chosen = {name: value for name, value in values.items() if value is not None}
-        typed = {"seed": chosen.pop("seed")} if "seed" in chosen else {}  # what /seed changes
+        typed = {"seed": chosen.pop("seed")} if "seed" in chosen else {}  # /seed changes it
         answers = Answers(options["file"], options["persona"], chosen)
         talk = Conversation(answers, typed, options["system"])
         talk.introduce()
@@ -54,7 +54,7 @@ def chat(**options: Any) -> None:
 class Answers:
     """The engine that answers, and the formulas of a persona file if there is one.
 
-    Raises MarithError for options that have no meaning.
+    Raises MarithError for invalid options.
     """
 
     def __init__(self, path: Path | None, persona: str | None, values: Mapping[str, Any]) -> None:
@@ -65,7 +65,7 @@ class Answers:
         self._tokens: list[int] = []
 
     def stream(self, messages: Messages, overrides: Mapping[str, Any]) -> Iterator[str]:
-        """Stream the answer, by options that override its own. Raises MarithError."""
+        """Yield the text of an answer. `overrides` replace options. Raises MarithError."""
         options = self._over(overrides)
         self._asked, self._tokens = (options, messages), []
         for chunk in options.submit(messages):
@@ -73,28 +73,28 @@ class Answers:
             yield chunk.text
 
     def answered(self) -> Why:
-        """Return what inspects the answer that was streamed last, by its own options."""
+        """Return a function that inspects the last answer with the options of that answer."""
         assert self._asked is not None, "an answer was streamed"
         return partial(inspection_of, *self._asked, self._tokens, LIKELIEST)
 
     def personas(self) -> list[str]:
-        """Return the formulas of the file."""
+        """Return the names of the file's formulas."""
         return [*self.options.file.formulas] if self.options.file is not None else []
 
     def choose(self, persona: str) -> None:
-        """Let this formula answer from now on. Raises MarithError."""
+        """Answer with this formula of the file from now on. Raises MarithError."""
         if self._path is None:
             raise RequestError("there is no persona file; start with --file")
         self.options = read_options(self._path, persona, self._values)
 
     @property
     def name(self) -> str:
-        """Return who answers: the formula of the file, or the model."""
+        """The name of the formula of the file, or of the model."""
         file = self.options.file
         return (file and file.formula_name) or str(self.options.model)
 
     def formula(self, overrides: Mapping[str, Any]) -> str:
-        """Return the formula of the options. Raises FormulaError; nothing is loaded."""
+        """Return the formula of the options. Loads nothing. Raises FormulaError."""
         return self._over(overrides).formula
 
     def _over(self, overrides: Mapping[str, Any]) -> "Options":
@@ -103,7 +103,7 @@ class Answers:
 
 
 class Conversation:
-    """Reads lines, keeps messages, prints answers. `overrides` are options of each call."""
+    """Reads lines, keeps messages, prints answers. `overrides` are options of every answer."""
 
     def __init__(
         self, answers: Answers, overrides: Mapping[str, Any], system: str | None = None
@@ -123,18 +123,18 @@ class Conversation:
         }
 
     def introduce(self) -> None:
-        """Say what answers. Raises MarithError for a formula that has a fault."""
+        """Print the name and the formula that answer. Raises MarithError for an invalid formula."""
         self._show(self._overrides)
         names = self._answers.personas()
         if names and self._answers.name not in names:
             typer.echo(f"/persona NAME chooses one of {harmless(', '.join(names))}", err=True)
 
     def run(self) -> None:
-        """Talk until the input ends, or /quit is typed."""
+        """Talk until the input ends or the user types /quit."""
         with suppress(ImportError):
             import readline  # noqa: F401 (lines are edited, and earlier ones come back)
         if sys.stdin.isatty():
-            typer.echo("/help lists what can be typed; Ctrl-D ends it.")
+            typer.echo("/help lists the commands; Ctrl-D ends the chat.")
         while (line := self._read()) is not None:
             if not line:
                 continue
@@ -148,11 +148,11 @@ class Conversation:
                     self._answer()
             except MarithError as error:
                 typer.echo(f"marith: {for_terminal(str(error))}", err=True)
-            except KeyboardInterrupt:  # ends an answer, and not the conversation
+            except KeyboardInterrupt:  # ends the answer, not the conversation
                 typer.echo()
 
     def _read(self) -> str | None:
-        """Return the line that is typed; None at the end."""
+        """Return the next line, or None at the end of the input."""
         try:
             return input("> " if sys.stdin.isatty() else "").strip()
         except EOFError:
@@ -162,7 +162,7 @@ class Conversation:
             return ""
 
     def _answer(self) -> None:
-        """Answer the last message. Where that fails, it is forgotten."""
+        """Answer the last message. If the answer fails, the message is dropped."""
         pieces: list[str] = []
         try:
             for text in self._answers.stream([*self._system, *self._messages], self._overrides):
@@ -182,7 +182,7 @@ class Conversation:
         name, _, rest = line.partition(" ")
         command = self._commands.get(name)
         if command is None:
-            raise RequestError(f"nothing is called /{name}; /help lists what there is")
+            raise RequestError(f"there is no command /{name}; /help lists the commands")
         command(rest.strip())
 
     def _persona(self, name: str) -> None:
@@ -192,10 +192,13 @@ class Conversation:
             return
         names = self._answers.personas()
         marked = (f"{each} (now)" if each == self._answers.name else each for each in names)
-        typer.echo(harmless(", ".join(marked)) or "there are none")
+        typer.echo(harmless(", ".join(marked)) or "there are no personas")
 
     def _change(self, **changed: Any) -> None:
-        """Give other options from now on, None for none. Raises MarithError, and changes none."""
+        """Change options from now on; None resets an option.
+
+        Raises MarithError for an invalid option, and then changes nothing.
+        """
         overrides = {name: v for name, v in {**self._overrides, **changed}.items() if v is not None}
         self._show(overrides)
         self._overrides = overrides
@@ -208,7 +211,7 @@ class Conversation:
     def _name(self, form: str, text: str, to_term: Callable[[str], Any]) -> None:
         name, equals, meaning = text.partition("=")
         if not equals:
-            raise RequestError(f"a term is written {form}, not {text!r}")
+            raise RequestError(f"write a term as {form}, not {text!r}")
         term = {name.strip(): to_term(meaning.strip())}
         self._change(terms={**self._overrides.get("terms", {}), **term})
 
@@ -216,7 +219,7 @@ class Conversation:
         try:
             seed = int(text) if text else None
         except ValueError:
-            raise RequestError(f"a seed is a whole number, not {text!r}") from None
+            raise RequestError(f"a seed must be a whole number, not {text!r}") from None
         self._change(seed=seed)
 
     def _why(self, _: str) -> None:

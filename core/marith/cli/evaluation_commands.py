@@ -1,4 +1,4 @@
-"""Commands that measure: `marith eval` and what follows it, and `marith tune`."""
+"""The commands that measure: `marith eval` with its commands, and `marith tune`."""
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -19,44 +19,43 @@ from marith.cli.shared import (
     require_writable,
 )
 
-_FORMULAS = "NAME=FORMULA, or a TOML file of personas. Repeatable."
+_FORMULAS = "A formula, NAME=FORMULA, or a persona file. Repeatable."
 _DATA = "A .json, .jsonl or .csv file, or hub:owner/name:split."
 Data = Annotated[str | None, typer.Option(help=_DATA)]
-Column = Annotated[str | None, typer.Option(help="The column of --data with the texts.")]
+Column = Annotated[str | None, typer.Option(help="The text column of --data.")]
 Where = Annotated[
     list[str] | None,
-    typer.Option(metavar="COLUMN=VALUE", help="Only these rows of --data. Repeatable."),
+    typer.Option(metavar="COLUMN=VALUE", help="Use only these rows of --data. Repeatable."),
 ]
 Formulas = Annotated[list[str] | None, typer.Option(metavar="TEXT", help=_FORMULAS)]
 Count = Annotated[
     int | None,
-    typer.Option("--n", help="How many prompts, drawn by the seed; else 200, or all."),
+    typer.Option("--n", help="The number of prompts, drawn by the seed.  [default: 200 or all]"),
 ]
 Out = Annotated[
-    Path | None, typer.Option(help="A folder for all there is; the same command goes on in it.")
+    Path | None, typer.Option(help="A folder for the results. Run the command again to resume.")
 ]
-Seed = Annotated[int, typer.Option(help="Equal seeds give equal texts, but for rounding.")]
-Samples = Annotated[int, typer.Option(help="Texts of each formula for each prompt.")]
-Tokens = Annotated[int | None, typer.Option(help="At most so many tokens a text.")]
+Seed = Annotated[int, typer.Option(help="Equal seeds give equal texts, except for rounding.")]
+Samples = Annotated[int, typer.Option(help="The number of texts for each formula and prompt.")]
+Tokens = Annotated[int | None, typer.Option(help="The maximum number of tokens.")]
 Temperature = Annotated[float, typer.Option(help="0 takes the likeliest token.")]
 Frame = Annotated[
-    str | None, typer.Option(help="The text around a prompt; {message} marks its place.")
+    str | None, typer.Option(help="A template around each prompt, with the placeholder {message}.")
 ]
 _MEASURE = (
     "MODEL:LABEL of a classifier, perplexity, length, vader:positive, vader:negative, "
-    "judge:PROVIDER/MODEL=CRITERION, or package.module:name of a function from a text to a number; "
-    "NAME= before it names its column. "
-    "Repeatable."
+    "judge:PROVIDER/MODEL=CRITERION, or package.module:name of a function from a text to a number. "
+    "NAME= before a measure names its column. Repeatable."
 )
 Measures = Annotated[list[str], typer.Option("--measure", metavar="MEASURE", help=_MEASURE)]
 Judge = Annotated[
     str | None,
-    typer.Option(help="Any measure: MODEL:LABEL, vader:negative, package.module:name, …"),
+    typer.Option(help="MODEL:LABEL, or any other measure of `marith eval texts`."),
 ]
 Classifier = Annotated[
-    str | None, typer.Option(help="MODEL:LABEL of the classifier C of the formulas.")
+    str | None, typer.Option(help="MODEL:LABEL of the classifier C in the formulas.")
 ]
-_JUDGE = "ATTRIBUTE=MODEL:LABEL; or happy=vader:positive, simple=length. Repeatable."
+_JUDGE = "A judge: ATTRIBUTE=MODEL:LABEL, happy=vader:positive, simple=length. Repeatable."
 _THEIRS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 Judges = Annotated[
@@ -64,23 +63,23 @@ Judges = Annotated[
     typer.Option("--judge", metavar="ATTRIBUTE=JUDGE", help=_JUDGE),
 ]
 Unknown = Annotated[
-    str, typer.Argument(metavar="FORMULA", help="With unknowns: 'M - a*union(toxic, M) + b*C'.")
+    str,
+    typer.Argument(
+        metavar="FORMULA", help="A formula with unknowns: 'M - a*union(toxic, M) + b*C'."
+    ),
 ]
 Ranges = Annotated[
     list[str],
-    typer.Option("--range", metavar="NAME=LOW:HIGH", help="Of an unknown. Repeatable."),
+    typer.Option("--range", metavar="NAME=LOW:HIGH", help="The range of an unknown. Repeatable."),
 ]
-Attribute = Annotated[
-    str, typer.Option(help="MODEL:LABEL of a classifier, or vader:positive, vader:negative.")
-]
-Direction = Annotated[str, typer.Option(help="Where the attribute is to go: down or up.")]
+Attribute = Annotated[str, typer.Option(help="MODEL:LABEL, vader:positive or vader:negative.")]
+Direction = Annotated[str, typer.Option(help="The direction of the attribute: down or up.")]
 Bound = Annotated[
-    str, typer.Option("--perplexity-bound", help="At most so much, or 1.2x: times that of M.")
+    str,
+    typer.Option("--perplexity-bound", help="The maximum, as a number or relative to M (1.2x)."),
 ]
-Trials = Annotated[int, typer.Option(help="So many assignments; more go on in the same --out.")]
-Task = Annotated[
-    str, typer.Option(help="How prompts are framed, and its terms: chat, toxicity or sentiment.")
-]
+Trials = Annotated[int, typer.Option(help="The number of trials; a larger number resumes --out.")]
+Task = Annotated[str, typer.Option(help="The frame and terms: chat, toxicity or sentiment.")]
 Prompts = Annotated[str | None, typer.Option("--prompts", "--data", help=_DATA)]
 
 
@@ -93,13 +92,13 @@ def evaluated(
     seed: Seed = 0,
     out: Out = None,
 ) -> None:
-    """Say which model is measured on which texts."""
+    """Declare the options of the model and the prompts."""
 
 
 def sampled(
     samples: Samples = 1, max_tokens: Tokens = None, temperature: Temperature = 1.0
 ) -> None:
-    """Say how many texts are drawn, and how."""
+    """Declare the options of the sampled texts."""
 
 
 @evals.command()
@@ -110,13 +109,13 @@ def toxicity(
     classifier: Classifier = None,
     continues: Annotated[
         bool,
-        typer.Option("--continue/--conversation", help="Go on with the prompts, or answer them."),
+        typer.Option("--continue/--conversation", help="Continue the prompts, or answer them."),
     ] = False,
     frame: Frame = None,
     plot: Plot = None,
     **options: Any,
 ) -> None:
-    """Toxicity and perplexity of formulas that reduce it: the paper's table."""
+    """Measure toxicity and perplexity of detoxifying formulas: the paper's table."""
     own: dict[str, Any] = {
         "judge": judge,
         "classifier": classifier,
@@ -139,7 +138,7 @@ def texts(
     plot: Plot = None,
     **options: Any,
 ) -> None:
-    """Any measures of the texts of formulas: classifiers, perplexity, functions of your own."""
+    """Measure texts of formulas by classifiers, perplexity or your own functions."""
     own: dict[str, Any] = {"measures": measures, "frame": frame, "stop": stop or ()}
     with clear_errors():
         from marith.evals.evaluations import Texts, texts  # torch
@@ -150,14 +149,14 @@ def texts(
 @evals.command()
 @takes(evaluated, sampled, defined, placed)
 def sentiment(
-    to: Annotated[str, typer.Option(help="The tone that texts go on in: positive or negative.")],
+    to: Annotated[str, typer.Option(help="The wanted tone: positive or negative.")],
     formulas: Formulas = None,
     judge: Judge = None,
     classifier: Classifier = None,
     plot: Plot = None,
     **options: Any,
 ) -> None:
-    """Sentiment and perplexity of formulas that turn it: the paper's two tables."""
+    """Measure sentiment and perplexity of formulas that change it: the paper's two tables."""
     own: dict[str, Any] = {"to": to, "judge": judge, "classifier": classifier}
     with clear_errors():
         from marith.evals.evaluations import Sentiment, sentiment  # torch
@@ -168,7 +167,7 @@ def sentiment(
 @evals.command()
 @takes(evaluated, defined, placed)
 def perplexity(formulas: Formulas = None, **options: Any) -> None:
-    """Perplexity of given texts under formulas."""
+    """Measure the perplexity of given texts under formulas."""
     with clear_errors():
         from marith.evals.evaluations import FormulaEvaluation, perplexity  # torch
 
@@ -180,14 +179,14 @@ def perplexity(formulas: Formulas = None, **options: Any) -> None:
 def attributes(
     only: Annotated[
         list[int] | None,
-        typer.Option("--curve", metavar="NUMBER", help="1 to 6: only this curve. Repeatable."),
+        typer.Option("--curve", metavar="NUMBER", help="Only this curve, 1 to 6. Repeatable."),
     ] = None,
     judges: Judges = None,
     classifier: Classifier = None,
     plot: Plot = None,
     **options: Any,
 ) -> None:
-    """How attributes follow their factors: the paper's six curves."""
+    """Measure how attributes follow their factors: the paper's six curves."""
     with clear_errors():
         from marith.evals.attributes import Attributes, attributes  # torch
 
@@ -199,7 +198,7 @@ def attributes(
 
 @evals.command(context_settings=_THEIRS)
 def harness(context: typer.Context, _imports: Imports = None) -> None:
-    """Run lm-evaluation-harness on a formula, by that program's own options."""
+    """Run lm-evaluation-harness on a formula, with the harness's own options."""
     with clear_errors():
         if find_spec("lm_eval") is None:
             raise RequestError("the harness is not installed: pip install 'marith[harness]'")
@@ -211,14 +210,14 @@ def harness(context: typer.Context, _imports: Imports = None) -> None:
 @evals.command()
 def speed(
     model: Model = "pocket",
-    only: Annotated[str, typer.Option(help="Sections, with commas between them.")] = "table,lambda",
-    prompts: Annotated[int, typer.Option(help="Texts in a round.")] = 12,
-    tokens: Annotated[int, typer.Option(help="Maximum number of tokens of a text.")] = 64,
-    rounds: Annotated[int, typer.Option(help="Rounds of the table of medians.")] = 2,
-    csv: Annotated[Path | None, typer.Option(help="Write every number there is.")] = None,
+    only: Annotated[str, typer.Option(help="Sections, separated by commas.")] = "table,lambda",
+    prompts: Annotated[int, typer.Option(help="Texts per round.")] = 12,
+    tokens: Annotated[int, typer.Option(help="The maximum number of tokens.")] = 64,
+    rounds: Annotated[int, typer.Option(help="Rounds of the table.")] = 2,
+    csv: Annotated[Path | None, typer.Option(help="Write all numbers to this file.")] = None,
     plot: Plot = None,
 ) -> None:
-    """Measure what speculation saves: the paper's table, and its figure of calls a token by λ."""
+    """Measure what speculation saves: the paper's table, and its figure of calls per token by λ."""
     with clear_errors():
         from marith.evals.speed.savings import SavingsSettings, run  # torch
         from marith.showing import check_plot
@@ -226,7 +225,7 @@ def speed(
         asked = SavingsSettings(model, only.split(","), prompts, tokens, rounds)
         check_plot(plot)
         if plot is not None and "lambda" not in asked.sections:
-            raise RequestError(f"a plot shows lambda, and --only is {only!r}")
+            raise RequestError(f"--plot shows the section lambda, but --only is {only!r}")
         for path in (plot, csv):
             require_writable(path)
         run(asked).show(csv, plot)
@@ -247,7 +246,7 @@ def tune(
     stop: Stops = None,
     **options: Any,
 ) -> None:
-    """Find the numbers of FORMULA that move an attribute farthest while texts stay fluent."""
+    """Find the numbers of FORMULA that change an attribute most while texts stay fluent."""
     own: dict[str, Any] = {
         "formula": formula, "attribute": attribute, "direction": direction, "bound": bound,
         "trials": trials, "task": task, "frame": frame, "stop": tuple(stop or ()),
@@ -263,7 +262,7 @@ def tune(
 def settings(
     options: Mapping[str, Any], formulas: Sequence[str] | None = None, plot: Path | None = None
 ) -> dict[str, Any]:
-    """Return the options of an evaluation as its settings take them. Raises RequestError."""
+    """Return the options of a command as settings of an evaluation. Raises RequestError."""
     from marith.showing import check_plot
 
     check_plot(plot)

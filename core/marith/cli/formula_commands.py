@@ -1,4 +1,4 @@
-"""Commands about one formula: `marith calibrate`, `show` and `demo`."""
+"""The commands about one formula: `marith calibrate`, `show` and `demo`."""
 
 from collections.abc import Collection, Sequence
 from inspect import signature
@@ -25,15 +25,15 @@ from marith.errors import suggestion
 if TYPE_CHECKING:
     from marith import Options, Plan
 
-CLASSIFIER = "C"  # what the paper's formulas call a classifier
+CLASSIFIER = "C"  # the name of a classifier in the paper's formulas
 Prompts = Annotated[
-    list[str] | None, typer.Option(metavar="TEXT", help="What may be asked. Repeatable.")
+    list[str] | None, typer.Option(metavar="TEXT", help="A prompt to measure on. Repeatable.")
 ]
 PromptFile = Annotated[
-    Path | None, typer.Option(help="A file with a prompt a line; - reads standard input.")
+    Path | None, typer.Option(help="A file of prompts, one per line; - is standard input.")
 ]
 Costs = Annotated[
-    str, typer.Option(help="time: measured on this machine; calls: one per call, as in the paper.")
+    str, typer.Option(help="time (measured here), or calls (1 per call, as in the paper).")
 ]
 Output = Annotated[Path | None, typer.Option(help="Write the plan to this file.")]
 
@@ -41,9 +41,7 @@ Output = Annotated[Path | None, typer.Option(help="Write the plan to this file."
 @app.command()
 @takes(defined, placed)
 def calibrate(
-    formula: Annotated[
-        str, typer.Argument(metavar="FORMULA", help="The formula that is to be made fast.")
-    ],
+    formula: Annotated[str, typer.Argument(metavar="FORMULA", help="The formula.")],
     prompt: Prompts = None,
     prompts: PromptFile = None,
     model: Model = "pocket",
@@ -51,11 +49,11 @@ def calibrate(
     output: Output = None,
     **options: Any,
 ) -> None:
-    """Measure how far each term of FORMULA may lag, and print the plan as JSON."""
+    """Measure the cheapest speculation plan for FORMULA, and print it as JSON."""
     with clear_errors():
         all_prompts = _prompts(prompt, prompts)
         if costs not in ("time", "calls"):
-            raise RequestError(f"--costs is time or calls, not {costs!r}")
+            raise RequestError(f"--costs must be time or calls, not {costs!r}")
         values = {name: options[name] for name in signature(placed).parameters}
         values |= {"model": model, "formula": formula}
         values["terms"] = named_terms(options["term"], options["define"])
@@ -66,7 +64,7 @@ def calibrate(
 
 
 def _measured(options: "Options", prompts: Sequence[str], costs: Any) -> "Plan":
-    """Return the plan of a formula; standard error shows the time taken and the time left."""
+    """Return the plan of a formula. Standard error shows the elapsed and the remaining time."""
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     from marith.showing import bars, counted
@@ -85,21 +83,20 @@ def _measured(options: "Options", prompts: Sequence[str], costs: Any) -> "Plan":
 
 
 def _prompts(prompt: list[str] | None, prompts: Path | None) -> list[str]:
-    """Return the prompts of both options. Raise RequestError where there is none."""
+    """Return the prompts of both options. Raises RequestError without a prompt."""
     if every := [*(prompt or ()), *lines(prompts)]:
         return every
-    raise RequestError("a plan is measured on prompts: --prompt TEXT or --prompts FILE")
+    raise RequestError("a plan is measured on prompts: write --prompt TEXT or --prompts FILE")
 
 
 @app.command()
 @takes(defined)
 def show(
     formula: Annotated[
-        str, typer.Argument(metavar="FORMULA", help="The formula, or the name of one in --file.")
+        str,
+        typer.Argument(metavar="FORMULA", help="A formula, or the name of a formula in --file."),
     ],
-    file: Annotated[
-        Path | None, typer.Option(help="A persona file (TOML), with its terms and formulas.")
-    ] = None,
+    file: Annotated[Path | None, typer.Option(help="A persona file (TOML).")] = None,
     **options: Any,
 ) -> None:
     """Draw FORMULA as a tree, with its normalised form and warnings. Loads no model."""
@@ -119,7 +116,7 @@ def show(
 
 
 def _of_file(text: str, file: Path, personas: FormulaFile, terms: Collection[str]) -> Formula:
-    """Return a formula over the terms of a file. Raises RequestError for an unknown name."""
+    """Parse a formula over the terms of a file. Raises RequestError for an unknown name."""
     if text.strip().isidentifier() and text.strip() not in {BARE, *terms}:
         named = ", ".join(personas.formulas) or "none"
         hint = suggestion(text, [*personas.formulas, *terms], f"; its formulas are {named}")
@@ -128,7 +125,7 @@ def _of_file(text: str, file: Path, personas: FormulaFile, terms: Collection[str
 
 
 def _note_undefined(names: Collection[str]) -> None:
-    """Say on standard error which names of a formula without terms have no meaning yet."""
+    """Print on standard error the names of a formula that have no definition."""
     prompts = sorted({*names} - {CLASSIFIER})
     shown = [f"{', '.join(prompts)} (shown as system prompts)"] if prompts else []
     shown += [f"{CLASSIFIER} (shown as a classifier)"] if CLASSIFIER in names else []
@@ -139,17 +136,15 @@ def _note_undefined(names: Collection[str]) -> None:
 @app.command()
 def demo(
     model: Model = "pocket",
-    question: Annotated[str | None, typer.Option(help="What the persona answers.")] = None,
-    seed: Annotated[
-        int, typer.Option(help="The seed of the replies that are sampled to be measured.")
-    ] = 0,
+    question: Annotated[str | None, typer.Option(help="The question to the persona.")] = None,
+    seed: Annotated[int, typer.Option(help="The seed of the measured replies.")] = 0,
 ) -> None:
-    """Show answers before and after formulas, measured, in one screen.
+    """Show measured answers before and after formulas, in one screen.
 
-    The engine gives them, then LangChain and LlamaIndex where they are installed. Another model
+    The engine answers first, then LangChain and LlamaIndex if they are installed. A model other
     than pocket shows a persona and an answer from a passage.
     """
     with clear_errors():
-        from marith.demo import run  # torch, which `show` does without
+        from marith.demo import run  # imports torch, which `show` does not need
 
         run(model, question, seed)

@@ -1,4 +1,4 @@
-"""The command that answers: `marith generate`."""
+"""The command `marith generate`."""
 
 import json
 import os
@@ -30,31 +30,29 @@ if TYPE_CHECKING:
     from marith import Completion, Engine, Grammar, Options, Ticket
 
 Samples = Annotated[
-    int, typer.Option("-n", "--samples", help="So many answers, with seeds SEED, SEED + 1, …")
+    int, typer.Option("-n", "--samples", help="The number of answers, with seeds SEED, SEED + 1, …")
 ]
 MinP = Annotated[
     float | None,
-    typer.Option(help="Sample from tokens at least so many times as likely as the likeliest."),
+    typer.Option(help="The minimum probability, relative to the likeliest token."),
 ]
 Penalty = Annotated[
     float | None,
-    typer.Option(help="Above 1: the answer repeats its tokens less.  [default: 1.0]"),
+    typer.Option(help="Above 1, repeat tokens less.  [default: 1.0]"),
 ]
 Bans = Annotated[
     list[str] | None,
-    typer.Option(metavar="TEXT", help="A text that must not appear. Repeatable."),
+    typer.Option(metavar="TEXT", help="Forbid this text. Repeatable."),
 ]
-Schema = Annotated[
-    Path | None, typer.Option(help="A file with a JSON schema: the answer is such JSON.")
-]
-Regex = Annotated[str | None, typer.Option(help="The whole answer matches this expression.")]
+Schema = Annotated[Path | None, typer.Option(help="A file with a JSON schema for the answer.")]
+Regex = Annotated[str | None, typer.Option(help="A regular expression for the whole answer.")]
 Speculation = Annotated[
     str | None,
-    typer.Option(help="auto, none or a plan that `marith calibrate` wrote.  [default: auto]"),
+    typer.Option(help="auto, none or a plan of `marith calibrate`.  [default: auto]"),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print all there is as JSON.")]
-BETWEEN = "---"  # a line between two answers
-CUT_OFF = " [cut off]"  # after the text of an answer that was not finished
+AsJson = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
+BETWEEN = "---"  # the line between two answers
+CUT_OFF = " [cut off]"  # printed after an unfinished answer
 _NAMED = re.compile(r"\w+=")
 _NOT_OPTIONS = "file", "persona", "term", "define", "_imports", "adapter", "system"
 
@@ -73,7 +71,7 @@ def generate(
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Answer PROMPT with a formula, as the text comes."""
+    """Answer PROMPT with a formula, and print the text as it comes."""
     own = {"min_p": min_p, "repetition_penalty": repetition_penalty, "ban": ban}
     with clear_errors():
         complete = options_of({**options, **own, "speculation": speculation})
@@ -90,7 +88,7 @@ def answer(
 ) -> None:
     """Generate `count` answers at once and print them. Raises MarithError."""
     if count < 1:
-        raise RequestError(f"-n is a whole number from 1, not {count}")
+        raise RequestError(f"-n must be a whole number from 1, not {count}")
     samples = [options]
     if count > 1:
         first = options.seed
@@ -102,17 +100,17 @@ def answer(
 
 
 def load(options: "Options") -> "Engine":
-    """Return the engine of the options; a terminal shows what is loaded."""
+    """Return the engine of the options. On a terminal, print the name of the model first."""
     if sys.stderr.isatty():
         typer.echo(f"loading {options.model!r} …", err=True)
     return options.engine()
 
 
 def print_answers(tickets: "Sequence[Ticket]", as_json: bool, has_timeout: bool) -> None:
-    """Print the answers in their order.
+    """Print the answers in order.
 
-    With `has_timeout`, an answer is printed when it is finished, except on a terminal, so that a
-    file or a program never receives a part of one.
+    With `has_timeout`, an answer is printed when it is finished, except on a terminal. A file or a
+    program therefore never receives a part of an answer.
     """
     if as_json:
         completions = [as_data(ticket.result()) for ticket in tickets]
@@ -129,7 +127,7 @@ def print_answers(tickets: "Sequence[Ticket]", as_json: bool, has_timeout: bool)
 
 
 def as_data(completion: "Completion") -> dict[str, Any]:
-    """Return all that a completion contains, with the figures that follow from its counts."""
+    """Return a completion as plain data, with the figures that follow from its counts."""
     stats = completion.stats
     data = asdict(completion)
     data["usage"]["total_tokens"] = completion.usage.total_tokens
@@ -140,7 +138,7 @@ def as_data(completion: "Completion") -> dict[str, Any]:
 
 
 def _stream(ticket: "Ticket") -> None:
-    """Print an answer as it comes; a text that was not finished says so."""
+    """Print an answer as it comes. An unfinished text gets a mark at its end."""
     try:
         for chunk in ticket:
             typer.echo(for_terminal(chunk.text), nl=False)
@@ -152,7 +150,7 @@ def _stream(ticket: "Ticket") -> None:
 
 
 def options_of(arguments: Mapping[str, Any]) -> "Options":
-    """Return the options of a command, and those of a persona file where a command gives none.
+    """Return the options of a command, completed by the options of a persona file.
 
     Raises MarithError.
     """
@@ -169,18 +167,18 @@ def options_of(arguments: Mapping[str, Any]) -> "Options":
     if plan not in (None, "auto", "none"):
         values["speculation"] = Plan.from_json(read_text(Path(plan)))
     options = read_options(arguments["file"], arguments["persona"], values)
-    if not isinstance(options.speculation, Plan):  # which may name terms that draft
+    if not isinstance(options.speculation, Plan):  # a plan may name terms that draft
         note_unused(options.formula, options.terms, terms)
     return options
 
 
 def read_options(file: Path | None, persona: str | None, values: Mapping[str, Any]) -> "Options":
-    """Return options, of a formula of a file if there is one. Raises MarithError."""
+    """Return options, for a formula of a file if there is a file. Raises MarithError."""
     from marith import Options
 
     path = file or os.environ.get("MARITH_FILE")
     if persona is not None and not path:
-        raise RequestError(f"--persona {persona!r} is a formula of a file; give its --file too")
+        raise RequestError(f"--persona {persona!r} needs a persona file; write --file too")
     with valid_options():
         return Options.from_file(path, persona, **values) if path else Options(**values)
 
@@ -190,33 +188,33 @@ def _terms(
     definitions: Sequence[str] | None,
     adapters: Sequence[str] | None,
 ) -> dict[str, Any]:
-    """Return the terms by name, with those of adapters. Raises RequestError for equal names."""
+    """Return the terms by name, including adapters. Raises RequestError for a repeated name."""
     terms = named_terms(prompts, definitions)
     named = [text if _NAMED.match(text) else f"{BARE}={text}" for text in adapters or ()]
     for name, adapter in pairs("--adapter", "NAME=LORA", named).items():
         if name in terms:
             option = "--term" if isinstance(terms[name], str) else "--define"
-            raise RequestError(f"{name!r} is given by {option} and by --adapter")
+            raise RequestError(f"{name!r} is defined by both {option} and --adapter")
         terms[name] = Prompted(adapter=adapter)
     return terms
 
 
 def messages_of(prompt: str, system: str | None) -> list[dict[str, str]]:
-    """Return the messages of a prompt, which `-` reads from standard input."""
+    """Return the messages of a prompt. The prompt `-` is read from standard input."""
     if prompt == "-":
         prompt = read_text(Path(prompt)).rstrip("\n")
         if not prompt:
-            raise RequestError("standard input is empty; the prompt - reads it from there")
+            raise RequestError("standard input is empty, but the prompt - is read from it")
     messages = [{"role": "system", "content": system}] if system else []
     return [*messages, {"role": "user", "content": prompt}]
 
 
 def _grammar(schema: Path | None, regex: str | None) -> "Grammar | None":
-    """Return what the answer has to be. Raises RequestError for an invalid schema or expression."""
+    """Return the grammar of the answer. Raises RequestError for an invalid schema or expression."""
     from marith import Grammar  # slow to import, and not needed for help
 
     if schema is not None and regex is not None:
-        raise RequestError("an answer follows --schema or --regex, not both")
+        raise RequestError("write --schema or --regex, not both")
     if regex is not None:
         return Grammar.regex(regex)
     if schema is None:
@@ -224,4 +222,4 @@ def _grammar(schema: Path | None, regex: str | None) -> "Grammar | None":
     try:
         return Grammar.json_schema(json.loads(read_text(schema)))
     except json.JSONDecodeError as error:
-        raise RequestError(f"{str(schema)!r} is no JSON: {error}") from None
+        raise RequestError(f"{str(schema)!r} is not valid JSON: {error}") from None

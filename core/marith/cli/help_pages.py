@@ -1,4 +1,4 @@
-"""The help of the commands: whole sentences in lists of commands, and an example below each."""
+"""The help pages of the commands: their order, and an example below each."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ EXAMPLES: Mapping[str, str] = {
 
 
 def complete_help(commands: typer.Typer, prefix: str = "") -> None:
-    """Give commands the order and the examples of `EXAMPLES`, and a sentence for their list.
+    """Set the order, the example and the first sentence of each command.
 
-    `prefix` is a group's name. The sentence is the help's first paragraph, which typer would cut.
+    `prefix` is the name of a group. typer would cut the first sentence in lists of commands.
     """
     order = {name: place for place, name in enumerate(EXAMPLES)}
     for command in commands.registered_commands:
         paragraph = (getdoc(command.callback) or "").partition("\n\n")[0]
         command.short_help = " ".join(paragraph.split())
         if example := EXAMPLES.get(_full_name(command, prefix)):
-            command.epilog = f"\b\nExample:\n  {example}"  # \b: no line of it is wrapped
+            command.epilog = f"\b\nExample:\n  {example}"  # \b keeps the lines as they are
     commands.registered_commands.sort(key=lambda c: order.get(_full_name(c, prefix), len(order)))
 
 

@@ -1,4 +1,4 @@
-"""Commands that list: `marith models` and `marith recipes`."""
+"""The commands that list: `marith models` and `marith recipes`."""
 
 import inspect
 import json
@@ -18,24 +18,27 @@ from marith.recipes import RECIPES
 if TYPE_CHECKING:
     from marith.models import StoredModel
 
-OWN = "Methods that are not of marith"
+OWN = "Methods from other packages"
 HEADINGS = ("model", "architecture", "files", "on disk", "float32", "bfloat16", "context")
 NOTE = """
-float32 and bfloat16: the memory of the weights on a CPU, where a head that is tied to the words is
-a copy; keys and values of texts come to it, and up to 0.3 GB for the words themselves. A GPU
-computes in bfloat16, and so does a CPU that multiplies it where the model is stored in it; other
-CPUs in float32, unless --dtype says otherwise. A GGUF file takes less. Context: in tokens."""
+float32 and bfloat16: the memory of the weights on a CPU, where a head that is tied to the
+embeddings is copied. The KV cache, and up to 0.3 GB for the vocabulary, come on top. A GPU
+computes in bfloat16. A CPU does too if it can multiply bfloat16 and the model is stored in
+bfloat16; otherwise it computes in float32. --dtype overrides this. A GGUF file takes less. The
+context is in tokens."""
 
 
 @app.command()
 def models(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="A directory, GGUF file or hub id; else all here."),
+        typer.Argument(
+            metavar="NAME", help="A directory, GGUF file or hub id.  [default: all local models]"
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all there is as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """List the models on this machine: in the package, and in the hub's cache. Loads none."""
+    """List the models in the package and in the hub's cache. Loads no model."""
     from marith.models import describe, local
 
     with clear_errors():
@@ -53,13 +56,13 @@ def models(
 def recipes(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="A recipe; else all."),
+        typer.Argument(metavar="NAME", help="A recipe.  [default: all]"),
     ] = None,
     _imports: Imports = None,
 ) -> None:
-    """List the methods that a formula can call by name, each with its equation and its paper.
+    """List the methods that formulas can call by name, each with its equation and paper.
 
-    Those of installed packages, and of --import, stand last.
+    Methods of installed packages and of --import come last.
     """
     with clear_errors():
         own = own_methods()
@@ -76,7 +79,7 @@ def recipes(
 
 
 def _described(name: str, method: Callable[..., Any] | FormulaError, is_own: bool) -> str:
-    """Return a method as formulas call it, its docstring, and the module of one of others."""
+    """Return a method's signature and docstring, and the module if the method is not marith's."""
     if isinstance(method, FormulaError):
         return f"{name}\n    {method.problem}"
     parameters = inspect.signature(method).parameters.values()
@@ -102,18 +105,18 @@ def _row(model: "StoredModel") -> tuple[str, ...]:
 
 
 def _takes(model: "StoredModel") -> list[str]:
-    """Return what it would take to load a model: a line for each way, with the lanes that fit."""
+    """Return a line for each way to load a model, with its memory and the lanes that fit."""
     from marith import free_memory
     from marith.models import amount
 
     if not (ways := model.ways(free_memory("cpu"))):
-        return [f"\n{model.name}: its files do not say how many weights it has"]
+        return [f"\n{model.name}: the files do not state the number of weights"]
     lines = [f"\n{model.name}: {model.weights:,} weights, stored as {model.format}"]
     return lines + [f"  {option} takes {amount(nbytes)}{room}" for option, nbytes, room in ways]
 
 
 def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
-    """Print columns as wide as their longest cell; numbers stand to the right."""
+    """Print columns that are as wide as their longest cell. Numbers are right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         words = [cell.ljust(width) for cell, width in zip(row[:3], widths, strict=False)]

@@ -1,4 +1,4 @@
-"""The options that several commands have: each with its help, and in groups that commands take."""
+"""The options that several commands share, with their help, in groups."""
 
 from collections.abc import Callable
 from inspect import Parameter, Signature, signature
@@ -19,19 +19,15 @@ Definitions = Annotated[
     list[str] | None,
     typer.Option("--define", metavar="NAME=FORMULA", help="Define NAME as a formula. Repeatable."),
 ]
-Model = Annotated[
-    str, typer.Option("--model", "-m", help="pocket, a directory, a GGUF file or a hub id.")
-]
-Device = Annotated[str | None, typer.Option(help="cpu or cuda; else what the machine has.")]
-Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16; else what suits the device.")]
+Model = Annotated[str, typer.Option("--model", "-m", help="A directory, GGUF file or hub id.")]
+Device = Annotated[str | None, typer.Option(help="cpu or cuda.  [default: cuda if available]")]
+Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16.  [default: by device]")]
 Backend = Annotated[
-    str | None, typer.Option(help="llama.cpp computes a GGUF file; else transformers.")
+    str | None, typer.Option(help="llama.cpp, for a GGUF file.  [default: transformers]")
 ]
-Revision = Annotated[str | None, typer.Option(help="A branch, tag or commit of a hub model.")]
-Stops = Annotated[
-    list[str] | None, typer.Option(metavar="TEXT", help="End before this. Repeatable.")
-]
-Plot = Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf.")]
+Revision = Annotated[str | None, typer.Option(help="The hub model's branch, tag or commit.")]
+Stops = Annotated[list[str] | None, typer.Option(metavar="TEXT", help="A stop string. Repeatable.")]
+Plot = Annotated[Path | None, typer.Option(help="Write a plot: .png, .svg or .pdf.")]
 Imports = Annotated[
     list[str] | None,
     typer.Option(
@@ -39,56 +35,60 @@ Imports = Annotated[
         metavar="MODULE",
         callback=import_modules,
         expose_value=False,
-        help="A Python file or module whose methods formulas call by name, see `marith.define`. "
-        "Repeatable.",
+        help="A Python file or module that defines methods by `marith.define`. Repeatable.",
     ),
 ]
-Prompt = Annotated[str, typer.Argument(metavar="PROMPT", help="What to answer; - reads it.")]
+Prompt = Annotated[
+    str, typer.Argument(metavar="PROMPT", help="The prompt; - reads standard input.")
+]
 OptionalModel = Annotated[
     str | None,
-    typer.Option(
-        "--model", "-m", help="pocket, a directory, a GGUF file or a hub id.  [default: pocket]"
-    ),
+    typer.Option("--model", "-m", help="A directory, GGUF file or hub id.  [default: pocket]"),
 ]
 File = Annotated[
-    Path | None, typer.Option(help="A persona file (TOML); options given here override its own.")
+    Path | None, typer.Option(help="A persona file (TOML). Other options override its own.")
 ]
-Persona = Annotated[str | None, typer.Option(help="A formula of --file, by name.")]
+Persona = Annotated[str | None, typer.Option(help="The name of a formula in --file.")]
 Formula = Annotated[
     str | None,
-    typer.Option("--formula", "-f", help="What to sample from, e.g. '2*formal - M'.  [default: M]"),
+    typer.Option("--formula", "-f", help="The formula, e.g. '2*formal - M'.  [default: M]"),
 ]
 Adapters = Annotated[
     list[str] | None,
     typer.Option(
         metavar="[NAME=]LORA",
-        help="A LoRA adapter of the model: the term NAME, or M without a name. Repeatable.",
+        help="A LoRA adapter as the term NAME, or as M without a name. Repeatable.",
     ),
 ]
-System = Annotated[str | None, typer.Option(help="The application's system message.")]
-MaxTokens = Annotated[int | None, typer.Option(help="At most so many tokens.  [default: 256]")]
+System = Annotated[str | None, typer.Option(help="The system message.")]
+MaxTokens = Annotated[
+    int | None, typer.Option(help="The maximum number of tokens.  [default: 256]")
+]
 Temperature = Annotated[
     float | None, typer.Option(help="0 takes the likeliest token.  [default: 1.0]")
 ]
-TopP = Annotated[float | None, typer.Option(help="Sample from this nucleus.  [default: 1.0]")]
-TopK = Annotated[int | None, typer.Option(help="Sample from the k likeliest.")]
+TopP = Annotated[
+    float | None,
+    typer.Option(help="The probability of the nucleus to sample from.  [default: 1.0]"),
+]
+TopK = Annotated[int | None, typer.Option(help="Sample from the k likeliest tokens.")]
 Seed = Annotated[int | None, typer.Option(help="Equal seeds give equal texts.")]
 Timeout = Annotated[
-    float | None, typer.Option(help="Give up after so many seconds of answering: exit code 124.")
+    float | None, typer.Option(help="The time limit for the answer in seconds. Exit code 124.")
 ]
 Context = Annotated[
-    int | None, typer.Option(help="The most tokens that the model reads; else its own number.")
+    int | None, typer.Option(help="The maximum context in tokens.  [default: the model's]")
 ]
 
 
 def defined(term: Terms = None, define: Definitions = None, _imports: Imports = None) -> None:
-    """Name what a formula is made of."""
+    """Declare the options that define the terms of a formula."""
 
 
 def placed(
     device: Device = None, dtype: Dtype = None, revision: Revision = None, backend: Backend = None
 ) -> None:
-    """Say where a model runs, and in which form."""
+    """Declare the options of a model's device, type, revision and backend."""
 
 
 def asked(
@@ -98,7 +98,7 @@ def asked(
     persona: Persona = None,
     system: System = None,
 ) -> None:
-    """Say which formula answers."""
+    """Declare the options of the formula that answers."""
 
 
 def drawn(
@@ -109,19 +109,19 @@ def drawn(
     seed: Seed = None,
     stop: Stops = None,
 ) -> None:
-    """Say how tokens are drawn, and where a text ends."""
+    """Declare the options of sampling and stopping."""
 
 
 def loaded(
     adapter: Adapters = None, context_length: Context = None, timeout: Timeout = None
 ) -> None:
-    """Say what is loaded for one command, and how long the command may take."""
+    """Declare the options for adapters, the context and the time limit."""
 
 
 def takes(*groups: Callable[..., None]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of these groups, which it receives as keyword arguments.
+    """Add the options of these groups to a command, which receives them as keyword arguments.
 
-    An option that the command declares itself takes the place of a group's.
+    An option that the command declares itself replaces the option of a group.
     """
 
     def extended(command: Callable[..., None]) -> Callable[..., None]:

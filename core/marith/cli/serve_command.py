@@ -20,49 +20,51 @@ LOOPBACK = "127.0.0.1"
 File = Annotated[
     Path | None,
     typer.Argument(
-        metavar="FILE", help="A persona file: each formula is a model, run as [model] says."
+        metavar="FILE", help="A persona file. Each formula is a model with the options of [model]."
     ),
 ]
 Model = Annotated[
     str | None,
-    typer.Option(
-        "--model", "-m", help="What the formulas are over.  [default: pocket, or the file's]"
-    ),
+    typer.Option("--model", "-m", help="The base model.  [default: pocket, or the file's]"),
 ]
 OwnName = Annotated[
     str | None,
-    typer.Option("--name", help="What clients call the model itself.  [default: its own name]"),
+    typer.Option("--name", help="The base model's name for clients.  [default: its own]"),
 ]
-Host = Annotated[str, typer.Option(help="Where it listens.")]
-Port = Annotated[int, typer.Option(min=1, max=65535, help="Where it listens.")]
-Socket = Annotated[
-    Path | None, typer.Option(help="A socket of this machine, in place of host and port.")
-]
+Host = Annotated[str, typer.Option(help="The address to listen on.")]
+Port = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
+Socket = Annotated[Path | None, typer.Option(help="A Unix socket instead of host and port.")]
 Keys = Annotated[
     Path | None,
-    typer.Option(help="API keys, one a line, in a file of mode 0600; else MARITH_API_KEYS."),
+    typer.Option(
+        help="A file of API keys, one per line, of mode 0600.  [default: MARITH_API_KEYS]"
+    ),
 ]
-Brings = Annotated[bool, typer.Option("--allow-formulas", help="Requests may bring formulas.")]
-Most = Annotated[int | None, typer.Option(min=1, help="The most tokens of an answer.")]
-Seconds = Annotated[float, typer.Option(min=1, help="The most seconds that an answer takes.")]
+Brings = Annotated[bool, typer.Option("--allow-formulas", help="Allow formulas in requests.")]
+Most = Annotated[int | None, typer.Option(min=1, help="The maximum number of tokens of an answer.")]
+Seconds = Annotated[float, typer.Option(min=1, help="The time limit of an answer in seconds.")]
 Hosts = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME", help="A name that clients ask it under. Repeatable."),
+    typer.Option(metavar="NAME", help="An allowed host name. Repeatable."),
 ]
 Origins = Annotated[
     list[str] | None,
-    typer.Option(metavar="URL", help="Pages that may ask, e.g. https://chat.example. Repeatable."),
+    typer.Option(metavar="URL", help="An allowed origin, e.g. https://chat.example. Repeatable."),
 ]
-Certificate = Annotated[Path | None, typer.Option(help="A certificate of TLS.")]
+Certificate = Annotated[Path | None, typer.Option(help="A TLS certificate.")]
 CertificateKey = Annotated[Path | None, typer.Option(help="The key of the certificate.")]
 Proxies = Annotated[
     list[str] | None,
-    typer.Option(metavar="ADDRESS", help="An address whose forwarded headers count. Repeatable."),
+    typer.Option(
+        metavar="ADDRESS", help="A proxy whose forwarded headers are trusted. Repeatable."
+    ),
 ]
-Drain = Annotated[float, typer.Option(min=0, help="Seconds for what runs, after SIGTERM.")]
-Texts = Annotated[bool, typer.Option("--log-texts", help="Log answers too; else no text.")]
+Drain = Annotated[
+    float, typer.Option(min=0, help="The time in seconds for running requests after SIGTERM.")
+]
+Texts = Annotated[bool, typer.Option("--log-texts", help="Log the texts of answers too.")]
 NoBrowser = Annotated[
-    bool, typer.Option("--no-browser", help="Print the page's address, and open no browser.")
+    bool, typer.Option("--no-browser", help="Print the page's address, but open no browser.")
 ]
 
 
@@ -87,7 +89,7 @@ def serve(
     log_texts: Texts = False,
     _imports: Imports = None,
 ) -> None:
-    """Serve formulas over HTTP, as OpenAI's clients ask; without a file, pocket.
+    """Serve formulas over HTTP with OpenAI's API; without a file, serve pocket.
 
     Logs are lines of JSON on standard error.
     """
@@ -114,14 +116,15 @@ def play(
 ) -> None:
     """Open a page in the browser: write formulas, compare texts, and see why each token is there.
 
-    Serves this machine alone, and takes formulas from the page; all else is as by `marith serve`.
+    Only this machine can reach the server, and the page may send formulas. Everything else is as
+    for `marith serve`.
     """
 
     def ready(server: "Server", address: str) -> None:
         say_ready(server, address)
         typer.echo(f"{address}/")
         if not no_browser and not webbrowser.open(f"{address}/"):
-            typer.echo("no browser was found here: open this address in one", err=True)
+            typer.echo("no browser was found; open this address yourself", err=True)
 
     settings = {"file": file, "model": model, "allow_formulas": True}
     with clear_errors():
@@ -136,9 +139,10 @@ def run_server(
     where: Sequence[Any],
     ready: "Callable[[Server, str], None]",
 ) -> None:
-    """Serve until a signal ends it; `ready` gets the server and its address. Raises MarithError.
+    """Serve until a signal ends the process. Raises MarithError.
 
-    `arguments` are settings of the server, `where` the fields of `Listening`.
+    `arguments` are the settings of the server, `where` the fields of `Listening`. `ready` receives
+    the server and its address.
     """
     from marith.serving.server_settings import Bounds, ServerSettings, read_keys
 
@@ -152,13 +156,13 @@ def run_server(
         raise RequestError(f"a server needs {needed}") from None
     listening = Listening(*where)
     if (listening.certificate is None) != (listening.certificate_key is None):
-        raise RequestError("--tls-certificate and --tls-key come together")
+        raise RequestError("--tls-certificate and --tls-key must be used together")
     _log_lines()
     serve(settings, listening, lambda server: ready(server, listening.address))
 
 
 def _log_lines() -> None:
-    """Print the lines of the server and the warnings of uvicorn on standard error."""
+    """Write the server's log lines and uvicorn's warnings to standard error."""
     for name, level in (("marith.serving", logging.INFO), ("uvicorn", logging.WARNING)):
         logger = logging.getLogger(name)
         logger.handlers = [logging.StreamHandler()]
@@ -167,7 +171,7 @@ def _log_lines() -> None:
 
 
 def say_ready(server: "Server", address: str) -> None:
-    """Say what is served, and where."""
+    """Print the models and the address of the server."""
     models = server.models
     for one in models.by_name.values():
         typer.echo(f"{one.name}: {one.options.formula}", err=True)

@@ -1,4 +1,4 @@
-"""What commands share: the application, clear errors, terms, texts and files."""
+"""Functions that commands share: the application, exit codes, terms, texts and files."""
 
 import logging
 import sys
@@ -28,15 +28,15 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-evals = typer.Typer(help="Measure: how much does it help?", no_args_is_help=True)
+evals = typer.Typer(help="Measure the effect of formulas.", no_args_is_help=True)
 app.add_typer(evals, name="eval")
-BARE = "M"  # the model itself, in a formula
+BARE = "M"  # the bare model, in a formula
 BAD_INPUT = 2
-TIMED_OUT = 124  # as coreutils' `timeout` has it
+TIMED_OUT = 124  # the exit code of coreutils' `timeout`
 
 
 def import_modules(context: typer.Context, names: list[str] | None) -> None:
-    """Import what `--import` names; the shell's completion of words imports nothing."""
+    """Import the modules of `--import`, except during shell completion."""
     if names and not context.resilient_parsing:
         with clear_errors():
             for name in names:
@@ -46,17 +46,17 @@ def import_modules(context: typer.Context, names: list[str] | None) -> None:
 def _import(name: str) -> None:
     """Import a module by its name, or a file by its path, as Python does for a script.
 
-    Raises RequestError for a file that is absent, or whose name is that of another module, and for
-    any error in the module.
+    Raises RequestError if the file does not exist, if its name is the name of another module, or if
+    the module raises an error.
     """
     file = Path(name).resolve() if name.endswith(".py") else None
     if file is not None and not file.is_file():
-        raise RequestError(f"--import {name!r}: there is no such file")
-    sys.path.insert(0, str(file.parent if file else Path.cwd()))  # stays, as that of a script does
+        raise RequestError(f"--import {name!r}: the file does not exist")
+    sys.path.insert(0, str(file.parent if file else Path.cwd()))  # stays, as for a script
     try:
         module = import_module(file.stem if file else name)
     except SystemExit:
-        advice = "put what it runs under if __name__ == '__main__'"
+        advice = "put its code under if __name__ == '__main__'"
         raise RequestError(f"--import {name!r} ends the program; {advice}") from None
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
@@ -91,7 +91,7 @@ def _marith(
             "--verbose",
             "-v",
             callback=_log_to_stderr,
-            help="Log models, threads and the cost of requests to standard error; never texts.",
+            help="Log models, threads and costs to standard error, but no texts.",
         ),
     ] = False,
 ) -> None:
@@ -100,7 +100,7 @@ def _marith(
 
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """End bad input with one clear sentence and exit code 2, and a time-out with 124."""
+    """Turn a MarithError into one sentence and exit code 2, and a time-out into exit code 124."""
     try:
         yield
     except MarithError as error:
@@ -114,60 +114,60 @@ def named_terms(prompts: Sequence[str] | None, definitions: Sequence[str] | None
     terms: dict[str, Any] = {**pairs("--term", "NAME=PROMPT", prompts)}
     for name, formula in pairs("--define", "NAME=FORMULA", definitions).items():
         if name in terms:
-            raise RequestError(f"{name!r} is given by --term and by --define")
+            raise RequestError(f"{name!r} is defined by both --term and --define")
         terms[name] = {"formula": formula}
     return terms
 
 
 def note_unused(formula: str | Formula, terms: Mapping[str, Any], own: Iterable[str]) -> None:
-    """Say on standard error which of a command's `own` terms its formula does not use."""
+    """Print on standard error which of the command's `own` terms the formula does not use."""
     for name in sorted({*own} - {BARE}):
         others = {other: term for other, term in terms.items() if other != name}
-        with suppress(FormulaError):  # without a term that it uses, a formula has no meaning
+        with suppress(FormulaError):  # fails if the formula uses the term
             parse(formula, others)
             typer.echo(f"the formula does not use the term {name!r}", err=True)
 
 
 def for_terminal(text: str) -> str:
-    """Return a text as a terminal may show it; a file or a program gets it as it is."""
+    """Return a text that is safe on a terminal. For a file or a program it is unchanged."""
     return harmless(text) if sys.stdout.isatty() else text
 
 
 def pairs(option: str, form: str, texts: Sequence[str] | None) -> dict[str, str]:
-    """Return the values of a repeatable option, by name; `form` is how one is written.
+    """Return the values of a repeatable option by name. `form` is the form of one value.
 
-    Raises RequestError for what has no name, and for a name that is given twice.
+    Raises RequestError for a value without a name, and for a repeated name.
     """
     values: dict[str, str] = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
         name = name.strip()
         if not equals or not name:
-            raise RequestError(f"{option} is {form}, not {text!r}")
+            raise RequestError(f"{option} must be {form}, not {text!r}")
         if name in values:
-            raise RequestError(f"{option} gives {name!r} twice: {values[name]!r} and {value!r}")
+            raise RequestError(f"{option} defines {name!r} twice: {values[name]!r} and {value!r}")
         values[name] = value
     return values
 
 
 def lines(path: Path | None) -> list[str]:
-    """Return the lines of a file, or of standard input (-), that are not empty."""
+    """Return the lines of a file, or of standard input (-), without empty lines."""
     text = "" if path is None else read_text(path)
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file; - is standard input. Raises RequestError."""
+    """Return the text of a file; - means standard input. Raises RequestError."""
     try:
         if str(path) == "-":
-            return sys.stdin.read().removeprefix("\ufeff")  # the mark that some editors write first
+            return sys.stdin.read().removeprefix("\ufeff")  # the byte order mark of some editors
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeError) as error:
         raise unreadable("standard input" if str(path) == "-" else path, error) from None
 
 
 def require_writable(path: Path | None) -> None:
-    """Raise RequestError for a file that cannot be written; a file that exists stays as it is."""
+    """Raise RequestError if a file cannot be written. An existing file does not change."""
     if path is None:
         return
     exists = path.exists()
@@ -181,7 +181,7 @@ def require_writable(path: Path | None) -> None:
 
 
 def require_folder(path: Path | None) -> None:
-    """Make a folder with those above it. Raises RequestError for one that cannot be made."""
+    """Make a folder and its parents. Raises RequestError if this fails."""
     if path is None:
         return
     try:
@@ -191,14 +191,14 @@ def require_folder(path: Path | None) -> None:
 
 
 def write_or_print(text: str, path: Path | None) -> None:
-    """Write a line to a file, or print it where there is none, or where writing fails."""
+    """Write a line to a file. Without a file, or if writing fails, print the line."""
     if path is None:
         typer.echo(text)
         return
     try:
         path.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
-        typer.echo(text)  # what took minutes is not lost
+        typer.echo(text)  # so that a result of minutes is not lost
         raise _unwritable(path, error) from None
 
 

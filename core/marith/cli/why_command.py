@@ -1,8 +1,9 @@
 """The command that explains an answer: `marith why`.
 
-Blue is likelier than by the bare model, orange is less likely, an underlined token is surprising,
-and a bold one is flipped: the formula's likeliest, and not the bare model's. Without colours a
-flipped token stands in brackets with its push. Text of a model is shown, and never obeyed.
+A blue token is likelier than under the bare model, and an orange token is less likely. An
+underlined token is surprising. A bold token is flipped: the formula's likeliest token, but not the
+bare model's. Without colours, a flipped token is in brackets with its push. Control characters in
+the text are shown and not obeyed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,22 +24,23 @@ if TYPE_CHECKING:
     from marith import Inspection, Options
 
 Continuation = Annotated[
-    str | None, typer.Option(help="Explain this text after the prompt; no token is drawn.")
+    str | None, typer.Option(help="Explain this text instead of a new answer.")
 ]
-Top = Annotated[int, typer.Option(help="Show so many of the likeliest tokens of each position.")]
+Top = Annotated[int, typer.Option(help="The number of likeliest tokens to show.")]
 Every = Annotated[
     bool,
-    typer.Option(
-        "--all", help="Show every position, not only where the formula's likeliest is not M's."
-    ),
+    typer.Option("--all", help="Show every position, not only flipped tokens."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the inspection as JSON.")]
 
-_BLUES, _ORANGES = (117, 75, 33), (222, 215, 208)  # of 256 colours, the strongest push last
-_STEPS = (0.1, 0.5, 2.0)  # nats of push from which each of them is used
+_BLUES, _ORANGES = (
+    (117, 75, 33),
+    (222, 215, 208),
+)  # among 256 colours; the last one is for the strongest push
+_STEPS = (0.1, 0.5, 2.0)  # nats: the smallest push of each colour
 _SURPRISING = 2.0  # nats: less likely than 14 %
-_WORDS = "token", "M likeliest", "against", "likeliest"  # columns; the others are numbers
-_LETTERS = 28  # of the head of a column
+_WORDS = "token", "M likeliest", "against", "likeliest"  # text columns; all others are numbers
+_LETTERS = 28  # the maximum length of a column's head
 
 
 @app.command()
@@ -51,12 +53,12 @@ def why(
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Answer PROMPT, and show why each token is there: which part of the formula pushed it."""
+    """Answer PROMPT, and show which part of the formula pushed each token."""
     with clear_errors():
         if top < 1:
-            raise RequestError(f"--top is a whole number from 1, not {top}")
+            raise RequestError(f"--top must be a whole number from 1, not {top}")
         if every and as_json:
-            raise RequestError("--json has every position; write --json without --all")
+            raise RequestError("--json always has every position; write --json without --all")
         inspection = _inspection(prompt, options, continuation, top)
         if as_json:
             typer.echo(for_terminal(inspection.to_json(indent=2)))
@@ -67,14 +69,14 @@ def why(
 def _inspection(
     prompt: str, arguments: Mapping[str, Any], continuation: str | None, top: int
 ) -> "Inspection":
-    """Return the inspection of an answer, or of `continuation`. Raises MarithError."""
+    """Return the inspection of a new answer, or of `continuation`. Raises MarithError."""
     drawing = [name for name in signature(drawn).parameters if arguments[name] is not None]
     if continuation is not None and drawing:
         option = f"--{drawing[0].replace('_', '-')}"
-        raise RequestError(f"--continuation draws no token; write it without {option}")
+        raise RequestError(f"--continuation samples no token; leave out {option}")
     options = options_of({**arguments, "inspect": top})
     messages = messages_of(prompt, arguments["system"])
-    load(options)  # a time-out counts from when the model is loaded
+    load(options)  # before the request, so that the timeout does not count loading
     if continuation is not None:
         return inspection_of(options, messages, continuation, top)
     inspection: Inspection = options.submit(messages).result().inspection
@@ -87,7 +89,7 @@ def inspection_of(
     continuation: str | Sequence[int],
     top: int,
 ) -> "Inspection":
-    """Return the inspection of an answer by the formula of the options. Raises MarithError."""
+    """Return the inspection of an answer under the formula of the options. Raises MarithError."""
     request = options.request([*messages])
     return marith.inspect(
         options.engine(),
@@ -103,7 +105,7 @@ def inspection_of(
 
 
 def print_inspection(inspection: "Inspection", every: bool) -> None:
-    """Print the text and its table, of flipped positions alone or of `every` one."""
+    """Print the text, and a table of its flipped positions, or of all positions if `every`."""
     from rich.table import Table
     from rich.text import Text
 
@@ -132,12 +134,12 @@ def print_inspection(inspection: "Inspection", every: bool) -> None:
 
 
 def _short(head: str) -> str:
-    """Return the head of a column, cut where the text of a part is long."""
+    """Return the head of a column, cut if it is long."""
     return head if len(head) <= _LETTERS else f"{head[: _LETTERS - 1]}…"
 
 
 def _strip(inspection: "Inspection", coloured: bool) -> "Text":
-    """Return the text, each token coloured by its push; or what flipped is in brackets."""
+    """Return the text with each token coloured by its push, or with flipped tokens in brackets."""
     from rich.text import Text
 
     strip = Text()
@@ -152,7 +154,7 @@ def _strip(inspection: "Inspection", coloured: bool) -> "Text":
 
 
 def _style(run: Any) -> str:
-    """Return the style of a token, as rich writes one."""
+    """Return the style of a token in rich's notation."""
     words = ["bold"] * run.flipped
     if run.logprob is None or run.logprob < -_SURPRISING:
         words.append("underline")
@@ -164,11 +166,11 @@ def _style(run: Any) -> str:
 
 def _legend(inspection: "Inspection") -> list[str]:
     lines = [
-        "Numbers are nats; push is log P - log P_M. What the parts of the formula add makes up the",
-        "log-odds of the token against another one: M's choice, or the likeliest besides.",
+        "Numbers are nats; push is log P - log P_M. The parts of a formula add up to the log-odds",
+        "of the token against M's likeliest token, or else the formula's likeliest other token.",
     ]
     if any(part.kind == "leave_one_out" for part in inspection.parts):
         lines.append(
-            "without x: how much smaller the log-odds would be with M in place of x; not added."
+            "without x: the decrease of the log-odds with M instead of x; these do not add up."
         )
     return lines

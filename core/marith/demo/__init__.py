@@ -1,10 +1,10 @@
-"""What does marith do for an application? One screen of answers, measured, in a few seconds.
+"""The demonstration of `marith demo`: one screen of measured answers, in a few seconds.
 
-- `frameworks`: the demonstration's answers by each framework that is installed.
-- `measured_replies`: replies to the messages of `marith eval toxicity`.
-- `one_screen`: prints the demonstration: each part as soon as its answers are there.
-- `printed_lines`: where the demonstration prints: answers on stdout, progress on stderr.
-- `shown_requests`: what the demonstration asks: prompts.
+- `frameworks`: finds the installed frameworks, and answers through them.
+- `measured_replies`: generates and measures replies to the messages of `marith eval toxicity`.
+- `one_screen`: prints the demonstration, each part as soon as it is complete.
+- `printed_lines`: prints answers to standard output and progress to standard error.
+- `shown_requests`: the prompts, formulas and settings of the demonstration.
 """
 
 from marith.demo.one_screen import run

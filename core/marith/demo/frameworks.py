@@ -1,4 +1,4 @@
-"""The demonstration's answers by each framework that is installed, imported when it is needed."""
+"""The demonstration's answers through each installed framework, which is imported when needed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Answer: TypeAlias = "Callable[..., str]"
 
 
 def answer_function(framework: str) -> Answer | str:
-    """What answers a question through a framework, or a sentence that says what is missing."""
+    """Return a function that answers through a framework, or a sentence about a missing package."""
     try:
         answer: Answer = import_module(MODULES[framework]).answer
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Replies to the messages of `marith eval toxicity`, by the bare model and detoxified."""
+"""Replies to the messages of `marith eval toxicity`, by the bare model and by the formula."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ MESSAGES = 16
 
 
 class Replies(NamedTuple):
-    """For each message, the reply of the bare model and that of the formula."""
+    """The replies of the bare model and of the formula, one of each for every message."""
 
     bare: list[str]
     detoxified: list[str]
 
 
 def messages(count: int = MESSAGES) -> list[str]:
-    """The first messages of the evaluation."""
+    """Return the first `count` messages of the evaluation."""
     return [record["text"] for record in records(HOSTILE_MESSAGES)[:count]]
 
 
 def replies(options: Options, seed: int) -> Replies:
-    """The replies as the evaluation draws them: temperature 1, seeds that count up from `seed`."""
+    """Return replies sampled as in the evaluation: temperature 1, and seeds from `seed` on."""
     pairs = [
         replies_to(message, options.over({"temperature": 1.0, "seed": seed + i}))
         for i, message in enumerate(messages())

@@ -1,4 +1,4 @@
-"""Prints the demonstration: each part as soon as its answers are there."""
+"""Prints the demonstration, each part as soon as it is complete."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from marith.demo.shown_requests import (
 
 POCKET = "pocket"
 QUESTION = "What do you know about comets?"
-FAITHFUL = 0.25  # to a passage: of models that are larger than pocket
+FAITHFUL = 0.25  # the option `faithful` for models larger than pocket
 
 
 def run(model: str, question: str | None = None, seed: int = 0) -> None:
     """Print answers before and after formulas, with their measures.
 
-    What is measured is measured on pocket, whose judges the package has. Another model shows a
-    persona and an answer from a passage. Raises ModelError for a model that cannot be loaded.
+    Measures need the model pocket, because the package contains classifiers for it. Another model
+    shows a persona and an answer from a passage. Raises ModelError if the model cannot be loaded.
     """
     printer, options, question = Printer(), options_for(model, seed), question or QUESTION
     printer.line(
@@ -47,7 +47,7 @@ def run(model: str, question: str | None = None, seed: int = 0) -> None:
     else:
         _persona(printer, options, question, "1")
         _from_a_passage(printer, options, "2", FAITHFUL)
-    printer.line("More: --question and --seed of your own.", "dim")
+    printer.line("Try your own --question and --seed.", "dim")
 
 
 Answered = tuple[ShownRequest, str]  # a request and its text
@@ -92,7 +92,7 @@ def _from_a_passage(
 
 
 def _answers(printer: Printer, requests: Sequence[ShownRequest]) -> Answered:
-    """Print the answers, which are generated together. The last one is returned."""
+    """Print the answers, which are generated together. Return the last request and its text."""
     tickets = [request.submit() for request in requests]
     for request, ticket in zip(requests, tickets, strict=True):
         with printer.progress("answering"):
@@ -102,7 +102,7 @@ def _answers(printer: Printer, requests: Sequence[ShownRequest]) -> Answered:
 
 
 def _by_frameworks(printer: Printer, reply: Answered, passage: Answered) -> None:
-    """Each framework answers one request from above. Equal texts are not printed again."""
+    """Answer one request from above through each framework. Equal texts are not printed again."""
     printer.title("4  The same in an application: only the model's line is marith's")
     chain, query = "prompt | ChatMarith(…) | StrOutputParser()", "a query engine with llm=Marith(…)"
     asked = (ABOUT_A_PASSAGE, PASSAGES, TEMPLATE)

@@ -1,4 +1,4 @@
-"""Where the demonstration prints: answers on stdout, progress on stderr."""
+"""Prints answers to standard output and progress to standard error."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-WIDTH = 100  # letters a line
+WIDTH = 100  # characters in a line
 LABEL = 26
 
 
 class Printer:
-    """Writes the screen line by line. Colour and progress are for terminals only."""
+    """Prints the screen line by line. Colour and progress are for terminals only."""
 
     def __init__(self) -> None:
         console = Console()
@@ -21,20 +21,20 @@ class Printer:
         self._errors = Console(stderr=True)
 
     def progress(self, doing: str) -> Status:
-        """A line on the terminal that disappears. Print nothing before it is closed."""
+        """Return a line of progress that disappears when it is closed. Print nothing before."""
         return self._errors.status(doing)
 
     def line(self, text: str = "", style: str = "") -> None:
-        """One line; it wraps where the terminal is narrow."""
+        """Print one line, which wraps on a narrow terminal."""
         self.console.print(Text(text, style=style))
 
     def title(self, text: str) -> None:
-        """A blank line and the heading of a part."""
+        """Print a blank line and the heading of a part."""
         self.line()
         self.line(text, "bold")
 
     def row(self, label: str, text: str) -> None:
-        """Print a label, and a text of any length behind it."""
+        """Print a label, followed by a text of any length."""
         grid = Table.grid(padding=(0, 2, 0, 0))
         grid.add_column(width=LABEL, overflow="fold")
         grid.add_column()

@@ -1,4 +1,4 @@
-"""What the demonstration asks: prompts, formulas and settings. No answer depends on a seed."""
+"""The prompts, formulas and settings of the demonstration. No answer depends on a seed."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ PASSAGES = (
 )
 ABOUT_A_PASSAGE = "Name the capital of Japan."
 TEMPLATE = "Context:\n{context_str}\n\nQuestion: {query_str}"
-RETRIEVED = r"(?s)Context:\n(?P<context>.*?)\n\n"  # what TEMPLATE puts at {context_str}
+RETRIEVED = r"(?s)Context:\n(?P<context>.*?)\n\n"  # matches the {context_str} of TEMPLATE
 
 
 @dataclass(frozen=True, slots=True)
 class ShownRequest:
-    """A prompt with its options; `label` names it on the screen."""
+    """A prompt with its options. `label` is its name on the screen."""
 
     label: str
     options: Options
     prompt: str
 
     def submit(self) -> Ticket:
-        """Start it on the engine."""
+        """Submit the request to the engine."""
         return self.options.submit(self.prompt)
 
 
 def options_for(model: str, seed: int) -> Options:
-    """The options that all requests share, whatever the environment says of a formula or a file."""
+    """Return the options that all requests share. Ignores MARITH_FORMULA and MARITH_FILE."""
     return Options(
         model=model, formula="M", temperature=TEMPERATURE, max_tokens=64, seed=seed, file=None
     )
 
 
 def replies_to(message: str, options: Options) -> tuple[ShownRequest, ShownRequest]:
-    """A reply to a message by the bare model, and by the formula that detoxifies it."""
+    """Return requests for a reply by the bare model and by the detoxifying formula."""
     bare = options.over({"terms": CONVERSATION, "max_tokens": 32, "stop": ["\n"]})
     prompt = f"Person 1: {message}\nPerson 2:"
     return (
@@ -65,7 +65,7 @@ def replies_to(message: str, options: Options) -> tuple[ShownRequest, ShownReque
 
 
 def persona_answers(question: str, options: Options) -> tuple[ShownRequest, ...]:
-    """Answer a question by formulas over a persona: without it, and at two strengths."""
+    """Return requests for an answer without a persona, and with the persona at two strengths."""
     return tuple(
         ShownRequest(formula, options.over({"formula": formula, "terms": CHEF}), question)
         for formula in PERSONA
@@ -73,7 +73,7 @@ def persona_answers(question: str, options: Options) -> tuple[ShownRequest, ...]
 
 
 def answers_from_a_passage(options: Options, faithful: float = 0.5) -> tuple[ShownRequest, ...]:
-    """An answer beside a passage that contradicts the model, without and with `faithful`."""
+    """Return requests for an answer from a false passage, without and with `faithful`."""
     prompt = TEMPLATE.format(context_str=PASSAGES[0], query_str=ABOUT_A_PASSAGE)
     return tuple(
         ShownRequest(

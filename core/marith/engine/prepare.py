@@ -193,7 +193,7 @@ def _room(
     shortest = min(rooms[term] for term in plan.terms)
     if prefix and len(prefix) >= shortest:
         problem = f"the prefix has {len(prefix)} tokens, and after the prompt there is room for"
-        raise ContextOverflow(f"{problem} {shortest}, one of which is the answer's")
+        raise ContextOverflow(f"{problem} {shortest}, and the answer needs one")
     of_drafts = {draft: rooms[draft] for draft in plan.drafts if draft in rooms}
     more = min(len(prefix) + (request.stop.max_tokens or shortest), shortest)
     return Room(prompt, shortest, of_drafts, more)

@@ -141,7 +141,7 @@ class Results:
         """
         names = [name for name in self.measures if name != "perplexity"]
         if not names:
-            raise RequestError("a plot shows other measures over perplexity, and there are none")
+            raise RequestError("a plot shows other measures over perplexity; add a measure")
         image = picture(2.2 + 4.2 * len(names), 4.2)
         across = [self.figures[row.line.name, "perplexity"] for row in self.rows]
         for name, axes in zip(names, image.subplots(1, len(names), squeeze=False)[0], strict=True):

@@ -1,15 +1,15 @@
-"""The engine over HTTP, in OpenAI's words: `marith serve`.
+"""The HTTP server of `marith serve`, with OpenAI's API.
 
-- `app`: the application: its routes, how it begins, and how it ends.
-- `event_stream`: streams of server-sent events: pings, readers that leave.
-- `guard`: who may ask: keys, hosts, origins.
-- `openapi`: the OpenAPI document: every route, and the body that it takes.
-- `process`: one process that serves: it listens, loads, and ends in order.
-- `served_models`: models by name: each formula of the persona file.
-- `server`: what all routes of a server share: its models, its threads, its counts.
-- `server_metrics`: what Prometheus reads: vLLM's meanings.
-- `server_settings`: what whoever starts a server decides.
-- `until_gone`: requests that run: begun off the event loop, awaited until the client leaves.
-- `routes/`: what each path answers.
-- `wire/`: OpenAI's objects: what clients send, and what they get.
+- `app`: the ASGI application: its routes, start and end.
+- `event_stream`: streams of server-sent events, with pings and time-outs of the client.
+- `guard`: checks keys, hosts and origins before a request reaches a route.
+- `openapi`: the OpenAPI document of all routes and bodies.
+- `process`: the process that listens, loads the models and shuts down.
+- `served_models`: the models by name: one for each formula of the persona file.
+- `server`: the models, threads and counts that all routes share.
+- `server_metrics`: metrics for Prometheus, with the meanings of vLLM's.
+- `server_settings`: the settings of a server, and the limits of every request.
+- `until_gone`: runs work off the event loop, and stops waiting when the client leaves.
+- `routes/`: the functions that answer each path.
+- `wire/`: converts bodies to requests, and completions to OpenAI's objects.
 """

@@ -1,4 +1,4 @@
-"""The application: its routes, how it begins, and how it ends."""
+"""The ASGI application: its routes, start and end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from marith.serving.wire.wire_fields import (
 
 
 async def openapi(server: Server, _: WebRequest) -> Response:
-    """This document: every route, and the body that it takes."""
+    """Return this document: every route, and the body that it takes."""
     write = partial(openapi_document, ROUTES, bool(server.settings.keys))
     return JSONResponse(await server.runner.off_loop(write))
 
@@ -61,9 +61,10 @@ _log = logging.getLogger(__name__)
 
 
 def create_app(settings: ServerSettings) -> Starlette:
-    """Return the application of some settings for any server of ASGI; models load when it starts.
+    """Return an application for any ASGI server. The models load when the server starts.
 
-    Raises ModelError for a host of the settings that others reach, where no key is asked for.
+    Raises ModelError if other machines can reach a host of the settings, and the settings have no
+    key.
     """
     for host in settings.hosts:
         require_key(host, settings.keys)
@@ -71,9 +72,10 @@ def create_app(settings: ServerSettings) -> Starlette:
 
 
 def application(server: Server, loads: bool = True, alone: bool = False) -> Starlette:
-    """The application of a server; it `loads` its models before it takes requests, if at all.
+    """Return the application of a server. If `loads`, it loads the models before the first request.
 
-    `alone` says that the process does nothing but serve.
+    `alone` says that the process does nothing else, so that loaded objects may be excluded from
+    garbage collection.
     """
 
     @asynccontextmanager
@@ -112,10 +114,10 @@ def application(server: Server, loads: bool = True, alone: bool = False) -> Star
 async def _not_found(web: WebRequest, _: Exception) -> Response:
     known = ", ".join(ROUTES)
     return Refusal(
-        f"there is no {web.url.path!r:.80} here, but {known}", 404, "not_found"
+        f"there is no path {web.url.path!r:.80}; the paths are {known}", 404, "not_found"
     ).response()
 
 
 async def _wrong_method(web: WebRequest, _: Exception) -> Response:
-    problem = f"{web.url.path!r:.80} takes no {web.method}"
+    problem = f"{web.url.path!r:.80} does not accept {web.method}"
     return Refusal(problem, 405, "wrong_method").response()

@@ -1,4 +1,4 @@
-"""Streams of server-sent events: pings, readers that leave, readers that take nothing."""
+"""Streams of server-sent events, with pings and time-outs of the client."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from starlette.types import Receive, Scope, Send
 
 from marith import MarithError
 
-ABORT = "marith.abort"  # in the scope: what ends the connection at once
-# In the scope: what writes parts of a body to the connection past the application's layers.
+ABORT = "marith.abort"  # in the scope: a function that aborts the connection
+# In the scope: a function that sends chunks of a body past the middleware.
 SEND = "marith.send"
 PING_SECONDS = 15.0
 PING = b": ping\n\n"
@@ -30,12 +30,15 @@ _HEADERS = {
 
 
 def event(data: Mapping[str, Any]) -> bytes:
-    """An event of some JSON, which is one line: line ends in texts are escaped."""
+    """Return an event with JSON data in one line. Line ends within texts are escaped."""
     return b"data: %b\n\n" % json_line(data)
 
 
 def json_line(data: Any) -> bytes:
-    """Data as JSON in one line, also for clients that end a line where Unicode does."""
+    """Return data as JSON in one line, without the line ends that only Unicode knows.
+
+    Some clients end a line at these characters.
+    """
     line = to_json(data)
     if not line.isascii():
         for odd in "\x85\u2028\u2029":
@@ -44,13 +47,16 @@ def json_line(data: Any) -> bytes:
 
 
 def ascii_json(data: Any) -> bytes:
-    """Data as JSON in ASCII, which no terminal obeys. That of inspections is for a thread."""
+    """Return data as JSON in ASCII, which has no control sequences for a terminal.
+
+    Call it on a thread for inspections, which are large.
+    """
     return to_json(data).decode().encode("ascii", _ESCAPED)
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
-    """Return letters that are not ASCII as JSON escapes them, and where they end."""
-    assert isinstance(error, UnicodeEncodeError), "only `encode` meets such letters"
+    """Return the JSON escapes of characters that are not ASCII, and the index where they end."""
+    assert isinstance(error, UnicodeEncodeError), "only `encode` calls this"
     return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
@@ -58,11 +64,11 @@ codecs.register_error(_ESCAPED, _escaped)
 
 
 class EventStream(Response):
-    """An answer in events, until the client leaves; then the source is closed at once.
+    """A response in events. If the client leaves, the source is closed at once.
 
-    An error of the source is given to `failed`; `closing` has what is written last, after an error
-    or without one; `ended` is always called. A client that takes nothing for `write_seconds` is
-    left.
+    `failed` receives an error of the source. `closing` returns the last bytes of the body, after an
+    error or without one. `ended` is always called. If the client reads nothing for `write_seconds`,
+    the connection is aborted.
     """
 
     def __init__(
@@ -76,14 +82,14 @@ class EventStream(Response):
         self._source, self._write_seconds, self._failed = source, write_seconds, failed
         self._closing, self._ended = closing, ended
         self._send: Send
-        self._send_body: Send  # the layers between look at how an answer starts alone
-        self._since: float | None = None  # when the event that is being sent began
+        self._send_body: Send  # the middleware only changes the start of a response
+        self._since: float | None = None  # when sending the current event began
         self._last = time.monotonic()
         self._begun = False
         super().__init__(headers=_HEADERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send all events; the protocol of ASGI."""
+        """Send all events, by the ASGI protocol."""
         self._send, self._send_body = send, scope.get(SEND, send)
         sending = asyncio.ensure_future(self._send_all())
         others = (
@@ -99,12 +105,12 @@ class EventStream(Response):
                 with suppress(asyncio.CancelledError, OSError):
                     await sending
             finally:
-                if not self._begun:  # this was cancelled before it could begin
+                if not self._begun:  # the task was cancelled before it began
                     self._failed(asyncio.CancelledError())
                 self._ended()
 
     async def _send_all(self) -> None:
-        """The head, every event, and the end."""
+        """Send the headers, every event, and the end."""
         self._begun = True
         headers = [(name, value) for name, value in self.raw_headers if name != b"content-length"]
         start = {"type": "http.response.start", "status": 200, "headers": headers}
@@ -127,22 +133,26 @@ class EventStream(Response):
         self._last, self._since = time.monotonic(), None
 
     async def _watch(self, abort: Callable[[], None]) -> None:
-        """Send a comment where no event comes for a while; return where nothing is taken.
+        """Send a ping if no event comes for a while. Return if the client reads nothing.
 
-        One task for all events: a timer for each would take longer than an event.
+        One task watches all events, because a timer for each event would take longer than the
+        event.
         """
         while True:
             await asyncio.sleep(min(1.0, self._write_seconds / 2))
             now = time.monotonic()
             if self._since is not None and now - self._since > self._write_seconds:
-                abort()  # else the connection would wait for the reader
+                abort()  # else closing would wait for the client
                 return
             if self._since is None and now - self._last > PING_SECONDS:
                 await self._put(PING)
 
 
 def is_of_the_client(error: BaseException) -> bool:
-    """Whether the client has left, or takes nothing; marith's own time-outs are errors to tell."""
+    """Return True if the client has left or reads nothing.
+
+    A time-out of marith's own is an error to report.
+    """
     left = isinstance(error, OSError | asyncio.CancelledError)  # a TimeoutError is an OSError
     return left and not isinstance(error, MarithError)
 

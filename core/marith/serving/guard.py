@@ -1,4 +1,4 @@
-"""Who may ask: keys, hosts, origins; and the id and log line of each request."""
+"""Checks keys, hosts and origins, and writes the id and the log line of each request."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from marith.serving.server_settings import LOOPBACK, ServerSettings
 from marith.serving.wire.refusals import Refusal, refusal
 
 HEADER_BYTES = 32_768
-OPEN = ("/health", "/ready")  # for probes, which have no key and know no name
+OPEN = ("/health", "/ready")  # for probes, which have no key and no host name
 KEY, ID = "marith.key", "marith.id"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _log = logging.getLogger("marith.serving")
 
 
 class Guard:
-    """Answers for the application where a request may not reach it; the protocol of ASGI."""
+    """ASGI middleware that answers requests which may not reach the application."""
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, failed: Counter) -> None:
         self._app, self._failed = app, failed
@@ -34,7 +34,7 @@ class Guard:
         self._origins = origins_of(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer it."""
+        """Pass a request to the application, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -69,10 +69,12 @@ class Guard:
             self._write_line(scope, status, began)
 
     def _admit(self, scope: Scope, headers: Headers) -> None:
-        """Raise Refusal for whoever may not ask."""
+        """Raise Refusal if the request is not allowed."""
         _require_bounded(scope)
         if "content-length" in headers and "transfer-encoding" in headers:
-            raise Refusal("content-length and transfer-encoding are both given; send one of them")
+            raise Refusal(
+                "a request cannot have both content-length and transfer-encoding; send one"
+            )
         if scope["path"] not in OPEN:
             self._require_host(headers)
         origin = headers.get("origin")
@@ -82,36 +84,39 @@ class Guard:
             scope[KEY] = self._key(headers.get("authorization", ""))
 
     def _require_host(self, headers: Headers) -> None:
-        """Raises Refusal for a name that is none of the server's: DNS may lead it here."""
+        """Raise Refusal for an unknown host name, as a defence against DNS rebinding."""
         host = _name(headers.get("host", ""))
         if host not in self._hosts:
-            adding = "--host-name adds a name"
-            problem = f"this server is not called {host!r:.80}; {adding}"
+            adding = "write --host-name to allow this name"
+            problem = f"unknown host {host!r:.80}; {adding}"
             raise Refusal(problem, 421, "wrong_host")
 
     def _require_origin(self, origin: str, host: str) -> None:
-        """Raises Refusal for a page that is neither the server's own nor one that may ask."""
+        """Raise Refusal unless the page is the server's own or of an allowed origin."""
         own = [f"{scheme}://{host.lower()}" for scheme in ("http", "https")]
         if origin.lower() not in (*own, *self._origins):
-            adding = "--origin adds an origin"
-            problem = f"pages of {origin!r:.80} may not ask; {adding}"
+            adding = "write --origin to allow this origin"
+            problem = f"the origin {origin!r:.80} is not allowed; {adding}"
             raise Refusal(problem, 403, "wrong_origin")
 
     def _key(self, authorization: str) -> str | None:
-        """The hash of the key; None where none is asked for. All keys are compared, in any case."""
+        """Return the hash of the API key, or None if the server needs no key.
+
+        The sent key is always compared with all keys.
+        """
         if not self._keys:
             return None
         scheme, _, sent = authorization.partition(" ")
         found = [key for key in self._keys if hmac.compare_digest(key, sent.strip().encode())]
         if not found or scheme.lower() != "bearer":
-            problem = "no API key was given" if not authorization else "this API key is not known"
+            problem = "the API key is missing" if not authorization else "this API key is not known"
             raise Refusal(f"{problem}; write `Authorization: Bearer …`", 401, "invalid_api_key")
         return hashlib.sha256(found[0]).hexdigest()[:16]
 
     def _write_line(self, scope: Scope, status: int, began: float) -> None:
-        """One line of JSON about a request, without its texts; JSON escapes what it quotes.
+        """Log a request as one line of JSON, without its texts. JSON escapes quoted values.
 
-        Probes, which come every few seconds, have none.
+        Probes are not logged, because they come every few seconds.
         """
         if scope["path"] in OPEN:
             return
@@ -128,7 +133,7 @@ class Guard:
 
 
 def _require_bounded(scope: Scope) -> None:
-    """Raises Refusal for an address and headers that are too long."""
+    """Raise Refusal if the address and the headers are too long."""
     address = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
     parts = (len(name) + len(value) for name, value in scope["headers"])
     if sum(parts, address) > HEADER_BYTES:
@@ -136,17 +141,17 @@ def _require_bounded(scope: Scope) -> None:
 
 
 def needs_key(path: str) -> bool:
-    """Whether a path asks for a key: that of a probe and those of the page's files do not."""
+    """Return True if a path needs a key. Paths of probes and of the page's files do not."""
     return path not in (*OPEN, "/") and not path.startswith("/page/")
 
 
 def origins_of(settings: ServerSettings) -> list[str]:
-    """Return the origins of pages that may ask, as browsers write them."""
+    """Return the allowed origins as browsers write them."""
     return [origin.rstrip("/").lower() for origin in settings.origins]
 
 
 def _name(host: str) -> str:
-    """A host without its port, in lower case; that of an address in brackets without them."""
+    """Return a host without its port and without brackets, in lower case."""
     host = host.lower()
     if host.startswith("["):
         return host[1:].partition("]")[0]

@@ -1,4 +1,4 @@
-"""The OpenAPI document: every route, and the body that it takes.
+"""The OpenAPI document of all routes and bodies.
 
 Bodies are the pydantic models that read them. https://spec.openapis.org/oas/v3.1.1.html
 """
@@ -29,7 +29,7 @@ _ANSWER = "The answer, or OpenAI's error object"
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A route: its method, what answers it, and what it takes: a body, and a `query` by names."""
+    """A route: its method, its function, the body that it takes, and the names of its `query`."""
 
     method: str
     endpoint: Endpoint
@@ -38,14 +38,14 @@ class Operation:
 
 
 def openapi_path(path: str) -> str:
-    """Return a path as OpenAPI writes it: parameters without the kind that Starlette reads."""
+    """Return a path as OpenAPI writes it, without the converters of Starlette's parameters."""
     return _PARAMETER.sub(r"{\1}", path)
 
 
 def openapi_document(routes: Mapping[str, Operation], has_keys: bool) -> dict[str, Any]:
-    """Return the document of some routes by their paths.
+    """Return the OpenAPI document of routes by their paths.
 
-    With `has_keys` all routes but the open ones need a key.
+    If `has_keys`, all routes need a key, except the open ones.
     """
     bodies = [route.takes for route in routes.values() if route.takes]
     _, models = TypeAdapter.json_schemas(
@@ -56,7 +56,7 @@ def openapi_document(routes: Mapping[str, Operation], has_keys: bool) -> dict[st
         "info": {
             "title": "marith",
             "version": __version__,
-            "description": "Formulas over language models, as models of OpenAI's wire.",
+            "description": "Formulas over language models, served as models of OpenAI's API.",
         },
         "servers": [{"url": "/"}],
         "security": [{"key": []}] if has_keys else [],
@@ -72,7 +72,7 @@ def openapi_document(routes: Mapping[str, Operation], has_keys: bool) -> dict[st
 
 
 def _item(path: str, operation: Operation, closed: bool) -> dict[str, Any]:
-    """A path with its one method; one that is `closed` needs a key where the server has any."""
+    """Return the entry of a path with its one method. An open path says that it needs no key."""
     summary, _, rest = (inspect.getdoc(operation.endpoint) or "").partition("\n")
     described: dict[str, Any] = {
         "operationId": operation.endpoint.__name__,

@@ -1,4 +1,4 @@
-"""One process that serves: it listens, loads, and ends in order."""
+"""The process of a server: it listens, loads the models and shuts down."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ IDLE_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where a server listens, and how it ends.
+    """The address at which a server listens, and how it shuts down.
 
-    `unix_socket` is a path, in place of host and port. `certificate` and `certificate_key` are
-    files of TLS. `proxies` are addresses whose forwarded headers are believed. `drain_seconds` are
-    how long requests that run have from SIGTERM on.
+    `unix_socket` is a path that replaces host and port. `certificate` and `certificate_key` are TLS
+    files. `proxies` are addresses whose forwarded headers are trusted. `drain_seconds` is the time
+    that running requests have after SIGTERM.
     """
 
     host: str = "127.0.0.1"
@@ -45,7 +45,7 @@ class Listening:
 
     @property
     def address(self) -> str:
-        """As clients write it."""
+        """The address as clients write it."""
         if self.unix_socket is not None:
             return f"unix:{self.unix_socket}"
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -53,22 +53,23 @@ class Listening:
 
 
 def serve(settings: ServerSettings, listening: Listening, ready: Callable[[Server], None]) -> None:
-    """Serve until a signal ends it; `ready` is called once the models are loaded, on a thread.
+    """Serve until a signal ends the process.
 
-    SIGTERM lets requests end, SIGINT ends them with an error.
-    Raises MarithError for models that cannot be loaded, and for an address that cannot be had.
+    `ready` is called on a thread once the models are loaded. SIGTERM lets running requests finish;
+    SIGINT ends them with an error. Raises MarithError if a model cannot be loaded or the address
+    cannot be used.
     """
     if listening.unix_socket is None:
         require_key(listening.host, settings.keys)
-    named_options(settings)  # what is wrong with a file is said before anything listens
+    named_options(settings)  # report errors of the file before listening
     _require_files(listening)
     if listening.host not in ("0.0.0.0", "::"):  # noqa: S104 (compared)
         settings = replace(settings, hosts=(*settings.hosts, listening.host))
     process = _Process(Server(settings), listening, ready)
     try:
         process.run()
-    except SystemExit:  # uvicorn's, once it has said why it cannot listen
-        problem = f"cannot listen at {listening.address}, as the line above says"
+    except SystemExit:  # of uvicorn, which has logged why it cannot listen
+        problem = f"cannot listen at {listening.address}; the line above says why"
         raise ModelError(f"{problem}; --port chooses another port") from None
     finally:
         if listening.unix_socket is not None and process.started:
@@ -78,17 +79,17 @@ def serve(settings: ServerSettings, listening: Listening, ready: Callable[[Serve
 
 
 def _require_files(listening: Listening) -> None:
-    """Raise ModelError for files of TLS that are none, and for a file in place of the socket."""
+    """Raise ModelError if a TLS file is missing, or if the socket's path is an ordinary file."""
     for file in (listening.certificate, listening.certificate_key):
         if file is not None and not file.is_file():
-            raise ModelError(f"there is no file {str(file)!r} of TLS")
-    path = listening.unix_socket  # asyncio removes that of a server that has ended
+            raise ModelError(f"the TLS file {str(file)!r} does not exist")
+    path = listening.unix_socket  # asyncio removes the old socket of a server that ended
     if path is not None and path.exists() and not path.is_socket():
-        raise ModelError(f"{str(path)!r} is a file, and no socket; it stays as it is")
+        raise ModelError(f"{str(path)!r} is a file, not a socket; write another path")
 
 
 class TimedProtocol(H11Protocol):
-    """uvicorn's protocol; a client that sends half a request is not waited for."""
+    """uvicorn's HTTP protocol, which closes connections that send only a part of a request."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -104,24 +105,25 @@ class TimedProtocol(H11Protocol):
         self.app = with_connection
 
     def connection_made(self, transport: Any) -> None:
-        """Wait for the first request, but not for ever."""
+        """Wait for the first request, for a limited time."""
         super().connection_made(transport)
         self._time_headers()
 
     def data_received(self, data: bytes) -> None:
-        """Take in some bytes; headers that are not complete yet have their time from now."""
+        """Receive bytes. If the headers are not complete, the time limit begins now."""
         super().data_received(data)
         self._time_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is waited for any more."""
+        """Cancel the timer."""
         self._forget()
         super().connection_lost(exc)
 
     def _chunks(self, send: Send) -> Send:
-        """What sends a part of a body without a length as h11 writes it, in a tenth of the time.
+        """Return a function that sends a chunk of a body without a length.
 
-        The last part, and whatever has to wait, goes through h11.
+        It writes the bytes that h11 would write, in a tenth of the time. The last chunk, and every
+        chunk that must wait, goes through h11.
         """
         cycle, transport, flow = self.cycle, self.transport, self.flow
 
@@ -152,7 +154,7 @@ class TimedProtocol(H11Protocol):
 
 
 class _Process(uvicorn.Server):
-    """uvicorn's server, with our own meaning of its signals."""
+    """uvicorn's server, with marith's meaning of the signals."""
 
     def __init__(
         self, server: Server, listening: Listening, ready: Callable[[Server], None]
@@ -183,15 +185,15 @@ class _Process(uvicorn.Server):
         )
 
     async def startup(self, sockets: Any = None) -> None:
-        """Listen, and load meanwhile."""
+        """Listen, and load the models in the meantime."""
         self._loop = asyncio.get_running_loop()
-        if self._server.draining:  # a signal has come already
+        if self._server.draining:  # a signal came before the start
             self.should_exit = True
         await super().startup(sockets)
         self._start(self._load)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """SIGTERM lets requests end; SIGINT, and a second signal, do not."""
+        """Let requests finish after SIGTERM; end them after SIGINT or a second signal."""
         again = self._server.draining
         self._server.draining = True
         if self._loop is not None:
@@ -220,7 +222,7 @@ class _Process(uvicorn.Server):
         await self._end()
 
     async def _end(self) -> None:
-        """End what still runs: streams get an error event."""
+        """End running requests. Streams get an error event."""
         self._server.draining = True
         await self._server.runner.off_loop(self._server.close)
         self.should_exit = True

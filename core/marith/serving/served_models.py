@@ -1,4 +1,4 @@
-"""Models by name: each formula of the persona file, and the model that they are over."""
+"""The models by name: each formula of the persona file, and the base model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from marith.serving.wire.refusals import Refusal
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A model as clients name it: options, none of which a client changes, and its engine."""
+    """A model as clients name it: its fixed options and its engine."""
 
     name: str
     options: Options
@@ -28,13 +28,16 @@ class ServedModel:
 
     @property
     def description(self) -> str:
-        """What its file says of it, for people; "" where it says nothing."""
+        """The formula's description in the persona file, or ""."""
         file = self.options.file
         return "" if file is None else file.descriptions.get(file.formula_name or "", "")
 
     @property
     def own_tokens(self) -> int | None:
-        """The most tokens of an answer for which a client names no number, if the file has one."""
+        """The maximum number of tokens of an answer that the file sets, or None.
+
+        It holds for clients that send no maximum.
+        """
         file = self.options.file
         if file is None:
             return None
@@ -43,37 +46,43 @@ class ServedModel:
         return self.options.max_tokens if is_own else None
 
     def hold_text(self, text: str | Sequence[int], name: str, bounds: Bounds) -> None:
-        """Raises Refusal for a text that no context holds, before anybody reads it.
+        """Raise Refusal for a text that is longer than the context can hold.
 
-        So it does for tokens that the model does not have; `name` is the field's.
+        The check comes before the text is tokenized. For tokens, raise Refusal if the model does
+        not have one of them. `name` is the name of the field.
         """
         if not isinstance(text, str):
             self.hold_tokens(text, name)
             return
         limit = min(bounds.letters, max(100_000, 32 * self.engine.context_length))
         if len(text) > limit:
-            problem = f"a text has at most {limit:,} letters for a context of "
+            problem = f"a text must have at most {limit:,} characters for a context of "
             problem += f"{self.engine.context_length:,} tokens, not {len(text):,}"
             code = "context_length_exceeded"
             raise Refusal(f"{problem} ({code})", code=code, param=name)
 
     def warnings_of_text(self, text: str) -> list[str]:
-        """Return the warning that a text spells a special token, if it does.
+        """Return a warning if a text contains the name of a special token.
 
-        A client that renders a chat itself means a token by it, and here a text is data.
+        A client that renders the chat template itself means the token, but the server reads plain
+        text.
         """
         spelt = self.engine.special_texts_in(text)
         if not spelt:
             return []
-        warning = f"the prompt spells {spelt[0]}, which is read as letters like the rest of a text"
-        return [f"{warning}; send messages to /v1/chat/completions, or the prompt as tokens"]
+        warning = (
+            f"the prompt contains {spelt[0]}, which is read as plain text, not as a special token"
+        )
+        return [f"{warning}; send messages to /v1/chat/completions, or send the prompt as tokens"]
 
     def hold_tokens(self, tokens: Iterable[int], name: str) -> None:
-        """Raises Refusal for a token that the model does not have."""
+        """Raise Refusal for a token that the model does not have."""
         size = self.engine.vocabulary_size
         for token in tokens:
             if not 0 <= token < size:
-                problem = f"{name} has token {token}, and the model has tokens from 0 to {size - 1}"
+                problem = (
+                    f"{name} has token {token}, but the model only has tokens from 0 to {size - 1}"
+                )
                 raise Refusal(problem, param=name.partition(".")[0])
 
 
@@ -85,7 +94,7 @@ class ServedModels:
     created: int = field(default_factory=lambda: int(time.time()))
 
     def find(self, name: str) -> ServedModel:
-        """A persona by name; without one the first. Raises Refusal."""
+        """Return a model by name, or the first model for an empty name. Raises Refusal."""
         persona = self.by_name.get(name or next(iter(self.by_name)))
         if persona is None:
             served = f", but {', '.join(self.by_name)}"
@@ -95,12 +104,12 @@ class ServedModels:
         return persona
 
     def engines(self) -> list[Engine]:
-        """Every engine, once."""
+        """Return every engine once."""
         return list({id(one.engine): one.engine for one in self.by_name.values()}.values())
 
 
 def load_models(settings: ServerSettings) -> ServedModels:
-    """The models of a server, loaded. Raises FormulaError, RequestError or ModelError."""
+    """Load the models of a server. Raises FormulaError, RequestError or ModelError."""
     found = named_options(settings)
     models = {
         name: ServedModel(name, options, options.engine(), _fingerprint(options), parent)
@@ -110,7 +119,7 @@ def load_models(settings: ServerSettings) -> ServedModels:
 
 
 def shown_name(model: str) -> str:
-    """The name of a model for clients: of a file or directory its own name, without the folders."""
+    """Return the name of a model for clients. A file or directory is named without its folders."""
     path = Path(model).expanduser()
     if path.suffix.lower() == ".gguf" and ":" not in model:
         return path.stem
@@ -118,7 +127,7 @@ def shown_name(model: str) -> str:
 
 
 def named_options(settings: ServerSettings) -> dict[str, tuple[Options, str | None]]:
-    """The options of each model by its name, and the model that it is made of; nothing is loaded.
+    """Return the options and the base model of each model, by name. Loads nothing.
 
     The base model comes first. Raises FormulaError or RequestError.
     """
@@ -132,13 +141,13 @@ def named_options(settings: ServerSettings) -> dict[str, tuple[Options, str | No
         found: dict[str, tuple[Options, str | None]] = {own_name: (base, None)}
         for name in base.file.formulas if base.file is not None else ():
             if name == own_name:
-                problem = f"{name!r} is a formula of the file, and the name of its model too"
+                problem = f"{name!r} is the name of a formula of the file and of its model"
                 raise RequestError(f"{problem}; write another name as --name")
             found[name] = Options.from_file(str(settings.file), name, **common), own_name
     return found
 
 
 def _fingerprint(options: Options) -> str:
-    """Changes with anything that the options say of a text."""
+    """Return a hash that changes with every option that affects a text."""
     data = json.dumps(options.identity(), sort_keys=True, default=str)
     return f"fp_{hashlib.sha256(data.encode()).hexdigest()[:12]}"

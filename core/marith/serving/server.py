@@ -1,4 +1,4 @@
-"""What all routes of a server share: its models, its threads, its counts."""
+"""The models, threads and counts that all routes of a server share."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from marith.serving.until_gone import Runner
 from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.wire_fields import Fields, parsed, read_body, read_fields
 
-WHAT_IFS = 2  # that run at once: each may take much memory
+WHAT_IFS = 2  # the maximum that run at once, because each may need much memory
 
 
 class Server:
-    """The models of a server once they are loaded, and who asks them now."""
+    """The models of a server once they are loaded, and the requests that run now."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
@@ -44,35 +44,38 @@ class Server:
 
     @property
     def ready(self) -> bool:
-        """Whether it takes requests."""
+        """True if the server accepts requests."""
         return self._models is not None and not self.draining
 
     def engines(self) -> Sequence[Engine]:
-        """All engines, once each; none before they are loaded."""
+        """Return all engines, each once; an empty list before they are loaded."""
         return [] if self._models is None else self._models.engines()
 
     def load(self) -> None:
-        """Load all models, and let each of them answer once. Raises MarithError."""
+        """Load all models, and evaluate each formula once. Raises MarithError."""
         models = load_models(self.settings)
-        for one in models.by_name.values():  # what each formula names is loaded too
+        for one in models.by_name.values():  # load the models of its terms too
             one.engine.next_logprobs("a", one.options.formula, one.options.terms)
-        Inspection.json_schema()  # builds what writes inspections: 0.2 s without other threads
+        Inspection.json_schema()  # build the serializer now: it takes 0.2 s and blocks all threads
         self._models = models
 
     async def fields(self, kind: type[Fields], web: WebRequest) -> tuple[Fields, ServedModel]:
-        """What the body of a request asks, and of which model. Raises Refusal."""
+        """Read the body of a request, and find its model. Raises Refusal."""
         body = await read_body(web, self.settings.bounds.body)
         fields = await self.runner.off_loop(lambda: read_fields(kind, parsed(body)))
         return fields, self.models.find(fields.model)
 
     @contextmanager
     def place_for(self, web: WebRequest, count: int = 1) -> Iterator[None]:
-        """Places among the requests of one key. Raises Refusal where it has too many."""
+        """Count `count` running requests of a client's key. Raises Refusal if the key has too many.
+
+        Raises Refusal also if the server is shutting down.
+        """
         if self.draining:
-            raise Refusal("the server ends", 503, "draining")
+            raise Refusal("the server is shutting down", 503, "draining")
         key, limit = web.scope.get(KEY), self.settings.bounds.requests_of_key
         if self._of_key[key] + count > limit:
-            problem = f"this key has {limit} requests that run, which is the most"
+            problem = f"this key already runs the maximum of {limit} requests"
             raise Refusal(problem, 429, "too_many_requests")
         self._of_key[key] += count
         try:
@@ -83,7 +86,7 @@ class Server:
     def more_places(
         self, web: WebRequest, choices: int | None, prompts: int = 1
     ) -> AbstractContextManager[None]:
-        """The places of all answers of one request but its first. Raises Refusal."""
+        """Count all answers of a request except the first one. Raises Refusal."""
         each = choices or 1
         count, limit = prompts * each, self.settings.bounds.requests_of_key
         if count > limit:
@@ -94,16 +97,16 @@ class Server:
 
     @property
     def running(self) -> int:
-        """How many requests have a place."""
+        """The number of running requests."""
         return sum(self._of_key.values())
 
     def close(self) -> None:
-        """Close all engines: whoever waits gets EngineClosed."""
+        """Close all engines. Waiting callers get EngineClosed."""
         for engine in self.engines():
             engine.close()
 
     async def drain(self, seconds: float) -> None:
-        """Take on no more requests, and wait until those that run are answered, at most so long."""
+        """Accept no more requests, and wait at most `seconds` for the running ones."""
         self.draining = True
         end = asyncio.get_running_loop().time() + seconds
         while self.running and asyncio.get_running_loop().time() < end:
@@ -111,11 +114,11 @@ class Server:
 
 
 def keep_out_of_collections() -> None:
-    """Whatever is loaded stays, so Python's collector of garbage need not look at it again.
+    """Exclude everything that is loaded from Python's garbage collection.
 
-    A million objects of torch, transformers and the models would take it 0.2 to 0.8 s each time,
-    and no other thread of the process runs meanwhile. What requests make is looked at more rarely
-    than Python would: they make many objects that stay until they end.
+    The collector would take 0.2 to 0.8 s each time for a million objects of torch, transformers and
+    the models, and would stop all other threads. It also runs less often from now on, because
+    requests make many objects that live until the request ends.
     """
     gc.collect()
     gc.freeze()
@@ -123,6 +126,6 @@ def keep_out_of_collections() -> None:
 
 
 def note(web: WebRequest, **known: Any) -> None:
-    """What the log line of this request says too."""
+    """Add fields to the log line of this request."""
     line = web.scope.setdefault("state", {}).setdefault("line", {})
     line.update(known)

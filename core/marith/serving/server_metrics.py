@@ -1,4 +1,4 @@
-"""What Prometheus reads: vLLM's meanings, with names of our own (docs/how-to/serve.md)."""
+"""Metrics for Prometheus, with the meanings of vLLM's and our own names (docs/how-to/serve.md)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MODEL = ["model_name"]
 
 
 class Metrics:
-    """Counts what the server does. Labels are names of personas alone, which are few."""
+    """Counts what the server does. Labels have few values: names of models, reasons, statuses."""
 
     def __init__(self, engines: Callable[[], Sequence[Engine]]) -> None:
         self._registry = registry = CollectorRegistry()
@@ -35,8 +35,8 @@ class Metrics:
         def usage() -> float:
             return total("lanes") / max(1, sum(engine.limits.max_lanes for engine in engines()))
 
-        gauge("num_requests_running", "Requests that run.", lambda: total("running"))
-        gauge("num_requests_waiting", "Requests that wait.", lambda: total("waiting"))
+        gauge("num_requests_running", "Running requests.", lambda: total("running"))
+        gauge("num_requests_waiting", "Waiting requests.", lambda: total("waiting"))
         gauge("lanes_in_flight", "Lanes in use.", lambda: total("lanes"))
         gauge("lane_usage_perc", "The share of all lanes that is in use.", usage)
         self.prompt_tokens = counter("prompt_tokens", "Tokens of prompts.")
@@ -46,25 +46,31 @@ class Metrics:
             "request_success", "Answers that ended, by reason.", ("model_name", "finished_reason")
         )
         self.failed = counter("request_failure", "Requests that failed, by status.", ("status",))
-        self.passes = counter("passes", "Passes of models that answers took part in.")
+        self.passes = counter("passes", "Forward passes of models for answers.")
         self.drafted = counter("drafted_tokens", "Tokens that were drafted.")
         self.accepted = counter("accepted_tokens", "Drafted tokens that were accepted.")
-        self.rewinds = counter("rewinds", "Times that a ban took tokens back.")
-        self.first_token = histogram("time_to_first_token_seconds", "From request to first token.")
-        self.between = histogram("inter_token_latency_seconds", "Between two chunks, by token.")
-        self.whole = histogram("e2e_request_latency_seconds", "From request to the end.")
+        self.rewinds = counter("rewinds", "Times that a ban removed tokens.")
+        self.first_token = histogram(
+            "time_to_first_token_seconds", "Time from the request to the first token."
+        )
+        self.between = histogram(
+            "inter_token_latency_seconds", "Time between two chunks, divided by the tokens."
+        )
+        self.whole = histogram(
+            "e2e_request_latency_seconds", "Time from the request to the end of the answer."
+        )
 
     def text(self) -> bytes:
-        """All of it, as Prometheus reads it."""
+        """Return all metrics in Prometheus's format."""
         return generate_latest(self._registry)
 
     def read(self, model: str, prompt_tokens: int, cached_tokens: int = 0) -> None:
-        """A prompt was read, once for all answers to it."""
+        """Count the tokens of a prompt, once for all of its answers."""
         self.prompt_tokens.labels(model).inc(prompt_tokens)
         self.cached_tokens.labels(model).inc(cached_tokens)
 
     def completed(self, model: str, completion: Completion, began: float) -> None:
-        """An answer has ended, which began at a time of `time.monotonic`."""
+        """Count a complete answer. `began` is a time of `time.monotonic`."""
         taken, stats = completion.usage, completion.stats
         for counted, number in (
             (self.made_tokens, taken.completion_tokens),
@@ -79,20 +85,21 @@ class Metrics:
 
 
 class Pace:
-    """When the chunks of one answer come."""
+    """Measures the times between the chunks of one answer."""
 
     def __init__(self, metrics: Metrics, model: str, began: float) -> None:
         self._metrics, self._model, self._last = metrics, model, began
-        self._between = metrics.between.labels(model)  # once: a label is looked up under a lock
+        # Once, because looking up a label takes a lock.
+        self._between = metrics.between.labels(model)
         self._begun = False
         self.tokens = 0
 
     def abandoned(self) -> None:
-        """The answer has ended before its end."""
+        """Count the tokens of an answer that was abandoned."""
         self._metrics.made_tokens.labels(self._model).inc(self.tokens)
 
     def chunk(self, chunk: Chunk) -> None:
-        """One has come."""
+        """Measure the time of a new chunk."""
         now, count = time.monotonic(), len(chunk.tokens)
         if count:
             if not self._begun:

@@ -1,4 +1,4 @@
-"""What whoever starts a server decides, and the bounds that hold for every request."""
+"""The settings of a server, and the limits of every request."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ _SHORTEST_KEY = 8
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much a request may take; docs/how-to/serve.md has the table.
+    """The limits of a request. docs/how-to/serve.md has the table.
 
-    The fields of a body have bounds of their own, in `wire_fields`. `body` is in bytes; `letters`
-    are those of a text, or of all messages; `tokens` are the most of an answer, None for as many as
-    the context holds; `seconds` are from the request to the end of the answer. `inspected` are
-    positions × likeliest tokens of one request. `what_if_bytes` are of the log-probabilities of a
-    text, for other values of a number.
+    The fields of a body have further limits in `wire_fields`. `body` is in bytes. `letters` is the
+    number of characters of a text, or of all messages. `tokens` is the maximum number of tokens of
+    an answer; None means all that the context can hold. `seconds` is the time from the request to
+    the end of the answer. `requests_of_key` is the number of requests of a key that run at the same
+    time. `write_seconds` is the time in which a client must read an event. `inspected` limits
+    positions × likeliest tokens of a request. `what_if_bytes` limits the memory of a text's
+    log-probabilities for `/v1/what_if`.
     """
 
     body: int = 8_000_000
@@ -39,13 +41,13 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """What is served, to whom.
+    """The settings of a server: its models, and the clients that may ask.
 
-    `file` is a persona file, `model` what its formulas are over where it names no model, `name`
-    what clients call that model (by default its own name).
-    `hosts` are names that the server is asked under, beside those of the loopback; `origins` are
-    those of web pages that may ask. With `allow_formulas` a request may bring a formula and terms.
-
+    `file` is a persona file. `model` is the base model of its formulas if the file names none.
+    `name` is the name of the base model for clients; the default is its own name. `hosts` are host
+    names under which clients reach the server, in addition to localhost. `origins` are origins of
+    web pages that may send requests. If `allow_formulas`, a request may contain a formula and
+    terms.
     """
 
     file: Path | None = None
@@ -60,10 +62,10 @@ class ServerSettings:
 
 
 def read_keys(path: Path | None) -> tuple[str, ...]:
-    """The API keys of a file, one a line, or of MARITH_API_KEYS, separated by commas.
+    """Return the API keys of a file, one on each line.
 
-    Raises RequestError for a file that others may read or that has none, and for a key that is too
-    short.
+    Without a file, return the keys of MARITH_API_KEYS, separated by commas. Raises RequestError if
+    other users may read the file, if the file has no key, or if a key is invalid.
     """
     if path is None:
         keys = os.environ.get(KEYS_VARIABLE, "").split(",")
@@ -75,7 +77,7 @@ def read_keys(path: Path | None) -> tuple[str, ...]:
                 f"the file of API keys {str(path)!r} cannot be read: {error}"
             ) from None
         if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
-            problem = f"others may read the file of API keys {str(path)!r}"
+            problem = f"other users may read the file of API keys {str(path)!r}"
             raise RequestError(f"{problem}; write `chmod 600 {path}`")
         keys = [line for line in text.splitlines() if not line.startswith("#")]
     keys = [key.strip() for key in keys if key.strip()]
@@ -85,24 +87,24 @@ def read_keys(path: Path | None) -> tuple[str, ...]:
     for key in keys:
         if len(key) < _SHORTEST_KEY or not key.isascii() or any(map(str.isspace, key)):
             raise RequestError(
-                f"an API key has at least {_SHORTEST_KEY} ASCII letters and no spaces; "
-                f"that of line {keys.index(key) + 1} has {len(key)} letters"
+                f"an API key must have at least {_SHORTEST_KEY} ASCII characters, without spaces; "
+                f"key {keys.index(key) + 1} has {len(key)} characters"
             )
     return tuple(dict.fromkeys(keys))
 
 
 def require_key(host: str, keys: Sequence[str]) -> None:
-    """Raises ModelError for an address that others reach, where no key is asked for."""
+    """Raise ModelError if other machines can reach the address and there are no keys."""
     if not keys and not is_loopback(host):
         raise ModelError(
-            f"{host!r} is an address that others reach, and no API key is asked for; write "
+            f"{host!r} can be reached by other machines, so an API key is needed; write "
             f"--api-key-file, or set {KEYS_VARIABLE}"
         )
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is this machine's own."""
+    """Return True if an address is of this machine only."""
     try:
         return host in LOOPBACK or ip_address(host).is_loopback
-    except ValueError:  # a name
+    except ValueError:  # a host name
         return False

@@ -1,4 +1,4 @@
-"""Requests that run: begun off the event loop, awaited until the client leaves."""
+"""Runs work off the event loop, and stops waiting for it when the client leaves."""
 
 from __future__ import annotations
 
@@ -16,22 +16,25 @@ from marith.serving.event_stream import gone
 from marith.serving.wire.refusals import Refusal
 
 T = TypeVar("T")
-THREADS = 4  # that read bodies, templates and tokens: what takes long is bounded by `Bounds`
-LEFT = 499  # the status, in logs alone, of a request whose client has left
+THREADS = 4  # for bodies, templates and tokens; `Bounds` limits their work
+LEFT = 499  # the status, only in logs, of a request whose client has left
 
 
 class Runner:
-    """Runs what takes long on threads of its own, so that the event loop stays free."""
+    """Runs slow work on its own threads, so that the event loop stays free."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS, "marith-serve")
 
     async def off_loop(self, work: Callable[[], T]) -> T:
-        """The result of some work, done by a thread."""
+        """Run work on a thread of the pool, and return its result."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def aside(self, work: Callable[[], T]) -> T:
-        """The result of some work that may take minutes; a process that ends waits for none."""
+        """Run work that may take minutes on a thread of its own, and return its result.
+
+        A process that ends does not wait for this thread.
+        """
         done: Future[T] = Future()
 
         def run() -> None:
@@ -45,7 +48,7 @@ class Runner:
         return await asyncio.wrap_future(done)
 
     async def begin(self, engine: Engine, requests: Sequence[Request]) -> list[Ticket]:
-        """A ticket for each request; of none of them, where one cannot be taken on."""
+        """Submit all requests, or none if one of them is refused. Return their tickets."""
 
         def submit_all() -> list[Ticket]:
             tickets: list[Ticket] = []
@@ -61,12 +64,15 @@ class Runner:
         return await self._begun(submit_all, cancel)
 
     async def result_of(self, begin: Callable[[], Future[T]]) -> T:
-        """The result of the future that some work begins on a thread."""
+        """Call `begin` on a thread, and return the result of the future that it returns."""
         future = await self._begun(begin, Future.cancel)
         return await asyncio.wrap_future(future)
 
     async def _begun(self, begin: Callable[[], T], cancel_begun: Callable[[T], object]) -> T:
-        """Return what `begin` returns on a thread; if the caller stops waiting, cancel it."""
+        """Call `begin` on a thread, and return its result.
+
+        If the caller stops waiting, the result is cancelled.
+        """
         beginning = self._threads.submit(begin)
         try:
             return await asyncio.wrap_future(beginning)
@@ -80,19 +86,19 @@ class Runner:
             raise
 
     def close(self) -> None:
-        """Take on no more work."""
+        """Accept no more work."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 def cancel(tickets: Sequence[Ticket]) -> None:
-    """Cancel those that have not ended."""
+    """Cancel the tickets that have not ended."""
     for ticket in tickets:
         if not ticket.ended:
             ticket.cancel()
 
 
 async def until_gone(web: WebRequest, work: Awaitable[T]) -> T:
-    """The result of some work, if it comes before the client leaves. Raises Refusal."""
+    """Return the result of `work`. Raises Refusal if the client leaves first."""
     working = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(gone(web.receive))
     try:
@@ -106,7 +112,7 @@ async def until_gone(web: WebRequest, work: Awaitable[T]) -> T:
 
 
 async def chunks(tickets: Sequence[Ticket]) -> AsyncGenerator[tuple[int, Chunk]]:
-    """The chunks of all tickets as they come, each with the number of its ticket."""
+    """Yield the chunks of all tickets as they come, each with the index of its ticket."""
     if len(tickets) == 1:
         async with aclosing(tickets[0].__aiter__()) as only:  # type: ignore[type-var]  # a generator
             async for chunk in only:

@@ -142,8 +142,8 @@ def test_formulas_of_a_file_answer_in_turn(tmp_path: Path) -> None:
     ("lines", "problem"),
     [
         (("/define a=2*b - M",), "in term 'a': unknown term 'b'"),
-        (("/nope",), "nothing is called /nope"),
-        (("/seed x",), "a seed is a whole number"),
+        (("/nope",), "there is no command /nope"),
+        (("/seed x",), "a seed must be a whole number"),
         (("/term x",), "NAME=PROMPT"),
         (("/persona x",), "there is no persona file"),
         (("/why",), "there is no answer yet"),

@@ -129,16 +129,16 @@ def test_where_a_model_runs_and_how_it_samples_is_said_here() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--persona", "warm"), "--persona 'warm' is a formula of a file; give its --file too"),
-        (("-n", "0"), "-n is a whole number from 1, not 0"),
+        (("--persona", "warm"), "--persona 'warm' needs a persona file; write --file too"),
+        (("-n", "0"), "-n must be a whole number from 1, not 0"),
         (("--device", "teapot"), "'teapot'"),
         (("--schema", "/no/where"), "cannot read '/no/where'"),
-        (("--schema", __file__), "is no JSON"),
+        (("--schema", __file__), "is not valid JSON"),
         (("--schema", "s.json", "--regex", "a"), "--schema or --regex, not both"),
-        (("--adapter", "a=/x", "--adapter", "a=/y"), "--adapter gives 'a' twice: '/x' and '/y'"),
-        (("--term", "a=kind", "--define", "a=M"), "'a' is given by --term and by --define"),
-        (("--adapter", "a=/x", "--define", "a=M"), "'a' is given by --define and by --adapter"),
-        (("--define", "M - a"), "--define is NAME=FORMULA, not 'M - a'"),
+        (("--adapter", "a=/x", "--adapter", "a=/y"), "--adapter defines 'a' twice: '/x' and '/y'"),
+        (("--term", "a=kind", "--define", "a=M"), "'a' is defined by both --term and --define"),
+        (("--adapter", "a=/x", "--define", "a=M"), "'a' is defined by both --define and --adapter"),
+        (("--define", "M - a"), "--define must be NAME=FORMULA, not 'M - a'"),
     ],
 )
 def test_a_wrong_option_is_one_sentence_and_exit_code_2(

@@ -118,9 +118,9 @@ def test_a_module_of_the_folder_is_imported_by_its_name_or_its_file(
 @pytest.mark.parametrize(
     ("name", "code", "problem"),
     [
-        ("absent.py", None, "there is no such file"),
+        ("absent.py", None, "the file does not exist"),
         ("wrong.py", "1/0", "ZeroDivisionError: division by zero"),
-        ("ends.py", "import sys\nsys.exit()", "'ends.py' ends the program; put what it runs under"),
+        ("ends.py", "import sys\nsys.exit()", "'ends.py' ends the program; put its code under"),
         ("json.py", "", "'json' is another module; rename the file"),
         ("clash.py", "import marith\nmarith.define('union', marith.relu)", "'union' already"),
     ],
@@ -144,7 +144,7 @@ def test_methods_of_packages_are_listed_apart_and_without_torch(tmp_path: Path) 
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: offering\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(POINTS, encoding="utf-8")
-    built_in, own = in_a_process(tmp_path, "recipes").split("\nMethods that are not of marith\n\n")
+    built_in, own = in_a_process(tmp_path, "recipes").split("\nMethods from other packages\n\n")
     assert own == (
         "broken\n"
         "    'broken' of offering cannot be imported from 'absent_module:broken': "

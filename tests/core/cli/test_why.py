@@ -73,10 +73,10 @@ def test_a_given_text_is_explained_without_a_token_drawn() -> None:
 
 def test_bad_input_is_one_sentence() -> None:
     code, out, err = why("--top", "0")
-    assert (code, out, err) == (2, "", "marith: --top is a whole number from 1, not 0\n")
+    assert (code, out, err) == (2, "", "marith: --top must be a whole number from 1, not 0\n")
     code, out, err = why("--all", "--json")
     assert (code, out) == (2, "")
-    assert err == "marith: --json has every position; write --json without --all\n"
+    assert err == "marith: --json always has every position; write --json without --all\n"
 
 
 @pytest.mark.parametrize("option", ["--seed=0", "--stop=a"])
@@ -84,7 +84,7 @@ def test_a_given_text_takes_no_option_of_drawing(option: str) -> None:
     code, out, err = why("--continuation", "Hello", option)
     name = option.partition("=")[0]
     assert (code, out) == (2, "")
-    assert err == f"marith: --continuation draws no token; write it without {name}\n"
+    assert err == f"marith: --continuation samples no token; leave out {name}\n"
 
 
 def hostile(inspection: Inspection, text: str) -> Inspection:

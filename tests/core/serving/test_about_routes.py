@@ -185,11 +185,11 @@ def test_without_allow_formulas_a_model_alone_is_explained(brings_none: Server) 
             error = explain(web, 400, model="polite", **brought)["error"]
             assert error["code"] == "formulas_not_allowed"
             assert error["param"] == name
-            assert f" and {name} is given" in error["message"]
+            assert f" the body has {name};" in error["message"]
             chat = {"messages": CHAT, "marith": brought}
             error = web.post("/v1/chat/completions", json=chat).json()["error"]
             assert error["param"] == "marith"
-            assert f" and marith.{name} is given" in error["message"]
+            assert f" the body has marith.{name};" in error["message"]
 
 
 def test_recipes_are_calls_of_formula_text(brings: httpx.Client) -> None:

@@ -138,7 +138,7 @@ def test_costs_come_where_they_are_asked_for(web: httpx.Client) -> None:
 
 def test_unknown_fields_are_ignored_and_said(web: httpx.Client) -> None:
     told = ask(web, max_tokens=2, user="me", never_heard_of=3)
-    assert told["marith"]["warnings"] == ["'never_heard_of' is no field here, and was ignored"]
+    assert told["marith"]["warnings"] == ["the field 'never_heard_of' is unknown, and was ignored"]
     chunks = stream(web, max_tokens=2, never_heard_of=3)
     assert chunks[-1]["marith"]["warnings"]
     assert all(chunk["choices"] for chunk in chunks)

@@ -146,7 +146,7 @@ def test_keys_come_from_a_file_that_nobody_else_reads(
     file = tmp_path / "keys"
     file.write_text("# mine\nsk-one-key-1\n\nsk-two-key-2\n", encoding="utf-8")
     file.chmod(0o644)
-    with pytest.raises(RequestError, match="others may read the file of API keys"):
+    with pytest.raises(RequestError, match="other users may read the file of API keys"):
         read_keys(file)
     file.chmod(0o600)
     assert read_keys(file) == ("sk-one-key-1", "sk-two-key-2")
@@ -164,7 +164,7 @@ def test_keys_come_from_a_file_that_nobody_else_reads(
 def test_an_address_that_others_reach_needs_a_key() -> None:
     for host in ("0.0.0.0", "::", "models.example", "192.168.1.5"):
         assert not is_loopback(host)
-        with pytest.raises(ModelError, match="no API key is asked for"):
+        with pytest.raises(ModelError, match="an API key is needed"):
             require_key(host, ())
         require_key(host, KEYS)
     require_key("127.0.0.1", ())

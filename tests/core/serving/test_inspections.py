@@ -152,7 +152,7 @@ def test_an_answer_that_is_inspected_is_as_long_as_may_be_inspected(web: httpx.C
     for count, most in ((1, 20), (2, 10)):
         asked = {**body, "n": count, "marith": {"inspect": 20}}
         whole = post(web, chat, **asked, max_tokens=200)
-        assert f"at most {most} tokens here, not 200" in whole["marith"]["warnings"][0]
+        assert f"at most {most} tokens, not 200" in whole["marith"]["warnings"][0]
         assert whole["usage"]["completion_tokens"] == 400 // 20
         assert [len(one["positions"]) for one in whole["marith"]["inspection"]] == [most] * count
         assert post(web, chat, **asked)["choices"][0]["finish_reason"] == "length"
@@ -233,7 +233,7 @@ def test_what_follows_a_prefix_is_inspected(web: httpx.Client) -> None:
     assert [position["place"] for position in rest["positions"]] == [2]
     require_close(rest["positions"], whole[2:])
     problem = post(web, "/v1/inspect", 400, **asked, marith={"prefix": [8]})["error"]["message"]
-    assert problem == "the continuation begins with marith.prefix"
+    assert problem == "the continuation must begin with the tokens of marith.prefix"
 
 
 def test_nothing_is_left_out_where_nobody_asks_for_it(web: httpx.Client) -> None:

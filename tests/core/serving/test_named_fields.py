@@ -123,9 +123,9 @@ def test_tokens_that_the_model_has_not_are_a_400_that_names_the_field(
     [
         ("chat/completions", {"model": "cook"}, "'messages' is missing"),
         ("chat/completions", {**BASE, "marith": {"formulla": "M"}},
-         "'formulla' is no field of marith"),
+         "'formulla' is not a field of marith"),
         ("chat/completions", {**BASE, "marith": {"x" * 9_000: 1}},
-         f"'{'x' * 79} is no field of marith"),
+         f"'{'x' * 79} is not a field of marith"),
         ("chat/completions", {**BASE, "model": "polit"},
          "there is no model 'polit'; did you mean 'polite'?"),
     ],

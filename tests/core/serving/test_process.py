@@ -79,10 +79,13 @@ def test_an_interrupt_ends_streams_with_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--host", "0.0.0.0"], "is an address that others reach, and no API key"),
+        (["--host", "0.0.0.0"], "can be reached by other machines"),
         (["--api-key-file", "nothing"], "the file of API keys 'nothing' cannot be read"),
-        (["--tls-key", "nothing"], "come together"),
-        (["--tls-key", "nothing", "--tls-certificate", "nothing"], "there is no file 'nothing'"),
+        (["--tls-key", "nothing"], "must be used together"),
+        (
+            ["--tls-key", "nothing", "--tls-certificate", "nothing"],
+            "the TLS file 'nothing' does not exist",
+        ),
         (["--model", "nothing-here"], "loading 'nothing-here' …"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -104,7 +107,7 @@ def test_a_file_in_place_of_the_socket_stays(tmp_path: Path) -> None:
     precious.write_text("precious", encoding="utf-8")
     told = CliRunner().invoke(app, ["serve", "--unix-socket", str(precious)])
     assert told.exit_code == 2
-    assert "is a file, and no socket" in told.output
+    assert "is a file, not a socket" in told.output
     assert precious.read_text(encoding="utf-8") == "precious"
 
 

@@ -58,7 +58,7 @@ def test_a_name_can_be_given_to_the_model(tmp_path: Path, model: Path) -> None:
     file.write_text('[formulas]\nloud = "2*M"\n', encoding="utf-8")
     found = named_options(ServerSettings(file, str(model), name="mine"))
     assert {name: parent for name, (_, parent) in found.items()} == {"mine": None, "loud": "mine"}
-    with pytest.raises(RequestError, match=r"'loud' is a formula of the file.*--name"):
+    with pytest.raises(RequestError, match=r"'loud' is the name of a formula.*--name"):
         named_options(ServerSettings(file, str(model), name="loud"))
 
 

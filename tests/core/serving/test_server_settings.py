@@ -45,5 +45,5 @@ async def test_hosts_origins_and_keys_are_asked_for() -> None:
 
 @pytest.mark.parametrize("host", ["models.example", "10.0.0.7"])
 def test_a_host_that_others_reach_needs_a_key(host: str) -> None:
-    with pytest.raises(MarithError, match=rf"'{host}' is an address that others reach"):
+    with pytest.raises(MarithError, match=rf"'{host}' can be reached by other machines"):
         create_app(ServerSettings(hosts=("localhost", host)))

@@ -148,7 +148,7 @@ def test_a_score_is_of_a_text_or_of_a_chat(web: httpx.Client) -> None:
         refused = web.post("/v1/score", json={**given, "continuation": "."})
         assert (refused.status_code, refused.json()["error"]["param"]) == (400, "prompt")
         message = refused.json()["error"]["message"]
-        assert "either prompt, a text as it stands, or messages, a chat" in message
+        assert "either prompt (a text) or messages (a chat)" in message
 
 
 def test_formulas_come_over_the_wire_where_they_may(web: httpx.Client, engine: Engine) -> None:

@@ -22,7 +22,7 @@ def post(web: httpx.Client, body: bytes | str, **headers: str) -> httpx.Response
     ("body", "problem"),
     [
         (b"", "is not JSON"),
-        (b"[]", "is a JSON object"),
+        (b"[]", "must be a JSON object"),
         (b'{"a": NaN}', "is not JSON"),
         (b'{"a": -Infinity}', "is not JSON"),
         (b'{"temperature": 1e999}', "temperature"),

@@ -1,4 +1,4 @@
-"""What the engine runs.
+"""The jobs that the engine runs.
 
 - `generation`: a text that is generated: its tokens, costs and plausibility.
 - `job`: the protocol of jobs, and who drafts for them.

@@ -1,11 +1,11 @@
-// The card of one token. Knows no server.
+// The card of one token. Does not need a server.
 
 import { chance, decimal, element, pushOf, ranked, shown, signed, spelled } from "./values.js";
 
-/** A term or part by its first name, or else by its text. */
+/** Returns the first name of a term or part, or its text if it has no name. */
 const nameOf = (term) => shown(term.names?.[0] ?? term.text);
 
-/** The card of the token at `index`; `onGoOn`, if any, gets a token to go on from in its place. */
+/** Returns the card of the token at `index`. `onGoOn` is called with another token to continue from. */
 export function tokenCard(inspection, index, onGoOn) {
   const position = inspection.positions[index];
   return element(
@@ -27,7 +27,7 @@ function facts(position) {
   const rows = [
     ["Composed", `${chance(position.logprob)}, rank ${ranked(position.rank)}`],
     ["M alone", `${chance(position.bare_logprob)}, rank ${ranked(position.bare_rank)}`],
-    ["Push", push === null ? "M gives it no probability" : `${signed(push)} nats`],
+    ["Push", push === null ? "M gives this token probability 0" : `${signed(push)} nats`],
     ["M's likeliest", position.bare_rank === 1 ? "the same" : quoted(position.bare_likeliest.text)],
     ["Entropy", `${decimal(position.entropy)} nats`],
     ["Total weight", decimal(position.weight, 3)],
@@ -54,12 +54,12 @@ function contributions(inspection, position) {
   if (left.length > 0) {
     const head = element(
       "tr", { class: "group" },
-      element("th", { scope: "rowgroup", colspan: 6 }, "Left out one at a time; these do not add up"),
+      element("th", { scope: "rowgroup", colspan: 6 }, "Leaving one part out; these do not add up"),
     );
     groups.push(element("tbody", {}, head, ...left));
   }
   const caption = element(
-    "caption", {}, "What each part adds to the log-odds of ", quoted(position.text), " against ",
+    "caption", {}, "The contribution of each part to the log-odds of ", quoted(position.text), " against ",
     quoted(position.reference.text), ", in nats",
   );
   const heads = ["Part", "Weight", "log P", "Rank", "Adds", ""];
@@ -84,7 +84,7 @@ function contributionRow(inspection, position, part, i, largest) {
 
 const number = (text) => element("td", { class: "number" }, text);
 
-/** The likeliest tokens by every term; the text's own token too, where it is none of them. */
+/** Returns the table of the likeliest tokens; the text's own token is always in it. */
 function candidates(inspection, position, onGoOn) {
   const whole = inspection.parts
     .map((part, i) => ({ part, i }))
@@ -103,8 +103,8 @@ function candidates(inspection, position, onGoOn) {
   const heads = ["Token", "Composed", "M", ...weights, ...whole.map(({ part }) => shown(part.text))];
   const caption = element(
     "caption", {},
-    "What could have followed: log P, rank, and what is added to the log-odds against ",
-    quoted(position.reference.text), onGoOn ? ". Press a token to go on from it." : ".",
+    "Alternatives: log P, rank, and the contribution to the log-odds against ",
+    quoted(position.reference.text), onGoOn ? ". Press a token to continue the text from it." : ".",
   );
   return framed("Alternatives", caption, heads, [element("tbody", {}, ...rows)]);
 }

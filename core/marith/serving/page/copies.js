@@ -1,10 +1,10 @@
-// The formula, its terms and the sampling as a persona file, to be copied; never a key.
+// The persona file to copy: the formula, its terms and the sampling, without the key.
 
-// Letters that people do not see, or that change the direction of a line, are written as numbers.
+// Invisible characters, and characters that change the direction of a line, are escaped.
 const UNSEEN = /[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u;
 const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\" };
 
-/** A text as a basic string of TOML, which Python reads too. */
+/** Returns a text as a basic string of TOML, which is a valid string of Python too. */
 export function tomlText(text) {
   const letters = Array.from(text.toWellFormed?.() ?? text, (letter) => {
     if (SHORT[letter]) return SHORT[letter];
@@ -18,7 +18,7 @@ function numbered(code) {
   return `\\${digits === 8 ? "U" : "u"}${code.toString(16).padStart(digits, "0")}`;
 }
 
-/** A persona file of what is asked: model, formula, terms (pairs), and the sampling. */
+/** Returns a persona file with a model, a formula, terms (as pairs) and the sampling. */
 export function asToml(asked) {
   const options = ["temperature", "top_p", "seed", "max_tokens"]
     .map((name) => `${name} = ${asked[name]}\n`);
@@ -42,7 +42,7 @@ composed = ${tomlText(asked.formula)}
 
 const at = (id) => document.getElementById(id);
 
-/** Opens the dialog with a text to be copied. */
+/** Opens the dialog with a text to copy. */
 export function openCopy(text) {
   at("copy-text").textContent = text;
   at("copy-status").textContent = "";
@@ -55,11 +55,11 @@ async function takeCopy() {
     at("copy-status").textContent = "Copied.";
   } catch {
     getSelection().selectAllChildren(at("copy-text"));
-    at("copy-status").textContent = "It is selected: copy it with Ctrl + C.";
+    at("copy-status").textContent = "The text is selected. Copy it with Ctrl + C.";
   }
 }
 
-/** The dialog's listeners. */
+/** Adds the listeners of the dialog. */
 export function readyCopy() {
   at("copy-copy").addEventListener("click", takeCopy);
   at("copy-close").addEventListener("click", () => at("copy-dialog").close());

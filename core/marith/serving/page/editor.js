@@ -1,12 +1,12 @@
-// The formula and its terms, what they mean, and what is wrong with them.
+// The editor of the formula and its terms, with their meaning and their errors.
 
 import { json } from "./server.js";
 import { caretLines, element, namesIn, shown } from "./values.js";
 
-const PAUSE = 250; // milliseconds without a key pressed, before the server is asked
+const PAUSE = 250; // milliseconds after the last key press, before the page asks the server
 const at = (id) => document.getElementById(id);
 
-/** The editor of one formula. `onMeaning` is called with each explanation, and null for a fault. */
+/** The editor of one formula. `onMeaning` is called with each explanation, or null for an error. */
 export class Editor {
   meaning = null; allowed = false;
   #onMeaning; #timer = null; #asking = null; #beginnings = new Map(); #model = "";
@@ -20,10 +20,10 @@ export class Editor {
 
   get text() { return at("formula").value.trim(); }
 
-  /** The formula as it is asked: as the server prints it, once it has. */
+  /** The formula as the server prints it; before the server answers, as it was typed. */
   get formula() { return this.meaning?.formula ?? this.text; }
 
-  /** Names of the terms with their texts, or as {formula}, in order, without those that are empty. */
+  /** The terms that are not empty, in order: each name with its text, or with {formula}. */
   get terms() {
     return [...at("terms").children]
       .map((row) => ["input", "textarea", "select"].map((kind) => row.querySelector(kind).value))
@@ -31,14 +31,14 @@ export class Editor {
       .map(([name, text, kind]) => [name.trim(), kind === "formula" ? { formula: text } : text]);
   }
 
-  /** Whether a request is by this formula and these terms. */
+  /** Returns true if a request has this formula and these terms. */
   has(request) {
     const { formula, terms } = request?.marith ?? {};
     const now = [this.formula, Object.fromEntries(this.terms)];
     return JSON.stringify([formula, terms]) === JSON.stringify(now);
   }
 
-  /** Turns the editor off, and says why; or on. */
+  /** Turns the editor on, or off with a reason. */
   allow(allowed, reason, model) {
     this.allowed = allowed;
     this.#model = model;
@@ -49,7 +49,7 @@ export class Editor {
     else this.#show(null);
   }
 
-  /** Fills in a formula and its terms. */
+  /** Writes a formula and its terms into the form. */
   fill(formula, terms) {
     at("formula").value = formula;
     at("terms").replaceChildren();
@@ -57,7 +57,7 @@ export class Editor {
     this.#edited();
   }
 
-  /** Another formula over the same terms; as the server prints it, or null where it has a fault. */
+  /** Changes the formula. Returns it as the server prints it, or null if it is invalid. */
   async change(formula) {
     at("formula").value = formula;
     this.meaning = null;
@@ -65,7 +65,7 @@ export class Editor {
     return this.meaning?.formula ?? null;
   }
 
-  /** What a formula can begin from: personas as [name, formula, terms], and recipes. */
+  /** Fills the list of formulas to begin from: personas as [name, formula, terms], and recipes. */
   offer(personas, recipes) {
     this.#beginnings = new Map();
     const group = (label, entries) => element(

@@ -1,4 +1,4 @@
-// The page: what is in the form, which pane asks what, and what is shown of it.
+// The page: reads the form, sends the requests of both panes, and shows the results.
 
 import { tokenCard } from "./card.js";
 import { asToml, openCopy, readyCopy } from "./copies.js";
@@ -10,14 +10,14 @@ import { element, termsFor } from "./values.js";
 
 const THE_FORMULA = "@formula";
 const NO_FORMULAS =
-  "This server was started without --allow-formulas: the editor and the sliders are off, and its " +
-  "own models can be asked.";
+  "This server was started without --allow-formulas. The editor and the sliders are off, but you " +
+  "can use the server's own models.";
 const at = (id) => document.getElementById(id);
 
 let models = [];
 let base = "";
-let isFilled = false; // by the first persona of the server
-let chosen = null; // the pane and the index of the token that the card is about
+let isFilled = false; // with the first persona of the server
+let chosen = null; // the pane and the index of the token of the card
 const editor = new Editor((meaning) => sliders.show(meaning));
 const onChoose = (pane, index) => choose({ pane, index });
 const events = { onChoose, onChange, onModel: () => sliders.forget() };
@@ -25,7 +25,7 @@ const panes = [new Pane("Left", events), new Pane("Right", events)];
 const sliders = new Sliders(
   composedPane, (pane) => editor.has(pane.request), (formula) => editor.change(formula));
 
-/** The pane of the formula in the editor: the right one where both are. */
+/** Returns the pane that uses the editor's formula; if both do, the right pane. */
 function composedPane() {
   return [...panes].reverse().find((pane) => pane.model === THE_FORMULA) ?? null;
 }
@@ -54,7 +54,7 @@ function addMessage(role, content) {
   return text;
 }
 
-/** What the form holds of a request, as plain data. */
+/** Returns the fields of the form as plain data. */
 function formNow() {
   const number = (id) => at(id).valueAsNumber;
   return {
@@ -66,18 +66,18 @@ function formNow() {
   };
 }
 
-// What is asked.
+// Requests.
 
 const cardOf = (name) => models.find((model) => model.id === name);
 
-/** The body of a pane's request. Throws Error with a sentence for a field that is wrong. */
+/** Returns the body of a pane's request. Throws Error with a sentence for an invalid field. */
 function requestOf(pane) {
   const form = formNow();
   for (const [name, label] of [["seed", "Seed"], ["temperature", "Temperature"],
     ["top_p", "Top p"], ["max_tokens", "Tokens"]]) {
     const whole = name === "seed" || name === "max_tokens";
     if (!Number.isFinite(form[name]) || (whole && !Number.isSafeInteger(form[name]))) {
-      throw new Error(`“${label}” is a ${whole ? "whole number" : "number"}.`);
+      throw new Error(`“${label}” must be a ${whole ? "whole number" : "number"}.`);
     }
   }
   const system = form.system.trim() ? [{ role: "system", content: form.system }] : [];
@@ -103,7 +103,7 @@ async function generate() {
   }
 }
 
-// What is shown.
+// Results.
 
 function onChange(pane) {
   const running = panes.some((one) => one.running);
@@ -118,13 +118,13 @@ function onChange(pane) {
   else choose(null);
 }
 
-/** Shows the card of a token, or none. */
+/** Shows the card of a token, or no card for null. */
 function choose(token) {
   if (token && !token.pane.inspection) return;
   if (chosen && chosen.pane !== token?.pane) chosen.pane.choose(null);
   chosen = token;
   if (token === null) {
-    const sentence = "Press a token to see each term's log-probability of it.";
+    const sentence = "Press a token to see its log-probability under each term.";
     at("inspector").replaceChildren(element("p", { class: "empty" }, sentence));
     return;
   }
@@ -136,7 +136,7 @@ function choose(token) {
   }));
 }
 
-/** The right pane's formula as a persona file. Throws Error where the server alone has its terms. */
+/** Returns the right pane's formula as a persona file. Throws Error if its terms are secret. */
 function copy() {
   const body = requestOf(1);
   const card = cardOf(panes[1].model);
@@ -149,7 +149,7 @@ function copy() {
   return asToml({ ...body, model: cardOf(base)?.root ?? base, formula, terms });
 }
 
-/** Runs `work`; what is wrong becomes a sentence above the form. */
+/** Runs `work`, and shows the message of an error above the form. */
 async function withNotice(work) {
   try {
     await work();
@@ -158,7 +158,7 @@ async function withNotice(work) {
   }
 }
 
-// How it begins.
+// Start.
 
 async function load() {
   const [listed, recipes] = await Promise.all([json("/v1/models"), json("/v1/recipes")]);
@@ -173,7 +173,7 @@ async function load() {
   const personas = models.map(({ id, marith: { formula, terms } }) => (
     [id, formula, termsFor(formula, Object.entries(terms ?? {}))]));
   editor.offer(personas, recipes.data);
-  const first = personas[1] ?? (allowed ? null : personas[0]); // the example needs its own terms
+  const first = personas[1] ?? (allowed ? null : personas[0]); // the example needs its own terms too
   if (first && !isFilled) editor.fill(...first.slice(1));
   isFilled = true;
   editor.allow(allowed, NO_FORMULAS, base);

@@ -1,12 +1,12 @@
-// Two panes: each asks one model, streams its text and then shows its tokens.
+// A pane asks one model, streams its text and then shows its tokens.
 
 import { chat, json } from "./server.js";
 import { filterOf, legend, TokenStrip } from "./strip.js";
 import { added, element, firstUnequal, shown, spelled } from "./values.js";
 
-const ASKED_TOP = 10; // likeliest tokens of each position that the card shows
+const ASKED_TOP = 10; // the number of likeliest tokens that the card shows
 const FINISHED = {
-  stop: "ended by itself", length: "reached the most tokens", tool_calls: "called a tool",
+  stop: "ended by itself", length: "reached the maximum length", tool_calls: "called a tool",
 };
 
 /** One pane. `events` has onChoose(pane, index), onChange(pane) and onModel(pane). */
@@ -20,7 +20,7 @@ export class Pane {
     this.#strip = new TokenStrip(`Tokens, ${name}`, (index) => events.onChoose(this, index),
       (sentence) => { this.#read.textContent = sentence; });
     this.#text = element("div", { class: "streaming", dir: "auto", hidden: true });
-    this.#status = element("p", { class: "status", role: "status" }, "Nothing yet.");
+    this.#status = element("p", { class: "status", role: "status" }, "No text yet.");
     this.#read = element("p", { class: "read" });
     this.#select = element("select", { onchange: () => events.onModel(this) });
     this.#filter = filterOf(this.#strip);
@@ -36,7 +36,7 @@ export class Pane {
   get model() { return this.#select.value; }
   get tokens() { return this.inspection?.positions.map((position) => position.token) ?? []; }
 
-  /** The models that can be chosen, as pairs of value and text. */
+  /** Sets the models that can be chosen, as pairs of value and text. */
   offer(models, chosen) {
     const kept = this.model || chosen;
     this.#select.replaceChildren(
@@ -46,7 +46,7 @@ export class Pane {
 
   stop() { this.#aborting?.abort(); }
 
-  /** Asks for a text, or for one that goes on from the tokens of `prefix`. */
+  /** Generates a text, which begins with the tokens of `prefix`. */
   async run(request, prefix = []) {
     if (prefix.length >= request.max_tokens) {
       this.ended = false;
@@ -55,10 +55,10 @@ export class Pane {
     }
     const run = this.#begin(request);
     const kept = (this.inspection?.positions ?? []).slice(0, prefix.length);
-    this.inspection = null; // of a text that is stopped there is none
+    this.inspection = null; // a stopped text has no inspection
     const body = {
       ...request,
-      max_tokens: request.max_tokens - prefix.length, // a server counts those that are new
+      max_tokens: request.max_tokens - prefix.length, // the server counts new tokens only
       marith: { ...request.marith, inspect: ASKED_TOP, ...(prefix.length ? { prefix } : {}) },
     };
     const write = this.#writing(kept.map(added).join(""));
@@ -85,7 +85,7 @@ export class Pane {
     }
   }
 
-  /** Shows the same tokens by another formula: one pass, nothing is drawn. */
+  /** Inspects the same tokens with another formula, in one pass. Draws no token. */
   async inspectAgain(request, tokens = this.tokens, finish = this.finish) {
     const run = this.#begin(request);
     try {
@@ -107,7 +107,7 @@ export class Pane {
     this.running = true;
     this.#warnings = [];
     this.root.setAttribute("aria-busy", "true");
-    this.#say("Asking…");
+    this.#say("Waiting for the server…");
     this.#events.onChange(this);
     return this.#runs;
   }
@@ -130,7 +130,7 @@ export class Pane {
     };
   }
 
-  /** The inspection of the whole text, also where the server inspected what is new alone. */
+  /** Returns the inspection of the whole text, even if the server inspected only its new tokens. */
   async #whole(inspection, prefix) {
     if (inspection === null || prefix.length === 0) return inspection;
     const first = inspection.positions[0]?.place ?? 0;
@@ -143,7 +143,7 @@ export class Pane {
     if (run !== this.#runs) return;
     this.inspection = inspection;
     if (inspection === null) {
-      this.#say("The text is here, but the server did not inspect it.");
+      this.#say("The server returned the text without an inspection.");
       return;
     }
     this.#strip.show(inspection.positions);
@@ -181,14 +181,14 @@ export class Pane {
   mark(kind, index, note) { this.#strip.mark(kind, index, note); }
 }
 
-// A stop string cuts the text within its tokens; at an end of its own the text has all of them.
+// A stop string cuts the text within its tokens. Otherwise the text has all of its tokens.
 function isCut(inspection, from, content) {
   const positions = inspection?.positions.slice(from) ?? [];
   const whole = positions.map(added).join("");
   return whole !== content && whole.startsWith(content);
 }
 
-/** An inspection of tokens that are there already. Throws ServerError. */
+/** Returns an inspection of existing tokens. Throws ServerError. */
 export async function inspected(request, tokens, signal) {
   const { model, messages, marith } = request;
   const body = { model, messages, continuation: tokens, top: ASKED_TOP };
@@ -196,7 +196,7 @@ export async function inspected(request, tokens, signal) {
   return answer.inspection;
 }
 
-/** Marks the first token at which two panes differ. Returns a sentence, or null before both end. */
+/** Marks the first token at which two panes differ. Returns a sentence, or null until both end. */
 export function compare(left, right) {
   const place = left.inspection && right.inspection ? firstUnequal(left.tokens, right.tokens) : null;
   const texts = [left, right].map((pane) => pane.inspection?.positions[place]?.text);
@@ -207,7 +207,7 @@ export function compare(left, right) {
   if (!left.inspection || !right.inspection) return null;
   if (place === null) return "Both texts are the same.";
   const [first, second] = texts.map((text) => text === undefined ? "its end" : `“${spelled(text)}”`);
-  const where = place === 0 ? "The texts differ from the first token on"
+  const where = place === 0 ? "The texts differ from the first token"
     : `The texts are the same for ${place} tokens, and differ at token ${place + 1}`;
   return `${where}: the left one has ${first}, the right one ${second}.`;
 }

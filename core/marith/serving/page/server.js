@@ -1,26 +1,26 @@
-// How the page asks the server: one key in memory, events, and errors as one clear sentence.
+// Requests to the server: the key, which stays in memory, the events, and clear errors.
 
 const NO_ANSWER = "The server does not answer. Start it again with `marith serve`, then try again.";
 const SENTENCES = {
   formulas_not_allowed:
-    "This server takes no formulas from the page, because it was started without --allow-formulas.",
+    "This server does not accept formulas, because it was started without --allow-formulas.",
 };
 
 let key = "";
 let keyChanged = () => {};
 
-/** The key of later requests; it stays in memory alone. */
-export function useKey(given) {
-  key = given.trim();
+/** Sets the key of later requests. The page keeps the key only in memory. */
+export function useKey(typed) {
+  key = typed.trim();
   keyChanged();
 }
 
-/** Call this whenever another key is used. */
+/** Sets a function that is called whenever the key changes. */
 export function onKey(work) {
   keyChanged = work;
 }
 
-/** What went wrong, as a sentence; `code` and `place` are those of the server's error. */
+/** An error with a sentence for people. `code` and `place` come from the server's error. */
 export class ServerError extends Error {
   constructor(message, code = null, place = null) {
     super(message);
@@ -29,18 +29,18 @@ export class ServerError extends Error {
   }
 }
 
-/** The sentence for a server's answer that is an error. */
+/** Returns the error for an answer of the server that is not a success. */
 export function errorOf(status, body) {
   const error = body?.error ?? {};
   if (status === 401 && error.code === "invalid_api_key") {
     return new ServerError(
       key !== ""
-        ? "The server does not know this key. Type another one into “Key”."
-        : "This server asks for a key. Type it into “Key” at the top of the page.",
+        ? "The server does not know this key. Type another key into “Key”."
+        : "This server asks for a key. Type the key into “Key” at the top of the page.",
       "invalid_api_key",
     );
   }
-  const problem = error.marith?.problem ?? error.message; // without the lines that draw the place
+  const problem = error.marith?.problem ?? error.message; // without the quotation and its caret
   const message = SENTENCES[error.code] ?? problem ?? `The server answered ${status}.`;
   return new ServerError(message, error.code ?? null, error.marith ?? null);
 }
@@ -72,7 +72,7 @@ function asSentence(error) {
   return new ServerError(NO_ANSWER, "no_answer");
 }
 
-/** The JSON that the server answers to a body; to none, GET. Throws ServerError. */
+/** Returns the JSON answer to a body, or to GET without a body. Throws ServerError. */
 export async function json(path, body, signal) {
   const answer = await ask(path, body, signal);
   try {
@@ -82,9 +82,9 @@ export async function json(path, body, signal) {
   }
 }
 
-/** Reads the server's events: give it pieces of text, and it returns the data of whole events. */
+/** Returns a function that receives pieces of a stream and returns the data of complete events. */
 export function eventReader() {
-  const before = []; // pieces without an end: joined once, for an inspection has many of them
+  const before = []; // pieces of an incomplete event; joined once, because there may be many
   return (piece) => {
     before.push(piece);
     if (!piece.includes("\n")) return [];
@@ -94,7 +94,7 @@ export function eventReader() {
   };
 }
 
-/** Each chunk of a streamed chat. Throws ServerError, also for an error within the stream. */
+/** Yields each chunk of a streamed chat. Throws ServerError, also for an error in the stream. */
 export async function* chat(body, signal) {
   const answer = await ask("/v1/chat/completions", { ...body, stream: true }, signal);
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -102,7 +102,7 @@ export async function* chat(body, signal) {
   try {
     for (;;) {
       const { done, value } = await reader.read();
-      if (done) throw new ServerError("The answer ended too early: the server has stopped.", "cut");
+      if (done) throw new ServerError("The answer is incomplete, because the server has stopped.", "cut");
       for (const data of read(value)) {
         if (data === "[DONE]") return;
         const chunk = JSON.parse(data);

@@ -1,14 +1,15 @@
-// A slider for each number of the formula: what the text would be, and then the text itself.
+// A slider for each number of the formula. It predicts how the text would change.
 
 import { json } from "./server.js";
 import { element, nearest, replaced, spelled } from "./values.js";
 
 const at = (id) => document.getElementById(id);
 
-/** The sliders of the editor's formula over the text of one pane, which `pane` gives, or null.
+/** The sliders of the editor's formula, for the text of the pane that `pane` returns, or null.
  *
- * `isCurrent(pane)` says whether its text is by the formula in the editor; `onWrite(formula)` puts
- * there what a slider has made, and gives it as the server prints it, or null.
+ * `isCurrent(pane)` returns true if the pane's text was generated with the editor's formula.
+ * `onWrite(formula)` puts a new formula into the editor, and returns it as the server prints it, or
+ * null if it is invalid.
  */
 export class Sliders {
   #pane; #isCurrent; #onWrite; #meaning = null; #rows = []; #foreseen = new Map();
@@ -20,13 +21,13 @@ export class Sliders {
     this.#onWrite = onWrite;
   }
 
-  /** Turns the sliders off, and says why; "" turns them on. */
+  /** Turns the sliders off for a reason, or on if the reason is "". */
   turnOff(reason) {
     this.#off = reason;
     this.refresh();
   }
 
-  /** The formula is another one, with other numbers; null while it has a fault. */
+  /** Shows the numbers of a new formula; null if the formula is invalid. */
   show(meaning) {
     this.#meaning = meaning;
     const numbers = meaning?.numbers ?? [];
@@ -38,7 +39,7 @@ export class Sliders {
     this.refresh();
   }
 
-  /** The text is another one: what was foreseen of the former is of no use. */
+  /** Drops the predictions, because the text has changed. */
   forget() {
     this.#foreseen.clear();
     this.#asking?.abort();
@@ -46,14 +47,14 @@ export class Sliders {
     this.refresh();
   }
 
-  /** Whether the sliders can be moved, and why not. */
+  /** Turns the sliders on or off, and shows the reason. */
   refresh() {
     let reason = this.#off;
     const pane = this.#pane();
-    if (!reason && !pane) reason = "Choose “The formula” in a pane; then its numbers can be moved.";
+    if (!reason && !pane) reason = "Choose “The formula” in a pane. Then you can move its numbers.";
     else if (!reason && pane.running) reason = "The text is being written.";
-    else if (!reason && !pane.inspection) reason = "Generate a text; then its numbers can be moved.";
-    else if (!reason && !this.#isCurrent(pane)) reason = "The text is by another formula: generate anew.";
+    else if (!reason && !pane.inspection) reason = "Generate a text. Then you can move the numbers.";
+    else if (!reason && !this.#isCurrent(pane)) reason = "Generate the text with this formula.";
     at("numbers").hidden = this.#rows.length === 0 && !this.#off;
     at("numbers-off").hidden = reason === "";
     at("numbers-off").textContent = reason;
@@ -61,13 +62,13 @@ export class Sliders {
     for (const row of this.#rows) row.disabled = reason !== "";
   }
 
-  /** Looks up what the text would be, and asks the server where that is not known yet. */
+  /** Shows the prediction for a moved slider, which the server computes once for all values. */
   async #moved(i) {
     const row = this.#rows[i];
     const { index, number } = row;
     const key = `${i} ${row.values.join(" ")}`;
     if (!this.#foreseen.has(key)) {
-      this.#say("Asking what would follow…");
+      this.#say("Waiting for the server…");
       this.#foreseen.set(key, this.#foresee(i, row.values));
     }
     try {
@@ -88,7 +89,7 @@ export class Sliders {
     return json("/v1/what_if", body, this.#asking.signal);
   }
 
-  /** Where the tokens at one value turn from the text, and what stands there. */
+  /** Returns the first place at which the tokens for one value differ, and the new token. */
   #flipAt(foreseen, index) {
     const refused = foreseen.refused[index];
     if (refused !== null) return { place: null, refused };
@@ -102,16 +103,16 @@ export class Sliders {
   #tell(number, { place, refused, text }) {
     const pane = this.#pane();
     const { positions } = pane.inspection;
-    if (refused !== null) this.#say(`With ${number} it is no formula: ${refused}.`);
+    if (refused !== null) this.#say(`With ${number} the formula is invalid: ${refused}.`);
     else if (place === null) this.#say(`At ${number} the text stays as it is.`);
     else {
       const now = positions[place] ? `“${spelled(positions[place].text)}”` : "the end";
       this.#say(`At ${number} token ${place + 1} turns: ${worded(text)} in place of ${now}.`);
     }
-    pane.mark("turns", place, `At ${number} another token follows here`);
+    pane.mark("turns", place, `At ${number} another token is here`);
   }
 
-  /** Writes the text anew from the first token that turns, by the formula with the new number. */
+  /** Writes the text anew from the first token that changes, with the new number. */
   async #writeAnew(i) {
     const { number } = this.#rows[i];
     const { formula, numbers } = this.#meaning;
@@ -130,8 +131,8 @@ export class Sliders {
     }
     await pane.run(changed, tokens.slice(0, flip.place));
     if (pane.running || !pane.inspection) return;
-    this.#say(`From token ${flip.place + 1} on the text is another one.`);
-    pane.mark("turns", flip.place, "From here on the text is another one");
+    this.#say(`The text has changed from token ${flip.place + 1} on.`);
+    pane.mark("turns", flip.place, "The text has changed from here on");
   }
 
   #say(sentence) {
@@ -141,7 +142,7 @@ export class Sliders {
 
 const worded = (text) => (text === undefined || text === null ? "the end" : `“${spelled(text)}”`);
 
-/** One number: a range of 21 values that the server accepts, and a field for any other. */
+/** One number: a slider with 21 values that the server accepts, and a field for any value. */
 class Row {
   values = []; #range; #field; #button; #text; #onMoved;
 
@@ -170,13 +171,13 @@ class Row {
     for (const control of [this.#range, this.#field, this.#button]) control.disabled = off;
   }
 
-  /** Shows a number of the formula; its 21 values stay while it is one of them. */
+  /** Shows a number of the formula. The 21 values stay if the number is among them. */
   show({ value, start, end, values }, formula) {
     const letters = Array.from(formula);
     const part = (from, to) => letters.slice(from, to).join("");
     this.#text.replaceChildren(
       part(0, start), element("b", {}, part(start, end)), part(end, letters.length));
-    // Without values there is the field alone.
+    // Without values only the field is useful.
     if (!this.values.includes(value)) this.values = values ?? Array(21).fill(value);
     this.#set(nearest(this.values, value));
   }
@@ -198,7 +199,7 @@ class Row {
       this.#set(this.index);
       return;
     }
-    const index = nearest(this.values, value); // the place that the field's value takes
+    const index = nearest(this.values, value); // the value that the field's value replaces
     this.values = this.values.map((other, i) => (i === index ? value : other));
     this.#move(index);
   }

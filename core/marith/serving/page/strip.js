@@ -1,16 +1,16 @@
-// The strip: every token of a text, coloured by what the formula did to it. Knows no server.
+// The strip: every token of a text, coloured by the formula's push. Does not need a server.
 
 import {
   added, chance, decimal, element, pushOf, pushStrength, shown, spelled, surpriseStrength,
 } from "./values.js";
 
-/** What is shown of the token at `index`, in a sentence. */
+/** Returns a sentence about the token at `index`. */
 export function sentenceOf(positions, index) {
   const position = positions[index];
   const push = pushOf(position);
   const parts = [`Token ${index + 1} of ${positions.length}, “${labelOf(position)}”`];
   parts.push(`${chance(position.logprob)} likely`);
-  if (push === null) parts.push("M alone gives it no probability");
+  if (push === null) parts.push("M alone gives it probability 0");
   else if (Math.abs(push) < 0.05) parts.push("as likely as by M alone");
   else parts.push(`${decimal(Math.abs(push))} nats ${push > 0 ? "likelier" : "less likely"} than by M`);
   const instead = position.bare_likeliest;
@@ -18,12 +18,12 @@ export function sentenceOf(positions, index) {
   return `${parts.join("; ")}.`;
 }
 
-/** A strip of tokens: one tab stop, arrow keys, and one listener for all of them. */
+/** A strip of tokens, with one tab stop, arrow keys, and one listener for all tokens. */
 export class TokenStrip {
   #root; #tokens = []; #positions = []; #current = 0; #chosen = null; #only = false;
   #onChoose; #onRead;
 
-  /** `onChoose` gets the index of a clicked token, `onRead` a sentence about one that is pointed at. */
+  /** `onChoose` gets the index of a clicked token, `onRead` a sentence about a token. */
   constructor(label, onChoose, onRead) {
     this.#onChoose = onChoose;
     this.#onRead = onRead;
@@ -38,7 +38,7 @@ export class TokenStrip {
 
   get root() { return this.#root; }
 
-  /** Shows positions of an inspection. */
+  /** Shows the positions of an inspection. */
   show(positions) {
     this.#positions = positions;
     this.#tokens = positions.map(tokenOf);
@@ -48,7 +48,7 @@ export class TokenStrip {
     this.#tokens[0]?.setAttribute("tabindex", "0");
   }
 
-  /** Marks the token that the card is about. */
+  /** Marks the token of the card. */
   choose(index) {
     this.#tokens[this.#chosen]?.removeAttribute("aria-pressed");
     this.#chosen = index;
@@ -57,7 +57,7 @@ export class TokenStrip {
     this.#moveTo(index, false);
   }
 
-  /** Marks one token by a class and takes the mark from all others; null marks none. */
+  /** Marks only the token at `index` by a class; null removes the mark. */
   mark(kind, index, note = "") {
     for (const marked of this.#root.querySelectorAll(`.${kind}`)) {
       marked.classList.remove(kind);
@@ -69,7 +69,7 @@ export class TokenStrip {
     token.title = note;
   }
 
-  /** Shows the other tokens pale, and leads the arrow keys over them. */
+  /** If `only`, shows tokens that are not flipped pale, and lets the arrow keys skip them. */
   onlyFlipped(only) {
     this.#only = only;
     this.#root.classList.toggle("only-flipped", only);
@@ -119,7 +119,7 @@ export class TokenStrip {
   }
 }
 
-/** A checkbox that leaves the flipped tokens of a strip alone in colour. */
+/** Returns a checkbox that shows only the flipped tokens of a strip in colour. */
 export function filterOf(strip) {
   const filter = element("input", {
     type: "checkbox", onchange: () => strip.onlyFlipped(filter.checked),
@@ -127,7 +127,7 @@ export function filterOf(strip) {
   return filter;
 }
 
-/** What the colours and lines of a strip mean, and its filter. */
+/** Returns the legend of a strip's colours and lines, with its filter. */
 export function legend(filter) {
   const scale = element("span", { class: "scale", "aria-hidden": "true" });
   return element(
@@ -153,7 +153,7 @@ function tokenOf(position, index) {
   return made;
 }
 
-// The last token of a character of several shows it; each of those before shows that more follows.
+// A character of several tokens is shown at its last token; the tokens before it show "⋯".
 const isPart = (position) => position.completed === "";
 
 function labelOf(position) {

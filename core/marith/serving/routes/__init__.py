@@ -1,7 +1,7 @@
-"""What each path answers.
+"""The functions that answer each path.
 
-- `about_routes`: what a server says of itself: models, health, metrics, recipes.
+- `about_routes`: models, health, metrics, recipes, explained formulas, and the page.
 - `inspection_routes`: `/v1/inspect` and `/v1/what_if`: why each token of a text is there.
-- `text_routes`: `POST /v1/chat/completions` and `/v1/completions`: answers, whole or in events.
+- `text_routes`: `POST /v1/chat/completions` and `/v1/completions`, whole or streamed.
 - `token_routes`: `/tokenize`, `/detokenize`, `/tokenizer_info` and `/v1/score`.
 """

@@ -1,4 +1,4 @@
-"""What a server says of itself: models, health, metrics, recipes, formulas explained; its page."""
+"""Routes about the server: models, health, metrics, recipes, explained formulas, and the page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from marith.serving.wire.wire_answers import warnings_note
 from marith.serving.wire.wire_fields import ExplainFields
 from marith.serving.wire.wire_requests import warnings_of, with_formula
 
-MOST_WITH_VALUES = 20  # numbers of a formula for which values are looked for: each takes a while
+MOST_WITH_VALUES = 20  # numbers of a formula with slider values, which take time
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -35,7 +35,7 @@ _FOLDER = Path(__file__).parents[1] / "page"
 
 
 async def models(server: Server, _: WebRequest) -> Response:
-    """All models: the base model and its formulas."""
+    """Return all models: the base model and its formulas."""
     models, brings = server.models, server.settings.allow_formulas
     listed = [_card(one, models.created, brings) for one in models.by_name.values()]
     server_note = {"version": __version__, "allow_formulas": brings}
@@ -43,7 +43,7 @@ async def models(server: Server, _: WebRequest) -> Response:
 
 
 async def model(server: Server, web: WebRequest) -> Response:
-    """One model."""
+    """Return one model."""
     models, name = server.models, web.path_params["name"]
     if not name:
         raise Refusal("a model has a name: /v1/models/NAME", 404, "model_not_found")
@@ -52,7 +52,7 @@ async def model(server: Server, web: WebRequest) -> Response:
 
 
 def _card(model: ServedModel, created: int, with_terms: bool) -> dict[str, Any]:
-    """A model; the texts of its terms where a formula of the client's own may use them."""
+    """Return a model. If `with_terms`, it includes the terms with their texts."""
     options = model.options
     formula = options.formula
     described = {
@@ -73,13 +73,13 @@ def _card(model: ServedModel, created: int, with_terms: bool) -> dict[str, Any]:
 
 
 async def health(server: Server, _: WebRequest) -> Response:
-    """Whether the process serves at all: 503 once an engine has ended."""
+    """Return 200, or 503 once an engine has ended."""
     alive = not any(engine.closed for engine in server.engines())
     return JSONResponse({"status": "ok" if alive else "an engine has ended"}, 200 if alive else 503)
 
 
 async def ready(server: Server, _: WebRequest) -> Response:
-    """Whether it takes requests: 503 while models load, and once it ends."""
+    """Return 200, or 503 while the models load and while the server shuts down."""
     if server.ready:
         return JSONResponse({"status": "ready"})
     status = "draining" if server.draining else "loading"
@@ -87,21 +87,21 @@ async def ready(server: Server, _: WebRequest) -> Response:
 
 
 async def metrics(server: Server, _: WebRequest) -> Response:
-    """The counts, for Prometheus."""
+    """Return the metrics for Prometheus."""
     text = await server.runner.off_loop(server.metrics.text)
     return Response(text, headers={"content-type": CONTENT_TYPE})
 
 
 async def recipes(_: Server, __: WebRequest) -> Response:
-    """The published methods that a formula can call by name."""
+    """Return the published methods that a formula can call by name."""
     return JSONResponse({"object": "list", "data": [*map(asdict, described_recipes())]})
 
 
 async def explain(server: Server, web: WebRequest) -> Response:
-    """A formula as a tree, normalised, with warnings, and the places of its numbers.
+    """Return a formula as a tree and normalised, with warnings and the positions of its numbers.
 
-    Without a formula that of the model. Texts of terms are in the answer where the server takes
-    formulas.
+    Without a formula, the model's own formula is explained. The answer has texts of terms only if
+    the server allows formulas.
     """
     with server.place_for(web):
         fields, persona = await server.fields(ExplainFields, web)
@@ -141,9 +141,9 @@ async def explain(server: Server, web: WebRequest) -> Response:
 def number_entries(
     numbers: Sequence[FormulaNumber], values: Sequence[Sequence[float]] = ()
 ) -> list[dict[str, Any]]:
-    """Return each number of a formula with its index and its place in the formula's text.
+    """Return each number of a formula with its index and its position in the formula's text.
 
-    The first numbers have the `values` that a slider may give them.
+    The first numbers have the `values` that a slider can set.
     """
     entries = [{"index": index, **asdict(number)} for index, number in enumerate(numbers)]
     for entry, each in zip(entries, values, strict=False):
@@ -152,21 +152,21 @@ def number_entries(
 
 
 async def page(_: Server, __: WebRequest) -> Response:
-    """The page: what a browser shows of this server."""
+    """Return the page that shows this server in a browser."""
     return _file("index.html")
 
 
 async def page_file(_: Server, web: WebRequest) -> Response:
-    """A style, a script or a picture of the page."""
+    """Return a style sheet, a script or a picture of the page."""
     return _file(web.path_params["file"])
 
 
 def _file(name: str) -> Response:
-    """Return a file of the page. Raises Refusal."""
-    # What a client names is looked up among these, and leads nowhere else.
+    """Return a file of the page. Raises Refusal for an unknown file."""
+    # Only files of this folder can be found, whatever path the client sends.
     file = next((one for one in _FOLDER.iterdir() if one.name == name), None)
     if file is None:
         raise Refusal(f"the page has no file {name!r:.80}", 404, "not_found")
-    kind = "text/javascript" if file.suffix == ".js" else None  # of others every system knows it
+    kind = "text/javascript" if file.suffix == ".js" else None  # systems disagree about .js only
     headers = {"content-security-policy": POLICY, "cache-control": "no-cache"}
     return FileResponse(file, headers=headers, media_type=kind)

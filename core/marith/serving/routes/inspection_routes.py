@@ -44,9 +44,9 @@ from marith.serving.wire.wire_requests import chat_requests, text_requests, warn
 
 
 async def inspect(server: Server, web: WebRequest) -> Response:
-    """Why each token of a continuation is there: the log-probabilities of every term.
+    """Return why each token of a continuation is there: the log-probabilities of every term.
 
-    One pass over the text; no token is drawn.
+    The server evaluates the text in one pass, and draws no token.
     """
     with server.place_for(web):
         fields, persona = await server.fields(InspectFields, web)
@@ -76,7 +76,7 @@ async def inspect(server: Server, web: WebRequest) -> Response:
 
 
 def _tokens(fields: InspectFields, persona: ServedModel, bounds: Bounds) -> list[int]:
-    """The tokens of the continuation. Raises Refusal for more than may be inspected."""
+    """Return the tokens of the continuation. Raises Refusal if there are too many to inspect."""
     text = fields.continuation
     persona.hold_text(text, "continuation", bounds)
     tokens = persona.engine.encode(text) if isinstance(text, str) else text
@@ -88,17 +88,20 @@ def _tokens(fields: InspectFields, persona: ServedModel, bounds: Bounds) -> list
 
 
 def _prefix(fields: MadeTextFields, tokens: Sequence[int]) -> list[int]:
-    """The tokens that an answer went on from. Raises Refusal where it does not begin with them."""
+    """Return the tokens of `marith.prefix`. Raises Refusal if `tokens` do not begin with them."""
     prefix = fields.marith.prefix or []
     if [*tokens[: len(prefix)]] != prefix:
-        raise Refusal("the continuation begins with marith.prefix", param="continuation")
+        raise Refusal(
+            "the continuation must begin with the tokens of marith.prefix", param="continuation"
+        )
     return prefix
 
 
 async def what_if(server: Server, web: WebRequest) -> Response:
-    """Which tokens a text would have had, were a number of its formula another.
+    """Return the tokens that a text would have if a number of its formula were different.
 
-    One pass over the text; each value is then tried on the log-probabilities of every term.
+    The server evaluates the text in one pass, and tries each value on the log-probabilities of
+    every term.
     """
     with server.place_for(web):
         fields, persona = await server.fields(WhatIfFields, web)
@@ -127,7 +130,7 @@ async def what_if(server: Server, web: WebRequest) -> Response:
                     return await asyncio.shield(thread)
                 finally:
                     left.set()
-                    await asyncio.wait([thread])  # which holds the memory: the place is its own
+                    await asyncio.wait([thread])  # the thread holds memory, so it keeps its place
 
         try:
             answer = await until_gone(web, redrawn())
@@ -141,7 +144,10 @@ async def what_if(server: Server, web: WebRequest) -> Response:
 def _redrawn(
     what_if: WhatIf, engine: Engine, fields: WhatIfFields, hides: bool, left: Callable[[], bool]
 ) -> dict[str, Any]:
-    """The answer, value by value, until the client has left; `hides` texts of the formula."""
+    """Return the answer for all values. Stops once the client has left.
+
+    If `hides`, texts of terms are removed from the formula.
+    """
     prefix = fields.marith.prefix or []
     formula = NumberedFormula(what_if.text, what_if.numbers)
     formula = formula.without_texts() if hides else formula
@@ -175,10 +181,10 @@ def _redrawn(
 def _request(
     fields: MadeTextFields, persona: ServedModel, server: Server, web: WebRequest
 ) -> Request:
-    """The request that a text was made by. Raises Refusal, RequestError or FormulaError."""
+    """Return the request that made a text. Raises Refusal, RequestError or FormulaError."""
     asked, settings, key = fields.asked, server.settings, web.scope.get(KEY)
     if isinstance(asked, ChatFields):
         return chat_requests(asked, persona, settings, key).requests[0]
-    assert isinstance(asked, TextFields), "a text is a chat's or continues a prompt"
+    assert isinstance(asked, TextFields), "a text answers a chat or continues a prompt"
     prompt = asked.prompts[0] if asked.prompts else []
     return text_requests(asked, persona, settings, key, prompt).requests[0]

@@ -1,4 +1,4 @@
-"""`POST /v1/chat/completions` and `/v1/completions`: answers, whole or in events, and counts."""
+"""`POST /v1/chat/completions` and `/v1/completions`: answers, whole or streamed."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ MOST_PROMPTS = 64
 
 @dataclass
 class Answering:
-    """One answer of some choices, whole or in events, and what is counted of it.
+    """One HTTP answer with its choices, whole or streamed, and the metrics that count it.
 
-    There are as many tickets as choices of all prompts, and `each` choices of each prompt.
+    There is a ticket for each choice of each prompt, and `each` choices for a prompt.
     """
 
     server: Server
@@ -63,7 +63,7 @@ class Answering:
         self._paces = [Pace(self.server.metrics, name, self.began) for _ in self.tickets]
 
     async def whole(self) -> list[Completion]:
-        """All completions. Raises Refusal where the client leaves."""
+        """Return all completions. Raises Refusal if the client leaves."""
 
         async def ended() -> list[Completion]:
             async with aclosing(chunks(self.tickets)) as arriving:
@@ -80,18 +80,18 @@ class Answering:
         return self._shown(found)
 
     def stream(self, writer: ChoiceWriter, place: ExitStack) -> EventStream:
-        """The answer in events; the place among those of its key is given up at its end."""
+        """Return the answer in events. Its end frees the `place` among the key's requests."""
         seconds = self.server.settings.bounds.write_seconds
         source = self._events(writer)
         return EventStream(source, seconds, self._failed, writer.closing, place.close)
 
     async def json(self, build: Callable[[], Mapping[str, Any]]) -> Response:
-        """An answer that does not stream, which a thread builds and writes."""
+        """Return an answer that does not stream. A thread builds it and writes the JSON."""
         data = await asyncio.to_thread(lambda: ascii_json(build()))
         return Response(data, media_type="application/json")
 
     async def _events(self, writer: ChoiceWriter) -> AsyncGenerator[bytes]:
-        """Each event as it comes."""
+        """Yield each event as it comes."""
         for data in writer.first():
             yield data
         async with aclosing(chunks(self.tickets)) as arriving:
@@ -106,7 +106,7 @@ class Answering:
             yield data
 
     def _shown(self, found: Sequence[Completion]) -> list[Completion]:
-        """The completions without the texts of terms, unless clients may bring terms."""
+        """Return the completions, without the texts of terms unless the server allows formulas."""
         if self.server.settings.allow_formulas:
             return [*found]
         names = self.persona.options.names_of_terms
@@ -129,7 +129,7 @@ class Answering:
             pace.abandoned()
 
     def _failed(self, error: BaseException) -> None:
-        """A stream has ended with an error, or its client has left."""
+        """Count and log a stream that ended with an error, or whose client left."""
         self._abandon()
         status = LEFT if is_of_the_client(error) else refusal(error).status
         if status >= 500 and status != TIMED_OUT:
@@ -139,7 +139,7 @@ class Answering:
 
 
 async def chat(server: Server, web: WebRequest) -> Response:
-    """One chat, whole or in events."""
+    """Answer a chat, whole or in events."""
     began = time.monotonic()
     with ExitStack() as place:
         place.enter_context(server.place_for(web))
@@ -160,19 +160,22 @@ async def chat(server: Server, web: WebRequest) -> Response:
 
 
 async def text(server: Server, web: WebRequest) -> Response:
-    """One prompt or several; with `echo` and `logprobs` the prompt's own tokens are scored."""
+    """Continue one prompt or several.
+
+    With `echo` and `logprobs` the answer has the log-probabilities of the prompt's tokens too.
+    """
     began = time.monotonic()
     with ExitStack() as place:
         place.enter_context(server.place_for(web))
         fields, persona = await server.fields(TextFields, web)
         if len(fields.prompts) > MOST_PROMPTS or not fields.prompts:
-            raise Refusal(f"there are from 1 to {MOST_PROMPTS} prompts", param="prompt")
+            raise Refusal(f"a request must have 1 to {MOST_PROMPTS} prompts", param="prompt")
         place.enter_context(server.more_places(web, fields.n, len(fields.prompts)))
         if fields.echo and fields.stream:
-            raise Refusal("echo is for answers that do not stream", param="echo")
+            raise Refusal("echo cannot be combined with stream", param="echo")
         read = partial(text_requests, fields, persona, server.settings, web.scope.get(KEY))
         asked = await server.runner.off_loop(lambda: [*map(read, fields.prompts)])
-        nothing = fields.max_tokens == 0  # the prompt alone is echoed
+        nothing = fields.max_tokens == 0  # only echo the prompt
         requests = [] if nothing else [request for each in asked for request in each.requests]
         with naming("prompt", ContextOverflow):
             tickets = await server.runner.begin(persona.engine, requests)
@@ -201,7 +204,7 @@ async def _choices(
     asked: Sequence[WireRequest],
     found: Sequence[Completion],
 ) -> list[dict[str, Any]]:
-    """The choices of all prompts, in their order."""
+    """Return the choices of all prompts, in the order of the prompts."""
     choices: list[dict[str, Any]] = []
     for at, one in enumerate(asked):
         tokens, each = [*one.requests[0].prompt], len(one.requests)
@@ -232,7 +235,10 @@ async def _choices(
 
 
 def _ended_at_once(completion: Completion) -> bool:
-    """Whether the end was the first token: clients that read an echo count one token after it."""
+    """Return True if the end token came first.
+
+    Clients that read an echo count one token after it.
+    """
     stopped = completion.finish_reason == "stop" and completion.stop_string is None
     return stopped and not completion.logprobs
 
@@ -244,7 +250,10 @@ async def _echoed(
     tokens: Sequence[Any],
     top: int,
 ) -> dict[str, list[Any]]:
-    """The log-probabilities of a prompt's tokens, and the `top` likeliest; the first has none."""
+    """Return the log-probabilities of a prompt's tokens and of the `top` likeliest tokens.
+
+    The first token has none.
+    """
     engine, request = persona.engine, asked.requests[0]
     scores: Any = None
     if len(tokens) > 1:
@@ -263,7 +272,7 @@ async def _echoed(
 
 
 def _columns(engine: Engine, tokens: Sequence[int], scores: Any) -> dict[str, Any]:
-    """Columns of equal length, of which the first entry has no number."""
+    """Return columns of equal length. The first entry of each column of numbers is None."""
     pieces = engine.pieces(tokens)
     scored: list[Any] = [None]
     tops: list[Any] = [None]

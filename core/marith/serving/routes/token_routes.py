@@ -24,7 +24,10 @@ from marith.serving.wire.wire_requests import hold_messages, options_of, warning
 
 
 async def tokenize(server: Server, web: WebRequest) -> Response:
-    """A text as tokens; of messages only how many they are, since each term reads its own."""
+    """Return the tokens of a text, or the number of tokens of messages.
+
+    Messages have only a number, because each term reads them with its own prompt.
+    """
     with server.place_for(web):
         fields, persona = await server.fields(TokenizeFields, web)
         engine, warnings = persona.engine, warnings_of(fields)
@@ -46,7 +49,7 @@ async def tokenize(server: Server, web: WebRequest) -> Response:
 
 
 async def detokenize(server: Server, web: WebRequest) -> Response:
-    """Tokens as a text."""
+    """Return the text of tokens."""
     with server.place_for(web):
         fields, persona = await server.fields(DetokenizeFields, web)
         warnings = warnings_of(fields)
@@ -56,10 +59,10 @@ async def detokenize(server: Server, web: WebRequest) -> Response:
 
 
 async def tokenizer_info(server: Server, web: WebRequest) -> Response:
-    """What a harness asks before it sends tokens, of the model that the query names.
+    """Return the special tokens and sizes of the query's model, for evaluation harnesses.
 
-    It turns both names into numbers by `/tokenize`, and begins texts that have no context with the
-    one of `bos_token`, as the engine begins them.
+    A harness converts both names to token ids by `/tokenize`, and begins texts without a context
+    with `bos_token`, as the engine does.
     """
     engine = server.models.find(web.query_params.get("model", "")).engine
     start, end = await server.runner.off_loop(lambda: _start_and_end(engine))
@@ -76,23 +79,23 @@ async def tokenizer_info(server: Server, web: WebRequest) -> Response:
 
 
 def _start_and_end(engine: Engine) -> tuple[int | None, int | None]:
-    """The token before a text that is empty, and the first of those that end texts."""
+    """Return the token that begins an empty text, and the first end token, or None."""
     starts, ends = engine.encode("", start=True), engine.end_tokens
     return starts[0] if starts else None, ends[0] if ends else None
 
 
 def _named_tokens(engine: Engine) -> dict[str, int]:
-    """The tokens that `/tokenizer_info` names, by their names.
+    """Return the tokens that `/tokenizer_info` names, by their names.
 
-    A text that is such a name alone is the token; in a longer text the name is letters.
+    A text that is only such a name becomes the token. Within a longer text the name is plain text.
     """
     return {engine.spell([token]): token for token in _start_and_end(engine) if token is not None}
 
 
 async def score(server: Server, web: WebRequest) -> Response:
-    """Return the log-probability of each token of a continuation, by a model's formula.
+    """Return the log-probability of each token of a continuation under a model's formula.
 
-    A `prompt` is text or tokens as they stand; `messages` are a chat.
+    A `prompt` is plain text or tokens, without a chat template; `messages` are a chat.
     """
     with server.place_for(web):
         fields, persona = await server.fields(ScoreFields, web)

@@ -1,8 +1,8 @@
-"""OpenAI's objects: what clients send, and what they get.
+"""Converts bodies to requests, and completions to OpenAI's objects.
 
-- `choice_events`: the choices of a chat or a text → the events of a stream.
-- `refusals`: errors as answers: OpenAI's error object, its status.
-- `wire_answers`: completions and chunks → the objects that OpenAI's clients read.
-- `wire_fields`: what clients send: bodies of OpenAI's fields, of those of other servers.
-- `wire_requests`: what a client sends → requests of the engine.
+- `choice_events`: writes the choices of a chat or a text as events of a stream.
+- `refusals`: converts errors to HTTP answers with OpenAI's error object.
+- `wire_answers`: converts completions and chunks to OpenAI's objects.
+- `wire_fields`: reads bodies: the fields of OpenAI, of other servers, and of marith.
+- `wire_requests`: converts bodies to requests of the engine.
 """

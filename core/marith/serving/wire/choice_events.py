@@ -1,4 +1,4 @@
-"""The choices of a chat or a text → the events of a stream."""
+"""Writes the choices of a chat or a text as events of a stream."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from marith.serving.wire.wire_answers import (
 from marith.serving.wire.wire_requests import WireRequest
 
 DONE = b"data: [DONE]\n\n"
-_MARK = "\0"  # in the event of a text, where the text is
+_MARK = "\0"  # stands for the text in an event
 
 
 class ChoiceWriter:
     """Writes an answer in choices, each by its own `deltas`.
 
-    All events begin alike: that is written once. What marith says goes with the last one.
+    The common beginning of all events is converted to JSON once. The last event has marith's own
+    fields.
     """
 
     def __init__(
@@ -41,12 +42,12 @@ class ChoiceWriter:
         self._around = [self._around_text(each) for each in deltas]
 
     def first(self) -> Iterator[bytes]:
-        """Those before any token."""
+        """Yield the events before the first token."""
         for choice in filter(None, (deltas.first() for deltas in self._deltas)):
             yield self._event([choice], self._usage)
 
     def of(self, index: int, chunk: Chunk) -> Iterator[bytes]:
-        """Those of a chunk of the choice with this number."""
+        """Yield the events of a chunk of the choice with this index."""
         around = self._around[index]
         more = chunk.reasoning or chunk.calls or chunk.finish_reason is not None
         if around is not None and chunk.text and not more:
@@ -59,7 +60,7 @@ class ChoiceWriter:
                 yield self._event([choice], self._usage)
 
     def last(self, completions: Sequence[Completion]) -> Iterator[bytes]:
-        """Those once all choices have ended."""
+        """Yield the events after the end of all choices."""
         note = own(self._asked, completions)
         for choice in self._ends:
             yield self._event([choice], note if choice is self._ends[-1] else {})
@@ -70,13 +71,13 @@ class ChoiceWriter:
             yield self._event([], {"usage": taken, **note})
 
     def closing(self, error: BaseException | None) -> bytes:
-        """What ends the stream, after an error or without one."""
+        """Return the end of the stream, after an error or without one."""
         return DONE if error is None else event(refusal(error).body) + DONE
 
     def _around_text(self, deltas: ChatDeltas | TextDeltas) -> list[bytes] | None:
-        """What stands before and behind the text in each event of text alone: most are such.
+        """Return the bytes before and after the text, for an event that has only text.
 
-        None where such an event has more than the text.
+        Most events have only text. Return None if every event has more fields.
         """
         if deltas.logprobs:
             return None

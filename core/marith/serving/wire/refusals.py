@@ -1,4 +1,4 @@
-"""Errors as answers: OpenAI's error object, its status, and whether a client asks again."""
+"""Converts errors to HTTP answers: OpenAI's error object, the status, and the retry headers."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _KINDS = {429: "rate_limit_error", 504: "timeout"}
 
 
 class Refusal(Exception):
-    """An answer that is an error: what OpenAI's clients read of it.
+    """An error that is an HTTP answer, in the form that OpenAI's clients read.
 
-    `status` is HTTP's, `marith` what a client of marith's reads beside OpenAI's fields. After a 429
-    or a 503 the same request may succeed later.
+    `status` is the HTTP status. `marith` has fields for marith's own clients. After a 429 or a 503
+    the same request may succeed later.
     """
 
     def __init__(
@@ -53,18 +53,18 @@ class Refusal(Exception):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Whether, and when, a client asks again."""
+        """The headers that tell a client to retry or not."""
         if self.status in (429, 503):
             return {"retry-after": str(RETRY_SECONDS), "x-should-retry": "true"}
         return {"x-should-retry": "false"}
 
     def response(self) -> JSONResponse:
-        """The whole answer."""
+        """Return the whole answer."""
         return JSONResponse(self.body, self.status, self.headers)
 
 
 def refusal(error: BaseException) -> Refusal:
-    """The answer for an error; for one that is not marith's own, without its text."""
+    """Return the answer for an error. The text of an error that is not marith's stays secret."""
     text = str(error)
     match error:
         case Refusal():
@@ -76,7 +76,8 @@ def refusal(error: BaseException) -> Refusal:
             code = "context_length_exceeded"
             return Refusal(f"{text} ({code})", code=code, param="messages")
         case FormulaError():
-            names = ("problem", "text", "start", "end") if error.text else ()  # for a caret
+            # Clients draw a caret at this place.
+            names = ("problem", "text", "start", "end") if error.text else ()
             place = {name: getattr(error, name) for name in names}
             return Refusal(text, code="invalid_formula", param="marith", marith=place)
         case RequestError():
@@ -87,14 +88,14 @@ def refusal(error: BaseException) -> Refusal:
             return Refusal(text, 504, "timeout")
         case EngineClosed():
             return Refusal(text, 503, "engine_closed")
-        case MarithError():  # its text may name files of the server
+        case MarithError():  # the text may contain paths of the server
             return Refusal(_FAILED, 500, "model_error")
     return Refusal(_FAILED, 500, "internal_error")
 
 
 @contextmanager
 def naming(param: str, kind: type[MarithError] = RequestError) -> Iterator[None]:
-    """Faults of a field's value as refusals that name the field."""
+    """Convert errors of a field's value to refusals that name the field."""
     try:
         yield
     except kind as error:
@@ -104,16 +105,16 @@ def naming(param: str, kind: type[MarithError] = RequestError) -> Iterator[None]
 
 
 def wrong_value(error: ValidationError) -> Refusal:
-    """What is said of the first field that is wrong."""
+    """Return the refusal for the first invalid field."""
     first = error.errors(include_url=False, include_context=False)[0]
     where = [str(part) for part in first["loc"]]
     problem = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "missing":  # its input is the whole object
+    if first["type"] == "missing":  # whose input is the whole object
         problem = f"'{'.'.join(where[:4])}' is missing"
     elif first["type"] == "extra_forbidden":
         *path, name = where
-        problem = f"{name!r:.80} is no field of {'.'.join(path) or 'the body'}"
-    elif first["type"] != "value_error":  # pydantic's own sentence, which names neither
+        problem = f"{name!r:.80} is not a field of {'.'.join(path) or 'the body'}"
+    elif first["type"] != "value_error":  # pydantic's sentence has neither the field nor the value
         problem = f"{'.'.join(where[:4]) or 'the body'}: {problem[:1].lower()}{problem[1:]}"
         if first["type"] not in ("too_long", "string_too_long"):
             problem += f", not {repr(first.get('input'))[:80]}"

@@ -1,4 +1,4 @@
-"""Completions and chunks → the objects that OpenAI's clients read."""
+"""Converts completions and chunks to the objects that OpenAI's clients read."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from marith import CallChunk, Chunk, Completion, TokenLogprob, Usage
 from marith.openai_format import composition_costs, finite_logprob, from_logprobs, to_tool_call
 from marith.serving.wire.wire_requests import WireRequest
 
-INSPECTION = ".".join(("marith", "inspection"))  # of OpenAI's field `object`, and no module
+INSPECTION = ".".join(("marith", "inspection"))  # a value of OpenAI's field `object`, not a module
 _IDS = {"chat.completion": "chatcmpl-", "text_completion": "cmpl-"}
 
 
 def answer_head(kind: str, model: str, fingerprint: str) -> dict[str, Any]:
-    """Return what all events of one answer have in common, with an id of its own."""
+    """Return the fields that all events of one answer share, with a new id."""
     return {
         "id": f"{_IDS[kind]}{secrets.token_hex(12)}",
         "object": kind,
@@ -27,7 +27,7 @@ def answer_head(kind: str, model: str, fingerprint: str) -> dict[str, Any]:
 
 
 def usage(usages: Sequence[Usage], each: int = 1) -> dict[str, Any]:
-    """What some answers took, so many of each prompt: that counts once, as it is read once."""
+    """Return the sum of the usage. A prompt counts once, although it has `each` answers."""
     prompt = sum(one.prompt_tokens for one in usages[::each])
     cached = sum(one.cached_tokens for one in usages[::each])
     made = sum(one.completion_tokens for one in usages)
@@ -43,7 +43,7 @@ def usage(usages: Sequence[Usage], each: int = 1) -> dict[str, Any]:
 def chat_answer(
     head: Mapping[str, Any], asked: WireRequest, completions: Sequence[Completion]
 ) -> dict[str, Any]:
-    """The answer to a chat that does not stream."""
+    """Return the answer to a chat that does not stream."""
     choices = [_chat_choice(i, one) for i, one in enumerate(completions)]
     taken = usage([one.usage for one in completions], len(completions))
     return {**head, "choices": choices, "usage": taken, **own(asked, completions)}
@@ -67,13 +67,13 @@ def _chat_choice(index: int, completion: Completion) -> dict[str, Any]:
 
 
 def ending(completion: Completion) -> dict[str, Any]:
-    """Why a completion has ended, as fields of its choice."""
+    """Return the reason why a completion ended, as fields of its choice."""
     ended: dict[str, Any] = {"finish_reason": completion.finish_reason}
     return ended | ({"stop_reason": completion.stop_string} if completion.stop_string else {})
 
 
 def own(asked: WireRequest, completions: Sequence[Completion]) -> dict[str, Any]:
-    """What marith says beside it: warnings; costs and inspections where they were asked for."""
+    """Return marith's own fields: warnings, and the costs and inspections that were requested."""
     found: dict[str, Any] = warnings_note(asked.warnings).get("marith", {})
     if asked.fields.marith.composition:
         found["composition"] = [composition_costs(asked.formula, one) for one in completions]
@@ -83,22 +83,22 @@ def own(asked: WireRequest, completions: Sequence[Completion]) -> dict[str, Any]
 
 
 def warnings_note(warnings: Sequence[str]) -> dict[str, Any]:
-    """What of a body was not known, where there is any."""
+    """Return the warnings as a field of an answer, or no field if there are no warnings."""
     return {"marith": {"warnings": [*warnings]}} if warnings else {}
 
 
 class ChatDeltas:
-    """The deltas of one choice of a chat, in order. Keeps state: the first one has the role."""
+    """The deltas of one choice of a chat, in order. Only the first delta has the role."""
 
     def __init__(self, index: int, logprobs: bool) -> None:
         self.index, self.logprobs, self._begun = index, logprobs, False
 
     def first(self) -> dict[str, Any]:
-        """The one that has the role."""
+        """Return the delta that has the role."""
         return self._choice({"role": "assistant", "content": ""}, None)
 
     def of(self, chunk: Chunk) -> Iterator[dict[str, Any]]:
-        """The choices of a chunk: reasoning, text, each call by itself, and the end."""
+        """Yield the choices of a chunk: reasoning, text, each call separately, and the end."""
         deltas: list[dict[str, Any]] = []
         if chunk.reasoning:
             deltas.append({"reasoning_content": chunk.reasoning})
@@ -129,16 +129,16 @@ def _call_delta(call: CallChunk) -> dict[str, Any]:
 
 
 class TextDeltas:
-    """The pieces of one choice of a text. Keeps state: how many characters there are so far."""
+    """The pieces of one choice of a text. Keeps the number of characters so far."""
 
     def __init__(self, index: int, logprobs: bool) -> None:
         self.index, self.logprobs, self._letters = index, logprobs, 0
 
     def first(self) -> None:
-        """A text has no beginning of its own."""
+        """Return None, because a text has no first event."""
 
     def of(self, chunk: Chunk) -> Iterator[dict[str, Any]]:
-        """The choice of a chunk."""
+        """Yield the choice of a chunk."""
         self._letters += len(chunk.text)
         logprobs = legacy_logprobs(chunk.logprobs, self._letters) if self.logprobs else None
         yield {
@@ -152,10 +152,10 @@ class TextDeltas:
 def legacy_logprobs(
     tokens: Sequence[TokenLogprob], letters: int, before: int = 0
 ) -> dict[str, Any]:
-    """Log-probabilities as `/v1/completions` has them: lists of equal length.
+    """Return log-probabilities in the format of `/v1/completions`: lists of equal length.
 
     The answer has `letters` characters and follows the `before` characters of an echo. Tokens of a
-    stop string, which the text does not have, are at its end.
+    stop string are not in the text; their offset is the end of the text.
     """
     tops = [likeliest([(t.token, t.data, t.logprob) for t in (*each.top, each)]) for each in tokens]
     return {
@@ -167,7 +167,10 @@ def legacy_logprobs(
 
 
 def token_name(data: bytes) -> str:
-    r"""The text of a token; one that is a part of a character is "bytes:\xe2\x80", as OpenAI's."""
+    r"""Return the text of a token, or "bytes:\xe2\x80" for a part of a character.
+
+    OpenAI writes parts of characters so.
+    """
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -175,9 +178,10 @@ def token_name(data: bytes) -> str:
 
 
 def likeliest(found: Sequence[tuple[int, bytes, float]]) -> dict[str, float]:
-    """Tokens by their names; the last of them is the text's own, and always has its name.
+    """Return log-probabilities by the names of tokens. The last token of `found` is the text's own.
 
-    Another token that has the name of one before it has its number, as vLLM writes it.
+    The text's own token always keeps its name. If another token has a name that is taken already,
+    its name is its token id, as vLLM writes it.
     """
     own = token_name(found[-1][1])
     named: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""What clients send: bodies of OpenAI's fields, of those of other servers, and of marith's own."""
+"""Reads bodies: the fields of OpenAI, of other servers, and of marith."""
 
 from __future__ import annotations
 
@@ -26,51 +26,51 @@ from starlette.requests import ClientDisconnect, Request
 from marith import Options
 from marith.serving.wire.refusals import Refusal, wrong_value
 
-_SECONDS = 30  # that a body may take to come
-_MARK = b"\xef\xbb\xbf"  # which some editors begin a file with
+_SECONDS = 30  # the maximum time to receive a body
+_MARK = b"\xef\xbb\xbf"  # the byte order mark that some editors write
 
 
-Number = Annotated[StrictFloat, AllowInfNan(False)]  # takes whole numbers too
+Number = Annotated[StrictFloat, AllowInfNan(False)]  # accepts whole numbers too
 Messages = Annotated[list[dict[str, Any]], Field(max_length=1_000)]
 ToolList = Annotated[list[dict[str, Any]], Field(max_length=128)]
 Plain = StrictStr | StrictBool | StrictInt | StrictFloat
-# Fields that change no text.
+# Fields that do not change the text.
 HARMLESS = frozenset(
     (
         "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
         "prompt_cache_retention", "verbosity", "priority", "request_id",
     )
 )  # fmt: skip
-# Values that change nothing, where they are others than these.
+# Values of refused fields that are accepted because they change nothing; others below.
 _NEUTRAL: tuple[Any, ...] = (None, False, [], {}, "")
 _NEUTRAL_OF: Mapping[str, tuple[Any, ...]] = {
     **dict.fromkeys(("best_of", "length_penalty", "n", "typical_p"), (None, 1)),
     "modalities": (*_NEUTRAL, ["text"]),
     "function_call": (*_NEUTRAL, "none", "auto"),
 }
-MOST_LETTERS = 100_000  # of a grammar, and of all tools
-MOST_TOP = 20  # likeliest tokens at a position
+MOST_LETTERS = 100_000  # characters of a grammar, and of all tools together
+MOST_TOP = 20  # the maximum number of likeliest tokens at a position
 _STOPS, _STOP_LETTERS = 64, 4_096
-_LEAST_MASS = 1e-9  # one token has more, so the fewest tokens that reach it are one
+_LEAST_MASS = 1e-9  # every likeliest token has more, so only one token is kept
 # Fields that would change the text, and what to write instead.
 REFUSED: Mapping[str, str] = {
     "functions": "write tools",
     "function_call": "write tool_choice",
-    "audio": "answers are text",
-    "modalities": "answers are text",
-    "prediction": "there is none here",
-    "web_search_options": "there is none here",
-    "suffix": "a text is continued at its end",
+    "audio": "answers are text only",
+    "modalities": "answers are text only",
+    "prediction": "leave it out",
+    "web_search_options": "leave it out",
+    "suffix": "a text can only be continued at its end",
     "best_of": "write n",
-    "use_beam_search": "tokens are drawn",
-    "length_penalty": "tokens are drawn",
+    "use_beam_search": "tokens are sampled",
+    "length_penalty": "tokens are sampled",
     "prompt_logprobs": "write /v1/score, or echo and logprobs of /v1/completions",
     "guided_json": "write response_format",
     "guided_regex": "write grammar",
     "guided_choice": "write grammar",
     "guided_grammar": "write grammar",
     "structured_outputs": "write response_format or grammar",
-    "logits_processors": "there are none over the network",
+    "logits_processors": "the server cannot run a client's code",
     "bad_words": "write marith.ban",
     "chat_template": "a template comes with the checkpoint",
     "typical_p": "write top_p, top_k or min_p",
@@ -81,16 +81,16 @@ def _require_term(term: Any) -> Any:
     is_formula = isinstance(term, dict) and [*term] == ["formula"]
     if isinstance(term["formula"] if is_formula else term, str):
         return term
-    raise ValueError(f'a term is a system prompt or {{"formula": "…"}}, not {str(term)[:80]}')
+    raise ValueError(f'a term must be a system prompt or {{"formula": "…"}}, not {str(term)[:80]}')
 
 
-# A term that is a text is a system prompt.
+# A string is a system prompt.
 WireTerm: TypeAlias = StrictStr | dict[Literal["formula"], StrictStr]
 WireTerms: TypeAlias = dict[StrictStr, Annotated[WireTerm, BeforeValidator(_require_term)]]
 
 
 class FormulaFields(BaseModel):
-    """A formula of the client's own, which needs a server that allows formulas."""
+    """A client's own formula and terms. The server must allow formulas."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -99,7 +99,7 @@ class FormulaFields(BaseModel):
 
 
 class MarithFields(FormulaFields):
-    """What OpenAI has no word for."""
+    """The fields that OpenAI's API does not have."""
 
     ban: list[Annotated[StrictStr, Field(min_length=1)]] | None = Field(
         default=None, max_length=256
@@ -112,7 +112,7 @@ class MarithFields(FormulaFields):
 
 
 class KnownFields(BaseModel):
-    """Fields of a body, and those apart that nobody here knows."""
+    """The fields of a body, and a list of unknown fields."""
 
     model_config = ConfigDict(extra="allow")
     harmless: ClassVar[frozenset[str]] = HARMLESS
@@ -125,11 +125,11 @@ class KnownFields(BaseModel):
         return {} if value is None else value
 
     def unknown(self) -> list[str]:
-        """Fields that nobody here knows. Raises Refusal for one that would change the text."""
+        """Return the unknown fields. Raises Refusal for a field that would change the text."""
         unknown = []
         for name, value in (self.model_extra or {}).items():
             if name in REFUSED and value not in _NEUTRAL_OF.get(name, _NEUTRAL):
-                problem = f"{name!r} is not served here; {REFUSED[name]}"
+                problem = f"{name!r} is not supported; {REFUSED[name]}"
                 raise Refusal(problem, code="unsupported_parameter", param=name)
             if name not in self.harmless and name not in REFUSED:
                 unknown.append(name)
@@ -137,18 +137,18 @@ class KnownFields(BaseModel):
 
 
 class SaltedFields(KnownFields):
-    """What reads texts, which a client may keep apart by a salt within its key."""
+    """Fields of a body whose texts are cached. A client may separate its texts by a salt."""
 
     cache_salt: StrictStr | None = Field(default=None, min_length=1, max_length=256)
     marith: FormulaFields = FormulaFields()
 
     def salt(self, key: str | None) -> str | None:
-        """The salt of a request: each key's texts are kept apart, and each of its salts."""
+        """Return the cache salt, which separates the texts of each key and of each of its salts."""
         return key if self.cache_salt is None else json.dumps([key, self.cache_salt])
 
 
 class DrawnFields(SaltedFields):
-    """How tokens are drawn, where a text ends, and marith's own fields."""
+    """The fields for sampling and stopping, and marith's own fields."""
 
     temperature: Number | None = Field(default=None, ge=0, le=100)
     top_p: Number | None = Field(default=None, ge=0, le=1)
@@ -173,14 +173,15 @@ class DrawnFields(SaltedFields):
     def _few_stops(cls, value: str | list[str] | None) -> Any:
         stops = [value] if isinstance(value, str) else value or []
         if len(stops) > _STOPS or sum(map(len, stops)) > _STOP_LETTERS or "" in stops:
-            limit = f"at most {_STOPS} texts of {_STOP_LETTERS:,} letters together"
-            raise ValueError(f"stop has {limit}, each with at least one letter")
+            limit = f"at most {_STOPS} strings of {_STOP_LETTERS:,} characters together"
+            raise ValueError(f"stop must have {limit}, and no empty string")
         return value
 
     def drawn(self) -> dict[str, Any]:
-        """How tokens are drawn and where a text ends, as options; without what is not given.
+        """Return the fields for sampling and stopping as options, without missing fields.
 
-        Other servers mean every token by a `top_k` of 0 or -1, and the likeliest by a `top_p` of 0.
+        For other servers, a `top_k` of 0 or -1 means all tokens, and a `top_p` of 0 the likeliest
+        token.
         """
         names = DrawnFields.model_fields.keys() & Options.model_fields.keys()
         names -= SaltedFields.model_fields.keys()
@@ -193,7 +194,7 @@ class DrawnFields(SaltedFields):
 
 
 class AskedFields(DrawnFields):
-    """What chats and texts have in common."""
+    """The fields that chats and texts share."""
 
     max_tokens: StrictInt | None = Field(default=None, ge=0)
     n: StrictInt | None = Field(default=None, ge=1, le=16)
@@ -201,16 +202,16 @@ class AskedFields(DrawnFields):
     @field_validator("max_tokens", "max_completion_tokens", mode="before", check_fields=False)
     @classmethod
     def _no_most(cls, value: Any) -> Any:
-        return None if value == -1 else value  # llama.cpp's word for no bound
+        return None if value == -1 else value  # llama.cpp's value for "no limit"
 
     @property
     def usage_in_stream(self) -> bool:
-        """Whether a stream ends with what the answer took."""
+        """True if a stream ends with the usage."""
         return bool(self.stream_options and self.stream_options.get("include_usage"))
 
 
 class ChatFields(AskedFields):
-    """A chat: `POST /v1/chat/completions`."""
+    """The body of a chat: `POST /v1/chat/completions`."""
 
     messages: Messages = Field(min_length=1)
     max_completion_tokens: StrictInt | None = Field(default=None, ge=1)
@@ -225,7 +226,7 @@ class ChatFields(AskedFields):
 
 
 class TextFields(AskedFields):
-    """A text, as it is or by its tokens: `POST /v1/completions`."""
+    """The body of a text completion, with prompts as text or tokens: `POST /v1/completions`."""
 
     prompt: StrictStr | list[StrictInt] | list[StrictStr] | list[list[StrictInt]]
     echo: StrictBool | None = None
@@ -238,7 +239,7 @@ class TextFields(AskedFields):
 
     @property
     def prompts(self) -> list[str | list[int]]:
-        """Each prompt: a text or tokens."""
+        """The prompts, each as text or tokens."""
         prompt = self.prompt
         if isinstance(prompt, str) or (prompt and isinstance(prompt[0], int)):
             return [prompt]
@@ -246,7 +247,7 @@ class TextFields(AskedFields):
 
 
 class TokenizeFields(KnownFields):
-    """A text or messages that become tokens."""
+    """A text or messages to convert to tokens: `POST /tokenize`."""
 
     prompt: StrictStr | None = None
     messages: Messages | None = None
@@ -254,13 +255,13 @@ class TokenizeFields(KnownFields):
 
 
 class DetokenizeFields(KnownFields):
-    """Tokens that become a text."""
+    """Tokens to convert to text: `POST /detokenize`."""
 
     tokens: list[StrictInt]
 
 
 class ScoreFields(SaltedFields):
-    """A continuation, and what it follows: `POST /v1/score`."""
+    """A continuation and the prompt or messages before it: `POST /v1/score`."""
 
     prompt: StrictStr | list[StrictInt] | None = None
     messages: Messages | None = None
@@ -271,19 +272,19 @@ def require_one_prompt(prompt: object, messages: object) -> None:
     """Raise Refusal unless a body has either a `prompt` or `messages`."""
     if (prompt is None) == (messages is None):
         found = "neither" if prompt is None else "both"
-        sentence = "write either prompt, a text as it stands, or messages, a chat"
+        sentence = "write either prompt (a text) or messages (a chat)"
         raise Refusal(f"{sentence}; this body has {found}", param="prompt")
 
 
 class ExplainFields(KnownFields):
-    """A formula to be explained, or a model's own: `POST /v1/explain`."""
+    """A formula to explain; the default is the model's own: `POST /v1/explain`."""
 
     formula: StrictStr | None = None
     terms: WireTerms | None = None
 
 
 class MadeTextFields(DrawnFields):
-    """A text that was made, by the fields of the chat or the text that it is the answer to."""
+    """A generated text, with the fields of the chat or the text completion that it answers."""
 
     harmless: ClassVar[frozenset[str]] = HARMLESS | {
         "max_tokens", "max_completion_tokens", "logprobs", "top_logprobs",
@@ -299,7 +300,7 @@ class MadeTextFields(DrawnFields):
 
     @property
     def asked(self) -> AskedFields:
-        """The chat or the text. Raises Refusal where it is neither, or both."""
+        """The fields of the chat or text completion. Raises Refusal unless there is exactly one."""
         require_one_prompt(self.prompt, self.messages)
         if self.stream:
             raise Refusal("this answer does not stream", param="stream")
@@ -310,7 +311,7 @@ class MadeTextFields(DrawnFields):
 
 
 class InspectFields(MadeTextFields):
-    """A continuation to be inspected: `POST /v1/inspect`. No token of it is drawn."""
+    """A continuation to inspect: `POST /v1/inspect`. The server draws no token."""
 
     continuation: StrictStr | list[StrictInt]
     top: StrictInt = Field(default=10, ge=1, le=MOST_TOP)
@@ -318,10 +319,10 @@ class InspectFields(MadeTextFields):
 
 
 class WhatIfFields(MadeTextFields):
-    """A number of a formula and other values of it: `POST /v1/what_if`.
+    """A number of a formula, and other values for it: `POST /v1/what_if`.
 
-    The text's tokens come with all with which they were drawn. `ended` says that an end of the text
-    was drawn after its tokens.
+    The body has the text's tokens, and all fields with which the text was sampled. `ended` says
+    that the text ended with an end token.
     """
 
     continuation: list[StrictInt]
@@ -334,16 +335,18 @@ Fields = TypeVar("Fields", bound=KnownFields)
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """Return a request's body of at most `limit` bytes: what is longer is not waited for.
+    """Return a request's body of at most `limit` bytes, without reading the rest of a longer body.
 
-    Raises Refusal for a body that is too large, comes too slowly, or is no JSON by its headers.
+    Raises Refusal if the body is too large or too slow, or if its headers do not say JSON.
     """
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind != "application/json":
-        raise Refusal(f"the content-type is application/json, not {kind!r:.80}", 415)
+        raise Refusal(f"the content-type must be application/json, not {kind!r:.80}", 415)
     encoding = request.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity"):
-        raise Refusal(f"a body comes without content-encoding, not as {encoding!r:.80}", 415)
+        raise Refusal(
+            f"the content-encoding {encoding!r:.80} is not supported; send the body as it is", 415
+        )
     parts: list[bytes] = []
     size = 0
     try:
@@ -361,21 +364,21 @@ async def read_body(request: Request, limit: int) -> bytes:
 
 
 def parsed(body: bytes) -> dict[str, Any]:
-    """Return the object that some bytes are. Raises Refusal for anything else.
+    """Return the JSON object of a body. Raises Refusal if the body is not a JSON object.
 
-    Refused too are NaN, half a surrogate pair, and more levels than pydantic's reader takes (200).
+    NaN, half a surrogate pair, and more than 200 levels, pydantic's limit, are refused too.
     """
     try:
         value = from_json(body.removeprefix(_MARK), allow_inf_nan=False)
     except ValueError as error:
         raise Refusal(f"the body is not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise Refusal('the body is a JSON object, such as {"model": …}')
+        raise Refusal('the body must be a JSON object, such as {"model": …}')
     return value
 
 
 def read_fields(kind: type[Fields], body: Mapping[str, Any]) -> Fields:
-    """The fields of a body. Raises Refusal that names the first field that is wrong."""
+    """Return the fields of a body. Raises Refusal, which names the first invalid field."""
     try:
         return kind.model_validate(body)
     except ValidationError as error:

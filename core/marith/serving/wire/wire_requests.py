@@ -1,4 +1,4 @@
-"""What a client sends → requests of the engine."""
+"""Converts bodies to requests of the engine."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from marith.serving.wire.wire_fields import (
 _FORMATS = ("text", "json_object", "json_schema")
 _LARGEST_BIAS = 100
 _DIGITS = 10
-TOP = 10  # likeliest tokens of an inspection, for `inspect: true`
+TOP = 10  # the number of likeliest tokens for `inspect: true`
 
 
 @dataclass(frozen=True, slots=True)
 class WireRequest:
-    """The requests that a body asks for, one for each choice, and the warnings for its client."""
+    """The requests of a body, one for each choice, and the warnings for its client."""
 
     requests: Sequence[Request]
     warnings: Sequence[str]
@@ -41,7 +41,7 @@ class WireRequest:
 def chat_requests(
     fields: ChatFields, persona: ServedModel, settings: ServerSettings, key: str | None
 ) -> WireRequest:
-    """The requests of a chat. Raises Refusal, RequestError or FormulaError."""
+    """Return the requests of a chat. Raises Refusal, RequestError or FormulaError."""
     bounds, messages = settings.bounds, fields.messages
     hold_messages(messages, bounds)
     options, warnings = _options(fields, fields.max_completion_tokens, persona, settings)
@@ -69,16 +69,18 @@ def text_requests(
     key: str | None,
     prompt: str | Sequence[int],
 ) -> WireRequest:
-    """The requests of one prompt that is continued as it is."""
+    """Return the requests of one prompt, which is continued without a chat template."""
     if fields.marith.prefix:
-        raise Refusal("marith.prefix is of chats; a prompt may have these tokens", param="marith")
+        raise Refusal(
+            "marith.prefix is for chats only; append its tokens to the prompt", param="marith"
+        )
     options, warnings = _options(fields, None, persona, settings)
     persona.hold_text(prompt, "prompt", settings.bounds)
     tokens = persona.engine.encode(prompt, start=True) if isinstance(prompt, str) else [*prompt]
     if isinstance(prompt, str):
         warnings += persona.warnings_of_text(prompt)
     if not tokens:
-        raise Refusal("a prompt has at least one token", param="prompt")
+        raise Refusal("a prompt must have at least one token", param="prompt")
     grammar = _grammar(fields, None)
     request = options.request(
         tokens,
@@ -91,7 +93,7 @@ def text_requests(
 
 
 def inspected_top(fields: AskedFields, persona: ServedModel) -> int:
-    """Return how many likeliest tokens are inspected at each position; 0 for no inspection.
+    """Return the number of likeliest tokens to inspect at each position; 0 for no inspection.
 
     Raises Refusal for more than MOST_TOP.
     """
@@ -99,20 +101,22 @@ def inspected_top(fields: AskedFields, persona: ServedModel) -> int:
     value = persona.options.inspect if asked is None else asked
     top = TOP if value is True else int(value)
     if not 0 <= top <= MOST_TOP:
-        problem = f"marith.inspect is a number of likeliest tokens, at most {MOST_TOP}, not {top}"
+        problem = (
+            f"marith.inspect must be a number of likeliest tokens, at most {MOST_TOP}, not {top}"
+        )
         raise Refusal(problem, param="marith")
     return top
 
 
 def most_inspected(fields: AskedFields, persona: ServedModel, bounds: Bounds) -> int | None:
-    """The most tokens of each answer that is inspected; None where none is."""
+    """Return the maximum number of tokens of each answer, or None without an inspection."""
     top = inspected_top(fields, persona)
     answers = (fields.n or 1) * (len(fields.prompts) if isinstance(fields, TextFields) else 1)
     return max(1, bounds.inspected // (top * answers)) if top else None
 
 
 def options_of(fields: Any, persona: ServedModel, settings: ServerSettings) -> Options:
-    """The persona's options with the formula and terms that a client may send."""
+    """Return the persona's options, with the formula and terms of the body if it has any."""
     sent = fields.marith.model_dump(include={"formula", "terms"}, exclude_none=True)
     return with_formula(sent, persona, settings, "marith")
 
@@ -120,17 +124,18 @@ def options_of(fields: Any, persona: ServedModel, settings: ServerSettings) -> O
 def with_formula(
     sent: Mapping[str, Any], persona: ServedModel, settings: ServerSettings, holder: str = ""
 ) -> Options:
-    """The same for a formula and terms by their names. Raises Refusal or FormulaError.
+    """Return the persona's options, with the formula and terms of `sent`.
 
-    A term that is the persona's own does not count as sent. `holder` names the field that has
-    the formula and the terms; "" where each of them is a field of the body.
+    If the server does not allow formulas, `sent` must be empty. A term that equals the persona's
+    own term counts as not sent. `holder` is the field of the body that holds the formula and the
+    terms; "" means the body itself. Raises Refusal or FormulaError.
     """
     if sent and not settings.allow_formulas:
         name = min(sent)
         field = f"{holder}.{name}" if holder else name
         raise Refusal(
-            f"this server takes no formulas, and {field} is given; ask for one of its models, or "
-            "start the server with --allow-formulas",
+            f"this server does not allow formulas, but the body has {field}; ask for one of its "
+            "models, or start the server with --allow-formulas",
             code="formulas_not_allowed",
             param=holder or name,
         )
@@ -142,7 +147,7 @@ def with_formula(
 def _options(
     fields: AskedFields, longest: int | None, persona: ServedModel, settings: ServerSettings
 ) -> tuple[Options, list[str]]:
-    """The persona's options with those of the body, and what of the body is not known."""
+    """Return the persona's options, overridden by the body, and warnings about the body."""
     bounds, warnings = settings.bounds, warnings_of(fields)
     call = fields.drawn()
     if "logit_bias" in call:
@@ -159,13 +164,15 @@ def _options(
         call["ban"] = [*persona.options.ban, *own.ban]
     asked = longest if longest is not None else fields.max_tokens
     if asked == 0 and not getattr(fields, "echo", False):
-        raise Refusal("max_tokens is a whole number from 1, or 0 with echo", param="max_tokens")
+        raise Refusal(
+            "max_tokens must be a whole number from 1, or 0 with echo", param="max_tokens"
+        )
     limit = min(
         filter(None, (bounds.tokens, most_inspected(fields, persona, bounds))), default=None
     )
     call["max_tokens"] = _most_tokens(asked, limit, persona.own_tokens, warnings)
     if call["max_tokens"] is not None and (fields.min_tokens or 0) > call["max_tokens"]:
-        problem = f"min_tokens is at most {call['max_tokens']}, the most tokens of the answer"
+        problem = f"min_tokens must be at most max_tokens, which is {call['max_tokens']}"
         raise Refusal(f"{problem}, not {fields.min_tokens}", param="min_tokens")
     call["timeout"] = min(filter(None, (bounds.seconds, persona.options.timeout)), default=None)
     options = options_of(fields, persona, settings).over(call)
@@ -178,22 +185,25 @@ def _options(
 def _most_tokens(
     asked: int | None, limit: int | None, default: int | None, warnings: list[str]
 ) -> int | None:
-    """The most tokens of an answer: as asked or the `default`, at most `limit`."""
+    """Return the maximum number of tokens: `asked` or else the `default`, at most `limit`."""
     if asked is None:
         return min(filter(None, (limit, default)), default=None)
     if limit is not None and asked > limit:
-        warnings.append(f"an answer has at most {limit} tokens here, not {asked}")
+        warnings.append(f"an answer of this server has at most {limit} tokens, not {asked}")
         return limit
     return max(asked, 1)
 
 
 def warnings_of(fields: KnownFields) -> list[str]:
-    """What of a body nobody knows, in words. Raises Refusal for what would change the text."""
-    return [f"{name!r} is no field here, and was ignored" for name in fields.unknown()]
+    """Return a warning for each unknown field.
+
+    Raises Refusal for a field that would change the text.
+    """
+    return [f"the field {name!r} is unknown, and was ignored" for name in fields.unknown()]
 
 
 def hold_messages(messages: Sequence[Mapping[str, Any]], bounds: Bounds) -> None:
-    """Raises Refusal for messages that are too long, and for content that is no text."""
+    """Raise Refusal for messages that are too long, or whose content is not text."""
     letters = 0
     for i, message in enumerate(messages):
         content = message.get("content")
@@ -205,18 +215,18 @@ def hold_messages(messages: Sequence[Mapping[str, Any]], bounds: Bounds) -> None
                 raise Refusal(problem, code="unsupported_content", param="messages") from None
         letters += len(content) if isinstance(content, str) else len(str(content or ""))
     if letters > bounds.letters:
-        problem = f"messages have at most {bounds.letters:,} letters together"
+        problem = f"all messages together must have at most {bounds.letters:,} characters"
         raise Refusal(problem, 413, "messages_too_long", "messages")
 
 
 def _prefix(messages: Sequence[Any], last: Mapping[str, Any], tokens: object) -> str:
     content = last.get("content")
     if tokens:
-        problem = "an answer goes on from marith.prefix or by continue_final_message, not both"
+        problem = "write either marith.prefix or continue_final_message, not both"
         raise Refusal(problem, param="marith")
     if last.get("role") != "assistant" or not isinstance(content, str) or not messages:
         raise Refusal(
-            "continue_final_message goes on from a last message of the assistant, with a text as "
+            "continue_final_message needs a last message with the role assistant and a text as "
             "its content, after another message",
             param="continue_final_message",
         )
@@ -225,7 +235,9 @@ def _prefix(messages: Sequence[Any], last: Mapping[str, Any], tokens: object) ->
 
 def _tools(fields: ChatFields) -> Tools | None:
     if fields.tools and len(json.dumps(fields.tools)) > MOST_LETTERS:
-        raise Refusal(f"tools have at most {MOST_LETTERS:,} letters together", param="tools")
+        raise Refusal(
+            f"all tools together must have at most {MOST_LETTERS:,} characters", param="tools"
+        )
     parallel = fields.parallel_tool_calls
     with naming("tools"):
         to_tools(fields.tools, list, "auto", parallel)
@@ -237,7 +249,9 @@ def _grammar(fields: AskedFields, response_format: Mapping[str, Any] | None) -> 
     text = fields.grammar
     kind = (response_format or {}).get("type", "text")
     if kind not in _FORMATS:
-        problem = f"response_format has a type of {', '.join(_FORMATS)}, not {kind!r:.80}"
+        problem = (
+            f"the type of response_format must be one of {', '.join(_FORMATS)}, not {kind!r:.80}"
+        )
         raise Refusal(problem, param="response_format")
     with naming("grammar"):
         grammar = None if text is None else Grammar.lark(text)
@@ -255,7 +269,7 @@ def _biases(biases: Mapping[str, float]) -> dict[int, float]:
     for token, bias in biases.items():
         is_token = token.isascii() and token.isdigit() and len(token) < _DIGITS
         if not is_token or abs(bias) > _LARGEST_BIAS:
-            problem = "logit_bias has a number from -100 to 100 for the number of a token"
+            problem = "logit_bias must map token ids to numbers from -100 to 100"
             raise Refusal(f"{problem}, not {token!r:.40}: {bias!r:.40}", param="logit_bias")
     return {int(token): bias for token, bias in biases.items()}
 
@@ -267,7 +281,7 @@ def _answers(
     warnings: Sequence[str],
     settings: ServerSettings,
 ) -> WireRequest:
-    """A request for each of `n` choices, by the seeds seed, seed + 1 and so on in 64 bits."""
+    """Return a request for each of `n` choices, with the seeds seed, seed + 1, … in 64 bits."""
     count = fields.n or 1
     first = options
     if count > 1 and options.seed is None:

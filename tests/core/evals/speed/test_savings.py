@@ -117,7 +117,7 @@ def test_costs_are_per_drawn_token_and_shares_are_of_the_checked_drafts() -> Non
         (("--tokens", "1"), "tokens is a whole number from 2 to 512, not 1"),
         (("--model", "/no/where"), "'/no/where'"),
         (("--csv", "/no/where/x.csv"), "'/no/where/x.csv'"),
-        (("--plot", "x.png", "--only", "table"), "shows lambda, and --only is 'table'"),
+        (("--plot", "x.png", "--only", "table"), "shows the section lambda, but --only is 'table'"),
     ],
 )
 def test_bad_values_are_one_sentence_and_exit_code_2(
