@@ -69,7 +69,7 @@ def test_a_text_that_comes_to_a_bound_of_the_grammar_says_which(
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: Grammar.json_schema(wide(10_000)), f"letters; at most {LETTERS:,}"),
+        (lambda: Grammar.json_schema(wide(10_000)), f"characters; at most {LETTERS:,}"),
         (lambda: Grammar.json_schema(wide(5_000)), r"number of symbols\) too big"),
         (lambda: Grammar.regex("ab" * LETTERS), "500,000 letters"),
         (lambda: Grammar.json_schema(chained(6_000)), "letters|levels"),
