@@ -120,8 +120,8 @@ def inspect(
 
     The engine makes one pass over the text, as for `Engine.score`, and draws no token. `top` is the
     number of likeliest tokens to list for the formula and for each term. The first `start` tokens
-    are not inspected. `leave_one_out=False` saves the evaluations of the formula without single
-    terms. Raises RequestError for more than a million values.
+    are not inspected. `leave_one_out=False` omits the parts of that kind, and saves an evaluation
+    of the formula for each. Raises RequestError for more than a million values.
     """
     request = scoring_request("inspect", prompt, formula, terms, options, _ARGUMENTS)
     return _inspecting(engine, request, continuation, top, start, leave_one_out).wait()

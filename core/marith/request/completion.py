@@ -42,7 +42,7 @@ class CallChunk:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """A token and its log-probability. `data` is the text as bytes."""
+    """A token and its log-probability. `data` are the bytes of the token."""
 
     token: int
     text: str
@@ -89,8 +89,8 @@ class Chunk:
 class Usage:
     """The numbers of tokens, in the base model's vocabulary.
 
-    `prompt_tokens` counts the prompt as the bare model reads it. `cached_tokens` counts those of
-    them that every lane had cached. `completion_tokens` includes `reasoning_tokens`.
+    `prompt_tokens` counts the prompt as the bare model reads it. `cached_tokens` counts the prompt
+    tokens that every lane had cached. `completion_tokens` includes `reasoning_tokens`.
     """
 
     prompt_tokens: int

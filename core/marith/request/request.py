@@ -141,11 +141,12 @@ class Request:
       normalised, and -inf forbids a token. A row may depend only on itself and the tokens before
       its place, because rows may be of drafts. The functions run on the engine's thread.
     - `prefix`: a text or token ids that the answer continues and does not repeat. Grammar, tools,
-      bans, stop strings and penalties count it; `max_tokens` and `min_tokens` do not. If a seeded
-      text is cut after a token and continued, it stays the same, unless a ban took tokens back.
-    - `inspect`: True, or the number of likeliest tokens at each position (True means 10), adds a
-      `marith.Inspection`. The finished text is read once more for it, which `Stats` does not
-      count.
+      bans, stop strings and penalties count it; `max_tokens` and `min_tokens` do not. With a seed,
+      a text that is cut after a token and then continued stays the same, unless a ban took tokens
+      back.
+    - `inspect`: add a `marith.Inspection` to the completion and the last chunk. A number sets how
+      many likeliest tokens each position lists; True means 10. The finished text is read once
+      more, which `Stats` does not count.
     - `cache_salt`: requests share cached keys, values, states and classifier tokens only if they
       have the same salt, or none, as in vLLM. With a salt for each user, `cached` and the time to
       the first token do not reveal how another user's text begins. The salt does not separate what

@@ -33,10 +33,10 @@ class Stop:
     """The end of a text: after `max_tokens` tokens, or before the first of `strings`.
 
     With `max_tokens=None` only the context limits the text. `token_ids` end the text, as the
-    model's own end-of-text tokens do. `ignore_eos` makes the model's own ordinary tokens. Before
-    `min_tokens` tokens, no token that ends the text is drawn unless nothing else may follow, and
-    stop strings do not end it. Stop strings never end JSON of a schema, calls of tools, or
-    reasoning.
+    model's own end-of-text tokens do. `ignore_eos` makes the model's own end-of-text tokens
+    ordinary. Before `min_tokens` tokens, no token that ends the text is drawn unless nothing else
+    may follow, and stop strings do not end it. Stop strings never end JSON of a schema, calls of
+    tools, or reasoning.
     """
 
     max_tokens: int | None = field(default=256, metadata=by(optional(whole_from(1))))

@@ -100,13 +100,13 @@ class Grammar:
 
     @classmethod
     def choice(cls, options: Sequence[str]) -> Grammar:
-        """Return a grammar of at least two texts. Raises RequestError for fewer."""
+        """Return a grammar of at least two texts. Raises RequestError for fewer texts."""
         texts = distinct_texts("options", options)
         return cls.lark("start: " + " | ".join(json.dumps(t, ensure_ascii=False) for t in texts))
 
     @classmethod
     def lark(cls, text: str) -> Grammar:
-        """Return a context-free grammar, whose first rule is `start`."""
+        """Return the language of a context-free grammar, from its rule `start`."""
         return cls("lark", text)
 
     def part(self, name: str) -> dict[str, Any]:
