@@ -1,4 +1,4 @@
-"""Why each token of a text is there: log-probabilities of the formula and its terms, as data."""
+"""The data of an inspection: log-probabilities of the formula and its terms for each token."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _OF_TERM = "logprob", "rank", "weight", "entropy", "kl"
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """Why each token of a text is there.
+    """The reasons why each token of a text is there.
 
     Logarithms are natural. An infinite number is None, such as the log-probability of a token that
     cannot follow. Log-probabilities are float32; contributions are float64, computed from float32.
@@ -66,7 +66,7 @@ class Inspection:
 
     @property
     def implausible(self) -> tuple[InspectedPosition, ...]:
-        """The implausible positions."""
+        """The positions that are `implausible`."""
         return tuple(position for position in self.positions if position.implausible)
 
     @property

@@ -100,7 +100,7 @@ class Grammar:
 
     @classmethod
     def choice(cls, options: Sequence[str]) -> Grammar:
-        """Return a grammar of at least two texts. Raises RequestError for fewer texts."""
+        """Return a grammar of some texts. Raises RequestError for fewer than two."""
         texts = distinct_texts("options", options)
         return cls.lark("start: " + " | ".join(json.dumps(t, ensure_ascii=False) for t in texts))
 
