@@ -28,7 +28,7 @@ from tools.reference import sections
 from tools.reference.command_line import command_page
 from tools.reference.formula_language import CLASSES as OF_FORMULAS
 from tools.reference.formula_language import calls, language_page
-from tools.reference.signatures import Links, documented, linked_type, table
+from tools.reference.signatures import Links, documented, table
 
 INSPECTING = (
     "inspect", "submit_inspection", "submit_inspected", "readings", "what_if", "submit_what_if",
@@ -60,24 +60,24 @@ CLASSES: dict[str, tuple[str, tuple[type, ...]]] = {
 ABOUT = {
     "engine.md": "An engine holds one base model and answers requests from any number of threads "
     "and tasks. [The life of a request](../explanation/life_of_a_request.md) describes its steps.",
-    "request.md": "`Engine.generate`, `stream`, `agenerate` and `astream` take these values by "
-    "name, and `Engine.submit` takes a `Request` of them. A prompt is a text, tokens, or messages "
-    'such as `[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi!"}]`; '
-    "roles are `system`, `developer`, `user`, `assistant` and `tool`.",
-    "plan.md": "A plan is one value of `speculation`. "
+    "request.md": "`Engine.generate` and similar methods take these values by name. "
+    "`Engine.submit` takes a `Request`. A prompt "
+    "is a text, tokens, or messages such as "
+    '`[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi!"}]`; roles are '
+    "`system`, `developer`, `user`, `assistant` and `tool`.",
+    "plan.md": "A `Plan` is one possible value of `speculation`. "
     "[Speculation](../explanation/speculation.md) explains when a plan pays.",
     "completion.md": "`Engine.generate` returns a `Completion`. `Engine.stream` yields values of "
     "`Chunk`, and `Engine.choose` returns a `Choice`.",
-    "inspection.md": "`marith.inspect` returns an `Inspection`. Tickets of "
-    "`marith.submit_inspected` have one as `Completion.inspection`; `marith.what_if` returns a "
-    "`WhatIf`. "
+    "inspection.md": "`marith.inspect` returns an `Inspection`, and `marith.what_if` a `WhatIf`. A "
+    "ticket of `marith.submit_inspected` has the inspection in its completion. "
     "[Why this token?](../how-to/inspecting.md) shows how to read them.",
 }
 ADAPTERS = {
     "langchain_marith.md": (langchain_marith, "LangChain"),
     "llamaindex_marith.md": (llamaindex_marith, "LlamaIndex"),
 }
-# Names of types in annotations of requests and answers.
+# Names of types in the annotations of requests and answers.
 ALIASES = {
     "AnyPrompt": prompt.AnyPrompt,
     "Message": prompt.Message,
@@ -181,16 +181,14 @@ def adapter_page(package: ModuleType, name: str, links: Links) -> list[str]:
 
 
 def request_types(links: Links) -> list[str]:
-    hints = CallOptions.__annotations__
-    rows = [
-        (f"`{name}`", linked_type(getattr(hint, "__forward_arg__", str(hint)), links))
-        for name, hint in hints.items()
-    ]
-    parts = [
-        "## Options of a call",
-        "`Engine.generate`, `stream`, `agenerate` and `astream` take these options by name.",
-    ]
-    parts += [table(("option", "type"), rows), "## Names of types"]
+    names = ", ".join(f"`{name}`" for name in CallOptions.__annotations__)
+    parts = ["## Options of a call"]
+    parts.append(
+        "`Engine.generate` and similar methods take fields of `Request`, `Sampling` and `Stop` by "
+        f"name: {names}. `stop_token_ids` is `Stop.token_ids`. For a field of `Sampling`, `None` "
+        "means the default."
+    )
+    parts.append("## Names of types")
     return [*parts, sections.aliases_table(ALIASES, links)]
 
 

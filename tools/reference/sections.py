@@ -21,8 +21,17 @@ from tools.reference.signatures import (
 )
 
 OURS = ("marith", "langchain_marith", "llamaindex_marith")
-# Methods for other rooms, not for callers.
-FOR_THE_ENGINE = {"Ticket": ("put", "end"), "Engine": ("open", "open_at", "run", "start")}
+# Methods and properties that other rooms use, and callers do not need.
+FOR_THE_ENGINE = {
+    "Ticket": ("put", "end"),
+    "Engine": ("open", "open_at", "run", "start"),
+    "Request": ("meanings", "answers_in_json", "steered"),
+    "Sampling": ("penalises", "warping"),
+    "Stop": ("ends",),
+    "Ban": ("folded",),
+    "Grammar": ("part",),
+    "Tools": ("named", "callable", "of_schema", "schema_of"),
+}
 
 
 def function_section(name: str, function: Any, links: Links, level: str = "##") -> list[str]:
@@ -78,12 +87,14 @@ def _of_ours(function: Any) -> bool:
 
 def fields_table(kind: type, links: Links) -> str:
     """Return a table of the public fields of a dataclass."""
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (f"`{field.name}`", linked_type(str(field.type), links), _default(field))
         for field in fields(kind)
         if not field.name.startswith("_") and field.repr
     ]
-    return table(("field", "type", "default"), rows) if rows else ""
+    if not any(row[2] for row in rows):  # an empty column
+        rows = [row[:2] for row in rows]
+    return table(("field", "type", "default")[: len(rows[0])], rows) if rows else ""
 
 
 def _default(field: Field[Any]) -> str:
@@ -104,7 +115,10 @@ def property_section(kinds: Iterable[type], links: Links) -> list[str]:
         )
         for base in kinds
         for name, value in vars(base).items()
-        if isinstance(value, property) and not name.startswith("_") and _of_ours(value.fget)
+        if isinstance(value, property)
+        and not name.startswith("_")
+        and _of_ours(value.fget)
+        and name not in FOR_THE_ENGINE.get(base.__name__, ())
     ]
     return [table(("property", "type", "meaning"), rows)] if rows else []
 

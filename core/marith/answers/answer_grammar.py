@@ -1,4 +1,4 @@
-"""The grammar of a whole answer: reasoning, then text, a grammar's language, or calls of tools."""
+"""Build the grammar of a whole answer: reasoning, then text, a grammar's language, or calls."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from marith.scoring.prompting.tool_format import CallFormat, ToolFormat, json_te
 # The pieces of a JSON text: strings, brackets, and what is between them.
 _JSON = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]|: |, |[^"{}\[\]:,]+|.', re.DOTALL)
 ANYTHING = "(?s:.*)"
-KEPT = 500_000  # letters of grammars that stay compiled, each letter some 20 to 300 bytes
-LEAST = 1_000  # letters that a shorter grammar counts as
-_PLAIN = " <>_\"',:;="  # what a regular expression need not escape, besides letters and digits
+KEPT = 500_000  # characters of grammars that stay compiled, at 20 to 300 bytes each
+LEAST = 1_000  # characters that a shorter grammar counts as
+_PLAIN = " <>_\"',:;="  # not escaped in a regular expression, like letters and digits
 
 _Key: TypeAlias = "tuple[Tools | None, Grammar | None, bool]"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spelling:
-    """Writes texts in Lark. `special` has the number of each special token, its name in Lark."""
+    """Writes texts in Lark. `special` maps the text of a special token to its id, its Lark name."""
 
     special: Mapping[str, int]
 
     def pieces(self, text: str) -> list[str]:
-        """The text in pieces, each a literal or the number of a special token.
+        """Split a text into pieces of Lark, each a literal or the id of a special token.
 
-        The pieces are not tokens, since some tokenizers lose a space when they decode one.
+        The pieces are not tokens, because some tokenizers lose a space when they decode a token.
         """
         return [self._piece(part) for part in self._parts(text)]
 
     def __call__(self, text: str) -> str:
-        """The text as a sequence of Lark."""
+        """Return the text as a sequence of Lark."""
         return " ".join(self.pieces(text))
 
     def as_json(self, text: str) -> str:
-        """The text as a sequence of Lark, cut where a lexer cuts JSON.
+        """Return the text as a sequence of Lark, cut where a lexer cuts JSON.
 
         A lexer takes the longest piece that is allowed. The whole text as one piece, such as
         `{"name": "add"`, would exclude every other JSON text that begins with `{`.
@@ -57,9 +57,9 @@ class Spelling:
         return " ".join(self._piece(piece) for pieces in cut for piece in pieces)
 
     def until(self, rule: str, mark: str, unlike: str = "") -> list[str]:
-        """Rules that make `rule` any text up to the first occurrence of a mark, the mark included.
+        """Return rules for `rule`: any text up to, and including, the first occurrence of a mark.
 
-        `unlike` is added to the terminal, and excludes more texts.
+        `unlike` is added to the terminal to exclude more texts.
         """
         first, *rest = self.pieces(mark)
         before = f"{rule.upper()}_BEFORE"
@@ -80,10 +80,10 @@ class Spelling:
 
 
 class AnswerGrammars:
-    """The compiled grammars of requests, over one vocabulary.
+    """The compiled grammars of requests, for one vocabulary.
 
-    A grammar stays compiled while a text follows it, or while it is among the last used. The
-    vocabulary is prepared when the first grammar is compiled.
+    A grammar stays compiled while a text follows it, or while it is recently used. The vocabulary
+    is prepared when the first grammar is compiled.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -105,15 +105,17 @@ class AnswerGrammars:
         return Spelling({text: i for text, i in ids.items() if lexicon.is_special(i)})
 
     def compiled(self, request: Request, opened: bool) -> Compiled | None:
-        """The grammar of a request's answer, see `answer_source`; None where any text is allowed.
+        """Return the grammar of a request's answer, or None if any text is allowed.
 
-        Raises RequestError for a grammar that cannot be followed. Two threads may compile the same
-        grammar at once, which does no harm.
+        See `answer_source`. Raises RequestError for a grammar that cannot be followed. Two threads
+        may compile the same grammar at the same time, which is harmless.
         """
         if request.grammar is None and request.tools is None:
             return None
         if not self.vocabulary.eos_ids:
-            raise RequestError("no token of this model ends a text, which grammars and tools need")
+            raise RequestError(
+                "grammars and tools need a model with an end-of-text token, and this model has none"
+            )
         key = request.tools, request.grammar, opened
         grammar = self._compiled.get(key)
         if grammar is None:
@@ -126,9 +128,9 @@ class AnswerGrammars:
         return grammar
 
     def outside_calls(self, opened: bool, tokens: Sequence[int]) -> bool:
-        """Whether a text has opened no call. Once a call is opened, nothing but calls follows.
+        """Return True if a text has opened no call. After a call is opened, only calls follow.
 
-        With `opened`, the prompt has begun the reasoning, in which no call is opened.
+        If `opened`, the prompt has begun the reasoning, in which no call is opened.
         """
         text, tool_format = self.vocabulary.spell(tokens), self.vocabulary.tool_format
         if tool_format.thinking is not None:
@@ -145,11 +147,11 @@ def answer_source(
     opened: bool,
     spell: Spelling,
 ) -> str:
-    """The grammar of the whole answer to a request with tools, a grammar or both.
+    """Return the grammar of the whole answer to a request with tools, a grammar or both.
 
-    Reasoning before the answer is any text; with `opened`, the prompt has begun the reasoning.
-    Where tools may be called, the answer is calls, or what `grammar` allows, or any text without
-    a grammar.
+    Reasoning before the answer is any text. If `opened`, the prompt has begun the reasoning. If
+    tools may be called, the answer is either calls or what `grammar` allows (any text without a
+    grammar).
     """
     rules: list[str] = []
     calls = tools is not None and bool(tools.callable)
@@ -174,10 +176,10 @@ def answer_source(
 
 
 def _prose(tool_format: ToolFormat, opened: bool, spell: Spelling, calls: bool) -> list[str]:
-    """The rule `PROSE`, and `text_calls` for text before calls, if calls are allowed.
+    """Return the rule `PROSE`, and `text_calls` for text before calls if calls are allowed.
 
-    Neither allows a text that begins with the mark of reasoning. Where no call is allowed, the
-    text is not empty.
+    Neither allows a text that begins with the mark of reasoning. If no call is allowed, the text is
+    not empty.
     """
     unlike = ""
     if tool_format.thinking is not None and not opened:
@@ -190,7 +192,7 @@ def _prose(tool_format: ToolFormat, opened: bool, spell: Spelling, calls: bool) 
 
 
 def _calls(tools: Tools, tool_format: CallFormat, spell: Spelling) -> list[str]:
-    """The rule `calls`, and `called` for what follows the mark that opens them."""
+    """Return the rule `calls`, and `called` for the text after the mark that opens calls."""
     numbers = range(len(tools.callable))
     first, next_ = (" | ".join(f"{rule}_{i}" for i in numbers) for rule in ("first", "next"))
     several = tools.parallel and not tools.named and tool_format.joint is not None
@@ -206,11 +208,11 @@ def _calls(tools: Tools, tool_format: CallFormat, spell: Spelling) -> list[str]:
 
 
 def without(mark: str) -> str:
-    """A terminal for any text that does not contain the mark."""
+    """Return a terminal for any text that does not contain the mark."""
     return f"/{ANYTHING}/ & ~/{ANYTHING}{_escaped(mark)}{ANYTHING}/"
 
 
 def _escaped(text: str) -> str:
-    """A regular expression that matches this text alone."""
+    """Return a regular expression that matches only this text."""
     plain = (c if c.isalnum() or c in _PLAIN else f"\\{c}" for c in text)
     return "".join(plain).replace("\\\n", "\\n")

@@ -1,4 +1,4 @@
-"""Bans: which final tokens are taken back, and which chunks can be emitted."""
+"""Ban words: take final tokens back, and decide which chunks can be emitted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_REWINDS = 1000  # rewinds of one text
 
 
 class Unreleased(NamedTuple):
-    """A final token that may still be taken back: the output before it, and the chunk after it."""
+    """A final token that may still be taken back, the output before it, and the chunk after it."""
 
     before: Output
     token: int
@@ -27,15 +27,15 @@ class Unreleased(NamedTuple):
 class Backtracking:
     """Takes final tokens in order, and returns where the text goes back to. For one thread.
 
-    When a banned word is complete, the text goes back to the token in which the word begins, and
-    that token is forbidden at its place while the text before it stays the same. Where no token is
-    left at a place, the text goes back by one more token in the same way (decision 18).
+    When a banned word is complete, the text goes back to the token in which the word begins. That
+    token is forbidden at its place while the text before it stays unchanged. If a place has no
+    token left, the text goes back by one more token in the same way (decision 18).
 
-    Example: "bad" is banned, and the tokens are `It`, ` is`, ` b`, `ad`, `.`. The last one shows
+    Example: "bad" is banned, and the tokens are `It`, ` is`, ` b`, `ad`, `.`. The last token shows
     that the word is complete: `take` returns 2, the place of ` b`, and ` b` is forbidden there.
 
-    No token is read twice: a copy of the output is kept before each token that may be taken back,
-    and the text goes back by restoring that copy.
+    Each token is read only once: a copy of the output is kept before each token that may be taken
+    back, and the text goes back by restoring the copy.
     """
 
     def __init__(self, output: Output, ends: Collection[int]) -> None:
@@ -43,22 +43,22 @@ class Backtracking:
         self.count = 0  # rewinds so far
         self._ends = sorted(ends)
         self._forbidden: dict[int, list[int]] = {}  # tokens, by place
-        self._left: dict[int, int] = {}  # how many tokens are allowed at a place
-        self._lasting: dict[int, bool] = {}  # whether rewinds cannot forbid all tokens at a place
+        self._left: dict[int, int] = {}  # the number of tokens that are allowed, by place
+        self._lasting: dict[int, bool] = {}  # True if a token is always left, by place
         self._unreleased: list[Unreleased] = []
-        # Tokens whose chunks were returned by `release`, or that were given as a prefix; and those
-        # that no rewind can reach.
+        # Numbers of tokens: returned by `release`, or given as a prefix; out of reach of rewinds;
+        # and given as a prefix.
         self._released = self._certain = self._given = output.count
 
     def allow(
         self, logprobs: Tensor, allowed: Tensor | None, places: Sequence[int], whole: Sequence[bool]
     ) -> Tensor | None:
-        """The tokens that are allowed at some places, [places, vocab]; None for every token.
+        """Return the tokens that are allowed at some places, [places, vocab]; None for all tokens.
 
-        `logprobs` [places, vocab] are composed; `whole` says of each place whether they are of all
-        terms. `allowed` [places, vocab] is the mask of a grammar, None for every token. A place
-        where no token is left gets every token: `take` refuses a token that is drawn there from all
-        terms, and a token that is drafted there is verified later.
+        `logprobs` [places, vocab] are composed. `whole` says for each place whether they are
+        composed of all terms. `allowed` [places, vocab] is the mask of a grammar, or None for every
+        token. A place without an allowed token gets every token. If such a token is drawn from all
+        terms, `take` goes back; if it is drafted, it is verified later.
         """
         mask = logprobs > -math.inf
         if allowed is not None:
@@ -72,9 +72,9 @@ class Backtracking:
         return mask | (counts == 0)[:, None]
 
     def take(self, token: int, logprob: TokenLogprob | None = None) -> int | None:
-        """Take one more token. Returns the place that the text goes back to, None if it goes on.
+        """Take a token. Return the place to which the text goes back, or None if it continues.
 
-        Raises RequestError where no text is left, and after too many rewinds.
+        Raises RequestError if no text is left, and after too many rewinds.
         """
         place = self.output.count
         if self._lasting[place] and not self.output.pending:
@@ -92,12 +92,12 @@ class Backtracking:
         return back
 
     def release(self) -> list[Chunk]:
-        """The chunks of tokens that cannot be taken back any more, and were not returned yet.
+        """Return the new chunks of tokens that cannot be taken back any more.
 
-        The text does not go back before a place if no banned word can have begun before it, and if
-        a token is always left there. A token is always left if one of those that end a text is
-        allowed, since no banned word begins with it, or if more tokens are allowed than rewinds
-        are left. A finished text is certain as a whole.
+        The text never goes back before a place if no banned word can have begun before it and if
+        the place always has a token left. The place always has a token left if an end token is
+        allowed there, because no banned word begins with it, or if more tokens are allowed than
+        rewinds remain. A finished text is released as a whole.
         """
         finished = self.output.finish_reason is not None
         count = len(self._unreleased) if finished else self._certain - self._released
@@ -117,17 +117,17 @@ class Backtracking:
                 self._left[place], self._lasting[place] = count, bool(always)
 
     def _place_of(self, character: int) -> int:
-        """The place of the token in which a character begins."""
+        """Return the place of the token in which a character begins."""
         latest_first = reversed(range(len(self._unreleased)))
         begins = (i for i in latest_first if self._unreleased[i].before.begun <= character)
-        return self._released + next(begins, 0)  # no token of a prefix is taken back
+        return self._released + next(begins, 0)  # tokens of a prefix are never taken back
 
     def _go_back(self, place: int) -> None:
         if place < self._given:
             raise RequestError("no answer is left: every first token leads to a banned word")
         if self.count == MAX_REWINDS:
             times = f"{MAX_REWINDS + 1} times"
-            raise RequestError(f"the text is given up: a banned word appeared in it {times}")
+            raise RequestError(f"the text was abandoned: a banned word appeared in it {times}")
         self.count += 1
         assert place >= self._released, "what was emitted cannot be taken back"
         self.output, token, _ = self._unreleased[place - self._released]

@@ -1,4 +1,4 @@
-"""Finds stop strings and banned words in a text as it arrives."""
+"""Find stop strings and banned words in a text as it arrives."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from marith.request.stop import Stop
 
 
 class StopStringFilter:
-    """Returns text once it cannot be part of a stop string; until then it is `held`.
+    """Returns text when it cannot be part of a stop string. Until then the text is `held`.
 
-    Keeps state; can be copied. A stop string that is complete before character `exempt` is text.
+    Keeps state; can be copied. A stop string that is complete before character `exempt` is ordinary
+    text.
 
-    A character costs the same however many strings there are: an automaton searches for all of
-    them at once (Aho and Corasick, 1975).
+    The cost of a character does not depend on the number of strings, because one automaton searches
+    for all strings at once (Aho and Corasick, 1975).
     """
 
     def __init__(self, stop: Stop) -> None:
@@ -27,11 +28,11 @@ class StopStringFilter:
 
     @property
     def pending(self) -> bool:
-        """Whether text is held back."""
+        """True if text is held back."""
         return bool(self.held)
 
     def read(self, pieces: Iterable[Piece]) -> list[Piece]:
-        """The pieces up to the first stop string; pieces of other kinds are not searched."""
+        """Return the pieces up to the first stop string. Only pieces of text are searched."""
         kept: list[Piece] = []
         for piece in pieces:
             if piece.kind != "text":
@@ -47,15 +48,15 @@ class StopStringFilter:
         return kept
 
     def feed(self, text: str, exempt: int = 0) -> str:
-        """Add text, and return the text that is certain now: it ends before a stop string.
+        """Add text, and return the text that is certain now. It ends before a stop string.
 
-        A stop string that ends within the first `exempt` characters is not searched for; they are
-        counted from the first character that is held.
+        A stop string that ends within the first `exempt` characters is ignored. They are counted
+        from the first character that is held.
         """
         if self._search is None or self.found is not None:
             return "" if self.found is not None else text
         self.held += text
-        for last, length in self._search.iter(self.held):  # the first to be complete
+        for last, length in self._search.iter(self.held):  # in the order in which they are complete
             if last < exempt:
                 continue
             start = last + 1 - length
@@ -66,7 +67,7 @@ class StopStringFilter:
         return self._release(next(may_begin, len(held)))
 
     def flush(self) -> str:
-        """The text that was held back, once no more follows: it is no stop string."""
+        """Return the text that was held back, when no more text follows."""
         return "" if self.found is not None else self._release(len(self.held))
 
     def _release(self, count: int) -> str:
@@ -77,26 +78,26 @@ class StopStringFilter:
 class BanDetector:
     """Finds banned words in an answer that arrives in pieces. Keeps state; can be copied.
 
-    The reasoning and the text, without stop strings, are searched separately; calls are not
-    searched. A word is returned as the place of its first character. Where several words are
-    complete at the same character, the one that began last is returned.
+    The reasoning and the text, without stop strings, are searched separately. Calls are not
+    searched. A word is returned as the place of its first character. If several words are complete
+    at one character, the word that began last is returned.
     """
 
     def __init__(self, ban: Ban) -> None:
-        self.found: int | None = None  # where the first banned word of the pieces begins
+        self.found: int | None = None  # the place of the first banned word
         self._ban = ban
-        # Words that may go on: where each begins, and what may follow. Replaced, never changed:
-        # copies share it.
+        # Words that may continue: the place of each, and the tree of what may follow. The list is
+        # replaced, never changed, because copies share it.
         self._begun: list[tuple[int, Tree]] = []
         self._in_word = False
 
     @property
     def pending(self) -> bool:
-        """Whether the last characters may be the beginning of a banned word."""
+        """True if the last characters may be the beginning of a banned word."""
         return bool(self._begun)
 
     def read(self, pieces: list[Piece]) -> list[Piece]:
-        """Return the pieces as they are; the first banned word in them sets `found`."""
+        """Return the pieces unchanged. The first banned word in them sets `found`."""
         for piece in pieces:
             if self.found is None and piece.kind != "call":
                 self.found = self.feed(piece.text, piece.start)
@@ -105,9 +106,9 @@ class BanDetector:
         return pieces
 
     def feed(self, text: str, start: int) -> int | None:
-        """The place where the first word begins that this text completes; None if there is none.
+        """Return the place where the first word begins that this text completes, or None.
 
-        `start` is the place of the text's first character. Nothing after a complete word is read.
+        `start` is the place of the text's first character. Text after a complete word is not read.
         """
         for place, character in enumerate(text, start):
             for folded in self._ban.folded(character):
@@ -117,7 +118,7 @@ class BanDetector:
         return None
 
     def end(self) -> int | None:
-        """The place where a word begins that the end of the text completes; None without one."""
+        """Return the place where a word begins that the end of the text completes, or None."""
         word_start, self._begun, self._in_word = _complete(self._begun), [], False
         return word_start
 
@@ -133,7 +134,7 @@ class BanDetector:
 
 
 def _complete(begun: Sequence[tuple[int, Tree]]) -> int | None:
-    """Where the word begins that is complete, and began last."""
+    """Return the place of the complete word that began last, or None."""
     return max((start for start, tree in begun if WHOLE in tree), default=None)
 
 

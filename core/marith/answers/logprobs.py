@@ -1,4 +1,4 @@
-"""The log-probabilities of a text's tokens, of the whole formula and of each term."""
+"""Record the log-probabilities of a text's tokens, of the whole formula and of each term."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from marith.tensor_rows import Row, vector
 
 
 class Positions(Protocol):
-    """Positions at which the same formula was composed, from a row [vocab] of each term."""
+    """Positions at which one formula was composed, from a row [vocab] of each term."""
 
     @property
     def formula(self) -> Formula:
@@ -24,12 +24,12 @@ class Positions(Protocol):
 
     @property
     def rows(self) -> Mapping[Term, Sequence[Row]]:
-        """The rows of each term, one a position."""
+        """The rows of each term, one for each position."""
         ...
 
     @property
     def count(self) -> int:
-        """How many positions."""
+        """The number of positions."""
         ...
 
 
@@ -52,7 +52,7 @@ class LogprobRecorder:
         places: Sequence[int],
         composed: Sequence[Row],
     ) -> None:
-        """Keep the rows of the places where one of `wholes` was composed, and not a draft."""
+        """Keep the rows of the places where one of `wholes` was composed, instead of a draft."""
         positions = [(block, at) for block in blocks for at in range(block.count)]
         for place, row, (block, at) in zip(places, composed, positions, strict=True):
             if block.formula in wholes:

@@ -1,4 +1,4 @@
-"""Final tokens → text, reasoning and calls → chunks → the completion."""
+"""Convert final tokens to text, reasoning and calls, to chunks, and to the completion."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from marith.scoring.prompting.tokenizer import Detokenizer, Vocabulary
 class Output:
     """Takes final tokens in order, and returns chunks. Its state is small, and can be copied.
 
-    The detokenizer turns tokens into text. Three more readers are made only where a request needs
-    them: a parser if the model reasons or may call tools; a filter of stop strings, which searches
-    the text alone, so that a stop string neither cuts JSON nor ends reasoning; and a detector of
-    banned words. Characters are numbered as the detokenizer returns them. `max_tokens` bounds the
-    tokens; with `opened`, the prompt has begun the reasoning.
+    The detokenizer turns tokens into text. A request may need three more readers: a parser, if the
+    model reasons or may call tools; a filter of stop strings; and a detector of banned words. The
+    filter searches only the text, so that a stop string neither cuts JSON nor ends reasoning.
+    Characters are numbered in the detokenizer's order. `max_tokens` bounds the tokens. If `opened`,
+    the prompt has begun the reasoning.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Output:
     ) -> None:
         self.count = self.reasoning_tokens = 0
         self.finish_reason: FinishReason | None = None
-        self._given = ""  # text of a prefix that a reader withholds, and its caller has
+        self._given = ""  # text of the prefix that a reader holds back; the caller already has it
         self._ends, self._max_tokens = request.stop.ends(vocabulary.eos_ids), max_tokens
         self._tokens: tuple[int, ...] = ()  # since the last chunk
         self._logprobs: tuple[TokenLogprob, ...] = ()
@@ -65,28 +65,28 @@ class Output:
 
     @property
     def begun(self) -> int:
-        """How many characters the tokens so far contain, an incomplete one included."""
+        """The number of characters in the tokens so far, including an incomplete character."""
         return self._detokenizer.begun
 
     @property
     def pending(self) -> bool:
-        """Whether the last tokens so far may be the beginning of a banned word."""
+        """True if the last tokens may be the beginning of a banned word."""
         incomplete = self._detokenizer.begun > self._detokenizer.written
         readers = (self._parser, self._filter, self._detector)
         return incomplete or any(reader is not None and reader.pending for reader in readers)
 
     @property
     def banned(self) -> int | None:
-        """The number of the first character of a banned word; None while there is none."""
+        """The number of the first character of a banned word, or None."""
         return None if self._detector is None else self._detector.found
 
     @property
     def stop_string(self) -> str | None:
-        """The stop string that ended the text; None while there is none."""
+        """The stop string that ended the text, or None."""
         return None if self._filter is None else self._filter.found
 
     def take(self, token: int, logprob: TokenLogprob | None = None) -> Chunk | None:
-        """Take a final token, and return its chunk; None where nothing can be emitted yet."""
+        """Take a final token, and return its chunk, or None if nothing can be emitted yet."""
         if token in self._ends:
             self.finish_reason = "stop"
             text = self._detokenizer.flush()
@@ -117,15 +117,15 @@ class Output:
         return Chunk(text, tokens, self.finish_reason, reasoning, calls, logprobs)
 
     def replay(self, tokens: Sequence[int]) -> None:
-        """Take the tokens of a prefix, which the caller has: nothing of them is returned.
+        """Take the tokens of a prefix. The caller has them, so nothing is returned.
 
-        Raises RequestError for a prefix after which the answer does not go on.
+        Raises RequestError for a prefix after which the answer cannot continue.
         """
         self._least += len(tokens) if self._least else 0
         for token in tokens:
             self.take(token)
             if self.finish_reason is not None:
-                raise RequestError("the prefix is a whole answer: a stop string in it ends it")
+                raise RequestError("the prefix is a whole answer: it already ends the text")
         if self.banned is not None:
             raise RequestError("the prefix has a banned word")
         if self._filter is not None:
@@ -135,13 +135,13 @@ class Output:
         self._tokens, self.reasoning_tokens = (), 0
 
     def _beyond_given(self, text: str) -> str:
-        """The text without what of the prefix was withheld until now."""
+        """Return the text without characters of the prefix that were held back until now."""
         count = len(self._given)
         self._given = self._given[len(text) :]
         return text[count:]
 
     def copy(self) -> Output:
-        """An output that has taken the same tokens."""
+        """Return an output that has taken the same tokens."""
         other = copy(self)
         other._detokenizer = copy(self._detokenizer)
         other._parser = copy(self._parser)
@@ -150,7 +150,7 @@ class Output:
         return other
 
     def _parsed(self, text: str) -> tuple[str, str, tuple[CallChunk, ...]]:
-        """The text, the reasoning and the calls in the text that a token adds.
+        """Return the text, the reasoning and the calls in the text that a token adds.
 
         A stop string in the text ends the answer.
         """
@@ -178,7 +178,7 @@ class Output:
 def completion(
     request: Request, chunks: Sequence[Chunk], usage: Usage, stats: Stats, stop_string: str | None
 ) -> Completion:
-    """The completion that consists of these chunks; the last one has the finish reason."""
+    """Return the completion of these chunks. The last chunk has the finish reason."""
     reason = chunks[-1].finish_reason
     assert reason is not None
     logprobs = tuple(logprob for chunk in chunks for logprob in chunk.logprobs)
@@ -196,7 +196,7 @@ def completion(
 
 
 def joined(chunks: Sequence[CallChunk]) -> tuple[ToolCall, ...]:
-    """The calls that consist of these chunks."""
+    """Return the calls that consist of these chunks."""
     calls: list[ToolCall] = []
     for _, chunks_of_call in groupby(chunks, key=lambda chunk: chunk.index):
         head, *rest = chunks_of_call

@@ -1,4 +1,4 @@
-"""Splits an answer, as its text arrives, into reasoning, text and calls of tools."""
+"""Split an answer, as its text arrives, into reasoning, text and calls of tools."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ State: TypeAlias = Literal["start", "reasoning", "text", "name", "arguments", "a
 
 
 class Piece(NamedTuple):
-    """Characters of an answer, of one kind; `start` is the number of the first of them.
+    """Characters of an answer, all of one kind. `start` is the number of the first character.
 
-    `last` says that no more of this kind follows. A piece of a call has a chunk in place of text.
+    If `last`, no more of this kind follows. A piece of a call has a chunk instead of text.
     """
 
     kind: Literal["reasoning", "text", "call"]
@@ -30,12 +30,13 @@ class OutputParser:
     """Splits an answer into pieces. Characters that may begin a mark are `held` back.
 
     `tool_format` has the model's marks for calls and reasoning. `names` are the tools that may be
-    called; a mark without such a name after it is text, as in JSON that begins like a call. With
-    `opened`, the prompt has begun the reasoning; without `has_text`, an answer contains calls
-    alone. White space around reasoning belongs neither to it nor to the text. `calls` counts the
-    calls so far. A call is held back for as long as it is written like an earlier one; where it is
-    the same to its end, it is dropped, and the answer is over: `repeated`. Keeps state; can be
-    copied.
+    called. A mark without such a name after it is text, for example in JSON that begins like a
+    call. If `opened`, the prompt has begun the reasoning. Without `has_text`, an answer has only
+    calls. White space around reasoning belongs to neither the reasoning nor the text.
+
+    `calls` counts the calls so far. A call is held back while it is equal to the beginning of an
+    earlier call. If it is equal to its end, it is dropped, and the answer is over: `repeated`.
+    Keeps state; can be copied.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class OutputParser:
         self.repeated = False
         self._made: tuple[str, ...] = ()  # names and arguments of the calls so far, as written
         self._call = ""  # the name and arguments of the call being read
-        self._doubted: tuple[Piece, ...] = ()  # pieces of a call that may be one made earlier
+        self._doubted: tuple[Piece, ...] = ()  # pieces of a call that may repeat an earlier call
         self.held = ""
         self._start = 0  # the number of the first character that is held
         self._trims = opened  # whether white space is skipped
@@ -61,13 +62,16 @@ class OutputParser:
 
     @property
     def pending(self) -> bool:
-        """Whether characters are held back that may be text or reasoning."""
-        if self.state == "name":  # the mark before it is text if no name follows
+        """True if characters are held back that may be text or reasoning."""
+        if self.state == "name":  # without a name after it, the mark is text
             return not self.calls
         return bool(self.held) and self.state in ("start", "reasoning", "text")
 
     def read(self, pieces: Iterable[Piece]) -> list[Piece]:
-        """Split the text of these pieces as far as it is certain; after the last piece, all."""
+        """Split the text of these pieces as far as it is certain.
+
+        After the last piece, the whole text is certain.
+        """
         parsed: list[Piece] = []
         for piece in pieces:
             parsed += self.feed(piece.text)
@@ -84,13 +88,13 @@ class OutputParser:
         return parsed
 
     def flush(self) -> list[Piece]:
-        """The pieces that remain when the answer is over: what was held back is no mark."""
+        """Return the pieces that remain when the answer is over. Held characters are not a mark."""
         match self.state:
             case "reasoning":
                 return [self._cut(len(self.held), "reasoning", last=True)]
             case "start" | "text" if self._has_text:
                 return [self._cut(len(self.held), "text", last=True)]
-            case "start" | "text" if not self.calls:  # half a mark of a call is no text
+            case "start" | "text" if not self.calls:  # half a mark of a call is not text
                 return [end_of_text(self._start, "")]
             case "name" if not self.calls:
                 return [end_of_text(self._start, self._opening)]
@@ -99,7 +103,7 @@ class OutputParser:
         return []
 
     def _next(self) -> list[Piece] | None:
-        """Read up to the next mark; None where more text is needed."""
+        """Read up to the next mark. Return None if more text is needed."""
         if self._trims:
             self._skip(len(self.held) - len(self.held.lstrip()))
             self._trims = not self.held
@@ -120,7 +124,7 @@ class OutputParser:
         return None
 
     def _beginning(self) -> list[Piece] | None:
-        """Reasoning can only be at the beginning of an answer."""
+        """Look for reasoning, which is possible only at the beginning of an answer."""
         assert self._thinking is not None
         begin, text = self._thinking[0], self.held.lstrip()
         if text.startswith(begin):
@@ -168,7 +172,7 @@ class OutputParser:
         return pieces
 
     def _no_name(self) -> list[Piece] | None:
-        """No name of a tool follows the mark: it is text, unless a name may still follow."""
+        """Treat the mark as text if no tool's name can follow it."""
         assert self._markup is not None
         if self.calls or any(text.startswith(self.held) for text in self._names):
             return None
@@ -178,7 +182,7 @@ class OutputParser:
         return [self._cut(1, "text")]
 
     def _arguments(self) -> list[Piece] | None:
-        """Return the pieces of a call, unless it may still become the same as an earlier one."""
+        """Return the pieces of a call, unless it may still become equal to an earlier call."""
         end, self._json = object_end(self.held, self._json)
         start, text = self._start, self._skip(len(self.held) if end is None else end)
         self._call += text
@@ -198,7 +202,7 @@ class OutputParser:
         return certain
 
     def _after(self) -> list[Piece] | None:
-        """After a call follows another call, or the closing mark."""
+        """Look for another call, or the closing mark, after a call."""
         assert self._markup is not None
         joint, closing = self._markup.joint, self._markup.closing
         if joint is not None and self.held.startswith(joint):
@@ -206,7 +210,7 @@ class OutputParser:
             self.state = "name"
             return []
         if joint is not None and joint.startswith(self.held):
-            return None  # more text decides
+            return None  # more text is needed
         if closing and self.held.startswith(closing):
             self.state = "over"
             return []
@@ -217,14 +221,14 @@ class OutputParser:
         return Piece(kind, self._skip(count), start, last)
 
     def _skip(self, count: int) -> str:
-        """Remove the first `count` of the characters that are held, and return them."""
+        """Remove the first `count` characters that are held, and return them."""
         text, self.held = self.held[:count], self.held[count:]
         self._start += count
         return text
 
 
 def before_mark(text: str, mark: str) -> tuple[str, bool]:
-    """The text before a mark, and True; without the mark, the text that cannot begin it, and False.
+    """Return the text before a mark, and True; or the text that cannot begin it, and False.
 
     With the mark `<tool>`, `Hi <tool>{` gives (`Hi `, True), and `Hi <to` gives (`Hi `, False).
     """
@@ -235,12 +239,12 @@ def before_mark(text: str, mark: str) -> tuple[str, bool]:
 
 
 def end_of_text(place: int, mark: str) -> Piece:
-    """The empty last piece of text, where a mark begins that ends before the character `place`."""
+    """Return the empty last piece of text. It is where a mark begins that ends before `place`."""
     return Piece("text", "", place - len(mark), last=True)
 
 
 def arguments_as_text(pieces: Iterable[Piece], end: int, finished: bool) -> list[Piece]:
-    """The arguments of calls as text, and no other text; `end` is where the characters end."""
+    """Return the arguments of calls as text, and no other text. The characters end at `end`."""
     texts = [
         piece if piece.call is None else Piece("text", piece.call.arguments, piece.start)
         for piece in pieces
@@ -251,7 +255,7 @@ def arguments_as_text(pieces: Iterable[Piece], end: int, finished: bool) -> list
 
 @dataclass(frozen=True, slots=True)
 class JsonState:
-    """Where a JSON text stopped: how many brackets are open, in a string, after a backslash."""
+    """The state of a JSON text: open brackets, inside a string, after a backslash."""
 
     depth: int = 0
     quoted: bool = False
@@ -259,9 +263,9 @@ class JsonState:
 
 
 def object_end(text: str, state: JsonState) -> tuple[int | None, JsonState]:
-    """The index after the last brace of a JSON object in this piece of it; None if it goes on.
+    """Return the index after the last brace of a JSON object, or None if the object goes on.
 
-    `state` is the state before the piece; the state after it is returned too.
+    `state` is the state before this piece of JSON. The state after it is returned too.
     """
     depth, quoted, escaped = state.depth, state.quoted, state.escaped
     for i, c in enumerate(text):
@@ -280,6 +284,6 @@ def object_end(text: str, state: JsonState) -> tuple[int | None, JsonState]:
 
 
 def beginning(mark: str, text: str) -> int:
-    """How many of the last characters of `text` begin the mark, which `text` does not contain."""
+    """Return how many last characters of `text` begin the mark, which `text` does not contain."""
     longest = min(len(mark) - 1, len(text))
     return next((n for n in range(longest, 0, -1) if mark.startswith(text[-n:])), 0)

@@ -1,14 +1,14 @@
-"""Why is this token there, and what else would have been?
+"""Explain why a token is there, and what other numbers would have given.
 
-- `calls`: `inspect`, `readings`, `what_if` and `submit_inspected`: an engine's answers, explained.
+- `calls`: `inspect`, `readings`, `what_if` and `submit_inspected`.
 - `contributions`: what each summand adds to a token's log-odds.
 - `formula_numbers`: the numbers in a formula, and values to try instead.
 - `inspected_position`: one position of an inspection. Plain data, without torch.
 - `inspecting`: the job that inspects a text in one pass.
 - `inspection`: `Inspection`: why each token is there. Plain data, without torch.
 - `inspection_html`: an inspection as HTML for notebooks.
-- `inspection_words`: the words of an inspection: a table of texts.
+- `inspection_words`: an inspection as a table of texts.
 - `position_measures`: ranks, entropies and contributions of positions, as plain data.
-- `what_if`: which tokens other numbers of the formula would have drawn.
-- `widget/`: how does a notebook show why each token is there, and let people ask of one?
+- `what_if`: the tokens that other numbers of the formula would have drawn.
+- `widget/`: an inspection as a notebook widget.
 """

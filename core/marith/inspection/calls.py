@@ -1,4 +1,4 @@
-"""`inspect`, `readings`, `what_if` and `submit_inspected`: an engine's answers, explained."""
+"""Explain an engine's answers: `inspect`, `readings`, `what_if` and `submit_inspected`."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ Begin: TypeAlias = "Callable[[InspectedTicket, Completion], None]"
 
 
 class InspectedTicket(Ticket):
-    """Holds the last chunk and the completion back until the inspection is there, or has failed.
+    """Holds back the last chunk and the completion until the inspection is finished or has failed.
 
-    `begin` starts the inspection of a completion for this ticket. Its chunks until then are put at
-    once; what the inspection costs is not in the completion's stats.
+    `begin` starts the inspection of a completion for this ticket. Earlier chunks are passed on at
+    once. The completion's stats do not include the inspection.
     """
 
     def __init__(self, begin: Begin, keeper: object = None, deadline: Deadline = NEVER) -> None:
@@ -50,14 +50,14 @@ class InspectedTicket(Ticket):
         self._completion_held: Completion | None = None
 
     def put(self, chunk: Chunk) -> None:
-        """A chunk is ready; the last one waits for the inspection."""
+        """Pass on a chunk. The last chunk waits for the inspection."""
         if chunk.finish_reason is None:
             super().put(chunk)
         else:
             self._last = chunk
 
     def end(self, end: Completion | BaseException) -> None:
-        """The text is finished and is inspected now, or has failed."""
+        """Begin the inspection of a finished text, or pass on a failure."""
         if isinstance(end, Completion) and not self.ended:
             self._completion_held = end
             self._begin(self, end)
@@ -65,7 +65,7 @@ class InspectedTicket(Ticket):
             super().end(end)
 
     def inspected(self, inspection: Inspection) -> None:
-        """The engine's side: the inspection is there, and the request has come to its end."""
+        """Pass on the last chunk and the completion, with the inspection. The engine calls this."""
         assert self._last is not None, "a completion follows its last chunk"
         assert self._completion_held is not None, "an inspection follows its completion"
         super().put(replace(self._last, inspection=inspection))
@@ -73,18 +73,18 @@ class InspectedTicket(Ticket):
 
 
 class Following(Inspecting):
-    """The inspection of a completion's tokens; its ticket gets it, and is held weakly."""
+    """The inspection of a completion's tokens, for a ticket. It holds the ticket weakly."""
 
     ticket: weakref.ref[InspectedTicket]
 
     @property
     def abandoned(self) -> bool:
-        """Whether nobody waits for the ticket any more."""
+        """True if nobody waits for the ticket."""
         ticket = self.ticket()
         return ticket is None or ticket.ended
 
     def check(self, rows: Sequence[Row]) -> None:
-        """Inspect the next positions; after the last of them the ticket gets all."""
+        """Inspect the next positions. After the last position, deliver the inspection."""
         super().check(rows)
         if self.done:
             self.deliver()
@@ -95,7 +95,7 @@ class Following(Inspecting):
             ticket.inspected(self.result())
 
     def fail(self, error: BaseException) -> None:
-        """The inspection has failed, and with it the request."""
+        """Fail the inspection, and with it the request."""
         super().fail(error)
         if ticket := self.ticket():
             ticket.end(error)
@@ -116,13 +116,12 @@ def inspect(
     leave_one_out: bool = True,
     **options: Unpack[ScoringOptions],
 ) -> Inspection:
-    """Return why each token of a continuation is there: the log-probabilities of every term.
+    """Return why each token of a continuation is there.
 
-    One pass over the text, as `Engine.score` takes it; no token is drawn. Each position has the
-    `top` likeliest tokens of the formula and of each term, and what each part of the formula adds
-    to the log-odds of the token: see `Inspection`. The first `start` tokens are not inspected.
-    Without `leave_one_out` the formula is evaluated once, and not again without each term that has
-    no part of its own. Raises RequestError for more than a million values.
+    The engine makes one pass over the text, as for `Engine.score`, and draws no token. `top` is the
+    number of likeliest tokens to list for the formula and for each term. The first `start` tokens
+    are not inspected. `leave_one_out=False` omits the parts of that kind, and saves an evaluation
+    of the formula for each. Raises RequestError for more than a million values.
     """
     request = scoring_request("inspect", prompt, formula, terms, options, _ARGUMENTS)
     return _inspecting(engine, request, continuation, top, start, leave_one_out).wait()
@@ -140,17 +139,16 @@ def submit_inspection(
     leave_one_out: bool = True,
     **options: Unpack[ScoringOptions],
 ) -> Future[Inspection]:
-    """Start to inspect a continuation, as `inspect` does; the future may be cancelled."""
+    """Start to inspect a continuation, as `inspect` does. The future may be cancelled."""
     request = scoring_request("submit_inspection", prompt, formula, terms, options, _ARGUMENTS)
     return _inspecting(engine, request, continuation, top, start, leave_one_out)
 
 
 def submit_inspected(engine: Engine, request: Request, started: float | None = None) -> Ticket:
-    """Start a request, as `Engine.submit` does, and inspect its text when it has ended.
+    """Start a request, as `Engine.submit` does, and inspect its text at the end.
 
-    The last chunk and the completion of the ticket have the inspection. `Request.inspect` says how
-    many likeliest tokens it has at each position: 10, unless it is a number. Raises RequestError
-    for a text that may have too many positions to be inspected.
+    The ticket's last chunk and completion have the inspection. `Request.inspect` sets its number of
+    likeliest tokens. Raises RequestError if the text may become too long to be inspected.
     """
     if not isinstance(request, Request):
         raise RequestError(f"submit_inspected takes a Request, not {shown(request)}")
@@ -161,16 +159,18 @@ def submit_inspected(engine: Engine, request: Request, started: float | None = N
         require_enough_lanes(prepared, engine.limits)
         formula = InspectedFormula.of(request, prepared, top_of(request.inspect or True), True)
         formula.require_bounded(prepared.room.more - len(prepared.prefix))
-    texts = TokenTexts(engine.answers.lexicon)  # which takes long the first time, on this thread
+    texts = TokenTexts(
+        engine.answers.lexicon
+    )  # slow the first time, so it is done on the caller's thread
 
     def begin(ticket: InspectedTicket, completion: Completion) -> None:
-        """Inspect the tokens of a completion, by one more pass over them."""
+        """Start one more pass over the completion's tokens."""
         start, continuation = len(prepared.prefix), [*prepared.prefix, *completion.tokens]
         text = engine.decode(completion.tokens)
         opened = prepared.at_most(len(continuation))
         following = Following(opened, continuation, formula, texts, text, start)
         following.ticket = weakref.ref(ticket)
-        if following.done:  # there is no token
+        if following.done:  # the text has no token
             following.deliver()
         else:
             engine.run(following, follows=True)
@@ -186,12 +186,11 @@ def readings(
     terms: Terms | None = None,
     **options: Unpack[ScoringOptions],
 ) -> dict[str, str]:
-    """Return the text that each prompted term of the formula reads before the answer.
+    """Return the prompt text that each prompted term of the formula reads.
 
-    The keys are the names of the terms; a term without a name has its text as key. A reading is
-    the prompt through the term's own lens: system prompt, chat template and tools are written
-    out, hidden passages are left out, and special tokens stand by their names. Models that the
-    terms name are loaded, and compute nothing.
+    The keys are names of terms, or texts of terms without a name. A reading has the system prompt,
+    the chat template and the tools written out, without hidden passages, and with special tokens by
+    name. Models of the terms are loaded, but not run.
     """
     request = scoring_request("readings", prompt, formula, terms, options, own=())
     with faults_named():
@@ -213,10 +212,10 @@ def what_if(
 ) -> WhatIf:
     """Return the log-probabilities of every term for a completion, to try other numbers.
 
-    One pass over the text; `WhatIf.at` then needs no model. The completion has to be of this
-    request: of the same prompt, formula, seed and options. Raises RequestError for more than
-    `most_bytes` of log-probabilities, and where the draws cannot be repeated: at a temperature
-    above 0 without a seed or by a `Plan`, with a ban, and with tools that are not steered.
+    The engine makes one pass over the text; `WhatIf.at` then needs no model. `completion` must be
+    of this `request`, with the same prompt, formula, seed and options. Raises RequestError for more
+    than `most_bytes` of log-probabilities, and if the draws cannot be repeated: without a seed or
+    with a `Plan` at a temperature above 0, with a ban, or with tools and `steer=False`.
     """
     return _keeping(engine, request, completion, most_bytes).wait()
 
@@ -225,7 +224,7 @@ def what_if(
 def submit_what_if(
     engine: Engine, request: Request, completion: Completion, most_bytes: int = 2**28
 ) -> Future[WhatIf]:
-    """Start to keep what `what_if` keeps; the future may be cancelled."""
+    """Start to compute what `what_if` returns. The future may be cancelled."""
     return _keeping(engine, request, completion, most_bytes)
 
 
@@ -251,7 +250,7 @@ def _inspecting(
 def _keeping(
     engine: Engine, request: Request, completion: Completion, most_bytes: object
 ) -> EngineFuture[WhatIf]:
-    """Queue the query of the log-probabilities of every term for a completion."""
+    """Queue the query for the log-probabilities of every term for a completion."""
     _require_kinds(request, completion)
     limit = whole("most_bytes", most_bytes, 0)
     deadline = Deadline.of(request.timeout)

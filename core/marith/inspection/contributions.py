@@ -1,4 +1,4 @@
-"""What each part of a formula adds to the log-odds of tokens, in float64."""
+"""Compute what each part of a formula adds to the log-odds of tokens, in float64."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from marith.formula.tree.terms import Classifier, Observation, Term
 
 @dataclass(frozen=True, slots=True)
 class Summand:
-    """One member of the flattened sum of a score: the product of `factors` times a node's score."""
+    """A member of the flattened sum of a score: the product of `factors`, times a node's score."""
 
     factors: tuple[Factor, ...]
     node: Formula
 
     def shown(self, names: Mapping[Formula, str]) -> Formula:
-        """It as a formula, with names in place of what they stand for."""
+        """Return this summand as a formula, with formulas shown by name."""
         node: Formula = named(self.node, names)
         if not self.factors:
             return node
@@ -38,10 +38,10 @@ class Summand:
 
 
 def summands(formula: Formula, factors: tuple[Factor, ...] = ()) -> Iterator[Summand]:
-    """The members of a score that add up to it, whatever divides it and what cuts forbid.
+    """Yield the members that add up to a formula's score, before its weight and cuts apply.
 
     Sums and products are linear in the score, and so are a temperature within the formula, a cut,
-    and a weight that is set to 1. Whatever else is no term is one member as a whole.
+    and a weight that is set to 1. Any other node is one member as a whole.
     """
     match formula:
         case Scaled(0.0, _):
@@ -60,9 +60,9 @@ def summands(formula: Formula, factors: tuple[Factor, ...] = ()) -> Iterator[Sum
 
 
 def without_own_part(formula: Formula) -> list[Term]:
-    """The distinct terms whose influence no single summand shows, in the order of the text.
+    """Return the terms whose influence no single summand shows, in the order of the text.
 
-    Those within a summand that is no term, within a cut, or within a factor.
+    These terms are within a summand that is not a term, within a cut, or within a factor.
     """
     found: dict[Term, None] = {}
     waiting: list[tuple[Formula, bool]] = [(formula, False)]
@@ -86,14 +86,14 @@ def without_own_part(formula: Formula) -> list[Term]:
 
 
 def named(node: Node, names: Mapping[Formula, str]) -> Any:
-    """A bound formula or factor with each formula that has a name replaced by that name."""
+    """Return a bound formula or factor in which names replace the formulas that have one."""
     if isinstance(node, Formula) and node in names:
         return Name(names[node])
     return rebuilt(node, lambda part: named(part, names))
 
 
 def _terms(part: Factor | Formula) -> dict[Term, None]:
-    """The distributions and classifiers that a part is computed from; no classifier's guide."""
+    """Return the distributions and classifiers from which a part is computed, without guides."""
     if isinstance(part, float):
         return {}
     nodes = descend(part, lambda node: () if isinstance(node, Term) else needed(node))
@@ -102,7 +102,7 @@ def _terms(part: Factor | Formula) -> dict[Term, None]:
 
 
 class DoubleRows(Mapping[Term, Tensor]):
-    """Rows of terms in float64, each converted when it is first needed; some may be `replaced`."""
+    """The rows of terms in float64, each converted on first use, or taken from `replaced`."""
 
     def __init__(
         self, rows: Mapping[Term, Tensor], replaced: Mapping[Term, Tensor] | None = None
@@ -125,10 +125,10 @@ class DoubleRows(Mapping[Term, Tensor]):
 class LogOdds:
     """The log-odds of tokens by parts of a formula, at some positions.
 
-    `rows` holds for each term its float32 log-probabilities [positions, vocab], as `evaluate` takes
-    them; `tokens` is [positions, count], whose first column is the reference. Log-odds are log P(t)
-    − log P(reference), [positions, count] in float64. `check` refuses a weight that differs from
-    token to token; an application's own node may have one all the same.
+    `rows` has the float32 log-probabilities of each term, [positions, vocab], as `evaluate` takes
+    them. `tokens` is [positions, count], and its first column is the reference. Log-odds are log
+    P(t) − log P(reference), [positions, count] in float64. `check` refuses a weight that differs
+    between tokens, but an application's own node may have such a weight.
     """
 
     def __init__(self, formula: Formula, rows: Mapping[Term, Tensor], tokens: Tensor) -> None:
@@ -140,21 +140,21 @@ class LogOdds:
         self.weight = self._picked(self._weight(formula))
 
     def factor(self, summand: Summand) -> Tensor:
-        """The number by which a summand's score is multiplied, [positions, count]."""
+        """Return the number by which a summand's score is multiplied, [positions, count]."""
         product: float | Tensor = 1.0
         for factor in summand.factors:
             product = product * self._factor(factor)
         return self._picked(product)
 
     def of(self, summand: Summand) -> Tensor:
-        """What a summand adds: sᵢ(t)/W(t) − sᵢ(r)/W(r)."""
+        """Return what a summand adds: sᵢ(t)/W(t) − sᵢ(r)/W(r)."""
         parts = self.factor(summand) * self._score(summand.node) / self.weight
         return parts - parts[:, :1]
 
     def leaving_out(self, term: Term, bare: Tensor) -> Tensor:
-        """The log-odds where a term's distribution is `bare` [positions, vocab], in float64.
+        """Return the log-odds with `bare` [positions, vocab] as a term's distribution, in float64.
 
-        A classifier's guidance is 0 there. NaN where the token or the reference cannot follow.
+        A classifier's guidance is 0 instead. NaN if the token or the reference cannot follow.
         """
         instead = torch.zeros_like(bare) if isinstance(term, Classifier) else bare
         value = value_of(self._formula, DoubleRows(self._double, {term: instead}))
@@ -164,14 +164,14 @@ class LogOdds:
         return scores - scores[:, :1]
 
     def _score(self, node: Formula) -> Tensor:
-        """The score of a node, which is 0 where it forbids a token, [positions, count]."""
+        """Return the score of a node, [positions, count], with 0 for a forbidden token."""
         if not isinstance(node, Term):
             return self._picked(self._at.value(node).score)
         scores = self._rows[node].gather(1, self._tokens).double()
         return torch.where(scores > -math.inf, scores, 0.0)
 
     def _weight(self, formula: Formula) -> float | Tensor:
-        """The weight of a formula, without the scores of what is linear."""
+        """Return the weight of a formula. Linear nodes are not evaluated for it."""
         match formula:
             case Scaled(0.0, _) | Classifier():
                 return 0.0
@@ -193,7 +193,10 @@ class LogOdds:
         return self._at.factor(factor)
 
     def _picked(self, values: float | Tensor) -> Tensor:
-        """A number, [positions, 1] or [positions, vocab] as [positions, count], of the tokens."""
+        """Return the values of the tokens, [positions, count].
+
+        `values` is a number, [positions, 1] or [positions, vocab].
+        """
         if not isinstance(values, Tensor) or not values.dim():
             return torch.full(self._tokens.shape, float(values), dtype=torch.float64).to(
                 self._tokens.device

@@ -1,4 +1,4 @@
-"""The numbers that stand in a formula's text, and the formula with one of them changed."""
+"""Find the numbers in a formula's text, and change one of them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from marith.formula.tree.terms import Term
 from marith.request.checks import finite, whole
 
 _STEPS = 10  # values of a slider on each side of the number
-_FINE = 100  # places on each side where the last accepted value is looked for
+_FINE = 100  # steps of the search, on each side, for the last accepted value
 
 
 @dataclass(frozen=True, slots=True)
 class FormulaNumber:
-    """A number as it stands in a formula's text, from the letter `start` to before `end`.
+    """A number in a formula's text, at the characters text[start:end].
 
-    A minus before it is not part of it: of `M - 0.5*toxic` the number is 0.5.
+    A minus before the number is not part of it: `M - 0.5*toxic` has the number 0.5.
     """
 
     value: float
@@ -36,9 +36,9 @@ class FormulaNumber:
 
 @dataclass(frozen=True, slots=True)
 class NumberedFormula:
-    """A formula's text with its numbers in their order.
+    """A formula's text with its numbers, in order.
 
-    Numbers within a term, such as the candidates of a classifier, are not among them: they change
+    Numbers within a term, such as the candidates of a classifier, are left out because they change
     what a model computes.
     """
 
@@ -47,11 +47,11 @@ class NumberedFormula:
 
     @classmethod
     def of(cls, formula: str | Formula) -> NumberedFormula:
-        """Of a text as it is written, or of a formula as it is printed. Raises FormulaError."""
+        """Return the numbered form of a text, or of a printed formula. Raises FormulaError."""
         text = formula if isinstance(formula, str) else str(formula)
         parse(text)
         source, tree = read_tree(text)
-        data = source.encode()  # `ast` counts the bytes of UTF-8
+        data = source.encode()  # `ast` counts bytes of UTF-8
 
         def letters(count: int) -> int:
             return len(data[:count].decode())
@@ -64,37 +64,39 @@ class NumberedFormula:
         return cls(source, tuple(numbers))
 
     def without_texts(self) -> NumberedFormula:
-        """The same with "…" in place of each text that is quoted in it; the numbers move along."""
+        """Return the formula with "…" instead of quoted texts. The numbers' places are adjusted."""
 
         def moved(number: FormulaNumber) -> FormulaNumber:
-            start = len(unquoted(self.text[: number.start]))  # no number is within a quotation
+            start = len(
+                unquoted(self.text[: number.start])
+            )  # numbers are never inside a quoted text
             return FormulaNumber(number.value, start, start + number.end - number.start)
 
         return NumberedFormula(unquoted(self.text), tuple(map(moved, self.numbers)))
 
     def changed(self, number: int, value: float) -> str:
-        """The text with another value for the number of this index.
+        """Return the text with another value for the number at this index.
 
-        Raises RequestError where there is no such number, and FormulaError for no finite value.
+        Raises RequestError for an invalid index, and FormulaError for a value that is not finite.
         """
         at = self.require(number)
         new = finite(value)
         if new is None:
-            raise FormulaError(f"a number of a formula is finite, not {shown(value)}")
+            raise FormulaError(f"a number of a formula must be finite, not {shown(value)}")
         return f"{self.text[: at.start]}{number_text(new)}{self.text[at.end :]}"
 
     def require(self, number: int) -> FormulaNumber:
-        """The number of this index. Raises RequestError where there is none."""
+        """Return the number at this index. Raises RequestError for an invalid index."""
         if not self.numbers:
             raise RequestError(f"the formula {shown(unquoted(self.text))} has no numbers")
         return self.numbers[whole("number", number, 0, len(self.numbers) - 1)]
 
     def accepted(self, number: int, terms: Terms | None = None) -> tuple[float, ...]:
-        """Return 21 values that the number of this index may have, for a slider; its own is 11th.
+        """Return 21 values for a slider of the number at this index. The 11th is its own value.
 
-        They are from 0 to twice the number (for 0, from -1 to 1), or as far as the formula keeps a
-        meaning on the way, and whole where a fraction is refused, as in `top_k`. Where a side has
-        no room for ten values, some of them are equal. Raises RequestError for no such number.
+        The values go from 0 to twice the number (for 0, from -1 to 1), or as far as the formula
+        stays valid. They are whole if fractions are refused, as for `top_k`. If a side has too
+        little room for ten values, some values are equal. Raises RequestError for an invalid index.
         """
         own, names = self.require(number).value, resolve(terms)
 
@@ -105,7 +107,7 @@ class NumberedFormula:
                 return False
             return True
 
-        near = min(0.5, abs(own) / 100)  # no whole number, if `own` is one
+        near = min(0.5, abs(own) / 100)  # not a whole number if `own` is a whole number
         is_whole = own.is_integer() and not (is_accepted(own - near) or is_accepted(own + near))
 
         def values_to(end: float) -> list[float]:
@@ -122,16 +124,18 @@ class NumberedFormula:
         return (*sorted(values_to(own - reach)), own, *sorted(values_to(own + reach)))
 
     def without_zeros(self) -> Formula:
-        """The formula with 1 for each number that is 0, so that no term is multiplied by zero."""
+        """Return the formula with 1 for each number 0, so that no term is multiplied by zero."""
         text = self.text
-        for number in reversed(self.numbers):  # from the end, so that the others stay in place
+        for number in reversed(
+            self.numbers
+        ):  # from the end, so that other numbers keep their places
             if number.value == 0.0:
                 text = f"{text[: number.start]}1{text[number.end :]}"
         return parse(text)
 
 
 def _constants(node: ast.AST) -> Iterator[ast.Constant]:
-    """The numbers below a node of the syntax tree, in no order; none of those within terms."""
+    """Yield the numbers below a node of the syntax tree, in no order. Terms are not searched."""
     waiting = [node]
     while waiting:
         node = waiting.pop()
@@ -142,6 +146,6 @@ def _constants(node: ast.AST) -> Iterator[ast.Constant]:
 
 
 def _is_term(call: ast.Call) -> bool:
-    """Whether a call makes a term. A package's own function is none: its numbers are factors."""
+    """Return True if a call makes a term. Numbers in a package's own function are factors."""
     made = CALLS.get(call.func.id) if isinstance(call.func, ast.Name) else None
     return isinstance(made, type) and issubclass(made, Term)

@@ -1,4 +1,4 @@
-"""A position of an inspected text, and the characters of tokens, as plain data."""
+"""A position of an inspected text, as plain data, and the tokens of one character together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from marith.formula.tree.nodes import PLAUSIBLE
 
-RANKED = 1000  # a rank is exact up to this one; beyond it is None
+RANKED = 1000  # the largest rank that is exact; larger ranks are None
 PartKind: TypeAlias = Literal["exact", "leave_one_out"]
 TermKind: TypeAlias = Literal["model", "n-gram", "uniform", "classifier", "other"]
 
@@ -23,22 +23,22 @@ class TokenRun:
 
     @property
     def logprob(self) -> float | None:
-        """The log-probability of all tokens together; None where one cannot follow."""
+        """The summed log-probability of the tokens; None if a token cannot follow."""
         return _sum([position.logprob for position in self.positions])
 
     @property
     def push(self) -> float | None:
-        """How much likelier the formula made all tokens together, in nats."""
+        """The summed push of the tokens, in nats."""
         return _sum([position.push for position in self.positions])
 
     @property
     def flipped(self) -> bool:
-        """Whether one of the tokens is not the bare model's likeliest."""
+        """True if a token is flipped."""
         return any(position.flipped for position in self.positions)
 
 
 def runs_of(positions: Sequence[InspectedPosition]) -> Iterator[TokenRun]:
-    """The tokens in their order; those of one character together."""
+    """Yield the tokens in order, and the tokens of one character together."""
     parts: list[InspectedPosition] = []
     for position in positions:
         if position.completed is None:
@@ -59,10 +59,10 @@ def _sum(numbers: Sequence[float | None]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class InspectedTerm:
-    """A term of the formula: its text, the names that stand for it, and what computes it.
+    """A term of the formula: its text, its names, and its kind.
 
-    A "classifier" has log-ratios, log C(x₁..x_k) − log C(x₁..x_{k−1}) and 0 outside its candidates,
-    where other terms have log-probabilities; it has no rank, entropy or divergence.
+    A classifier has log-ratios instead of log-probabilities: log C(x₁..x_k) − log C(x₁..x_{k−1}),
+    and 0 outside its candidates. It has no rank, entropy or divergence.
     """
 
     text: str
@@ -72,23 +72,20 @@ class InspectedTerm:
 
 @dataclass(frozen=True, slots=True)
 class InspectedPart:
-    """What a contribution is of: `exact` parts are summands of the score, `leave_one_out` terms.
+    """A part of the formula that has a contribution.
 
-    The formula is P = softmax(S / W), with the score S = Σ sᵢ of the flattened sum and its weight
-    W (theorem 1 of the paper). The part i contributes sᵢ(t)/W(t) − sᵢ(r)/W(r) to the log-odds of
-    the token t against the reference r, which is (sᵢ(t) − sᵢ(r)) / W unless the weight differs from
-    token to token, as only that of an application's own node can. These contributions add up to
-    log P(t) − log P(r), wherever both tokens can follow. A summand is a term times its
-    factor, or a union, an intersection, a condition and so on as a whole.
+    The formula is P = softmax(S / W), with the score S = Σ sᵢ and the weight W (theorem 1 of the
+    paper). An `exact` part is a summand sᵢ: a term times its factor, or another operator as a
+    whole, such as a union. It adds sᵢ(t)/W(t) − sᵢ(r)/W(r) to the log-odds of token t against
+    reference r. Exact contributions add up to log P(t) − log P(r) if both tokens can follow. W is
+    equal for all tokens, except in an application's own node.
 
-    A term within such a part, within a cut or within a factor, also a classifier but not `M`, is
-    left out in addition: its contribution is how much smaller the log-odds are where its
-    distribution is replaced by that of the bare model, or a classifier's guidance by 0. These do
-    not add up. The candidates of classifiers, and what is known of the text so far, stay as they
-    were.
+    A `leave_one_out` part is a term, except `M`, within such an operator, a cut or a factor. Its
+    contribution is the decrease of the log-odds when the bare model replaces its distribution, or 0
+    a classifier's guidance. Candidates and observations stay. These contributions do not add up.
 
-    `text` is the part as formula text; `term` is its index in `Inspection.terms`, None for a part
-    that is no single term.
+    `text` is the part as formula text. `term` is its index in `Inspection.terms`, or None if the
+    part is not a single term.
     """
 
     text: str
@@ -98,9 +95,9 @@ class InspectedPart:
 
 @dataclass(frozen=True, slots=True)
 class LikelyToken:
-    """A token, its text, and its log-probability in nats; None where it cannot follow.
+    """A token and its log-probability in nats, or None if it cannot follow.
 
-    A token that is part of a character has "�" in its text.
+    `text` has "�" for an incomplete character.
     """
 
     token: int
@@ -112,13 +109,11 @@ class LikelyToken:
 class TermView:
     """The log-probabilities of one term at one position.
 
-    `logprob` and `rank` are those of the text's token; `of_top` and `ranks_of_top` those of the
-    composed likeliest tokens, in their order; `top` are the term's own likeliest tokens. A rank is
-    1 plus the number of tokens that are likelier; None stands for more than 1,000. `weight` is the
-    number by which the term's log-probabilities are multiplied here, the sum over all summands that
-    are this term times a factor; None for a term that is only within other parts. Where the factor
-    differs from token to token, it is that of the text's token. `entropy` is the term's own, and
-    `kl` is KL(term ‖ composed), both in nats; None where infinite, and for a classifier.
+    `logprob` and `rank` are of the text's token. `of_top` and `ranks_of_top` are of the formula's
+    likeliest tokens, and `top` are the term's own. A rank is 1 plus the number of likelier tokens,
+    or None above 1,000. `weight` is the sum of the term's factors in the score (for the text's
+    token, if factors differ between tokens), or None if the term is only within other parts.
+    `entropy` and `kl`, KL(term ‖ composed), are in nats, and None if infinite or of a classifier.
     """
 
     logprob: float | None
@@ -133,10 +128,10 @@ class TermView:
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """How much one part adds to the log-odds of the token against the reference, in nats.
+    """The number that one part adds to the log-odds of the token against the reference, in nats.
 
-    `of_top` has the same for each of the composed likeliest tokens. None where the token or the
-    reference cannot follow.
+    `of_top` has this number for each of the formula's likeliest tokens. A number is None if its
+    token or the reference cannot follow.
     """
 
     value: float | None
@@ -147,23 +142,20 @@ class Contribution:
 class InspectedPosition:
     """One position of a text.
 
-    `place` is the number of tokens of the continuation before it. `logprob` and `rank` are those of
-    the token by the composed distribution, before temperature, cuts of `Sampling`, grammar and
-    bans; `top` are its likeliest tokens, best first. `entropy` is the composed one in nats, and
-    `weight` the total weight of the formula here, by which scores are divided.
+    `place` is the number of tokens of the continuation before it. `logprob`, `rank`, `top` and
+    `entropy` (in nats) are of the composed distribution before `Sampling`, grammar and bans.
+    `weight` is the total weight by which scores are divided.
 
-    `bare_logprob` and `bare_rank` are those of the token by the bare model `M`, whether the formula
-    has it or not; `bare_likeliest` is its likeliest token, and `bare_of_top` its log-probabilities
-    of the composed likeliest tokens. A position is `flipped` where the token is the formula's
-    likeliest and not the bare model's: what sampling drew against both is no work of the formula.
+    `bare_logprob`, `bare_rank` and `bare_likeliest` are of the bare model `M`, also if the formula
+    does not have it. `bare_of_top` are its log-probabilities of `top`. A position is `flipped` if
+    its token is the formula's likeliest token but not the bare model's.
 
-    `reference` is the token that `log_odds` and `contributions` compare with, and its composed
-    log-probability: the bare model's likeliest, or, where that is the token itself or cannot
-    follow, the likeliest other token by the composed distribution. `log_odds` is log P(token) −
-    log P(reference) in float64: the sum of the exact contributions.
+    `log_odds` is log P(token) − log P(reference) in float64, the sum of the exact contributions.
+    `reference` is the bare model's likeliest token. If that is the token itself, or cannot follow,
+    `reference` is the formula's likeliest other token.
 
-    Of a token that is part of a character, `completed` is the text of what it completes: "" before
-    the last part. It is None for every other token.
+    `completed` is None, except for tokens that are parts of a character. The last part has the text
+    of the character, and earlier parts "".
     """
 
     place: int
@@ -188,14 +180,14 @@ class InspectedPosition:
 
     @property
     def push(self) -> float | None:
-        """How much likelier the formula made the token: log P(token) − log P_M(token), in nats."""
+        """The gain by the formula: log P(token) − log P_M(token), in nats."""
         if self.logprob is None or self.bare_logprob is None:
             return None
         return self.logprob - self.bare_logprob
 
     @property
     def implausible(self) -> bool:
-        """Whether no term finds the token a tenth as likely as its own likeliest token."""
+        """True if every term finds the token less than a tenth as likely as its likeliest token."""
         views = [view for view in self.terms if view.top]
         return bool(views) and not any(map(_finds_plausible, views))
 

@@ -1,4 +1,4 @@
-"""Inspects a given text in one pass over it: positions in steps of bounded memory."""
+"""Inspect a text in one pass over it, in steps of bounded memory."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ AT_ONCE = 1 << 22  # log-probabilities that are measured together
 
 
 class TokenTexts:
-    """Texts of tokens by their numbers, each decoded once; a special token has its name."""
+    """Decodes tokens, each once. Special tokens have their name."""
 
     def __init__(self, lexicon: Lexicon) -> None:
         self._lexicon = lexicon
         self._known: dict[int, str] = {}
 
     def of(self, token: int) -> str:
-        """The text of one token, with "�" for a part of a character."""
+        """Return the text of one token, with "�" for a part of a character."""
         if token not in self._known:
             self._known[token] = self._lexicon.data_of(token).decode(errors="replace")
         return self._known[token]
 
     def completed(self, tokens: Sequence[int]) -> list[str | None]:
-        """For each token of a text what `InspectedPosition.completed` is."""
+        """Return `InspectedPosition.completed` for each token of a text."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         found: list[str | None] = []
         pending = b""
@@ -50,7 +50,7 @@ class TokenTexts:
 
 
 class Inspecting(TextQuery[Inspection]):
-    """An inspection of the tokens of a continuation from `start` on; see `Inspection`."""
+    """The inspection of a continuation's tokens from `start` on; see `Inspection`."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Inspecting(TextQuery[Inspection]):
         return super().receive(answers)
 
     def take(self, logprobs: Tensor, tokens: Tensor) -> None:
-        """Inspect the next positions, some of them together."""
+        """Inspect the next positions, a bounded number at once."""
         rows = {term: scored.logprobs for term, scored in self._answers.items()}
         at_once = max(1, AT_ONCE // ((len(rows) + 1) * logprobs.shape[-1]))
         positions: list[InspectedPosition] = []
@@ -90,7 +90,7 @@ class Inspecting(TextQuery[Inspection]):
         self._answers = {}
 
     def result(self) -> Inspection:
-        """What has been found, once all positions have been inspected."""
+        """Return the inspection, once all positions are inspected."""
         formula = self._formula
         completed = self._texts.completed(self._continuation)[self._start :]
         positions = zip(self._positions, completed, strict=True)

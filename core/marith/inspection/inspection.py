@@ -1,4 +1,4 @@
-"""Why each token of a text is there: log-probabilities of the formula and its terms, as data."""
+"""The data of an inspection: log-probabilities of the formula and its terms for each token."""
 
 from __future__ import annotations
 
@@ -41,16 +41,14 @@ _OF_TERM = "logprob", "rank", "weight", "entropy", "kl"
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """Why each token of a text is there.
+    """The reasons why each token of a text is there.
 
-    All logarithms are natural. What would be infinite is None: the log-probability of a token that
-    cannot follow, and what depends on it. A log-probability is float32 as the engine computes it;
-    contributions are float64, from the float32 log-probabilities of the terms.
+    Logarithms are natural. An infinite number is None, such as the log-probability of a token that
+    cannot follow. Log-probabilities are float32; contributions are float64, computed from float32.
 
-    `formula` is the formula as text, `text` that of the tokens; `top` is how many of the likeliest
-    tokens each position has. Each position has one entry for each of `terms`, of `parts` and of
-    `observations`, in their order; an observation is a number about the text so far from which
-    factors are computed, such as the log-probability that a classifier gives to it.
+    `top` is the number of likeliest tokens at each position. Each position has one entry for each
+    of `terms`, `parts` and `observations`, in order. An observation is a number about the text so
+    far, such as a classifier's log-probability, from which factors are computed.
     """
 
     formula: str
@@ -63,12 +61,12 @@ class Inspection:
 
     @property
     def flipped(self) -> tuple[InspectedPosition, ...]:
-        """The positions whose token is the formula's likeliest, and not the bare model's."""
+        """The positions whose token is the formula's likeliest, but not the bare model's."""
         return tuple(position for position in self.positions if position.flipped)
 
     @property
     def implausible(self) -> tuple[InspectedPosition, ...]:
-        """The positions whose token no term finds a tenth as likely as its likeliest one."""
+        """The positions that are `implausible`."""
         return tuple(position for position in self.positions if position.implausible)
 
     @property
@@ -78,20 +76,20 @@ class Inspection:
 
     @property
     def summary(self) -> str:
-        """At how many positions the formula changed which token is likeliest, as a sentence."""
+        """A sentence with the number of flipped positions."""
         return (
             f"{len(self.flipped)} of {len(self.positions)} tokens are the formula's likeliest and "
             "not the bare model's"
         )
 
     def table(self, every: bool = False) -> list[tuple[str, ...]]:
-        """Return a table of texts: its heads, then the flipped positions, or `every` position."""
+        """Return a table of texts: the heads, then the flipped positions, or `every` position."""
         return table_of(self.positions if every else self.flipped, self.parts)
 
     def without_texts(self) -> Inspection:
-        """The same for whoever may not read the system prompts of the terms.
+        """Return the inspection without system prompts, for readers who may not see them.
 
-        The name of a term stands in place of its text, and "…" in place of a text without a name.
+        Names replace the texts of terms, and "…" replaces texts without a name.
         """
         names = {term.text: term.names[0] for term in self.terms if term.names}
         return replace(
@@ -103,22 +101,22 @@ class Inspection:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as dictionaries, lists, texts, numbers and None, as `to_json` writes them."""
+        """Return the data of `to_json` as dictionaries, lists, texts, numbers and None."""
         data: dict[str, Any] = _adapter().dump_python(self, mode="json")
         return data
 
     def to_json(self, indent: int | None = None) -> str:
-        """The same as JSON, which `json_schema` describes."""
+        """Return the inspection as JSON that follows `json_schema`."""
         return _adapter().dump_json(self, indent=indent).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Inspection:
-        """The inspection that `to_json` wrote. Raises ValueError for any other text."""
+        """Return the inspection that `to_json` wrote. Raises ValueError for any other text."""
         return _adapter().validate_json(text)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Inspection:
-        """The inspection that `as_dict` wrote, as adapters have it in the metadata of an answer.
+        """Return the inspection that `as_dict` wrote, for example into an answer's metadata.
 
         Raises ValueError for any other mapping.
         """
@@ -126,27 +124,26 @@ class Inspection:
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:
-        """The JSON schema of `to_json`."""
+        """Return the JSON schema of `to_json`."""
         return _adapter().json_schema(mode="serialization")
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A row for each position, with columns for each term, part and observation.
+        """Return a row for each position, with columns for each term, part and observation.
 
-        A term's columns are named by the first name that stands for it, as in `rank: chef`, or else
-        by its text. Raises RequestError where pandas is absent, which is in the extra `evals`.
+        Columns have a term's first name, as in `rank: chef`, or its text. Raises RequestError
+        without pandas, which the extra `evals` installs.
         """
         try:
-            import pandas  # an extra, and slow to import
+            import pandas  # an optional dependency that is slow to import
         except ModuleNotFoundError:
             raise RequestError(NO_PANDAS) from None
         return pandas.DataFrame(list(_rows(self)))
 
     def widget(self) -> InspectionWidget:
-        """The text in a notebook, each token of which can be pressed to see its card.
+        """Return the text as a notebook widget. Pressing a token shows its card.
 
-        Tokens and card are those of the page of `marith serve`; no server is asked. The index of
-        the token whose card is shown is the widget's `chosen`. Raises RequestError where anywidget
-        is absent.
+        The widget works without a server. Its `chosen` is the index of the shown token. Raises
+        RequestError if anywidget is not installed.
         """
         try:
             from marith.inspection.widget.inspection_widget import InspectionWidget
@@ -173,9 +170,9 @@ def _brief(text: str) -> str:
 
 
 def _rows(inspection: Inspection) -> Iterator[dict[str, Any]]:
-    """A row for each position; a term's columns are named by its own name, or else by its text.
+    """Yield a row for each position. A term's columns have its own name, or else its text.
 
-    Of names that are equal, as those of both parts of `a + a`, the second is `exact: a (2)`.
+    The second of equal names, such as both parts of `a + a`, becomes `exact: a (2)`.
     """
     firsts = [term.names[0] if term.names else term.text for term in inspection.terms]
     own = (

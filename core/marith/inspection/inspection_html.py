@@ -10,9 +10,9 @@ from marith.inspection.inspection_words import likely_text, quoted, signed
 from marith.request.visible_text import harmless
 
 LIKELIER, LESS_LIKELY = "40, 120, 220", "230, 120, 20"  # blue and orange: red, green, blue
-STRONGEST = 3.0  # nats of push that have the darkest tint, which text of either colour is read on
+STRONGEST = 3.0  # nats of push with the darkest tint, on which black and white text stay readable
 DARKEST = 0.5
-SURPRISES = (1.0, 2.0, 4.0)  # nats: the underline is one pixel thicker from each of them on
+SURPRISES = (1.0, 2.0, 4.0)  # nats: at each of these the underline becomes one pixel thicker
 MOST_ROWS = 200
 _TEXT_STYLE = "white-space: pre-wrap; line-height: 1.7"
 _LEGEND = (
@@ -25,10 +25,10 @@ _CELL = "text-align: left; padding: 0 .8em 0 0"
 def inspection_html(
     runs: Sequence[TokenRun], summary: str, table: Sequence[tuple[str, ...]]
 ) -> str:
-    """Return an inspection as HTML without scripts; every text is escaped.
+    """Return an inspection as HTML without scripts. All texts are escaped.
 
-    A token is blue where the formula made it likelier than the bare model, and orange where less
-    likely; the thicker its underline, the more surprising it is; a bold one is flipped.
+    A token is blue if the formula made it likelier than the bare model, and orange if less likely.
+    A thicker underline marks a more surprising token. Flipped tokens are bold.
     """
     strip = "".join(map(_token, runs))
     head, *rows = table
@@ -55,7 +55,7 @@ def _token(run: TokenRun) -> str:
 
 
 def _tint(push: float | None) -> str:
-    """The background of a push: red, green, blue, and how much of it; "" for hardly any."""
+    """Return the background of a push as red, green, blue and opacity; "" for a tiny push."""
     if push is None or abs(push) < 0.05:
         return ""
     strength = DARKEST * min(1.0, abs(push) / STRONGEST)
@@ -63,7 +63,7 @@ def _tint(push: float | None) -> str:
 
 
 def _title(position: InspectedPosition) -> str:
-    """What is shown of a token where the pointer rests on it."""
+    """Return the text of a token's tooltip."""
     likely = ", ".join(map(likely_text, position.top))
     return "\n".join(
         [

@@ -1,4 +1,4 @@
-"""The words of an inspection, which terminals and notebooks show: a table of texts."""
+"""Write an inspection as a table of texts, for terminals and notebooks."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _BREAKS = str.maketrans({"\n": "␊", "\t": "␉"})
 
 
 def on_one_line(text: str) -> str:
-    """Return a text in which line breaks and what a terminal obeys are visible."""
+    """Return a text with line breaks and control characters made visible."""
     return harmless(text).translate(_BREAKS)
 
 
 def quoted(text: str) -> str:
-    """Return a token's text in quotation marks, which show its spaces."""
+    """Return a token's text in quotation marks, so that its spaces are visible."""
     return f'"{on_one_line(text)}"'
 
 
 def signed(number: float | None) -> str:
-    """Return a number of nats with its sign; a dash for an infinite one."""
+    """Return a number of nats with its sign, or a dash for an infinite number."""
     return "-" if number is None else f"{number:+.2f}"
 
 

@@ -1,4 +1,4 @@
-"""Rows of some positions → what an inspection has of each of them."""
+"""Compute the measures of inspected positions from the rows of terms."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ from marith.inspection.inspected_position import (
 from marith.request.checks import whole
 from marith.request.request import Request
 
-NEAR = 64  # most ranks that are asked for are among these
+NEAR = 64  # most of the asked ranks are at most this
 Numbers: TypeAlias = "list[float | None]"
 MOST_VALUES = 1_000_000  # positions × likeliest tokens × terms and parts
-TOP = 10  # likeliest tokens of each position, where no number is given
+TOP = 10  # the default number of likeliest tokens
 _KINDS: dict[type[Term], TermKind] = {
     Prompted: "model",
     NGram: "n-gram",
     Uniform: "uniform",
     Classifier: "classifier",
 }
-REFERENCE, TOKEN, TOP = 0, 1, 2  # columns of the tokens that are asked for: TOP and what follows
+REFERENCE, TOKEN, TOP = 0, 1, 2  # columns of the asked tokens; TOP is the first of several
 
 
 @dataclass(slots=True)
 class Ranking:
-    """Likeliest tokens of log-distributions [positions, vocab], and ranks of some others.
+    """The likeliest tokens of log-distributions [positions, vocab], and the ranks of given tokens.
 
-    `best` and `best_logprobs` are [positions, count], best first; `ranks` is [positions, tokens]
-    for the tokens that were asked for, `RANKED` + 1 for more than that.
+    `best` and `best_logprobs` are [positions, count], best first. `ranks` is [positions, tokens],
+    and `RANKED` + 1 for a rank above `RANKED`.
     """
 
     best: Tensor
@@ -57,10 +57,10 @@ class Ranking:
 
 
 def ranking(logprobs: Tensor, tokens: Tensor, count: int) -> Ranking:
-    """The `count` likeliest tokens of each row, and 1 + how many are likelier than each token.
+    """Return the `count` likeliest tokens of each row, and the ranks of `tokens`.
 
-    `tokens` is [positions, tokens]. Of most tokens the rank is among the first few, which cost less
-    to order.
+    `tokens` is [positions, tokens]. A rank is 1 + the number of likelier tokens. Most ranks are
+    small, so only the first few tokens are ordered at first.
     """
     size = logprobs.shape[-1]
     near = logprobs.topk(min(max(NEAR, count), size), dim=-1)
@@ -74,10 +74,10 @@ def ranking(logprobs: Tensor, tokens: Tensor, count: int) -> Ranking:
 
 
 def _rank_further(logprobs: Tensor, asked: Tensor, ranks: Tensor, known: int) -> None:
-    """Correct the ranks of tokens that are not among the `known` likeliest of their row."""
+    """Correct the ranks of tokens that are not among the `known` likeliest tokens of their row."""
     far = ranks > known
     columns = far.any(dim=0).nonzero()[:, 0].tolist()
-    if len(columns) == 1:  # mostly that of the text's token: to count costs less than to order
+    if len(columns) == 1:  # usually the text's token: counting costs less than ordering
         (column,) = columns
         rows = far[:, column].nonzero()[:, 0]
         likelier = logprobs[rows] > asked[rows, column, None]
@@ -89,44 +89,44 @@ def _rank_further(logprobs: Tensor, asked: Tensor, ranks: Tensor, known: int) ->
 
 
 def _ranks(ordered: Tensor, asked: Tensor) -> Tensor:
-    """1 + how many of each row's descending values are greater than each value asked for."""
+    """Return 1 + the number of values in a descending row that are greater than each value."""
     return torch.searchsorted(-ordered, -asked.contiguous()) + 1
 
 
 def entropies(logprobs: Tensor) -> Tensor:
-    """Shannon's entropy of each row in nats, [positions]."""
+    """Return Shannon's entropy of each row in nats, [positions]."""
     return -_expected(logprobs.exp(), logprobs)
 
 
 def divergences_from(logprobs: Tensor, composed: Tensor) -> Tensor:
-    """KL(P ‖ composed) of each row in nats, [positions]; ∞ where it forbids what P allows."""
+    """Return KL(P ‖ composed) of each row in nats, [positions]; ∞ if it forbids what P allows."""
     return _expected(logprobs.exp(), logprobs - composed).clamp(min=0.0)
 
 
 def _expected(masses: Tensor, values: Tensor) -> Tensor:
-    """Σ P·x of each row, where a mass of 0 adds nothing whatever its value; `masses` is used up."""
+    """Return Σ P·x of each row. A mass of 0 adds 0, whatever x is. Overwrites `masses`."""
     expected = masses.mul_(values).sum(dim=-1)
-    if bool(expected.isnan().any()):  # 0·(−∞), or a value that is no number where no mass is
+    if bool(expected.isnan().any()):  # 0·(−∞), or NaN at a mass of 0
         expected = torch.where(masses.isnan(), 0.0, masses).sum(dim=-1)
     return expected
 
 
 def finite(numbers: Sequence[float]) -> Numbers:
-    """The numbers, with None for what is infinite or no number."""
+    """Return the numbers, with None for infinite numbers and NaN."""
     return [number if math.isfinite(number) else None for number in numbers]
 
 
 def finite_rows(rows: Tensor) -> list[Numbers]:
-    """The numbers of a tensor [positions, count], row by row."""
+    """Return the rows of a tensor [positions, count] as finite numbers or None."""
     return [finite(row) for row in rows.tolist()]
 
 
 @dataclass(frozen=True, slots=True)
 class InspectedFormula:
-    """What an inspection needs to know of a request's formula.
+    """The facts about a request's formula that an inspection needs.
 
-    `bare` is the meaning of `M`. `terms` are the formula's, without `observations`; `summands` add
-    up to its score, and `left_out` are terms that have no part of their own.
+    `bare` is the meaning of `M`. `terms` are the terms of the formula except `observations`.
+    `summands` add up to its score. `left_out` are the terms without a part of their own.
     """
 
     text: str
@@ -144,7 +144,7 @@ class InspectedFormula:
     def of(
         cls, request: Request, prepared: Prepared, top: int, leave_one_out: bool
     ) -> InspectedFormula:
-        """Of a request that is prepared with the bare model beside it."""
+        """Return the facts about a request that is prepared together with the bare model."""
         meanings = request.meanings
         all_names: dict[Formula, tuple[str, ...]] = {}
         for name, meaning in meanings.items():
@@ -166,14 +166,14 @@ class InspectedFormula:
         )
 
     def described_terms(self) -> tuple[InspectedTerm, ...]:
-        """The terms as plain data."""
+        """Return the terms as plain data."""
         return tuple(
             InspectedTerm(str(term), self.all_names.get(term, ()), _KINDS.get(type(term), "other"))
             for term in self.terms
         )
 
     def described_parts(self) -> tuple[InspectedPart, ...]:
-        """The parts as plain data: summands, then the terms that are left out."""
+        """Return the parts as plain data: summands, then the terms that are left out."""
         numbers = {term: number for number, term in enumerate(self.terms)}
         exact = (
             InspectedPart(str(part.shown(self.names)), "exact", numbers.get(part.node))  # type: ignore[call-overload]  # a formula that may be a term
@@ -186,7 +186,7 @@ class InspectedFormula:
         return (*exact, *left_out)
 
     def require_bounded(self, positions: int) -> None:
-        """Raises RequestError for more values than an inspection may have."""
+        """Raise RequestError for more values than an inspection may have."""
         others = len(self.terms) + len(self.summands) + len(self.left_out)
         values = positions * self.top * others
         if values > MOST_VALUES:
@@ -198,16 +198,16 @@ class InspectedFormula:
 
 
 def top_of(value: object) -> int:
-    """How many likeliest tokens `inspect` asks for: True is 10. Raises RequestError."""
+    """Return the number of likeliest tokens to list: 10 for True. Raises RequestError."""
     return TOP if value is True else whole("top", value, 1)
 
 
 class PositionMeasures:
-    """The measures of some positions, from the rows of all terms and the composed distribution.
+    """Measures some positions, from the rows of all terms and the composed distribution.
 
-    `rows` holds [positions, vocab] for each term and [positions, 1] for each observation;
-    `composed` is [positions, vocab], and `tokens` [positions] are those of the text. `spell` gives
-    a token's text.
+    `rows` is [positions, vocab] for each term and [positions, 1] for each observation. `composed`
+    is [positions, vocab], and `tokens` [positions] are the tokens of the text. `spell` returns a
+    token's text.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class PositionMeasures:
         self._odds = LogOdds(formula.formula, rows, self._asked)
 
     def positions(self, place: int) -> list[InspectedPosition]:
-        """One for each row, of which the first follows so many tokens."""
+        """Return an inspected position for each row. `place` tokens precede the first row."""
         composed = finite_rows(self._composed.gather(1, self._asked))
         bare_logprobs = finite_rows(self._bare.gather(1, self._asked))
         of_bare = self._rankings[self._formula.bare]
@@ -258,13 +258,13 @@ class PositionMeasures:
             "terms": _by_position([self._views(term) for term in self._formula.terms], tokens),
             "contributions": _by_position(contributions, tokens),
             "observations": _by_position(self._observed(), tokens),
-            "completed": [None] * len(tokens),  # known once there are all tokens
+            "completed": [None] * len(tokens),  # set later, when all tokens are known
         }
         rows = zip(*columns.values(), strict=True)
         return [InspectedPosition(**dict(zip(columns, row, strict=True))) for row in rows]
 
     def _reference(self) -> Tensor:
-        """The token to compare with, [positions, 1]; see `InspectedPosition`."""
+        """Return the token to compare with, [positions, 1]; see `InspectedPosition`."""
         likeliest = self._rankings[self._formula.bare].best[:, :1]
         first, second = self._of_composed.best[:, :1], self._of_composed.best[:, 1:2]
         other = torch.where(first == self._tokens, second if second.numel() else first, first)
@@ -276,7 +276,7 @@ class PositionMeasures:
         return ranking(logprobs, tokens, self._formula.top)
 
     def _views(self, term: Term) -> list[TermView]:
-        """The numbers of a term, by position."""
+        """Return the measures of a term at each position."""
         rows = self._rows[term]
         values = finite_rows(rows.gather(1, self._asked))
         weights = self._weights(term)
@@ -301,14 +301,14 @@ class PositionMeasures:
         ]
 
     def _weights(self, term: Term) -> Sequence[float | None]:
-        """The number by which a term's own log-probabilities are multiplied, by position."""
+        """Return the sum of the factors of a term's own log-probabilities, at each position."""
         factors = [self._odds.factor(s) for s in self._formula.summands if s.node == term]
         if not factors:
             return [None] * len(self._tokens)
         return finite(torch.stack(factors).sum(dim=0)[:, TOKEN].tolist())
 
     def _contributions(self) -> tuple[list[list[Contribution]], list[float | None]]:
-        """What each part adds, by position, and what the exact ones add up to for the token."""
+        """Return the contributions of each part, and the sums of the exact ones for the token."""
         follows = self._composed.gather(1, self._asked) > -math.inf
         follows = follows & follows[:, :1]
         exact = [self._odds.of(summand) for summand in self._formula.summands]
@@ -322,7 +322,7 @@ class PositionMeasures:
         return [finite(self._rows[term][:, 0].tolist()) for term in self._formula.observations]
 
     def _likely(self, ordered: Ranking, count: int) -> list[tuple[LikelyToken, ...]]:
-        """The likeliest tokens at each position."""
+        """Return the likeliest tokens at each position."""
         tokens, logprobs = ordered.best[:, :count].tolist(), ordered.best_logprobs[:, :count]
         return [
             tuple(LikelyToken(t, self._spell(t), p) for t, p in zip(*pair, strict=True))
@@ -339,10 +339,10 @@ def _known_ranks(ranks: Tensor) -> Sequence[int | None]:
 
 
 def _known(ranks: Sequence[int]) -> tuple[int | None, ...]:
-    """Ranks as they are reported: None for those that are not exact."""
+    """Return ranks as they are reported: None for a rank that is not exact."""
     return tuple(rank if rank <= RANKED else None for rank in ranks)
 
 
 def _by_position(columns: Sequence[Sequence[Any]], tokens: Sequence[int]) -> list[tuple[Any, ...]]:
-    """For each position the value of every column."""
+    """Return the values of all columns at each position."""
     return [*zip(*columns, strict=True)] if columns else [()] * len(tokens)

@@ -1,4 +1,4 @@
-"""Which tokens a text would have had if a number of its formula were another, without a model."""
+"""Redraw a text with another number in its formula, without a model."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from marith.speculation.execution_plan import ExecutionPlan
 from marith.speculation.window import Block
 
 Kept = TypeVar("Kept")
-NO_TOKEN = -1  # where nothing may follow
-MOST_VALUES = 1000  # of a number at once
+NO_TOKEN = -1  # if no token may follow
+MOST_VALUES = 1000  # values of a number in one call
 AT_ONCE = 1 << 20  # log-probabilities of a term that are composed together
 
 
 class KeepingRows(TextQuery[Kept]):
-    """What `made` makes of the rows of each term [positions, vocab], which are on the CPU.
+    """Keeps the rows of each term [positions, vocab] on the CPU, and passes them to `made`.
 
     The first row is for the token at `start` of the text.
     """
@@ -59,7 +59,7 @@ class KeepingRows(TextQuery[Kept]):
         self._taken = 0
 
     def receive(self, answers: Mapping[Term, Scored]) -> list[Block]:
-        """Keep the rows of every term, until they are copied."""
+        """Keep the rows of every term until they are copied."""
         self._answers = dict(answers)
         return super().receive(answers)
 
@@ -68,21 +68,23 @@ class KeepingRows(TextQuery[Kept]):
         end = self._taken + len(tokens)
         for term, scored in self._answers.items():
             rows = scored.logprobs
-            if term not in self._kept:  # whole at once: to join parts would take them twice
+            if (
+                term not in self._kept
+            ):  # allocated whole, because joining parts would need twice the memory
                 self._kept[term] = torch.empty(self._count, rows.shape[-1], dtype=rows.dtype)
             self._kept[term][self._taken : end] = rows
         self._taken = end
         self._answers = {}
 
     def result(self) -> Kept:
-        """What is made of the rows of each term."""
+        """Return what `made` returns for the rows of each term."""
         return self._made(self._kept)
 
 
 class Redrawing:
-    """The constraints, the cuts and the random numbers of a request, at the places of its text.
+    """The constraints, cuts and random numbers of a request, at the places of its text.
 
-    `tokens` are the completion's; with `ended` the end that was drawn after them is one more
+    `tokens` are the completion's. With `ended`, the end that was drawn after them is one more
     position. Raises RequestError for a request whose draws cannot be repeated.
     """
 
@@ -110,16 +112,16 @@ class Redrawing:
 
     @property
     def continuation(self) -> list[int]:
-        """What was read, from the prefix on; with an end where one was drawn."""
+        """The tokens that were read: the prefix, the text, and an end token if one was drawn."""
         return [*self._text, *sorted(self._ends)[: self.ended]]
 
     @property
     def start(self) -> int:
-        """How many tokens of the continuation are the prefix."""
+        """The number of tokens of the prefix in the continuation."""
         return self._first
 
     def drawn(self, composed: Tensor, start: int) -> list[int]:
-        """A token for each row of composed log-probabilities, which begin at position `start`."""
+        """Draw a token for each row of composed log-probabilities, from position `start` on."""
         places = [*range(self._first + start, self._first + start + len(composed))]
         stuck = torch.zeros(len(composed), dtype=torch.bool)
         if self._grammar is not None:
@@ -133,7 +135,10 @@ class Redrawing:
         return [int(token) for token in tokens.tolist()]
 
     def first_flip(self, tokens: Sequence[int]) -> int | None:
-        """The first position whose token is another than the text's; an end is like any other."""
+        """Return the first position whose token differs from the text's token, or None.
+
+        At the end of the text, all end tokens count as equal.
+        """
         for place, token in enumerate(tokens):
             same = token in self._ends if place == len(self.tokens) else token == self.tokens[place]
             if not same:
@@ -151,7 +156,7 @@ class Redrawing:
 
 
 def _require_repeatable(request: Request) -> None:
-    """Raises RequestError for a request whose draws are not a function of seed and place."""
+    """Raise RequestError for a request whose draws do not depend on seed and place alone."""
     problem = ""
     if request.ban is not None:
         problem = "a ban takes tokens back and draws others in their place"
@@ -169,11 +174,11 @@ def _require_repeatable(request: Request) -> None:
 class Redrawn:
     """The tokens of a text for some values of one number of its formula, as plain data.
 
-    `tokens` is [values, positions]: the token that would be drawn at each position, given the kept
-    text before it; -1 where no token may follow. `first_flip` has for each value the first position
-    whose token is another than the text's, and `flipped_to` the text of the token there. `refused`
-    says why the formula cannot have a value, and is None for one that it can have. Where
-    `first_flip` is None and `refused` too, the text is the same; a refused value has no tokens.
+    `tokens` is [values, positions]: the token that would be drawn at each position after the
+    original text, or -1 if no token may follow. For each value, `first_flip` is the first position
+    whose token differs from the text, and `flipped_to` the text of the new token. `refused` says
+    why the formula cannot have a value, which then has no tokens. If `first_flip` and `refused` are
+    None, the text stays the same.
     """
 
     number: int
@@ -184,17 +189,15 @@ class Redrawn:
     refused: tuple[str | None, ...]
 
     def without_texts(self) -> Redrawn:
-        """The same with "…" in place of each text that a reason quotes."""
+        """Return the result with "…" instead of each text that a reason quotes."""
         hidden = (None if reason is None else unquoted(reason) for reason in self.refused)
         return replace(self, refused=tuple(hidden))
 
 
 class WhatIf:
-    """The log-probabilities of every term for a finished text, to see what other numbers change.
+    """The log-probabilities of every term for a finished text, to try other numbers.
 
-    `text` is the formula's text, in which `numbers` stand; `tokens` are those of the completion,
-    and `ended` says whether an end of the text was drawn after them: that position counts too.
-    Safe to use in any thread.
+    It is safe to use in any thread.
     """
 
     def __init__(
@@ -218,28 +221,29 @@ class WhatIf:
 
     @property
     def numbers(self) -> tuple[FormulaNumber, ...]:
-        """Every number of the formula in the order of its text; none of those within terms."""
+        """The numbers of the formula in order, except numbers within terms."""
         return self._numbered.numbers
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """The tokens of the text."""
+        """The tokens of the completion."""
         return self._redrawing.tokens
 
     @property
     def ended(self) -> bool:
-        """Whether the text ended by a token of its own."""
+        """True if an end token was drawn after `tokens`. It is one more position."""
         return self._redrawing.ended
 
     def changed(self, number: int, value: float) -> str:
-        """The formula's text with another value for one of `numbers`, by its index."""
+        """Return the formula's text with another value for the number at this index."""
         return self._numbered.changed(number, value)
 
     def at(self, number: int, values: Sequence[float]) -> Redrawn:
-        """What the text's tokens would be for each of some values of one of `numbers`.
+        """Return the tokens that would be drawn for each of some values of one number.
 
-        The engine's own composition, constraints and draws, by the request's random numbers.
-        Raises RequestError for an index that no number has, and for more than 1,000 values.
+        `number` is the index of the number in `numbers`. Composition, constraints and random
+        numbers are the request's. Raises RequestError for an invalid index, and for more than 1,000
+        values.
         """
         if not isinstance(values, Sequence):
             raise RequestError(f"values is a list of numbers, such as [0.5], not {shown(values)}")
@@ -269,7 +273,7 @@ class WhatIf:
         return self._spell([tokens[place]])
 
     def _at(self, number: int, value: float) -> tuple[int, ...] | str:
-        """The tokens for one value, or why the formula cannot have it."""
+        """Return the tokens for one value, or the reason why the formula cannot have it."""
         try:
             plan = plan_of(parse(self._numbered.changed(number, value)), self._names)
             self._require_kept(plan)
@@ -278,17 +282,17 @@ class WhatIf:
             return error.problem if isinstance(error, FormulaError) else str(error)
 
     def _require_kept(self, plan: ExecutionPlan) -> None:
-        """Raises RequestError for a formula that needs what no model has computed."""
+        """Raise RequestError for a formula that needs rows that no model has computed."""
         if missing := next((term for term in plan.terms if term not in self._rows), None):
-            raise RequestError(f"this value changes a term to {missing}: generate the text anew")
+            raise RequestError(f"this value changes a term to {missing}: generate the text again")
         for classifier, guide in _guides(plan).items():
             if self._guides[classifier] != guide:
                 raise RequestError(
-                    f"this value changes which tokens {classifier} judges: generate the text anew"
+                    f"this value changes which tokens {classifier} judges: generate the text again"
                 )
 
     def _drawn(self, formula: Formula) -> list[int]:
-        """The token at each position, some positions at a time."""
+        """Return the token at each position. Some positions are composed at a time."""
         first = next(iter(self._rows.values()))
         width = max(row.shape[-1] for row in self._rows.values())
         at_once, tokens = max(1, AT_ONCE // width), list[int]()
@@ -300,7 +304,7 @@ class WhatIf:
 
 
 def require_bytes(prepared: Prepared, positions: int, limit: int) -> None:
-    """Raises RequestError where the log-probabilities of a text take more than `limit` bytes."""
+    """Raise RequestError if the log-probabilities of a text take more than `limit` bytes."""
     terms, width = len(prepared.plan.terms), prepared.width
     needed = positions * terms * width * torch.float32.itemsize
     if needed > limit:

@@ -8,21 +8,20 @@ from typing import Any, TypeAlias
 
 from marith.request.checks import by, flag, hold, texts
 
-Tree: TypeAlias = dict[str, Any]  # the next letters of words, each with the tree after it
+Tree: TypeAlias = dict[str, Any]  # maps the next character of words to the tree after it
 
 
 WHOLE = ""  # a key of a tree where a word is complete
-LETTERS = 500_000  # of all banned words: 75 MB
+LETTERS = 500_000  # characters of all banned words: their tree takes 75 MB
 
 
 @dataclass(frozen=True, slots=True)
 class Ban:
-    """Texts that must not appear in an answer, each of one word or more.
+    """Texts that must not appear in an answer.
 
-    With `whole_words`, a text that begins or ends with a word character (a letter, a digit, an
-    underscore, a mark on a letter) is not banned where another one is next to it: "bad" is allowed
-    in "badge". Unless `case_sensitive`, letters are compared by Unicode's case folding. Raises
-    RequestError.
+    With `whole_words`, a text is banned only as whole words: "bad" is allowed in "badge". Letters,
+    digits, underscores and combining marks form words. Unless `case_sensitive`, texts are compared
+    by Unicode's case folding. Raises RequestError for invalid values.
     """
 
     words: tuple[str, ...] = field(metadata=by(texts(LETTERS), "ban"))
@@ -35,7 +34,7 @@ class Ban:
         object.__setattr__(self, "tree", _tree(map(self.folded, self.words)))
 
     def folded(self, text: str) -> str:
-        """The text as it is compared; each letter is folded by itself."""
+        """Return the text in the form in which it is compared. Each character is folded alone."""
         return text if self.case_sensitive else text.casefold()
 
 

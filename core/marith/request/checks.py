@@ -1,4 +1,4 @@
-"""Checks of the values in requests: each kind of check is written once, here."""
+"""Check the values of requests. Each kind of check is written once, here."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any, TypeAlias
 from marith.errors import MarithError, RequestError, shown, suggestion
 from marith.formula.tree.factors import plain
 
-LEVELS = 100  # templates and JSON recurse for each level
+LEVELS = 100  # templates and JSON recurse once for each level
 PARTS = 100_000
 
-# Names of torch's devices and types, which are checked without torch.
-SPREAD = "auto"  # the device of a model that accelerate spreads over several
-BACKENDS = "transformers", "llama.cpp"  # the first where none is given
+# Names of torch's devices and types, so that they can be checked without torch.
+SPREAD = "auto"  # accelerate spreads the model over several devices
+BACKENDS = "transformers", "llama.cpp"  # the first is the default
 DEVICES = (
     "cpu", "cuda", "mps", "xpu", "hpu", "mtia", "npu", "mlu", "musa", "xla", "privateuseone",
 )  # fmt: skip
@@ -26,25 +26,25 @@ _DTYPE = re.compile(
     r"(torch\.)?(float32|float|float64|double|float16|half|bfloat16|float8_\w+|float4_\w+)"
 )
 
-Check: TypeAlias = Callable[[str, Any], Any]  # a field's name and its value → the value to store
+Check: TypeAlias = Callable[[str, Any], Any]  # (name of the field, value) → the value to store
 
 
 def by(check: Check, option: str = "") -> Mapping[str, Any]:
     """Return the metadata of a dataclass's field that `hold` checks: `field(metadata=by(flag))`.
 
-    `option` is the name that calls and `Options` give the field, if it has another one there.
+    `option` is the field's name in calls and in `Options`, if it is different there.
     """
     return {"check": check, "option": option}
 
 
 def fields_by_option(*kinds: type[Any]) -> dict[str, Field[Any]]:
-    """Return the fields of dataclasses by the names that calls and `Options` give them."""
+    """Return the checked fields of dataclasses by their names in calls and in `Options`."""
     held = (field for kind in kinds for field in fields(kind) if "check" in field.metadata)
     return {field.metadata["option"] or field.name: field for field in held}
 
 
 def hold(value: Any) -> None:
-    """Check the fields of a frozen dataclass that have a check and are not their default."""
+    """Check the fields of a frozen dataclass that have a check, unless they have their default."""
     for field in fields(value):
         if check := field.metadata.get("check"):
             current = getattr(value, field.name)
@@ -53,7 +53,7 @@ def hold(value: Any) -> None:
 
 
 def whole(name: str, value: Any, minimum: int, maximum: int | None = None) -> int:
-    """Return a whole number of a range as an int. Raises RequestError about `name` for others."""
+    """Return a whole number of a range as an int. Raises RequestError about `name` otherwise."""
     number = plain(value)
     is_whole = isinstance(number, int) and not isinstance(number, bool)
     if not (is_whole and minimum <= number and (maximum is None or number <= maximum)):
@@ -63,24 +63,24 @@ def whole(name: str, value: Any, minimum: int, maximum: int | None = None) -> in
 
 
 def finite(value: Any) -> float | None:
-    """A finite number as a float; None for anything else, for True and False too."""
+    """Return a finite number as a float; None for any other value, and for True and False."""
     number = plain(value)
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         return None
     try:
         number = float(number) if isinstance(number, int) else number
-    except OverflowError:  # an integer that no float holds
+    except OverflowError:  # an integer too large for a float
         return None
     return number if math.isfinite(number) else None
 
 
 def whole_from(minimum: int, maximum: int | None = None) -> Check:
-    """A check for a whole number of a range."""
+    """Return a check for a whole number from `minimum` to `maximum`."""
     return lambda name, value: whole(name, value, minimum, maximum)
 
 
 def number(description: str, holds: Callable[[float], bool]) -> Check:
-    """A check for a finite number for which `holds` is true; `description` is for the error."""
+    """Return a check for a finite number that `holds` accepts. `description` is for the error."""
 
     def check(name: str, value: Any) -> float:
         number = finite(value)
@@ -92,21 +92,21 @@ def number(description: str, holds: Callable[[float], bool]) -> Check:
 
 
 def flag(name: str, value: Any) -> bool:
-    """True or False."""
+    """Check for True or False."""
     if not isinstance(value, bool):
         raise RequestError(f"{name} is True or False, not {shown(value)}")
     return value
 
 
 def filled(name: str, value: Any) -> str:
-    """A text that is not empty."""
+    """Check for a text that is not empty."""
     if not isinstance(value, str) or not value:
         raise RequestError(f"{name} is a text that is not empty, not {shown(value)}")
     return value
 
 
 def of_kind(kind: type[Any], example: str) -> Check:
-    """A check for an instance of a class; `example` is one as it is written."""
+    """Return a check for an instance of a class. `example` is code, which the error shows."""
 
     def check(name: str, value: Any) -> Any:
         if not isinstance(value, kind):
@@ -118,12 +118,12 @@ def of_kind(kind: type[Any], example: str) -> Check:
 
 
 def optional(check: Check) -> Check:
-    """The same check, or None."""
+    """Return a check that accepts None, and otherwise does `check`."""
     return lambda name, value: None if value is None else check(name, value)
 
 
 def texts(max_letters: int) -> Check:
-    """Return a check for texts that are not empty and have at most `max_letters` together."""
+    """Return a check for non-empty texts with at most `max_letters` characters together."""
 
     def check(name: str, value: Any) -> tuple[str, ...]:
         if not isinstance(value, (str, Sequence)):
@@ -131,17 +131,17 @@ def texts(max_letters: int) -> Check:
         checked = (value,) if isinstance(value, str) else tuple(value)
         for text in checked:
             if not isinstance(text, str) or not text:
-                raise RequestError(f"a text of {name} has at least one letter: {shown(text)}")
+                raise RequestError(f"a text of {name} has at least one character: {shown(text)}")
         letters = sum(map(len, checked))
         if letters > max_letters:
-            raise RequestError(f"{name} has {letters:,} letters; at most {max_letters:,}")
+            raise RequestError(f"{name} has {letters:,} characters; at most {max_letters:,}")
         return checked
 
     return check
 
 
 def seconds(name: str, value: Any) -> float | None:
-    """A number of seconds above 0, or None for no limit."""
+    """Check for a number of seconds above 0, or None for no limit."""
     if value is None:
         return None
     number = finite(value)
@@ -151,14 +151,14 @@ def seconds(name: str, value: Any) -> float | None:
 
 
 def require_shallow(value: Any, name: str) -> None:
-    """Raises RequestError for data with more than `LEVELS` levels or `PARTS` parts."""
+    """Raise RequestError for data with more than `LEVELS` levels or `PARTS` parts."""
     waiting, parts = [(value, 0)], 0
     while waiting:
         part, level = waiting.pop()
         parts += 1
         if level > LEVELS or parts > PARTS:
-            problem = f"{name} has at most {LEVELS} levels and {PARTS:,} parts"
-            raise RequestError(f"{problem}, and not those of {shown(value)}")
+            problem = f"{name} must have at most {LEVELS} levels and {PARTS:,} parts"
+            raise RequestError(f"{problem}: {shown(value)}")
         if isinstance(part, Mapping):
             waiting += [(inner, level + 1) for inner in part.values()]
         elif isinstance(part, (list, tuple)):
@@ -166,16 +166,16 @@ def require_shallow(value: Any, name: str) -> None:
 
 
 def require_json(value: Any, name: str) -> None:
-    """Raises RequestError for a value that JSON cannot represent."""
+    """Raise RequestError for a value that JSON cannot represent."""
     require_shallow(value, name)
     try:
         json.dumps(value)
     except (TypeError, ValueError) as error:
-        raise RequestError(f"{name} is no JSON, {error}: {shown(value)}") from None
+        raise RequestError(f"{name} is not JSON, {error}: {shown(value)}") from None
 
 
 def check_names(options: Mapping[str, Any], names: Collection[str], kind: str) -> None:
-    """Raise RequestError for a name that no option has, with the name that it resembles."""
+    """Raise RequestError for an unknown option, and suggest the name that resembles it."""
     for name in options:
         if name not in names:
             hint = suggestion(name, names, f", but {', '.join(names)}")
@@ -183,7 +183,7 @@ def check_names(options: Mapping[str, Any], names: Collection[str], kind: str) -
 
 
 def distinct_texts(name: str, value: Any) -> tuple[str, ...]:
-    """Two texts or more, none of them empty and none twice."""
+    """Check for at least two different texts, none of them empty."""
     is_list = isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray))
     if not is_list or len(value) < 2 or not all(isinstance(text, str) and text for text in value):
         raise RequestError(f"{name} are a list of two texts or more, not {shown(value)}")
@@ -194,7 +194,7 @@ def distinct_texts(name: str, value: Any) -> tuple[str, ...]:
 
 
 def device_name(name: str, value: Any, error: type[MarithError] = RequestError) -> Any:
-    """Return the name of one of torch's devices, or None. Raises `error` for another value."""
+    """Return the name of one of torch's devices, or None. Raises `error` for any other value."""
     device = _name_of(value)
     if device in (None, SPREAD) or (isinstance(device, str) and _DEVICE.fullmatch(device)):
         return device
@@ -212,9 +212,9 @@ def dtype_name(name: str, value: Any, error: type[MarithError] = RequestError) -
 
 
 def memory_limits(name: str, value: Any, error: type[MarithError] = RequestError) -> Any:
-    """Return how much memory each device may take, or None; accelerate reads the amounts.
+    """Return the memory that each device may use, or None. accelerate reads the amounts.
 
-    Raises `error` for what is no table of devices and amounts.
+    Raises `error` for a value that is not a table of devices and amounts.
     """
     if value is None:
         return None
@@ -225,7 +225,10 @@ def memory_limits(name: str, value: Any, error: type[MarithError] = RequestError
 
 
 def backend_name(name: str, value: Any, error: type[MarithError] = RequestError) -> Any:
-    """Who computes a model, or None for transformers. Raises `error` for any other name."""
+    """Return the backend that computes a model, or None for transformers.
+
+    Raises `error` for an unknown name.
+    """
     if value is None or (isinstance(value, str) and value in BACKENDS):
         return None if value == BACKENDS[0] else value
     known = " or ".join(map(repr, BACKENDS))
@@ -233,5 +236,5 @@ def backend_name(name: str, value: Any, error: type[MarithError] = RequestError)
 
 
 def _name_of(value: Any) -> Any:
-    """A device or type of torch's as its name; any other value as it is."""
+    """Return the name of a device or type of torch. Return any other value unchanged."""
     return str(value) if type(value).__module__ == "torch" else value

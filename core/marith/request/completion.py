@@ -1,4 +1,4 @@
-"""The answer to a request: its text, in chunks and whole, and its cost."""
+"""The answer to a request: its text, in chunks or whole, and its cost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a tool; `arguments` are JSON, in which no letters are escaped."""
+    """A call of a tool. `arguments` is JSON in which non-ASCII characters are not escaped."""
 
     id: str
     name: str
@@ -25,14 +25,14 @@ class ToolCall:
 
     @property
     def parsed(self) -> dict[str, Any]:
-        """The arguments. Raises ValueError where the text was cut off before their end."""
+        """The arguments as a dict. Raises ValueError if the call was cut off."""
         parsed: dict[str, Any] = json.loads(self.arguments)
         return parsed
 
 
 @dataclass(frozen=True, slots=True)
 class CallChunk:
-    """A piece of a call: the first one of a call has its id and name, all have arguments."""
+    """A piece of a call. Only the first piece of a call has its id and name."""
 
     index: int
     id: str | None
@@ -42,7 +42,7 @@ class CallChunk:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """A token and its log-probability; `data` are the bytes of its text."""
+    """A token and its log-probability. `data` are the bytes of the token."""
 
     token: int
     text: str
@@ -52,12 +52,12 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob(Alternative):
-    """A token of a text, by the composed distribution before temperature and grammar.
+    """A token of a text, with its log-probability before temperature and grammar.
 
-    `top` are the likeliest tokens in its place; `terms` has the log-probability of the token for
-    each term, by the term's text. `offset` counts the characters of the answer before the token,
-    reasoning and calls included; a token that goes on with a character has the offset where the
-    character begins.
+    `logprob` is of the composed distribution. `top` are the likeliest tokens at the position.
+    `terms` maps the text of each term to the token's log-probability. `offset` counts the
+    characters of the answer before the token, including reasoning and calls. Tokens of one
+    character share the offset of the character.
     """
 
     top: tuple[Alternative, ...] = ()
@@ -67,10 +67,10 @@ class TokenLogprob(Alternative):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The text that became certain in a step; the last chunk has the finish reason.
+    """The text that became final in a step. The last chunk has the finish reason.
 
-    `reasoning` and `calls` are no part of `text`. The last chunk has the `marith.Inspection` of all
-    tokens too, if one was requested.
+    `text` does not include `reasoning` and `calls`. If an inspection was requested, the last chunk
+    has the `marith.Inspection` of all tokens.
     """
 
     text: str
@@ -87,10 +87,10 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens, counted in the base model's vocabulary.
+    """The numbers of tokens, in the base model's vocabulary.
 
-    `prompt_tokens` are those of the prompt as the bare model reads it; `cached_tokens` of them had
-    their keys and values cached in every lane. `reasoning_tokens` count as completion tokens too.
+    `prompt_tokens` counts the prompt as the bare model reads it. `cached_tokens` counts the prompt
+    tokens that every lane had cached. `completion_tokens` includes `reasoning_tokens`.
     """
 
     prompt_tokens: int
@@ -100,18 +100,17 @@ class Usage:
 
     @property
     def total_tokens(self) -> int:
-        """Prompt and completion together."""
+        """The number of tokens of prompt and completion."""
         return self.prompt_tokens + self.completion_tokens
 
 
 @dataclass(frozen=True, slots=True)
 class StageStats:
-    """How many drafted tokens one part of a formula has verified, and how many it accepted.
+    """The number of drafted tokens that one part of a formula verified, and that it accepted.
 
-    `evaluated` tokens were verified, and `accepted` is how many were kept. `predicted` is the
-    expected share of accepted tokens: the mean of 1 − the total variation between the distribution
-    that the tokens were drawn from and the distribution of the part (paper, lemma 3). Tokens after
-    one that was not accepted are not evaluated.
+    `predicted` is the expected share of accepted tokens: the mean of 1 − total variation between
+    the distribution that drafted a token and the distribution of the part (paper, lemma 3). Tokens
+    after a rejected token are not evaluated.
     """
 
     part: str
@@ -121,15 +120,15 @@ class StageStats:
 
     @property
     def acceptance(self) -> float:
-        """Return the share of the evaluated tokens that were accepted."""
+        """The share of the evaluated tokens that were accepted."""
         return self.accepted / self.evaluated
 
 
 @dataclass(frozen=True, slots=True)
 class TermStats:
-    """The cost of one term: tokens of its prompt, how many of them were cached, and its calls.
+    """The cost of one term: its prompt tokens, how many of them were cached, and its calls.
 
-    For a classifier, which reads texts, `prompt_tokens` and `cached_tokens` are 0.
+    A classifier reads texts, so its `prompt_tokens` and `cached_tokens` are 0.
     """
 
     prompt_tokens: int
@@ -141,16 +140,18 @@ class TermStats:
 class Stats:
     """The cost of a completion.
 
-    `passes` counts forward passes; `calls` counts evaluations of terms as the paper does, several
-    positions at once being one call; `judgements` counts the candidates that classifiers scored.
-    `cached` counts prompt tokens whose keys and values were cached, over all lanes of language
-    models. `drafted` counts tokens that were proposed before every term had scored them, `accepted`
-    those of them that are in the text; `stages` has the parts of the formula that verified them.
-    `terms` has the cost of each term, by its text. `rewinds` counts how often a ban took tokens
-    back; such tokens cost as much as others, and do not count in `tokens`. `implausible` is the
-    share of tokens that no prompted term of the formula finds a tenth as likely as its likeliest:
-    beyond one half most texts are nonsense. It is 0 for a formula that is one term, and
-    where the models are on an accelerator, on which it is not counted.
+    - `passes`: forward passes.
+    - `calls`: evaluations of terms. Several positions at once are one call, as in the paper.
+    - `judgements`: candidates that classifiers scored.
+    - `cached`: cached prompt tokens, over all lanes of language models.
+    - `drafted`: tokens that were proposed before every term had scored them.
+    - `accepted`: drafted tokens that are in the text.
+    - `stages`: the parts of the formula that verified drafts.
+    - `terms`: the cost of each term, by its text.
+    - `rewinds`: how often a ban took tokens back. `tokens` does not count these tokens.
+    - `implausible`: the share of tokens that every prompted term finds less than a tenth as likely
+      as its likeliest token. Above one half, most texts are nonsense. It is 0 for a formula of one
+      term, and on an accelerator, where it is not counted.
     """
 
     tokens: int
@@ -168,37 +169,36 @@ class Stats:
 
     @property
     def passes_per_token(self) -> float:
-        """Forward passes for one token of text."""
+        """The number of forward passes for each token of the text."""
         return self.passes / max(1, self.tokens)
 
     @property
     def calls_per_token(self) -> float:
-        """Evaluations of terms for one token of text."""
+        """The number of evaluations of terms for each token of the text."""
         return self.calls / max(1, self.tokens)
 
     @property
     def judgements_per_token(self) -> float:
-        """Candidates that classifiers scored for one token of text."""
+        """The number of candidates that classifiers scored for each token of the text."""
         return self.judgements / max(1, self.tokens)
 
     @property
     def acceptance(self) -> float | None:
-        """The share of drafted tokens that are in the text; None where nothing was drafted.
+        """The share of drafted tokens that are in the text; None if no token was drafted.
 
-        Tokens that were discarded before verification count as drafted; `stages` counts only those
-        that were evaluated.
+        Drafts that were discarded before verification count here, but not in `stages`.
         """
         return self.accepted / self.drafted if self.drafted else None
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A finished text: `tokens` are all that were sampled, without the one that ends a text.
+    """A finished text. `tokens` are the sampled tokens, without an end-of-text token.
 
-    A stop string is not in `text`, though its tokens are in `tokens`; `stop_string` is the one
-    that ended the text. `calls` and `reasoning` are no part of `text`; a call that `max_tokens` cut
-    off is included as far as it was generated. `logprobs` and `inspection`, a `marith.Inspection`,
-    are None unless they were requested.
+    `stop_string` is the stop string that ended the text. It is not in `text`, but its tokens are in
+    `tokens`. `text` does not include `calls` and `reasoning`. A call that `max_tokens` cut off is
+    included as far as it was generated. `logprobs` and `inspection`, a `marith.Inspection`, are
+    None unless they were requested.
     """
 
     text: str
@@ -213,9 +213,9 @@ class Completion:
     inspection: Any = None
 
     def without_texts(self, names: Mapping[str, str]) -> Completion:
-        """The same for whoever may not read the terms; `names` has that of each term by its text.
+        """Return the completion without the texts of terms, for readers who may not see them.
 
-        "…" stands in place of a text without a name.
+        `names` maps the text of a term to the name that replaces it. "…" replaces other texts.
         """
         stages = (replace(each, part=renamed(each.part, names)) for each in self.stats.stages)
         stats = replace(self.stats, stages=tuple(stages), terms=_renamed(self.stats.terms, names))
@@ -236,10 +236,10 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The likeliest of some texts, and the probability of each among them.
+    """The likeliest of some texts, and the probability of each text.
 
-    `logprobs` are the log-probabilities that an answer begins with a text, each the sum over its
-    tokens; `probabilities` are the same, so that they add up to 1.
+    `logprobs` are the log-probabilities that an answer begins with a text: sums over its tokens.
+    `probabilities` are normalised over the texts.
     """
 
     text: str
@@ -248,7 +248,7 @@ class Choice:
 
     @classmethod
     def of(cls, logprobs: Mapping[str, float]) -> Choice:
-        """The choice among texts of these log-probabilities. Raises RequestError if all are −∞."""
+        """Return the choice for these log-probabilities. Raises RequestError if all are −∞."""
         best = max(logprobs, key=lambda text: logprobs[text])
         if logprobs[best] == -math.inf:
             raise RequestError("the formula gives no option a probability above zero")
@@ -260,19 +260,19 @@ class Choice:
         return self.text
 
 
-_SHOWN = 60  # letters of a text in a `repr`
+_SHOWN = 60  # characters of a text in a `repr`
 
 
 def _renamed(terms: Mapping[str, Value], names: Mapping[str, str]) -> dict[str, Value]:
-    """The same by names; an equal name has a number after it."""
+    """Replace the texts of terms by names. A number is added to equal names."""
     return dict(zip(distinct(renamed(text, names) for text in terms), terms.values(), strict=True))
 
 
 def _brief(text: str) -> str:
-    """A text in quotation marks; one that was shortened has "…" and its length behind them."""
+    """Return a text in quotation marks. A long text is shortened, and its length added."""
     if len(text) <= _SHOWN:
         return repr(text)
-    return f"{text[:_SHOWN]!r}… ({len(text)} letters)"
+    return f"{text[:_SHOWN]!r}… ({len(text)} characters)"
 
 
 def _counted(tokens: int) -> str:
@@ -280,4 +280,4 @@ def _counted(tokens: int) -> str:
 
 
 def _time(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:.0f} s"  # 1e+03 is no time
+    return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:.0f} s"  # not "1e+03 s"

@@ -10,7 +10,7 @@ CACHE_BYTES = 2**30
 LOADED_BYTES = 2**35
 
 _THREADS = "set OMP_NUM_THREADS in the environment before Python starts"
-# What others call an option of an engine, and what to write here.
+# Names of engine options in other libraries, with advice.
 OTHER_NAMES = {
     "trust_remote_code": "marith never runs the code of a checkpoint",
     "device_map": "write device=…",
@@ -23,17 +23,18 @@ OTHER_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on the requests that run and wait, and on the memory that is kept.
+    """Bounds on running and waiting requests, and on the memory for caches and models.
 
-    Requests run at once while their lanes of language models are at most `max_lanes`, and while
-    their keys, values and states take at most `cache_bytes`, should each text become as long as it
-    may; prefixes in common count once. `max_queue` others wait; one that alone needs more than
-    `cache_bytes` runs alone, and is refused where the machine has not so much memory. With 0 every
-    request runs alone, and one without `max_tokens` counts with the whole context. What is kept for
-    reuse, of all checkpoints together, makes room first. By default `cache_bytes` is half of the
-    memory that is free once the model is loaded. Further checkpoints, adapters and n-grams stay
-    loaded while a request uses them; of those that are unused, the last used stay while they take
-    at most `loaded_bytes`.
+    Requests run together while they use at most `max_lanes` lanes of language models and at most
+    `cache_bytes` of keys, values and states. Each text counts with its maximum length, and without
+    `max_tokens` with the whole context. A shared prefix counts once. `max_queue` further requests
+    wait. A request that alone needs more than `cache_bytes` runs alone, and is refused if the
+    machine has too little memory. With `cache_bytes=0` every request runs alone. By default
+    `cache_bytes` is half of the memory that is free after the model is loaded. Cached prefixes, of
+    all checkpoints together, are dropped first to make room.
+
+    Further checkpoints, adapters and n-grams stay loaded while a request uses them. Unused ones
+    stay loaded, the last used first, up to `loaded_bytes`.
     """
 
     max_lanes: int = field(default=256, metadata=by(whole_from(1)))
@@ -45,7 +46,7 @@ class Limits:
         hold(self)
 
     def with_memory(self, free: int) -> Limits:
-        """The same, with `cache_bytes` for an engine that has so many bytes free."""
+        """Return these limits; if `cache_bytes` is None, set it to half of `free` bytes."""
         return self if self.cache_bytes is not None else replace(self, cache_bytes=free // 2)
 
 
@@ -53,11 +54,10 @@ class Limits:
 class EngineStatus:
     """The status of an engine at one moment.
 
-    `running` requests share its passes; `waiting` requests have no lanes yet. `lanes` counts the
-    lanes of running requests, except those that their callers have cancelled. `steps` counts the
-    steps since the engine was loaded, and `repeated` those in which one request failed, so that
-    they were repeated for each request alone. `checkpoints` names the models that are loaded, the
-    base model first.
+    `running` requests share passes; `waiting` requests have no lanes yet. `lanes` counts the lanes
+    of running requests that are not cancelled. `steps` counts the steps since the engine was
+    loaded. `repeated` counts the steps in which a request failed, so that each request was run
+    again alone. `checkpoints` names the loaded models, the base model first.
     """
 
     running: int
@@ -69,5 +69,5 @@ class EngineStatus:
 
     @property
     def idle(self) -> bool:
-        """Whether no request runs and none waits."""
+        """True if no request runs or waits."""
         return not self.running and not self.waiting

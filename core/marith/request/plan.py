@@ -21,14 +21,16 @@ MOST = 16  # positions at which a term is evaluated at once
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How far the terms of a formula lag behind one another. Plain data; changes only the cost.
+    """A plan of speculation: which terms draft, and which verify later. It changes only the cost.
 
-    `every` maps terms, by name or as formula text, to their speculative factor s: such a term is
-    computed for s positions at a time, s − 1 of which were drawn without it (paper, section 4);
-    other terms have 1, or `length` + 1 where the plan names drafts. A term that defines no
-    distribution with those before it is computed with the next, and a classifier with its guide.
-    `drafted_by` are formulas that draft the whole one, the cheapest first, `length` tokens at a
-    time.
+    `every` maps a term, by name or as formula text, to its speculative factor s (paper, section 4).
+    The term is computed for s positions at a time; s − 1 of their tokens were drawn without it.
+    Other terms have s = 1, or `length` + 1 if the plan has drafts. A classifier is computed with
+    its guide, and a term that forms no distribution with the terms before it is computed with the
+    next term.
+
+    `drafted_by` are formulas that draft for the whole formula, the cheapest first, `length` tokens
+    at a time.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -62,24 +64,26 @@ class Plan:
             length = whole("the length of a draft", length, 1, MOST - 1)
             object.__setattr__(self, "length", length)
         elif self.length is not None:
-            raise RequestError(f"length {self.length!r} is of drafts, and the plan names none")
+            raise RequestError(
+                f"length {self.length!r} needs drafted_by: it is the length of drafts"
+            )
 
     @classmethod
     def factors(cls, factors: Mapping[str | Formula, int]) -> Plan:
-        """Algorithm 2 of the paper, with an s for each term; a term that is not named has 1."""
+        """Return a plan for algorithm 2 of the paper, with s for each term; the default s is 1."""
         if not isinstance(factors, Mapping):
             raise RequestError(f"factors map terms to whole numbers, not {factors!r}")
         return cls(every=tuple(factors.items()))  # type: ignore[arg-type]  # made texts there
 
     @classmethod
     def drafts(cls, *drafts: str | Formula, length: int = LENGTH) -> Plan:
-        """Draft the whole formula: each draft verifies what the one before it proposed.
+        """Return a plan in which `drafts` draft the whole formula; each verifies the one before.
 
-        The first is evaluated at every token, the others twice in a `length`; a draft that is also
-        a term of the formula then verifies with factor 1.
+        The first draft is evaluated for every token, the others twice for `length` tokens. If a
+        draft is also a term of the formula, the term then verifies with factor 1.
 
-        Examples of a draft: `NGram("corpus.txt", order=4)`; `NGram(order=4, online=True)`, which
-        copies from the prompt; a `Prompted` with `model=`, a small model; the name of a term.
+        Examples: `NGram("corpus.txt", order=4)`; `NGram(order=4, online=True)`, which copies from
+        the prompt; a `Prompted` with a small model as `model=`; the name of a term.
         """
         if not drafts:
             raise RequestError("a plan of drafts names at least one")
@@ -87,21 +91,21 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Plan:
-        """A plan from the JSON of `to_json`. Raises RequestError for what is no plan."""
+        """Return the plan that `to_json` wrote. Raises RequestError for an invalid plan."""
         try:
             return cls(**json.loads(text))
         except (TypeError, ValueError, RecursionError) as error:
             names = ", ".join(field.name for field in fields(cls))
-            problem = f"this is no plan: {str(error)[:200]}"
+            problem = f"invalid plan: {str(error)[:200]}"
             raise RequestError(f"{problem}; it has {names}: {shown(text)}") from None
 
     def to_json(self) -> str:
-        """The plan as a line of JSON."""
+        """Return the plan as one line of JSON."""
         return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False)
 
 
 def planned(text: str, names: Collection[str]) -> Formula:
-    """Return the formula of a text in a plan over `names`. Raises RequestError."""
+    """Return the formula that a plan's text means. Raises RequestError if it has unknown names."""
     try:
         formula = read_formula(text)
         require_known(formula, names)
@@ -111,7 +115,7 @@ def planned(text: str, names: Collection[str]) -> Formula:
 
 
 def check_speculation(name: str, value: Any) -> Plan | Literal["auto"] | None:
-    """A plan, "auto" or None. Raises RequestError for anything else."""
+    """Check for a plan, "auto" or None."""
     if not (value is None or isinstance(value, Plan) or value == "auto"):
         raise RequestError(f"{name} is None, 'auto' or a Plan, not {shown(value)}")
     plan: Plan | Literal["auto"] | None = value
@@ -119,10 +123,7 @@ def check_speculation(name: str, value: Any) -> Plan | Literal["auto"] | None:
 
 
 def read_speculation(value: Any) -> Plan | Literal["auto"] | None:
-    """A plan, which may be its JSON or a mapping; "auto"; or None, which may be "none".
-
-    Raises RequestError for anything else.
-    """
+    """Read a plan, its JSON or a mapping; "auto"; or None or "none". Raises RequestError."""
     match value:
         case None | "none":
             return None
@@ -141,7 +142,7 @@ def read_speculation(value: Any) -> Plan | Literal["auto"] | None:
 
 
 def _text(term: Any, name: str) -> str:
-    """A term of a plan as text; raises RequestError for what is neither text nor a formula."""
+    """Return a term of a plan as text. Raises RequestError unless it is a text or a formula."""
     if not isinstance(term, (str, Formula)):
         raise RequestError(f"{name} is a text or a formula, not {shown(term)}")
     return str(term)

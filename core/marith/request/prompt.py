@@ -17,12 +17,16 @@ from marith.request.checks import require_json, require_shallow, whole
 _WORD = re.compile(r"[A-Z]?[a-z]+")  # of `image_url`, `text-plain` and `cachePoint`
 _MEDIA = frozenset(("image", "audio", "video", "file", "document", "media"))
 _MEDIA_TYPES = ("mime_type", "mimeType", "media_type")
-# Calls that a provider made on its own machines, their results, and reasoning are not read again.
+# Blocks whose text no model reads again: calls, their results, citations and reasoning.
 _LEFT_OUT = re.compile(
     r"(.*_)?(call|call_output|tool_use|tool_result|tool_reference|function_response|citation"
     r"|thinking|thought|reasoning|reasoning_content)|mcp_(list_tools|approval_.*)"
 )
-_CALLS = ("tool_use", "tool_call", "function_call")  # Bedrock's and Gemini's are toolUse and so on
+_CALLS = (
+    "tool_use",
+    "tool_call",
+    "function_call",
+)  # `_name` converts toolUse of Bedrock to tool_use
 _RESULTS = ("tool_result", "function_response", "function_call_output")
 _IDS = ("tool_use_id", "toolUseId", "tool_call_id", "call_id", "id")
 _ARGUMENTS = ("arguments", "args", "input")  # of OpenAI, LangChain, Anthropic
@@ -37,29 +41,29 @@ _SHAPE = {"role": "user", "content": "…"}
 def plain_messages(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a message as OpenAI writes it, with text as its content.
 
-    A tool's result within another message becomes a message of its own. Raises RequestError for
+    A tool's result inside another message becomes a message of its own. Raises RequestError for
     content that is not text.
     """
     content = message.get("content")
     blocks = content if isinstance(content, (list, tuple)) else ()
     said = message.get("role") == "assistant"
     plain = {**message, "content": text_of(content)}
-    if plain.get("role") == "function":  # the role of tools before they had ids
+    if plain.get("role") == "function":  # the role of results before tool calls had ids
         plain["role"] = "tool"
     if said and not plain["content"] and isinstance(plain.get("refusal"), str):
         plain["content"] = plain["refusal"]
     called = [block for block in blocks if said and _name(block) in _CALLS]
     if calls := _calls(plain.pop("tool_calls", None), plain.pop("function_call", None), called):
-        plain["tool_calls"] = calls  # to templates, an empty list is a call too
+        plain["tool_calls"] = calls  # templates take an empty list for a call
     results = [_result(block) for block in blocks if not said and _name(block) in _RESULTS]
     return results if results and not plain["content"] else [*results, plain]
 
 
 def text_of(content: Any) -> str:
-    """Return the text of a message's content: a text, or the blocks of any provider.
+    """Return the text of a message's content, which is a text or blocks of any provider.
 
-    A block gives its text. Nothing is read of reasoning, nor of what tools of another provider
-    left behind. Raises RequestError for pictures, sounds and files.
+    Reasoning, tool calls and their results are left out. Raises RequestError for pictures, sounds
+    and files.
     """
     if content is None or isinstance(content, str):
         return content or ""
@@ -70,25 +74,25 @@ def text_of(content: Any) -> str:
 
 
 def carries_media(block: Mapping[str, Any]) -> bool:
-    """Return whether a block has a picture, a sound or a file, by its type."""
+    """Return True if a block has a picture, a sound or a file, judged by its type."""
     is_media = not _MEDIA.isdisjoint(_name(block).split("_"))
     return is_media and not _is_left_out(block) and block.get("source_type") != "text"
 
 
 def to_tool_call(id: str | None, name: Any, arguments: Any) -> dict[str, Any]:  # noqa: A002 (its name)
-    """Return a call of a tool in a message of an assistant."""
+    """Return a tool call for a message of the assistant."""
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def _calls(calls: Any, called_once: Any, blocks: Sequence[Any]) -> list[dict[str, Any]]:
-    """The calls of a message, wherever it has them: blocks often have them a second time."""
+    """Return the calls of a message. Blocks often repeat the calls, so they are read last."""
     if calls and not isinstance(calls, (list, tuple)):
         raise RequestError(f"tool_calls are a list of calls, not {shown(calls)}")
     return [_call(call) for call in calls or (called_once and [called_once]) or blocks]
 
 
 def _call(call: Any) -> dict[str, Any]:
-    """A call as OpenAI writes it."""
+    """Return a call as OpenAI writes it."""
     if isinstance(call, Mapping) and isinstance(call.get("function"), Mapping):
         return dict(call)
     call = _inner(call)
@@ -98,7 +102,7 @@ def _call(call: Any) -> dict[str, Any]:
 
 
 def _result(block: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool's answer, as Anthropic, Bedrock or Gemini puts it into a user's message."""
+    """Return a tool's result from a block of a user's message (Anthropic, Bedrock, Gemini)."""
     block = _inner(block)
     answer = _first(block, _ANSWERS)
     text = _json_text(answer) if isinstance(answer, Mapping) else text_of(answer)
@@ -109,13 +113,13 @@ def _result(block: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _inner(block: Any) -> Any:
-    """Return what a block wraps under the name of its kind, else the block itself."""
+    """Return what a block wraps under the name of its kind, or the block itself."""
     inner = block.get(_kind(block)) if isinstance(block, Mapping) else None
     return inner if isinstance(inner, Mapping) else block
 
 
 def _first(mapping: Mapping[str, Any], names: Sequence[str]) -> Any:
-    """Return the value of the first of these names that a mapping has; None if it has none."""
+    """Return the value of the first of `names` that the mapping has, or None."""
     return next((mapping[name] for name in names if name in mapping), None)
 
 
@@ -125,7 +129,7 @@ def _json_text(value: Any) -> str:
 
 
 def _text(block: Any) -> str:
-    """The text of a block; "" where it has none for a model."""
+    """Return the text of a block; "" if it has no text for a model."""
     if isinstance(block, str):
         return block
     text = _found(block) if isinstance(block, Mapping) else None
@@ -135,7 +139,7 @@ def _text(block: Any) -> str:
 
 
 def _found(block: Mapping[str, Any]) -> str | None:
-    """The text in a block, or in what it wraps. Raises RequestError for media without text."""
+    """Return the text in a block, or in what it wraps. Raises RequestError for media."""
     if _is_left_out(block):
         return None
     if _kind(block) == "json" or [*block] == ["json"]:
@@ -159,7 +163,7 @@ def _found(block: Mapping[str, Any]) -> str | None:
 
 
 def _kind(block: Any) -> str:
-    """The type of a block; Bedrock's and Gemini's have the name of what they hold instead."""
+    """Return the type of a block. In Bedrock and Gemini, it is the name of the content's field."""
     if not isinstance(block, Mapping):
         return ""
     kind = block.get("type")
@@ -172,16 +176,16 @@ def _kind(block: Any) -> str:
 
 
 def _name(block: Any) -> str:
-    """Return the type of a block in small letters, its words apart: `tool_use` of `toolUse`.
+    """Return the type of a block in lower case, with `_` between words: `tool_use` for `toolUse`.
 
-    Gemini marks reasoning beside the type.
+    Gemini marks reasoning in a field next to the type.
     """
     name = "_".join(_WORD.findall(_kind(block))).lower()
     return "thought" if name and block.get("thought") is True else name
 
 
 def _is_left_out(block: Mapping[str, Any]) -> bool:
-    """Return whether a block is not for a model to read."""
+    """Return True if a model does not read the block."""
     return _LEFT_OUT.fullmatch(_name(block)) is not None
 
 
@@ -189,10 +193,9 @@ def _is_left_out(block: Mapping[str, Any]) -> bool:
 class Prompt:
     """Messages with text content, before any term reads them.
 
-    `tools` are those that the prompt contains, in OpenAI's format; `options` are the chat
-    template's. `tokens` are the prompt where it is given by their numbers, without a template;
-    `messages` have their text then. `read` caches the tokens that terms read, each by what they
-    depend on.
+    `tools` are the tools that the prompt shows, in OpenAI's format. `options` are for the chat
+    template. A prompt that was given as token ids has them in `tokens`, and uses no template;
+    `messages` then has their text. `read` caches the tokens of each reading of a term.
     """
 
     messages: tuple[Message, ...] = ()
@@ -207,10 +210,10 @@ def to_prompt(
     tools: Sequence[Mapping[str, Any]] = (),
     options: Mapping[str, Any] | None = None,
 ) -> Prompt:
-    """A prompt as messages with text content, or as tokens. Raises RequestError for anything else.
+    """Convert a prompt to messages with text content, or to tokens. Raises RequestError.
 
-    A text is one message of the user; a list of ints is tokens as they stand, without a template.
-    `tools` are those that the prompt contains, `options` are the chat template's.
+    A text becomes one message of the user. A list of ints is token ids, which no template changes.
+    `tools` are the tools that the prompt shows, and `options` are for the chat template.
     """
     if isinstance(prompt, str):
         return Prompt(({"role": "user", "content": prompt},), tuple(tools), options or {})
@@ -234,9 +237,10 @@ def to_prompt(
 
 
 def prompts_of(prompt: Any) -> list[Any] | None:
-    """The prompts of a list of texts or of conversations; None for one prompt.
+    """Return the prompts of a list of texts or of conversations, or None for a single prompt.
 
-    A list of messages is one prompt. Raises RequestError for a list of both.
+    A list of messages is one prompt. Raises RequestError for a list that mixes messages and
+    prompts.
     """
     if not isinstance(prompt, list) or not prompt:
         return None
@@ -248,12 +252,12 @@ def prompts_of(prompt: Any) -> list[Any] | None:
 
 
 def hides(pattern: str, messages: Sequence[Message]) -> bool:
-    """Whether a pattern matches in the messages, so that a term which hides it reads less."""
+    """Return True if a pattern matches in the messages, so that a term that hides it reads less."""
     return any(pattern_matches(pattern, message["content"]) for message in messages)
 
 
 def _to_messages(message: Any) -> list[dict[str, Any]]:
-    """A message with text content, and the tools' results that it contains before it."""
+    """Return a message with text content, after the tools' results that it contains."""
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
         shape: Any = _SHAPE
         if isinstance(message, tuple) and [*map(type, message)] == [str, str]:
@@ -266,17 +270,19 @@ def _to_messages(message: Any) -> list[dict[str, Any]]:
         if "tool_calls" in plain:
             plain["tool_calls"] = [_to_call(call) for call in plain["tool_calls"]]
         elif message.get("content") is None and plain["role"] != "assistant":
-            raise RequestError(f"a message has a content: {_SHAPE}, not {shown(message)}")
+            raise RequestError(f"a message must have a content: {_SHAPE}, not {shown(message)}")
     return messages
 
 
 def _pair_answers(messages: Sequence[dict[str, Any]]) -> None:
-    """Give each tool's answer the id and the name of its call: found by the id, else by order."""
+    """Give each tool's result the id and name of its call, found by id, or else by order."""
     named: dict[Any, str] = {}
     waiting: list[dict[str, Any]] = []  # calls without an answer
     taken = {call.get("id") for message in messages for call in message.get("tool_calls", ())}
     taken |= {_id_of(message, "tool_call_id") for message in messages if message["role"] == "tool"}
-    made = (f"call{number:05d}" for number in count(1))  # nine letters, as some templates ask
+    made = (
+        f"call{number:05d}" for number in count(1)
+    )  # nine characters, as some templates require
     fresh = (id_ for id_ in made if id_ not in taken)
     for message in messages:
         for call in message.get("tool_calls", ()):
@@ -285,7 +291,7 @@ def _pair_answers(messages: Sequence[dict[str, Any]]) -> None:
             waiting.append(call)
         if message["role"] == "tool":
             _pair(message, named, waiting, fresh)
-        elif message["role"] == "user":  # what has no answer by now gets none
+        elif message["role"] == "user":  # calls without a result until now never get one
             waiting.clear()
 
 
@@ -295,7 +301,7 @@ def _pair(
     waiting: list[dict[str, Any]],
     fresh: Iterator[str],
 ) -> None:
-    """Give a tool's answer the name of its call, and both an id; the call waits no more."""
+    """Give a tool's result the name of its call, and both an id. Remove the call from `waiting`."""
     id_, name = _id_of(answer, "tool_call_id"), answer.get("name")
     if id_ in named:
         waiting[:] = [call for call in waiting if call.get("id") != id_]
@@ -315,7 +321,7 @@ def _pair(
 
 
 def _to_call(call: Any) -> dict[str, Any]:
-    """A call as templates expect it: its arguments as a mapping, if they are an object."""
+    """Return a call as templates expect it: if its arguments are an object, as a mapping."""
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         raise RequestError(f"a call has a function with a name and arguments, not {shown(call)}")
@@ -333,7 +339,7 @@ def _to_call(call: Any) -> dict[str, Any]:
 
 
 def _id_of(call_or_answer: Mapping[str, Any], key: str) -> str | int | None:
-    """The id that a call and the message with its result have in common."""
+    """Return the id that links a call and its result."""
     id_ = call_or_answer.get(key)
     if not isinstance(id_, (str, int, type(None))):
         raise RequestError(f"{key} is a text, not {shown(id_)}")

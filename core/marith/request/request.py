@@ -35,7 +35,7 @@ from marith.request.stop import Stop
 
 
 class RequestOptions(TypedDict, total=False):
-    """The fields of a request besides prompt, formula, terms, sampling, stop and speculation."""
+    """The fields of a request except prompt, formula, terms, sampling, stop and speculation."""
 
     timeout: float | None
     grammar: Grammar | None
@@ -51,14 +51,14 @@ class RequestOptions(TypedDict, total=False):
 
 
 class InspectedOptions(RequestOptions, total=False):
-    """The options of a request that may be inspected; calls of an engine take no `inspect`."""
+    """The options of a request that may be inspected. Calls of an engine do not take `inspect`."""
 
     inspect: bool | int
 
 
 Speculation: TypeAlias = "Plan | Literal['auto'] | None"
-# Takes composed log-probabilities [positions, vocab] as a tensor, the tokens of the answer so far,
-# and for each row the place that it is for, which follows text[:place]; returns changed rows.
+# f(rows, text, places): a tensor of composed log-probabilities [positions, vocab], the tokens of
+# the answer so far, and the place of each row, which follows text[:place]. Returns changed rows.
 RowFunction: TypeAlias = Callable[[Any, list[int], list[int]], Any]
 
 
@@ -79,14 +79,14 @@ def _formula(_: str, formula: Any) -> Any:
 
 
 def row_functions(name: str, functions: Any) -> tuple[RowFunction, ...]:
-    """Functions of composed rows, see `Request`."""
+    """Check for a list of functions that change composed rows; see `Request`."""
     if not isinstance(functions, (list, tuple)) or not all(map(callable, functions)):
         raise RequestError(f"{name} is a list of functions, not {shown(functions)}")
     return tuple(functions)
 
 
 def prefix_of(name: str, prefix: Any) -> str | tuple[int, ...]:
-    """The beginning of an answer: a text, or tokens by their numbers."""
+    """Check for the beginning of an answer: a text, or token ids."""
     if isinstance(prefix, str):
         return prefix
     if not isinstance(prefix, (list, tuple)):
@@ -95,7 +95,7 @@ def prefix_of(name: str, prefix: Any) -> str | tuple[int, ...]:
 
 
 def inspected(name: str, value: Any) -> bool | int:
-    """Whether an answer is inspected, or how many of the likeliest tokens at each position."""
+    """Check for True, False, or the number of likeliest tokens to list at each position."""
     if isinstance(value, bool):
         return value
     if not isinstance(value, int) or value < 1:
@@ -105,13 +105,13 @@ def inspected(name: str, value: Any) -> bool | int:
 
 
 def template_options(name: str, options: Any) -> Mapping[str, Any]:
-    """Options of a chat template: a mapping from names to data without too many levels or parts."""
+    """Check the options of a chat template: a mapping from names to data of bounded size."""
     if not isinstance(options, Mapping):
         raise RequestError(f"{name} is a mapping, not {shown(options)}")
     require_shallow(options, name)
     for key in options:
         if not isinstance(key, str):
-            raise RequestError(f"a template option has a name, not {shown(key)}")
+            raise RequestError(f"the name of a template option is a text, not {shown(key)}")
     try:
         check_template_options(options)
     except FormulaError as error:
@@ -124,43 +124,34 @@ def template_options(name: str, options: Any) -> Mapping[str, Any]:
 class Request:
     """A prompt, the formula that answers it, and how its tokens are drawn and stopped.
 
-    Texts are read when the request is made: `formula` is a `Formula` from then on, and `terms` maps
-    names to `Formula`s. A text in `terms` is a system prompt, and `{"formula": text}` a formula.
-
-    `grammar` defines what the answer may be, `ban` what it must not contain, `tools` what it may
-    call; with `logprobs` the answer has the log-probability of each token, and of so many of the
-    likeliest in its place; `template_options` are those of the terms' chat templates. A request
-    that is not finished `timeout` seconds after it was made is given up, and raises
-    DeadlineExceeded. Unless it is `trusted`, the text in `formula` and `terms` is untrusted: it may
-    call a function that `marith.define` or a package named only if `allowed` lists the name.
-
-    `constraints` are functions `f(rows, text, places)` that change the composed log-probabilities
-    [positions, vocab], in order, before a token is drawn; row i is for the token after
-    text[:places[i]]. What they return is normalised, and -inf forbids a token. A row must depend
-    only on itself and the tokens before its place: several rows may be of drafts. They run on the
-    engine's thread.
-
-    The answer goes on from `prefix`, a text or tokens, and does not repeat it: what bounds an
-    answer (a grammar, tools, bans, stop strings, penalties) counts it in, but `max_tokens` and
-    `min_tokens` do not, and numbers are drawn by place. So the text of a seed, cut after any token
-    and gone on from, is the same text, but for a ban that has taken tokens back.
-
-    With `inspect` the completion and the last chunk say why each token is there: see `Inspection`.
-    True asks for 10 likeliest tokens at each position, a number for so many. The tokens are read
-    once more when the text has ended, by the formula and the bare model, and no stats count that.
-
-    A `prompt` that is a text is one message of the user, which each term reads through its chat
-    template; a term with `template="plain"` reads the text as it stands. A list of ints is tokens
-    as they stand, which `Engine.encode(text, start=True)` makes of a text: no template is applied,
-    and a term's system prompt stands before them as plain text; the token from which a text starts
-    is not read after it. Over HTTP a `prompt` is text as it stands, and `messages` are a chat.
-
-    Requests share what was read of their texts only if they have the same `cache_salt`, or none
-    (as in vLLM): keys, values, states, and a classifier's tokens. With a salt for each user,
-    neither `cached` nor the time to the first token says how another user's texts begin. The salt
-    does not keep apart what is kept by formula (its system prompts are in it), grammar, tools,
-    checkpoint or adapter; the measured times and the share of accepted drafts, which only decide
-    how much is drafted; and the load.
+    - `prompt`: a text is one message of the user, which each term reads through its chat template;
+      a term with `template="plain"` reads it unchanged. A list of ints is token ids, as
+      `Engine.encode(text, start=True)` returns them. No template applies to them. System prompts
+      go before them as plain text, but after the start token.
+    - `formula`, `terms`: read when the request is made. In `terms`, a text is a system prompt, and
+      `{"formula": text}` a formula.
+    - `grammar`, `ban`, `tools`: what the answer may be, must not contain, and may call.
+    - `timeout`: seconds until the request raises DeadlineExceeded, counted from when it was made.
+    - `logprobs`: list the log-probability of each token, and of this number of likeliest tokens.
+    - `template_options`: options of the terms' chat templates.
+    - `trusted`: if False, `formula` and `terms` may call a function of `marith.define` or of a
+      package only if `allowed` has its name.
+    - `constraints`: functions `f(rows, text, places)` that change the composed log-probabilities
+      [positions, vocab] in order. Row i is for the token after text[:places[i]]. The result is
+      normalised, and -inf forbids a token. A row may depend only on itself and the tokens before
+      its place, because rows may be of drafts. The functions run on the engine's thread.
+    - `prefix`: a text or token ids that the answer continues and does not repeat. Grammar, tools,
+      bans, stop strings and penalties count it; `max_tokens` and `min_tokens` do not. With a seed,
+      a text that is cut after a token and then continued stays the same, unless a ban took tokens
+      back.
+    - `inspect`: add a `marith.Inspection` to the completion and the last chunk. A number sets how
+      many likeliest tokens each position lists; True means 10. The finished text is read once
+      more, which `Stats` does not count.
+    - `cache_salt`: requests share cached keys, values, states and classifier tokens only if they
+      have the same salt, or none, as in vLLM. With a salt for each user, `cached` and the time to
+      the first token do not reveal how another user's text begins. The salt does not separate what
+      is cached by formula (with its system prompts), grammar, tools, checkpoint or adapter; nor
+      measured times, shares of accepted drafts, and the load.
     """
 
     prompt: AnyPrompt
@@ -193,10 +184,10 @@ class Request:
             object.__setattr__(self, "grammar", None)
         if not self.steered and isinstance(self.speculation, Plan):
             allowed = "None or 'auto' for speculation"
-            raise RequestError(f"tools without steer take {allowed}, not {self.speculation}")
+            raise RequestError(f"tools with steer=False need {allowed}, not {self.speculation}")
         if self.stop.ignore_eos and (self.grammar is not None or self.tools is not None):
             what = "a grammar" if self.tools is None else "tools"
-            raise RequestError(f"ignore_eos lets a text go on for ever, and {what} lets it end")
+            raise RequestError(f"ignore_eos cannot be combined with {what}")
         if self.allowed != ():
             check_allowed(self.allowed, self.trusted)
         formula, terms = (
@@ -209,22 +200,22 @@ class Request:
 
     @property
     def formulas(self) -> tuple[Formula, Mapping[str, Formula]]:
-        """Return the formula and the terms, which were read when the request was made."""
+        """The formula and the terms, as they were read when the request was made."""
         return cast("Formula", self.formula), cast("Mapping[str, Formula]", self.terms)
 
     @property
     def meanings(self) -> dict[str, Formula]:
-        """Every name that the formula uses, and `M`, with its bound formula."""
+        """The bound formula of every name that the formula uses, and of `M`."""
         formula, terms = self.formulas
         return resolve(terms, formula)
 
     @property
     def answers_in_json(self) -> bool:
-        """Whether the whole text is JSON that follows a schema, or the arguments of a call."""
+        """True if the whole text is JSON of a schema, or the arguments of a call."""
         by_schema = self.grammar is not None and self.grammar.kind == "json_schema"
         return by_schema or (self.tools is not None and self.tools.as_text)
 
     @property
     def steered(self) -> bool:
-        """Whether every token is drawn from the formula, those inside calls too."""
+        """True if every token is drawn from the formula, also inside calls."""
         return self.tools is None or self.tools.steer

@@ -1,4 +1,4 @@
-"""How tokens are drawn."""
+"""The options for drawing tokens from the composed distribution."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from marith.errors import RequestError, names_checked, shown
 from marith.request.checks import by, finite, hold, number, optional, whole, whole_from
 
 Bias: TypeAlias = "Mapping[int, float] | tuple[tuple[int, float], ...]"
-MOST_BIASES = 1024  # tokens of one logit_bias: each is a number of every row
+MOST_BIASES = 1024  # tokens of one logit_bias: each adds a number to every row
 
 _INSTEAD = {
     **dict.fromkeys(("max_tokens", "max_new_tokens", "max_length"), "write Stop(max_tokens=…)"),
@@ -20,7 +20,7 @@ _INSTEAD = {
 
 
 def token_biases(name: str, value: Any) -> tuple[tuple[int, float], ...]:
-    """What is added to the log-probability of each token, by its number, as pairs in order."""
+    """Check for a mapping from token ids to numbers. Return it as sorted pairs."""
     form = f"{name} says what is added to a token, by its number, such as {{50256: -100.0}}"
     try:
         pairs = dict(value)
@@ -30,7 +30,7 @@ def token_biases(name: str, value: Any) -> tuple[tuple[int, float], ...]:
         raise RequestError(f"{name} has at most {MOST_BIASES} tokens, not {len(pairs)}")
     biases: dict[int, float] = {}
     for token, bias in pairs.items():
-        written = isinstance(token, str) and token.isascii() and token.isdigit()  # as JSON has it
+        written = isinstance(token, str) and token.isascii() and token.isdigit()  # as a key of JSON
         number = finite(bias)
         if number is None:
             raise RequestError(f"{form}; {shown(token)} cannot have {shown(bias)}")
@@ -41,14 +41,18 @@ def token_biases(name: str, value: Any) -> tuple[tuple[int, float], ...]:
 @names_checked(instead=_INSTEAD)
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How a token is drawn from the composed distribution.
+    """The options for drawing a token from the composed distribution.
 
-    Applied in this order: `repetition_penalty` (Keskar et al., 2019: log-probabilities of tokens
-    already in the continuation are multiplied by it); what is added to a token's log-probability:
-    its `logit_bias`, less `presence_penalty` if the continuation has the token, less
-    `frequency_penalty` for each time that it does (as OpenAI's); `temperature` (0 takes the
-    likeliest), `top_k`, `top_p`, `min_p`. The same `seed` gives the same text; all its 64 bits are
-    used.
+    They apply in this order:
+
+    - `repetition_penalty` multiplies the log-probabilities of tokens that are already in the
+      continuation (Keskar et al., 2019).
+    - `logit_bias` is added to log-probabilities by token id. `presence_penalty` is subtracted once
+      if the continuation has the token, `frequency_penalty` once for each occurrence, as in
+      OpenAI's API.
+    - `temperature` (0 takes the likeliest token), `top_k`, `top_p`, `min_p`.
+
+    The same `seed` gives the same text. All 64 bits of it are used.
     """
 
     temperature: float = field(
@@ -78,13 +82,13 @@ class Sampling:
 
     @property
     def penalises(self) -> bool:
-        """Whether it changes the log-probabilities of tokens by which ones they are."""
+        """True if the log-probabilities of particular tokens change, by a penalty or bias."""
         counts = self.presence_penalty or self.frequency_penalty
         return bool(self.repetition_penalty != 1.0 or counts or self.logit_bias)
 
     @property
     def warping(self) -> Sampling:
-        """What is left of it once its penalties have been applied; without a seed."""
+        """These options without penalties, biases and seed."""
         return replace(
             self, seed=None, repetition_penalty=1.0, presence_penalty=0.0, frequency_penalty=0.0,
             logit_bias=(),
@@ -92,5 +96,5 @@ class Sampling:
 
 
 def sample_seed(seed: int, i: int) -> int:
-    """The seed of sample `i` of a prompt: seed + i in 64 bits; the smallest follows the largest."""
+    """Return the seed of sample `i` of a prompt: seed + i, wrapped to signed 64 bits."""
     return (seed + i + 2**63) % 2**64 - 2**63

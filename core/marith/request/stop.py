@@ -1,4 +1,4 @@
-"""Where a text ends: its length, and strings that stop it."""
+"""The end of a text: its maximum length, and strings that stop it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from marith.errors import RequestError, names_checked, shown
 from marith.request.checks import by, flag, hold, optional, texts, whole, whole_from
 from marith.request.sampling import Sampling
 
-LETTERS = 2_000_000  # of all stop strings: their automaton takes 60 MB and a second
+LETTERS = 2_000_000  # characters of all stop strings: their automaton takes 60 MB and a second
 _INSTEAD = {
     **{field.name: f"write Sampling({field.name}=…)" for field in fields(Sampling)},
     **dict.fromkeys(("stop", "stop_strings", "stop_sequences"), "write strings=['…']"),
@@ -21,7 +21,7 @@ _INSTEAD = {
 
 
 def token_numbers(name: str, value: Any) -> tuple[int, ...]:
-    """Tokens by their numbers, each once."""
+    """Check for a list of token ids. Return it without repeated ids."""
     if not isinstance(value, (list, tuple)):
         raise RequestError(f"{name} are numbers of tokens, such as [2, 7], not {shown(value)}")
     return tuple(dict.fromkeys(whole(f"a token of {name}", token, 0) for token in value))
@@ -30,13 +30,13 @@ def token_numbers(name: str, value: Any) -> tuple[int, ...]:
 @names_checked(instead=_INSTEAD)
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """When to stop: after `max_tokens` tokens, or before the first of `strings` in the text.
+    """The end of a text: after `max_tokens` tokens, or before the first of `strings`.
 
-    With `max_tokens=None` the context alone bounds the text. `token_ids` end it as the tokens do
-    that end a text in the model's own vocabulary, which `ignore_eos` makes tokens like any other.
-    None of them is drawn before there are `min_tokens` tokens, unless nothing else may follow; a
-    stop string that is complete within those tokens is text like any other. Nor do stop strings
-    end JSON that follows a schema, calls of tools, or reasoning.
+    With `max_tokens=None` only the context limits the text. `token_ids` end the text, as the
+    model's own end-of-text tokens do. `ignore_eos` makes the model's own end-of-text tokens
+    ordinary. Before `min_tokens` tokens, no token that ends the text is drawn unless nothing else
+    may follow, and stop strings do not end it. Stop strings never end JSON of a schema, calls of
+    tools, or reasoning.
     """
 
     max_tokens: int | None = field(default=256, metadata=by(optional(whole_from(1))))
@@ -54,12 +54,12 @@ class Stop:
         object.__setattr__(self, "search", _search(self.strings))
 
     def ends(self, eos: Iterable[int]) -> frozenset[int]:
-        """The tokens that end a text: these, and those of the vocabulary, `eos`."""
+        """Return the tokens that end a text: `token_ids`, and `eos` unless it is ignored."""
         return frozenset(self.token_ids) if self.ignore_eos else frozenset((*eos, *self.token_ids))
 
 
 def _search(strings: tuple[str, ...]) -> Automaton | None:
-    """An automaton that finds the strings and their beginnings; None without strings."""
+    """Return an automaton that finds the strings and their beginnings; None without strings."""
     if not strings:
         return None
     search = Automaton(STORE_LENGTH)
@@ -70,7 +70,7 @@ def _search(strings: tuple[str, ...]) -> Automaton | None:
 
 
 def read_stop(stop: Any) -> list[str]:
-    """Strings that end a text: none, one, or a list. Raises RequestError for anything else."""
+    """Return stop strings as a list, from None, a string or a list. Raises RequestError."""
     listed = [stop] if isinstance(stop, str) else [] if stop is None else stop
     if not isinstance(listed, (list, tuple)) or not all(isinstance(s, str) for s in listed):
         raise RequestError(f"stop is a list of texts, not {shown(stop)}")

@@ -1,4 +1,4 @@
-"""Text of a model or a stranger, with what a terminal or a page obeys made visible."""
+"""Replace the control characters in untrusted text, which terminals and pages obey."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _FIRST_PICTURE = 0x2400  # Unicode's pictures of the control characters
 
 
 def harmless(text: str) -> str:
-    """The text with what a terminal obeys made visible: controls, escapes, directions.
+    """Return the text with control characters, escapes and direction marks made visible.
 
-    A control character becomes its picture (␛ for escape), any other its number, as ⟨U+202E⟩.
+    A control character becomes its picture (␛ for escape). Others become their number: ⟨U+202E⟩.
     """
     if text.isprintable():
         return text if _BIDI.isdisjoint(text) else "".join(map(_shown, text))

@@ -1,6 +1,6 @@
-"""What do tests run on? Small real models.
+"""Provide small real models for tests.
 
-- `models`: small real models: random weights, real tokenizers, real caches, no downloads.
+- `models`: models with random weights, real tokenizers and real caches. Downloads nothing.
 - `scripted`: a model that returns the replies of a script.
 """
 

@@ -44,7 +44,7 @@ FAMILIES = tuple(_SIZES)
 def tiny_tokenizer(
     words: Sequence[str] = tuple(LETTERS), chat_template: str | None = None
 ) -> PreTrainedTokenizerFast:
-    """A tokenizer of whole words: `<start>` is 0, `<end>` is 1, then the words in order."""
+    """Return a tokenizer of whole words: `<start>` is 0, `<end>` is 1, then the words in order."""
     vocabulary = {text: i for i, text in enumerate((START, END, *words))}
     raw = Tokenizer(models.WordLevel(vocabulary, unk_token=words[0]))
     raw.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -61,10 +61,10 @@ def tiny_model(
     sharpness: float = 4.0,
     context_length: int = 128,
 ) -> Any:
-    """A two-layer model with random weights, the same for the same seed.
+    """Return a two-layer model with random weights, which are equal for equal seeds.
 
-    `sharpness` scales its logits: with plain random weights they are nearly uniform, so that no
-    draft is rejected and no formula changes a token.
+    `sharpness` scales the logits. Without it they would be nearly uniform, so that no draft would
+    be rejected and no formula would change a token.
     """
     config_class, model_class, sizes = _SIZES[family]
     with torch.random.fork_rng(devices=[]):
@@ -88,7 +88,7 @@ def tiny_model(
 
 
 def tiny_classifier(vocab: int = 28, seed: int = 0, labels: Sequence[str] = ("no", "yes")) -> Any:
-    """A two-layer sequence classifier with random weights."""
+    """Return a two-layer sequence classifier with random weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         sizes: dict[str, Any] = {

@@ -1,6 +1,6 @@
 """A model that returns the replies of a script, exactly, through the real engine.
 
-For the engine it is a checkpoint like any other: weights in a file, a byte-level tokenizer with a
+For the engine it is an ordinary checkpoint: it has weights in a file, a byte-level tokenizer with a
 chat template, logits, and keys that are cached, rolled back and read in batches.
 """
 
@@ -27,16 +27,16 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from marith.errors import ModelError
 from marith.scoring.weights.locate import locate
 
-# The tokens that end a JSON text soonest, within a string and outside; the first is preferred.
+# The tokens that end a JSON text soonest, inside a string and outside. The first is preferred.
 CLOSERS = {True: (b'"',), False: (b"}", b"]", b"0", b'"')}
 
 
 class ScriptedConfig(PreTrainedConfig):
     """A script, and the size of its vocabulary.
 
-    `script` lists pairs of a pattern and a reply. The patterns are searched for in the prompt as
-    the template writes it; the first that matches gives the reply. `opening` is the text that the
-    template writes before an answer.
+    `script` lists pairs of a pattern and a reply. The patterns are searched in the prompt as the
+    template writes it, and the first pattern that matches gives the reply. `opening` is the text
+    that the template writes before an answer.
     """
 
     model_type = "marith-scripted"
@@ -53,12 +53,12 @@ class ScriptedConfig(PreTrainedConfig):
 class ScriptedModel(PreTrainedModel, GenerationMixin):
     """A causal model whose likeliest token continues the reply of the script.
 
-    Its logits are a pure function of the tokens. The longest token with which the rest of the reply
-    starts has the logit `gap`. Shorter such tokens have half of it or a little more, the longer the
-    higher. Where the reply is complete, or does not start with the answer so far, the end token has
-    the logit `gap`. The tokens that close a JSON value have up to a quarter of it, for grammars
-    that allow none of these; all other tokens are below 1. The weights are the bytes of the tokens;
-    the keys are the tokens.
+    Its logits depend only on the tokens. The longest token with which the rest of the reply starts
+    has the logit `gap`. Shorter tokens with which it starts have half of `gap` or a little more;
+    longer tokens have more. If the reply is complete, or does not start with the answer so far, the
+    end token has the logit `gap`. For grammars that allow none of these tokens, the tokens that
+    close a JSON value have up to a quarter of `gap`. All other tokens are below 1. The weights are
+    the bytes of the tokens, and the keys are the tokens.
     """
 
     config_class = ScriptedConfig
@@ -85,9 +85,10 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
         logits_to_keep: int = 0,
         return_dict: bool | None = None,
     ) -> CausalLMOutputWithPast:
-        """[rows, width] tokens → logits [rows, width or the last `logits_to_keep`, vocab].
+        """Return the logits [rows, width, vocab] of tokens [rows, width].
 
-        `attention_mask` is [rows, seen], or [rows, 1, width, seen] for rows with unequal pasts.
+        If `logits_to_keep` is set, only its number of last positions is returned. `attention_mask`
+        is [rows, seen], or [rows, 1, width, seen] for rows with unequal pasts.
         """
         if use_cache is False:
             past_key_values = None
@@ -104,10 +105,10 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
         return CausalLMOutputWithPast(logits=torch.stack(logits), past_key_values=cache)
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Keep the values of `__init__`: no weight is random."""
+        """Keep the values of `__init__`, because no weight is random."""
 
     def _logits_after(self, tokens: list[int]) -> Tensor:
-        """The logits [vocab] after these tokens."""
+        """Return the logits [vocab] after these tokens."""
         text = b"".join(self._data[token] for token in tokens)
         before, opening, answer = text.rpartition(self.config.opening.encode())
         rest = self._rest((before + opening).decode(errors="replace"), answer) if opening else b""
@@ -117,13 +118,13 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
         longest = min(len(rest), self.config.longest_token)
         prefixes = [rest[:size] for size in range(1, longest + 1)]
         candidates = [self._tokens[prefix] for prefix in prefixes if prefix in self._tokens]
-        # No two are equal, and longer prefixes are higher.
+        # All differ, and longer prefixes are higher.
         logits[candidates] = self.gap / 2 + torch.arange(len(candidates)) / 4
         logits[candidates[-1:] or self._ends] = self.gap
         return logits
 
     def _rest(self, prompt: str, answer: bytes) -> bytes:
-        """The rest of the reply to the prompt; empty if there is none."""
+        """Return the rest of the reply to the prompt, or b"" without a reply."""
         for pattern, reply in self.config.script:
             if re.search(pattern, prompt, re.DOTALL):
                 whole: bytes = reply.encode()
@@ -146,18 +147,18 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
 
     @cached_property
     def _lowest_logits(self) -> Tensor:
-        """The logits of all other tokens, in [0, 1); in float32 no two are equal."""
+        """Return the logits of all other tokens, in [0, 1). In float32 they all differ."""
         golden = torch.arange(len(self._data), dtype=torch.float64) * 0.6180339887
         return (golden % 1).to(self.gap)
 
 
 def scripted_model(script: Sequence[tuple[str, str]], tokenizer: Any) -> ScriptedModel:
-    """A model that answers from `script`: pairs of a pattern and the reply to matching prompts.
+    """Return a model that answers from `script`: pairs of a pattern and a reply.
 
-    A pattern is a regular expression, searched for in the whole prompt as the template writes it,
-    with tools and system text; the first that matches counts. A reply is the model's raw text,
-    with its calls and reasoning. Raises ModelError for a tokenizer that is not byte-level or has no
-    chat template, and for an invalid script.
+    A pattern is a regular expression. It is searched in the whole prompt as the template writes it,
+    with tools and system text, and the first pattern that matches counts. A reply is the model's
+    raw text, with its calls and reasoning. Raises ModelError for a tokenizer that is not byte-level
+    or has no chat template, and for an invalid script.
     """
     for line in script:
         _check(line)
@@ -180,9 +181,9 @@ def scripted_model(script: Sequence[tuple[str, str]], tokenizer: Any) -> Scripte
 def save_scripted(
     path: str | Path, script: Sequence[tuple[str, str]], tokenizer: Any = None
 ) -> str:
-    """Write a scripted model and its tokenizer, pocket's by default, as a checkpoint.
+    """Write a scripted model and its tokenizer as a checkpoint. Return its directory.
 
-    Returns the directory. Raises ModelError as `scripted_model` does.
+    The default tokenizer is pocket's. Raises ModelError as `scripted_model` does.
     """
     if tokenizer is None:
         tokenizer = AutoTokenizer.from_pretrained(locate("pocket"), trust_remote_code=False)
@@ -192,9 +193,9 @@ def save_scripted(
 
 
 def _visible(mask: Tensor | None, width: int, tokens_seen: Tensor) -> Tensor:
-    """Which of `tokens_seen` [rows, seen] each of the last `width` attends to, as booleans.
+    """Return the tokens [rows, width, seen] that each of the last `width` attends to, as booleans.
 
-    Returns [rows, width, seen].
+    `tokens_seen` is [rows, seen].
     """
     if mask is not None and mask.ndim == 4:
         return mask[:, 0] if mask.dtype == torch.bool else mask[:, 0] == 0
@@ -216,9 +217,9 @@ def _check(line: Any) -> None:
 
 
 def _opening(tokenizer: Any) -> str:
-    """The text that the chat template writes before an answer."""
+    """Return the text that the chat template writes before an answer."""
     if not getattr(tokenizer, "chat_template", None):
-        raise ModelError("a scripted model needs a chat template, and this tokenizer has none")
+        raise ModelError("a scripted model needs a tokenizer with a chat template")
     messages = [{"role": "user", "content": "question"}]
     history = tokenizer.apply_chat_template(messages, tokenize=False)
     prompt = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
@@ -229,7 +230,7 @@ def _opening(tokenizer: Any) -> str:
 
 
 def _bytes_of(tokenizer: Any) -> list[bytes]:
-    """The bytes of every token, by its id."""
+    """Return the bytes of every token, by its id."""
     vocabulary, letters = tokenizer.get_vocab(), _letters()
     for letter in letters:
         if letter not in vocabulary:
@@ -244,10 +245,10 @@ def _bytes_of(tokenizer: Any) -> list[bytes]:
 
 
 def _letters() -> dict[str, int]:
-    """The byte of each letter in byte-level vocabularies, which use the alphabet of GPT-2.
+    """Return the byte of each character in byte-level vocabularies, which use GPT-2's alphabet.
 
-    A printable byte is the letter of the same number; the others are, in order, the letters from
-    256 on.
+    A printable byte is the character of the same number. Other bytes are, in order, the characters
+    from 256 on.
     """
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]

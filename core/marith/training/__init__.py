@@ -1,13 +1,13 @@
-"""How is a classifier that guides made? It learns to judge every prefix of a text (FUDGE).
+"""Train a classifier that guides: it learns to judge every prefix of a text (FUDGE).
 
-- `base`: the model that becomes a classifier, and its head.
+- `base`: loads the model that becomes a classifier, and gives it a head.
 - `encoded_texts`: texts of the data as tokens.
-- `labelled_texts`: texts and labels from a file, and their split.
+- `labelled_texts`: reads texts and labels from a file, and splits them.
 - `loop`: `train`.
 - `optimisation`: losses and steps.
 - `prefixes`: prefixes of texts in batches.
-- `report`: how well prefixes of held-out texts are classified.
-- `settings`: settings of a training, checked.
+- `report`: measures the accuracy on prefixes of held-out texts.
+- `settings`: the checked settings of a training.
 """
 
 from __future__ import annotations

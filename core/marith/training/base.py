@@ -1,4 +1,4 @@
-"""The model that becomes a classifier: loaded in float32, under a head of the data's classes."""
+"""Load the model that becomes a classifier, in float32, with a head for the data's classes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _UNNAMED = "LABEL_"
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The names of the classes in the order of the logits, and whether there are weights for them.
+    """The names of the classes in the order of the logits. If `kept`, the head has trained weights.
 
-    `place` says for each label of the data, in its order, which class that is.
+    `place` maps each label of the data, in order, to its class.
     """
 
     names: tuple[str, ...]
@@ -38,7 +38,7 @@ class Head:
 
 
 def choose(config: Any, labels: Sequence[str]) -> Head:
-    """The head for `labels`, from the configuration of the base model."""
+    """Return the head for `labels`, judged from the configuration of the base model."""
     names = tuple(str(config.id2label[i]) for i in range(config.num_labels))
     in_order = tuple(range(len(labels)))
     if not any("ForSequenceClassification" in kind for kind in config.architectures or ()):
@@ -58,7 +58,7 @@ def choose(config: Any, labels: Sequence[str]) -> Head:
 
 
 def configure(config: Any, head: Head) -> None:
-    """Write the classes into a configuration, each of which excludes the others."""
+    """Write the classes into a configuration. They exclude each other."""
     config.num_labels = len(head.names)
     config.id2label = dict(enumerate(head.names))
     config.label2id = {name: i for i, name in enumerate(head.names)}
@@ -66,7 +66,7 @@ def configure(config: Any, head: Head) -> None:
 
 
 def renew(model: Any) -> None:
-    """Draw the output layer of a classifier anew. Raises ModelError where there is none."""
+    """Draw a classifier's output layer at random. Raises ModelError if it has no such layer."""
     body = model.base_model_prefix + "."
     layers = [
         module
@@ -89,9 +89,10 @@ def _listed(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A classifier to be trained, and all that its texts are made into.
+    """A classifier before training, with what is needed to encode texts for it.
 
-    `limit` is how many tokens a text has at most, with special tokens; `padding` fills batches.
+    `limit` is the maximum number of tokens of a text, special tokens included. `padding` fills
+    batches.
     """
 
     model: Any
@@ -103,9 +104,9 @@ class Base:
 
 
 def load(settings: Settings, labels: Sequence[str], device: torch.device) -> Base:
-    """Read the base model and give it its head. Raises ModelError or RequestError.
+    """Load the base model and give it its head. Raises ModelError or RequestError.
 
-    The global random numbers of torch decide what a new head is.
+    A new head depends on torch's global random numbers.
     """
     where = locate(settings.base)
     inside = Path(where).parent == WEIGHTS.resolve()  # embedded classifiers share one tokenizer
@@ -132,7 +133,7 @@ def load(settings: Settings, labels: Sequence[str], device: torch.device) -> Bas
 
 
 def _prepared(settings: Settings, model: Any, tokenizer: Any, head: Head) -> Base:
-    """The base as it is saved: with a padding token, and `model_max_length` for the tokenizer."""
+    """Return the base as it is saved: with a padding token, and a `model_max_length`."""
     config = model.config.get_text_config()
     vocabulary = Vocabulary(tokenizer, config.vocab_size)
     ids = (config.pad_token_id, tokenizer.pad_token_id, vocabulary.start_id, 0)
@@ -151,10 +152,10 @@ def _prepared(settings: Settings, model: Any, tokenizer: Any, head: Head) -> Bas
 
 
 def _fill_body(name: str, model: Any, missing: Sequence[str]) -> None:
-    """Make sure of all weights but those of the head and of a pooler, which may be new.
+    """Load missing weights. The weights of the head and of a pooler may be new.
 
-    A language model whose embedding is also its output may be stored with the output alone: it is
-    then read as a language model. Raises ModelError for what is still missing.
+    A language model whose embedding is also its output may be stored with only the output. It is
+    then loaded as a language model. Raises ModelError for weights that are still missing.
     """
     body = model.base_model_prefix + "."
     missing_body_weights = sorted(
@@ -172,7 +173,7 @@ def _fill_body(name: str, model: Any, missing: Sequence[str]) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence transformers about a new head: the report has a notice of its own."""
+    """Silence transformers about a new head, because the report has its own notice."""
     before = logging.get_verbosity()
     logging.set_verbosity_error()
     try:

@@ -1,4 +1,4 @@
-"""Both parts of the data as a base model reads them: tokens, without special tokens around them."""
+"""The texts of the data as tokens of a base model, without special tokens around them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from marith.training.prefixes import SpecialTokens, special_tokens_of
 
 @dataclass(frozen=True, slots=True)
 class LabelledTokens:
-    """Texts as tokens, and the class of each."""
+    """Texts as tokens, and the class of each text."""
 
     texts: tuple[tuple[int, ...], ...]
     classes: tuple[int, ...]
 
     def counts(self, names: Sequence[str]) -> dict[str, int]:
-        """How many texts each class has."""
+        """Return the number of texts of each class."""
         return {name: self.classes.count(i) for i, name in enumerate(names)}
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedTexts:
-    """What is learned from and what is held out; `cut` texts of both had more than the limit."""
+    """The texts to learn from, and the held-out texts. `cut` of them were longer than the limit."""
 
     special_tokens: SpecialTokens
     learned: LabelledTokens
@@ -36,9 +36,9 @@ class EncodedTexts:
 
 
 def encode(base: Base, labels: Sequence[str], split: Split, path: Path) -> EncodedTexts:
-    """Every text as tokens. Raises RequestError with the row of one that has none.
+    """Return every text as tokens. Raises RequestError with the row of a text without tokens.
 
-    `labels` are those of the data, in order; the head of `base` says which classes they are.
+    `labels` are the labels of the data, in order. The head of `base` maps them to classes.
     """
     places = dict(zip(labels, base.head.place, strict=True))
     special_tokens = special_tokens_of(base.vocabulary, split.learned[0].text)
@@ -61,7 +61,7 @@ def encode(base: Base, labels: Sequence[str], split: Split, path: Path) -> Encod
 def _encode(base: Base, row: LabelledText, path: Path) -> tuple[int, ...]:
     tokens = tuple(base.vocabulary.encode(row.text))
     if not tokens:
-        raise fault(path, row.where, f"the tokenizer finds nothing in {row.text[:60]!r}")
+        raise fault(path, row.where, f"the tokenizer returns no tokens for {row.text[:60]!r}")
     size = base.model.get_input_embeddings().num_embeddings
     if max(tokens) >= size:
         raise ModelError(

@@ -1,4 +1,4 @@
-"""Texts and their labels from a file: what no classifier can learn from is refused with its row."""
+"""Read texts and their labels from a file. Invalid data is refused with its row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from marith.tables import Record, cell_text, fault
 
 @dataclass(frozen=True, slots=True)
 class LabelledText:
-    """A text, the name of its class, and where it stands: `line 7` of a text file."""
+    """A text, the name of its class, and its place in the file, such as `line 7`."""
 
     text: str
     label: str
@@ -26,10 +26,10 @@ class LabelledText:
 def labelled(
     path: Path, text_column: str = "text", label_column: str = "label"
 ) -> list[LabelledText]:
-    """Every row of a table, in order.
+    """Return every row of a table, in order.
 
-    Labels are texts, whole numbers or truth values; their names are as JSON writes them. Raises
-    RequestError, with the file and the row, for what is neither.
+    Labels are texts, whole numbers or truth values. Their names are written as in JSON. Raises
+    RequestError, with the file and the row, for any other value.
     """
     rows = []
     for where, record in tables.records(path):
@@ -50,7 +50,9 @@ def _cell(path: Path, where: str, record: Record, column: str) -> Any:
 
 def _check_text(path: Path, where: str, column: str, text: Any) -> None:
     if not isinstance(text, str):
-        raise fault(path, where, f"the column {column!r} has a text in each row, not {text!r}")
+        raise fault(
+            path, where, f"the column {column!r} must have a text in each row, not {text!r}"
+        )
     if not text.strip():
         raise fault(path, where, "the text is empty")
     try:
@@ -60,7 +62,7 @@ def _check_text(path: Path, where: str, column: str, text: Any) -> None:
 
 
 def _name(path: Path, where: str, label: Any) -> str:
-    """The name of a class: `toxic`, `1`, `true`."""
+    """Return the name of a class: `toxic`, `1`, `true`."""
     if not (isinstance(label, (str, int)) or (isinstance(label, float) and label.is_integer())):
         raise fault(path, where, f"a label is a text or a whole number, not {label!r}")
     name = cell_text(label).strip()
@@ -71,21 +73,21 @@ def _name(path: Path, where: str, label: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The two parts. No text is in both, however often it is in the data."""
+    """The texts to learn from, and the held-out texts. A repeated text is in one part only."""
 
     learned: tuple[LabelledText, ...]
     held_out: tuple[LabelledText, ...]
 
 
 def random_source(*parts: object) -> random.Random:
-    """Random numbers that depend on these parts alone, in every process."""
+    """Return random numbers that depend only on `parts`, in every process."""
     return random.Random(" ".join(map(str, parts)))  # noqa: S311 (texts, not secrets)
 
 
 def class_names(rows: Sequence[LabelledText]) -> tuple[str, ...]:
-    """The names of all labels, numbers by value and others by the alphabet.
+    """Return the names of all labels: numbers sorted by value, other names by the alphabet.
 
-    Raises RequestError for one class alone, and for names that differ in case alone.
+    Raises RequestError for a single class, and for names that differ only in case.
     """
     names = set(dict.fromkeys(row.label for row in rows))
     if len(names) < 2:
@@ -96,7 +98,7 @@ def class_names(rows: Sequence[LabelledText]) -> tuple[str, ...]:
     for name in sorted(names):
         other = names_by_case.setdefault(name.lower(), name)
         if other != name:
-            raise RequestError(f"the labels {other!r} and {name!r} differ in their case alone")
+            raise RequestError(f"the labels {other!r} and {name!r} differ only in case")
     try:
         return tuple(sorted(names, key=int))
     except ValueError:
@@ -104,9 +106,9 @@ def class_names(rows: Sequence[LabelledText]) -> tuple[str, ...]:
 
 
 def split(rows: Sequence[LabelledText], share: float, seed: int) -> Split:
-    """Hold out about `share` of every class's texts, and at least one.
+    """Hold out about `share` of the texts of every class, and at least one text.
 
-    Raises RequestError for a class that has too few of them.
+    Raises RequestError for a class with too few texts.
     """
     texts: dict[str, list[str]] = {row.label: [] for row in rows}
     for text, label in {row.text: row.label for row in reversed(rows)}.items():
@@ -115,7 +117,7 @@ def split(rows: Sequence[LabelledText], share: float, seed: int) -> Split:
     for label, members in sorted(texts.items()):
         if len(members) < 2:
             raise RequestError(
-                f"the class {label!r} has {len(members)} texts of its own, and needs two: one to "
+                f"the class {label!r} has {len(members)} distinct texts, and needs two: one to "
                 "learn from, one held out"
             )
         random_source(seed, "held out", label).shuffle(members)
@@ -127,10 +129,10 @@ def split(rows: Sequence[LabelledText], share: float, seed: int) -> Split:
 
 
 def epoch(classes: Sequence[int], balance: bool, seed: int, number: int) -> list[int]:
-    """The examples of one epoch by their places, shuffled; `classes` has the class of each.
+    """Return the shuffled indices of one epoch's examples. `classes` has the class of each example.
 
-    Balanced, every class has as many as the rarest: others than in the epoch before, of those
-    that have more.
+    With `balance`, every class has as many examples as the rarest class. Larger classes are sampled
+    again for every epoch.
     """
     draw = random_source(seed, "epoch", number)
     places: dict[int, list[int]] = {}
@@ -144,6 +146,6 @@ def epoch(classes: Sequence[int], balance: bool, seed: int, number: int) -> list
 
 
 def epoch_size(classes: Sequence[int], balance: bool) -> int:
-    """How many examples an epoch has."""
+    """Return the number of examples of an epoch."""
     counts = Counter(classes).values()
     return min(counts) * len(counts) if balance else sum(counts)

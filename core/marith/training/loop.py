@@ -1,4 +1,4 @@
-"""From settings to a classifier: read, check, load, learn, save, judge."""
+"""Train a classifier from settings: read, check, load, learn, save, judge."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from marith.training.optimisation import Optimisation
 from marith.training.report import REPORT, Line, Report, by_length
 from marith.training.settings import Settings
 
-_MEMORY = 0.98  # of the moving mean of losses, for each step
+_MEMORY = 0.98  # weight of the old mean in the moving mean of losses, at each step
 
 
 def train(settings: Settings) -> Report:
-    """Fine-tune a classifier on prefixes and leave it in `settings.out`, with its report.
+    """Fine-tune a classifier on prefixes. Save it, with its report, in `settings.out`.
 
-    Progress is shown on standard error. Raises RequestError for data and settings that do not
-    serve, before anything is loaded, and ModelError.
+    Progress is shown on standard error. Raises RequestError for unsuitable data and settings,
+    before the model is loaded, and ModelError.
     """
     device = device_for(settings.device)
     rows = labelled(settings.data, settings.text_column, settings.label_column)
@@ -48,7 +48,7 @@ def train(settings: Settings) -> Report:
 
 
 def _learn(optimisation: Optimisation) -> tuple[float, float]:
-    """Take every step, and return the moving mean of the losses and the seconds of all steps."""
+    """Take every step. Return the moving mean of the losses, and the seconds of all steps."""
     mean, steps, began = 0.0, optimisation.steps, time.monotonic()
     with _bars() as bars:
         if optimisation.settings.rate is None:
@@ -66,7 +66,7 @@ def _learn(optimisation: Optimisation) -> tuple[float, float]:
 
 
 def _save(base: Base, report: Report, out: Path) -> None:
-    """Leave the classifier in `out`; its configuration, without which none loads, comes last."""
+    """Save the classifier in `out`. The configuration comes last, so no partial model loads."""
     with TemporaryDirectory(dir=out) as unfinished:
         folder = Path(unfinished)
         base.model.save_pretrained(folder)
@@ -77,14 +77,14 @@ def _save(base: Base, report: Report, out: Path) -> None:
 
 
 def _has_line(step: int, steps: int) -> bool:
-    """Whether a step has a line of its own where no bar moves: the first, and each twentieth."""
+    """Return True if a step prints a line: the first step, and 20 steps evenly spaced."""
     return step == 1 or step * 20 // steps > (step - 1) * 20 // steps
 
 
 def _report(
     optimisation: Optimisation, loss: float, seconds: float, lines: tuple[Line, ...]
 ) -> Report:
-    """All that an optimisation came to, its figures being `lines`."""
+    """Return the report of an optimisation, with `lines` as its figures."""
     base, data, names = optimisation.base, optimisation.data, optimisation.base.head.names
     return Report(
         settings=optimisation.settings,
@@ -103,13 +103,13 @@ def _report(
 
 
 def _notices(optimisation: Optimisation) -> tuple[str, ...]:
-    """Notices about a training that otherwise ran as configured."""
+    """Return notices about a training that otherwise ran as configured."""
     base, data = optimisation.base, optimisation.data
     notices = [] if base.head.notice is None else [base.head.notice]
     if data.cut:
         total = len(data.learned.texts) + len(data.held_out.texts)
         notices.append(
-            f"{data.cut} of {total} texts are longer than {base.limit} tokens and are read so far"
+            f"{data.cut} of {total} texts are longer than {base.limit} tokens and are truncated"
         )
     names = base.head.names
     numbers = [int(name) for name in names if name.lstrip("-").isdecimal()]
@@ -122,7 +122,7 @@ def _notices(optimisation: Optimisation) -> tuple[str, ...]:
 
 @contextmanager
 def _drawing(seed: int, device: torch.device) -> Iterator[None]:
-    """Torch's random numbers are ours for a while, and then again the caller's."""
+    """Seed torch's random numbers for a block, and restore the caller's afterwards."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield

@@ -1,4 +1,4 @@
-"""The steps of one training: losses, batches and the optimiser."""
+"""Take the steps of a training: losses, batches and the optimiser."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from marith.training.prefixes import Batch, Prefix, SpecialTokens
 from marith.training.settings import Settings
 
 _PROBED = 12
-_TOLERANCE = 1e-3  # of the largest logit
+_TOLERANCE = 1e-3  # share of the largest logit
 WARM_UP = 0.06  # of all steps, as RoBERTa was fine-tuned (Liu et al., 2019, table 10)
-RATE = 1e-5  # the paper's, of a RoBERTa of 125 M weights
-# A smaller base learns nothing by it, least of all with a new head (docs/how-to/training.md).
+RATE = 1e-5  # the paper's rate, for a RoBERTa of 125 M weights
+# A smaller base learns nothing at that rate, above all with a new head (docs/how-to/training.md).
 SMALL, SMALL_RATE = 50_000_000, 3e-4
 DECAY = 0.01
 CLIP = 1.0
 
 
 def prefix_logits(model: Any, tokens: Tensor, mask: Tensor) -> Tensor:
-    """Logits after every prefix [rows, length, classes]: a causal model has read no further."""
+    """Return the logits after every prefix, [rows, length, classes], of a causal model."""
     hidden = model.base_model(input_ids=tokens, attention_mask=mask).last_hidden_state
     return model.score(hidden)  # type: ignore[no-any-return]  # modules are typed as Any
 
 
 @torch.inference_mode()
 def judges_every_prefix(model: Any, special_tokens: SpecialTokens, tokens: Sequence[int]) -> bool:
-    """Whether one pass over a text judges its prefixes as passes over each of them would.
+    """Return True if one pass over a text judges its prefixes as separate passes would.
 
-    So it is for a causal model under a linear head. This is tested, not assumed: both are computed
-    for the prefixes of `tokens`, which hold no padding.
+    This is true of a causal model under a linear head. It is tested, not assumed: both results are
+    computed for the prefixes of `tokens`, which contain no padding.
     """
     linear = isinstance(getattr(model, "score", None), nn.Linear)
     if not linear or special_tokens.foot or not tokens:
@@ -57,9 +57,9 @@ def judges_every_prefix(model: Any, special_tokens: SpecialTokens, tokens: Seque
 def loss_of_every_prefix(
     model: Any, batch: Batch, special_tokens: SpecialTokens, padding: int
 ) -> Tensor:
-    """The mean loss over prefixes of uniformly drawn length, in expectation without the draw.
+    """Return the expected mean loss over prefixes of uniformly drawn length, without a draw.
 
-    A prefix that ends in the padding token is judged as the prefix before it, and weighs nothing.
+    A prefix that ends in the padding token is judged as the prefix before it, and has weight 0.
     """
     logits = prefix_logits(model, batch.tokens, batch.mask)
     classes = batch.classes[:, None].expand(batch.tokens.shape)
@@ -71,13 +71,13 @@ def loss_of_every_prefix(
 
 
 def loss_of_each(model: Any, batch: Batch) -> Tensor:
-    """The mean loss over the rows as they are."""
+    """Return the mean loss over the rows."""
     logits = model(input_ids=batch.tokens, attention_mask=batch.mask).logits
     return functional.cross_entropy(logits, batch.classes)
 
 
 class Optimisation:
-    """The optimiser of one training, and its batches, which are known beforehand."""
+    """The optimiser of one training, and its batches, which are known in advance."""
 
     def __init__(self, base: Base, data: EncodedTexts, settings: Settings) -> None:
         self.base = base
@@ -98,13 +98,13 @@ class Optimisation:
         self.optimiser = torch.optim.AdamW(groups, lr=self.rate, fused=True)
 
     def batches(self) -> Iterator[Batch]:
-        """Yield what each step learns from, epoch after epoch."""
+        """Yield the batch of each step, epoch after epoch."""
         for epoch in range(self.settings.epochs):
             for group in self._epoch(epoch):
                 yield self._batch(group)
 
     def take(self, step: int, batch: Batch) -> float:
-        """Take one step, and return the loss before it. Raises ModelError where it is no number."""
+        """Take one step, and return the loss before it. Raises ModelError unless it is finite."""
         self.base.model.train()
         if self.every_prefix:
             special_tokens, padding = self.data.special_tokens, self.base.padding
@@ -145,6 +145,6 @@ class Optimisation:
 
 
 def rate_at(step: int, steps: int) -> float:
-    """The share of the peak rate at a step: up in a line, then down in a line to nothing."""
+    """Return the share of the peak rate at a step. It rises linearly, then falls linearly to 0."""
     warm = max(1, round(WARM_UP * steps))
     return min((step + 1) / warm, (steps - step) / max(1, steps - warm + 1))

@@ -1,4 +1,4 @@
-"""Prefixes of texts as a classifier reads them, side by side in batches."""
+"""Cut prefixes of texts, and put them into batches as a classifier reads them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.training.labelled_texts import random_source
 
-POOL = 16  # batches among which texts are sorted by length: little is padding then
+POOL = 16  # batches whose texts are sorted together by length, so that there is little padding
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,21 +24,21 @@ class SpecialTokens:
 
     @property
     def count(self) -> int:
-        """How many tokens they are."""
+        """The number of special tokens."""
         return len(self.head) + len(self.foot)
 
     @property
     def shortest(self) -> int:
-        """Tokens of the shortest prefix that can be judged: 0 where there are special tokens."""
+        """The minimum length of a prefix: 0 if there are special tokens, else 1."""
         return 0 if self.count else 1
 
     def around(self, tokens: Sequence[int]) -> tuple[int, ...]:
-        """The tokens of a text, or of a prefix of it, as the classifier reads them."""
+        """Return the tokens of a text, or of its prefix, as the classifier reads them."""
         return (*self.head, *tokens, *self.foot)
 
 
 def special_tokens_of(vocabulary: Vocabulary, text: str) -> SpecialTokens:
-    """The special tokens around `text`, which are the same for every text."""
+    """Return the special tokens around `text`. They are equal for every text."""
     bare, marked = vocabulary.encode(text), vocabulary.encode(text, start=True)
     added = len(marked) - len(bare)
     for at in range(added + 1):
@@ -57,9 +57,9 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Tokens [rows, length], where they are no padding [rows, length], and classes [rows].
+    """Tokens [rows, length], a mask that is 0 for padding [rows, length], and classes [rows].
 
-    Rows are padded on the right: under a causal mask no token sees the padding.
+    Rows are padded on the right, so that under a causal mask no token sees the padding.
     """
 
     tokens: Tensor
@@ -74,7 +74,7 @@ class Batch:
         padding: int,
         device: torch.device | str = "cpu",
     ) -> Batch:
-        """Return rows as they are read, special tokens included, on `device`."""
+        """Return a batch on `device`. `rows` include special tokens."""
         tokens = pad_sequence([*map(torch.tensor, rows)], True, padding)
         lengths = torch.tensor([*map(len, rows)])
         mask = (torch.arange(tokens.shape[1]) < lengths[:, None]).long()
@@ -84,16 +84,16 @@ class Batch:
 def drawn(
     texts: Sequence[Sequence[int]], chosen: Sequence[int], shortest: int, seed: int, epoch: int
 ) -> list[Prefix]:
-    """A prefix of each chosen example, its length uniform from `shortest` to the whole (FUDGE).
+    """Return a prefix of each chosen example, of a length from `shortest` to the whole (FUDGE).
 
-    Other lengths in every epoch.
+    Lengths are uniform, and drawn again for every epoch.
     """
     draw = random_source(seed, "prefixes", epoch)
     return [Prefix(example, draw.randint(shortest, len(texts[example]))) for example in chosen]
 
 
 def grouped(prefixes: Sequence[Prefix], size: int, seed: int, epoch: int) -> list[list[Prefix]]:
-    """Batches of `size` prefixes, of about one length each, in random order."""
+    """Return batches of `size` prefixes of similar length, in random order."""
     draw = random_source(seed, "batches", epoch)
     batches: list[list[Prefix]] = []
     for start in range(0, len(prefixes), POOL * size):

@@ -1,4 +1,4 @@
-"""The report of a training: how well prefixes of held-out texts are classified."""
+"""Report a training: measure how well prefixes of held-out texts are classified."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLUMNS = ("tokens", "accuracy", "AUC-ROC", "log loss", "longer texts")
 
 
 def lengths(texts: Sequence[Sequence[int]]) -> list[int | None]:
-    """1, 2, 4, 8 … tokens, as long as a text has more; then None, the whole."""
+    """Return 1, 2, 4, 8 … tokens while a text is longer, then None for whole texts."""
     longest, result, length = max(map(len, texts)), list[int | None](), 1
     while length < longest:
         result.append(length)
@@ -34,7 +34,7 @@ def lengths(texts: Sequence[Sequence[int]]) -> list[int | None]:
 def by_length(
     base: Base, special_tokens: SpecialTokens, held_out: LabelledTokens, balance: bool
 ) -> tuple[Line, ...]:
-    """Classify the held-out texts by their first tokens: a line for each length."""
+    """Classify the held-out texts by their first tokens. Return a line for each length."""
     runner = WholeTextRunner(base.model.eval(), base.padding)
     right = torch.tensor(held_out.classes)
     lines = []
@@ -52,7 +52,7 @@ def by_length(
 def figures(
     logprobs: Tensor, right: Tensor, balance: bool, length: int | None, longer: int
 ) -> Line:
-    """The figures of log-probabilities [texts, classes] where the classes `right` [texts] are."""
+    """Return the figures of log-probabilities [texts, classes] with the true classes [texts]."""
     ones = torch.ones(len(right), dtype=torch.double)
     weights = shares(right, logprobs.shape[1]) if balance else ones / len(right)
     hit = logprobs.argmax(dim=1) == right
@@ -68,12 +68,12 @@ def figures(
 
 
 def shares(classes: Tensor, count: int) -> Tensor:
-    """What each text weighs [texts] where every class weighs the same; 1 together."""
+    """Return the weights of texts [texts] if every class has the same weight. They add up to 1."""
     return 1 / (count * torch.bincount(classes, minlength=count).double()[classes])
 
 
 def auc(scores: Tensor, positive: Tensor) -> float:
-    """How often a text of the class scores above one of another; equal scores count half."""
+    """Return how often a text of the class scores above a text of another. Ties count half."""
     _, groups, counts = scores.unique(return_inverse=True, return_counts=True)
     last = counts.cumsum(0).double()
     ranks = (last - (counts - 1) / 2)[groups]  # equal scores share their mean rank
@@ -85,12 +85,12 @@ def auc(scores: Tensor, positive: Tensor) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Figures for the first `tokens` tokens of each text, and with None for whole texts.
+    """Figures for the first `tokens` tokens of each text; for whole texts if `tokens` is None.
 
-    `longer` texts have more tokens than that; all others are read to their end in every line.
-    `accuracy` and `log_loss` (in nats) count the classes alike where the training was balanced,
-    and the texts alike where it was not. `auc` is the area under the ROC curve, with three
-    classes and more the mean of each against the others.
+    `longer` texts have more tokens. All other texts are read to their end. `accuracy` and
+    `log_loss` (in nats) weigh the classes equally if the training was balanced, and otherwise the
+    texts. `auc` is the area under the ROC curve. With three or more classes it is the mean of each
+    class against the others.
     """
 
     tokens: int | None
@@ -102,11 +102,11 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A finished training.
+    """The results of a finished training.
 
-    `learned` and `held_out` count texts by class, in the order of the logits; `epoch_size` is how
-    many an epoch has. `cut` texts have more than `limit` tokens, with special tokens, and are read
-    up to there. `loss` is the moving mean at the end, `seconds` the time of all steps.
+    `learned` and `held_out` count texts by class, in the order of the logits. `epoch_size` is the
+    number of texts in an epoch. `cut` texts have more than `limit` tokens, special tokens included,
+    and are truncated. `loss` is the moving mean at the end, and `seconds` the time of all steps.
     """
 
     settings: Settings
@@ -123,11 +123,11 @@ class Report:
     lines: tuple[Line, ...]
 
     def to_json(self) -> str:
-        """Everything there is."""
+        """Return the whole report as JSON."""
         return json.dumps(asdict(self), indent=1, ensure_ascii=False, default=str)
 
     def show(self, out: Path) -> None:
-        """Print what was learned from what, the table, and how a formula names the classifier."""
+        """Print the data, the table, and how a formula names the classifier."""
         console = terminal()
         way = "every prefix" if self.every_prefix else "a random prefix of each"
         say(
@@ -146,13 +146,13 @@ class Report:
 
 
 def cells(line: Line) -> tuple[str, ...]:
-    """A line as people read it."""
+    """Return a line as texts for a table."""
     length = "whole" if line.tokens is None else str(line.tokens)
     figures = (f"{figure:.3f}" for figure in (line.accuracy, line.auc, line.log_loss))
     return (length, *figures, str(line.longer))
 
 
 def _counted(counts: Mapping[str, int]) -> str:
-    """`60 texts (negative: 17, positive: 43)`."""
+    """Return counts as a text: `60 texts (negative: 17, positive: 43)`."""
     by_class = ", ".join(f"{name}: {count}" for name, count in counts.items())
     return f"{sum(counts.values())} texts ({by_class})"

@@ -1,4 +1,4 @@
-"""What a classifier is trained from, and how; wrong values are refused before anything is read."""
+"""The settings of a training. Invalid values are refused before data is read."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _SHARE = number("a number above 0 and below 1", lambda value: 0 < value < 1)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """One training: `base` becomes a classifier of the labels in `data`, and is left in `out`.
+    """One training: `base` becomes a classifier of the labels in `data`, and is saved in `out`.
 
-    `base` is an embedded name, a directory or a hub id; `data` a table of texts and
-    labels; `out` a directory. `epochs` is the paper's (appendix, training and prompting details),
-    as is `balance`: an epoch has as many texts of every class as the rarest has.
-    `held_out` is the share of texts that is not learned from; `max_length` is in tokens, special
-    ones included, and without it the model's context. Without a `rate` it is the paper's 1e-5 for
-    a base of the size of its RoBERTa, and 3e-4 for a small one. Raises ModelError or RequestError.
+    `base` is an embedded name, a directory or a hub id. `data` is a table of texts and labels.
+    `out` is a directory. `epochs` is the paper's number (appendix, training and prompting details).
+    With `balance`, also the paper's, every class has as many texts in an epoch as the rarest class.
+    `held_out` is the share of texts that are not learned from. `max_length` is in tokens, special
+    tokens included, and by default the model's context. The default `rate` is the paper's 1e-5 for
+    a base of the size of its RoBERTa, and 3e-4 for a small base. Raises ModelError or RequestError.
     """
 
     base: str
@@ -46,16 +46,20 @@ class Settings:
             object.__setattr__(self, name, Path(getattr(self, name)).expanduser())
         hold(self)
         if self.text_column == self.label_column:
-            raise RequestError(f"texts and labels are two columns, not {self.text_column!r} twice")
+            raise RequestError(
+                f"texts and labels must be in two columns, not both in {self.text_column!r}"
+            )
         if self.rate is not None:
             _POSITIVE("rate", self.rate)
         device_for(self.device)
         if self.out.exists() and not self.out.is_dir():
-            raise RequestError(f"{str(self.out)!r} is no directory")
+            raise RequestError(f"{str(self.out)!r} is not a directory")
         if self.out.exists() and any(self.out.iterdir()):
             raise RequestError(f"the directory {str(self.out)!r} is not empty; name another --out")
         if self.base.lower().endswith(GGUF):
-            raise RequestError(f"a GGUF file is not trained: name a checkpoint, not {self.base!r}")
+            raise RequestError(
+                f"a GGUF file cannot be trained: name a checkpoint, not {self.base!r}"
+            )
         locate(self.base)
         if self.max_length is not None:
             whole("max_length", self.max_length, 1, context_length_of(self.base))

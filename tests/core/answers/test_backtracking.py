@@ -161,7 +161,9 @@ def test_a_text_that_goes_back_for_ever_is_given_up(
 ) -> None:
     monkeypatch.setattr(backtracking, "MAX_REWINDS", 3)
     other = letters.submit(Request("q", stop=Stop(30), sampling=Sampling(seed=1)))
-    with pytest.raises(marith.RequestError, match="given up: a banned word appeared in it 4 times"):
+    with pytest.raises(
+        marith.RequestError, match="abandoned: a banned word appeared in it 4 times"
+    ):
         letters.generate(
             "q", grammar=Grammar.regex("[a-z]"), ban=Ban([*"abcdefghijklmnopqrstuvwxyz"])
         )

@@ -102,5 +102,5 @@ def test_a_bad_value_is_refused_with_the_value(given_: dict[str, Any], says: str
 
 
 def test_more_letters_than_are_taken_are_refused() -> None:
-    with pytest.raises(RequestError, match=r"600,000 letters; at most 500,000"):
+    with pytest.raises(RequestError, match=r"600,000 characters; at most 500,000"):
         Ban([f"{i:06}" for i in range(100_000)])

@@ -102,7 +102,7 @@ def test_a_hundred_thousand_strings_cost_no_more_a_letter_than_ten() -> None:
 
 
 def test_more_letters_than_are_taken_are_refused() -> None:
-    with pytest.raises(RequestError, match=r"2,000,007 letters; at most 2,000,000"):
+    with pytest.raises(RequestError, match=r"2,000,007 characters; at most 2,000,000"):
         Stop(strings=("word" * 500_000, "letters"))
 
 

@@ -66,7 +66,7 @@ def test_json_tells_all_there_is() -> None:
         (("generate", "hi", "--model", "/no/where"), "/no/where"),
         (("generate", "hi", "--term", "formal"), "NAME=PROMPT"),
         (("generate", "hi", "--speculation", "/no/where"), "cannot read '/no/where'"),
-        (("generate", "hi", "--speculation", __file__), "this is no plan"),
+        (("generate", "hi", "--speculation", __file__), "invalid plan"),
         (("calibrate", "M"), "--prompt TEXT or --prompts FILE"),
         (("calibrate", "M", "--prompt", "hi", "--costs", "money"), "time or calls, not 'money'"),
         (("calibrate", "M", "--prompt", "hi", "--output", "/no/where/p"), "'/no/where/p'"),

@@ -189,7 +189,7 @@ def freed(engine: Engine) -> None:
 def test_without_a_token_that_ends_texts_there_is_no_grammar_but_all_else() -> None:
     with endless(128) as engine:
         for held in ({"grammar": Grammar.regex("[ab]{8}")}, {"tools": Tools((tool("a"),))}):
-            with pytest.raises(marith.RequestError, match="no token of this model ends a text"):
+            with pytest.raises(marith.RequestError, match="need a model with an end-of-text token"):
                 engine.submit(Request("a", **held))  # type: ignore[arg-type]
         out = engine.generate("a", sampling=Sampling(0.0), stop=Stop(5), logprobs=2)
         assert out.logprobs is not None

@@ -106,7 +106,7 @@ def test_a_ban_takes_back_no_token_of_a_prefix(engine: Engine) -> None:
         ({"prefix": [3, 2, 5], "ban": Ban(["ba"], False)}, "the prefix has a banned word"),
         ({"logit_bias": {10**6: 1.0}}, "logit_bias has token 1000000"),
         ({"stop_token_ids": [10**6]}, "token_ids has token 1000000"),
-        ({"ignore_eos": True, "grammar": Grammar.regex("a")}, "ignore_eos lets a text go on"),
+        ({"ignore_eos": True, "grammar": Grammar.regex("a")}, "cannot be combined with a grammar"),
         ({"min_tokens": 9, "max_tokens": 8}, "min_tokens is at most max_tokens, 8, not 9"),
     ],
     ids=str,

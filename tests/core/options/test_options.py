@@ -48,7 +48,7 @@ def test_options_with_a_plan_are_a_plain_value() -> None:
     ("speculation", "problem"),
     [
         ("car", "speculation is 'auto', None, 'none' or a Plan, not 'car'"),
-        ("{", "this is no plan"),
+        ("{", "invalid plan"),
         ({"every": [["formal", 99]]}, "from 1 to 16, not 99"),
         (Plan.factors({"nobody": 3}), "unknown term 'nobody'"),
         (Plan.factors({"M": 3, "formal": 3}), "no term is evaluated at every token"),

@@ -45,7 +45,7 @@ def test_a_term_is_a_text_or_a_formula(every: Any) -> None:
     ],
 )
 def test_an_error_of_json_has_the_wrong_value(text: str, problem: str) -> None:
-    with pytest.raises(RequestError, match=f"this is no plan: .*{problem}"):
+    with pytest.raises(RequestError, match=f"invalid plan: .*{problem}"):
         Plan.from_json(text)
 
 

@@ -68,7 +68,7 @@ def test_labels_are_named_as_json_writes_them_and_columns_as_one_likes(
         (
             "a.jsonl",
             '{"text": 7, "label": 1}\n',
-            "line 1: the column 'text' has a text in each row, not 7",
+            "line 1: the column 'text' must have a text in each row, not 7",
         ),
         ("a.jsonl", '{"text": "so", "label": 0.5}\n', "a label is a text or a whole number, not 0"),
         ("a.jsonl", '{"text": "\\ud800", "label": 1}\n', "line 1: this text is not Unicode"),

@@ -77,7 +77,7 @@ def test_numbers_are_ordered_by_value_and_names_by_the_alphabet() -> None:
     ("names", "problem"),
     [
         (("toxic", "toxic"), "all rows have the class 'toxic'"),
-        (("toxic", "Toxic", "civil"), "the labels 'Toxic' and 'toxic' differ in their case alone"),
+        (("toxic", "Toxic", "civil"), "the labels 'Toxic' and 'toxic' differ only in case"),
     ],
 )
 def test_classes_that_nobody_can_tell_apart_are_refused(

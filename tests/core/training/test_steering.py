@@ -38,7 +38,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "share": (("--held-out", "1"), "held_out is a number above 0 and below 1, not 1.0"),
     "epochs": (("--epochs", "0"), "epochs is a whole number from 1 to 10000, not 0"),
     "length": (("--max-length", "9999"), "max_length is a whole number from 1 to 1024, not 9999"),
-    "columns": (("--label-column", "text"), "two columns, not 'text' twice"),
+    "columns": (("--label-column", "text"), "two columns, not both in 'text'"),
     "device": (("--device", "abacus"), "device is a device of torch, such as"),
     "data": (("--data", "nowhere.csv"), "cannot read 'nowhere.csv': No such file"),
     "base": (("--base", "pocket-nonsense"), "cannot train 'pocket-nonsense': We couldn't"),

@@ -95,7 +95,7 @@ def test_texts_over_the_limit_are_counted_and_said(
     report = train(Settings(gpt2, warmth, tmp_path / "out", epochs=1, max_length=4))
     assert report.cut == 128
     assert report.limit == 4
-    said = "128 of 128 texts are longer than 4 tokens and are read so far"
+    said = "128 of 128 texts are longer than 4 tokens and are truncated"
     assert report.notices == (said,)
     assert said in capsys.readouterr().err
     assert [line.tokens for line in report.lines] == [1, 2, None]

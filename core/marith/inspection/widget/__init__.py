@@ -1,4 +1,4 @@
-"""How does a notebook show why each token is there, and let people ask of one?
+"""Show in a notebook why each token is there, and let readers choose a token.
 
-- `inspection_widget`: the widget of notebooks.
+- `inspection_widget`: the notebook widget.
 """

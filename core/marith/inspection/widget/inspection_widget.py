@@ -1,4 +1,4 @@
-"""An inspection as a widget of a notebook: its tokens can be pressed, as on the page."""
+"""An inspection as a notebook widget. Its tokens can be pressed, as on the page of the server."""
 
 from __future__ import annotations
 
@@ -12,29 +12,28 @@ import traitlets
 from marith.errors import RequestError
 
 FOLDER = Path(__file__).parent
-PAGE = Path(__file__).parents[2] / "serving" / "page"  # whose strip and card need no server
+PAGE = Path(__file__).parents[2] / "serving" / "page"  # its strip and card need no server
 MODULES = PAGE / "values.js", PAGE / "strip.js", PAGE / "card.js", FOLDER / "widget.js"
 _IMPORT = re.compile(r'^import \{[^}]*\} from "[^"]+";$', re.MULTILINE)
 
 
 def joined_module() -> str:
-    """Return `MODULES` as the text of one, in which they share one scope: each name is of one."""
+    """Return the text of `MODULES` as one module. They share one scope, so no name may repeat."""
     return "\n".join(_IMPORT.sub("", file.read_text(encoding="utf-8")) for file in MODULES)
 
 
 def shadow_style() -> str:
-    """Return the page's style, and the widget's over it, for the shadow root of an element."""
+    """Return the page's style, followed by the widget's, for the shadow root of an element."""
     page, own = PAGE / "style.css", FOLDER / "widget.css"
     return page.read_text(encoding="utf-8").replace(":root", ":host") + own.read_text("utf-8")
 
 
 class InspectionWidget(anywidget.AnyWidget):
-    """The tokens of an inspection, in colours, and the card of the one that is chosen.
+    """The coloured tokens of an inspection, and the card of the chosen token.
 
-    It takes the inspection as the dictionary that `Inspection.as_dict` returns.
-
-    `chosen` is its index among the positions, None for none. It changes where a token is pressed,
-    and what is assigned to it is shown; an index that no position has is a RequestError.
+    `inspection` is the dictionary that `Inspection.as_dict` returns. `chosen` is the index of the
+    chosen position, or None. Pressing a token sets it, and setting it shows the card. Raises
+    RequestError for an invalid index.
     """
 
     _esm = joined_module()

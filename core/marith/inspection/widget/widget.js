@@ -4,7 +4,7 @@ import { tokenCard } from "../../serving/page/card.js";
 import { filterOf, legend, TokenStrip } from "../../serving/page/strip.js";
 import { element } from "../../serving/page/values.js";
 
-/** Shows the model's inspection in `el`. Returns a function that ends what it has begun. */
+/** Shows the model's inspection in `el`. Returns a function that cleans up. */
 function render({ model, el }) {
   const inspection = model.get("_data");
   const choose = (index) => {
@@ -19,8 +19,8 @@ function render({ model, el }) {
     strip.choose(index);
     card.replaceChildren(index === null ? hint(inspection) : tokenCard(inspection, index));
   };
-  // Rules of the notebook for tables and lists end at a shadow root, and those of the widget too.
-  // JupyterLab takes no key for a command that is pressed within an element of this attribute.
+  // A shadow root separates the notebook's rules for tables and lists from the widget's rules.
+  // JupyterLab does not treat a key as a command if it is pressed in an element with this attribute.
   const host = element("div", { class: "marith-inspection", "data-lm-suppress-shortcuts": "true" });
   host.attachShadow({ mode: "open" }).append(
     element("style", {}, model.get("_style")),

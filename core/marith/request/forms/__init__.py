@@ -1,7 +1,7 @@
-"""What form an answer has: grammars, JSON schemas, tools.
+"""Describe the form of an answer: grammars, JSON schemas, tools.
 
-- `grammar`: which texts are allowed, as plain data.
-- `json_schema`: JSON schemas as llguidance holds them.
+- `grammar`: the texts that an answer may be, as plain data.
+- `json_schema`: rewrites JSON schemas so that llguidance enforces them.
 - `schema_formats`: formats of texts as patterns, and schemas of pydantic classes.
 - `tools`: the tools that an answer may call.
 """

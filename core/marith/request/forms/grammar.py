@@ -1,4 +1,4 @@
-"""Which texts are allowed: a JSON schema, a regular expression or a grammar, as plain data."""
+"""The texts that an answer may be: a JSON schema, a regular expression or a grammar."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _MAKE: dict[str, Callable[[str], str]] = {
 }
 
 
-LETTERS = 250_000  # of a grammar's text: it costs at most half a second and some 80 MB
-RULES = 1_000  # of a Lark grammar: 3,000 rules, each of which names the next, overflowed the stack
-# An object of n optional properties has 4n items in a row, and 5n symbols: 4,000 at most.
+LETTERS = 250_000  # characters of a grammar: at most half a second and about 80 MB
+RULES = 1_000  # of a Lark grammar: a chain of 3,000 rules overflowed the stack
+# An object of n optional properties has 4n items in a row and 5n symbols, so n is at most 4,000.
 LIMITS = LLParserLimits(
     max_items_in_row=20_000,
     step_max_items=200_000,
@@ -38,9 +38,9 @@ LIMITS = LLParserLimits(
     verbose_errors=False,
 )
 _NO_NAME = re.compile(r"[^\w-]+", re.ASCII)
-# How llguidance says what is wrong with an expression.
+# The line of llguidance's error that says what is wrong with a regular expression.
 _PARSE_ERROR = re.compile(r"^ *error: ([^\n]+)", re.MULTILINE)
-_STUCK = "NoExtensionBias <non-verbose/>"  # llguidance's error where nothing may follow
+_STUCK = "NoExtensionBias <non-verbose/>"  # llguidance's error if no token may follow
 _RULE = re.compile(r"^\s*[\w?!]+(\.\d+)?(\[[^\]\n]*\])?\s*:", re.MULTILINE)
 
 
@@ -48,10 +48,9 @@ _RULE = re.compile(r"^\s*[\w?!]+(\.\d+)?(\[[^\]\n]*\])?\s*:", re.MULTILINE)
 class Grammar:
     """The texts that an answer may be. The formula steers style; the grammar guarantees syntax.
 
-    Made by `json_schema`, `json_object`, `regex`, `choice` or `lark`, and checked when it is made:
-    raises RequestError for what is no grammar, and for a schema that cannot be enforced. `text` is
-    the definition; see llguidance for Lark's dialect. `tool` is the tool, as JSON, that shows a
-    schema to the model.
+    Make it by `json_schema`, `json_object`, `regex`, `choice` or `lark`. Raises RequestError for an
+    invalid grammar, and for a schema that cannot be enforced. `text` is the definition; llguidance
+    documents its dialect of Lark. `tool` is the tool, as JSON, that shows a schema to the model.
     """
 
     kind: Literal["json_schema", "regex", "lark"]
@@ -74,13 +73,13 @@ class Grammar:
         show_as: str | None = None,
         drops_repeats: bool = False,
     ) -> Grammar:
-        """JSON that a schema or a class of pydantic's describes, its keys in that order.
+        """Return a grammar of JSON that follows a schema or a pydantic class, keys in its order.
 
-        Objects contain only the properties that the schema names, unless it allows others itself
-        or `strict` is False. With a name in `show_as`, the prompt shows a schema of objects to the
-        model as the chat template writes a tool of that name, whose arguments are the answer;
-        beside other tools it is not shown. `drops_repeats` says that the reader of the answer drops
-        repeated items of an array, as a class does for its sets.
+        Objects have only the properties that the schema names, unless the schema allows others or
+        `strict` is False. `show_as` is a name under which the chat template shows the schema of an
+        object as a tool, and the tool's arguments are the answer; a request with other tools does
+        not show it. `drops_repeats` means that the reader of the answer drops repeated items of an
+        array, as a pydantic class does for a set.
         """
         is_class = isinstance(schema, type)
         schema = schema_of(schema)
@@ -91,27 +90,27 @@ class Grammar:
 
     @classmethod
     def json_object(cls) -> Grammar:
-        """Any JSON object."""
+        """Return a grammar of any JSON object."""
         return cls.json_schema({"type": "object"}, strict=False)
 
     @classmethod
     def regex(cls, pattern: str) -> Grammar:
-        """Text that a regular expression matches as a whole."""
+        """Return a grammar of texts that a regular expression matches as a whole."""
         return cls("regex", pattern)
 
     @classmethod
     def choice(cls, options: Sequence[str]) -> Grammar:
-        """One of some texts, as it is written. Raises RequestError for fewer than two."""
+        """Return a grammar of some texts. Raises RequestError for fewer than two."""
         texts = distinct_texts("options", options)
         return cls.lark("start: " + " | ".join(json.dumps(t, ensure_ascii=False) for t in texts))
 
     @classmethod
     def lark(cls, text: str) -> Grammar:
-        """Text that a context-free grammar derives from its rule `start`."""
+        """Return the language of a context-free grammar, from its rule `start`."""
         return cls("lark", text)
 
     def part(self, name: str) -> dict[str, Any]:
-        """The grammar as a part of another, which refers to it as `@name`."""
+        """Return the grammar as a part of another grammar, which refers to it as `@name`."""
         match self.kind:
             case "json_schema":
                 return {"name": name, "json_schema": json.loads(self.text)}
@@ -122,7 +121,7 @@ class Grammar:
 
 
 def _tool(schema: Mapping[str, Any], strict: bool | None, name: str) -> dict[str, Any]:
-    """A function that takes what a schema describes."""
+    """Return a tool whose arguments follow a schema."""
     function: dict[str, Any] = {"name": _NO_NAME.sub("_", name)[:64] or "answer"}
     if description := schema.get("description"):
         function["description"] = description
@@ -133,27 +132,29 @@ def _tool(schema: Mapping[str, Any], strict: bool | None, name: str) -> dict[str
 
 
 def one_line(problem: str) -> str:
-    """An error of llguidance on one line, cut to 200 letters."""
+    """Return an error of llguidance on one line, cut to 200 characters."""
     return " ".join(problem.split())[:200]
 
 
 def _reason(kind: str, text: str, problem: str) -> str:
-    """Return llguidance's error; of an expression without the grammar that llguidance made."""
+    """Return llguidance's error. For a regex, the error shows the regex."""
     match = _PARSE_ERROR.search(problem) if kind == "regex" else None
     return f"{one_line(match[1])}: {shown(text[:80])}" if match else one_line(problem)
 
 
 def require_bounded(kind: str, text: str) -> None:
-    """Raises RequestError for a grammar that costs too much to compile.
+    """Raise RequestError for a grammar that costs too much to compile.
 
     llguidance finds all other faults.
     """
     if len(text) > LETTERS:
-        raise RequestError(f"this {kind} has {len(text):,} letters; at most {LETTERS:,} are read")
+        raise RequestError(
+            f"this {kind} has {len(text):,} characters; at most {LETTERS:,} are allowed"
+        )
     if kind == "lark":
         rules = sum(1 for _ in _RULE.finditer(text)) + text.count('"$ref"')
         if rules > RULES:
-            raise RequestError(f"this lark has {rules:,} rules; at most {RULES:,} are read")
+            raise RequestError(f"this lark has {rules:,} rules; at most {RULES:,} are allowed")
     if kind == "json_schema":
         try:
             schema = json.loads(text)
@@ -169,16 +170,16 @@ def require_bounded(kind: str, text: str) -> None:
 
 @lru_cache(maxsize=64)  # many requests have the same grammar
 def _source(kind: str, text: str) -> str:
-    """The grammar in llguidance's format. Raises RequestError for what is no grammar."""
+    """Return the grammar in llguidance's format. Raises RequestError for an invalid grammar."""
     require_bounded(kind, text)
     try:
         source = _MAKE[kind](text)
     except ValueError as error:
-        raise RequestError(f"no {kind}: {error}: {shown(text[:80])}") from None
+        raise RequestError(f"invalid {kind}: {error}: {shown(text[:80])}") from None
     is_invalid, problems = LLMatcher.validate_grammar_with_warnings(source, limits=LIMITS)
     if is_invalid:
         raise RequestError(f"this {kind} cannot be followed: {_reason(kind, text, problems[0])}")
-    if "<" not in text or kind != "lark":  # bytes have no special tokens
+    if "<" not in text or kind != "lark":  # a vocabulary of bytes has no special tokens
         first = LLMatcher(_byte_tokens(), source, log_level=0, limits=LIMITS)
         first.compute_bitmask()
         if first.is_error():

@@ -1,4 +1,4 @@
-"""JSON schemas as text: closed to properties that they do not name, and bounded in size."""
+"""Write JSON schemas as text: closed to unnamed properties, and bounded in size."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ Node: TypeAlias = dict[str, Any]
 HOLDS_SCHEMAS = ("properties", "$defs", "definitions", "patternProperties")
 LISTS_SCHEMAS = ("anyOf", "oneOf", "allOf", "prefixItems")
 IS_SCHEMA = ("items", "additionalProperties", "additionalItems", "not", "propertyNames")
-_NEAR = 1e-12  # how far from an exclusive bound the nearest number is that is written
+_NEAR = 1e-12  # distance from an exclusive bound to the nearest number that is allowed
 _EXACT = 2**53  # llguidance reads larger whole numbers as the nearest float
-# Pydantic's pattern of a decimal number (until version 2.11) looks ahead, which no grammar does.
+# Pydantic's pattern of a decimal number (until version 2.11) has a lookahead, which grammars lack.
 _SAME_PATTERN = {
     r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$": r"^[+-]?(\d+\.?\d*|\.\d+)$",
 }
-# The white space of `json.dumps`, which chat templates use, and so their models.
+# The white space of `json.dumps`. Chat templates use it, so models were trained on it.
 _AS_WRITTEN = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 _JOINS = ("anyOf", "oneOf", "allOf")
 _OF_OBJECTS = ("properties", "patternProperties", "additionalProperties")
 EMPTY = {"type": "object", "properties": {}}
 # Compilers recurse, and an overflow of a thread's stack ends the process.
-LEVELS = 700  # of a schema and the definitions that it refers to: 2,100 overflowed the stack
+LEVELS = 700  # of a schema and all its definitions: 2,100 overflowed the stack
 
 
 def hold_keywords(schema: Node, drops_repeats: bool) -> None:
-    """Change a schema, in place, into one that means the same and that llguidance holds.
+    """Change a schema, in place, to one with the same meaning that llguidance enforces.
 
     With `drops_repeats`, the reader of the answer drops repeated items, so that `uniqueItems` need
-    not be held. Raises RequestError for a keyword that cannot be held.
+    not be enforced. Raises RequestError for a keyword that cannot be enforced.
     """
     waiting: list[Any] = [schema]
     met: set[int] = set()
@@ -58,7 +58,7 @@ def hold_keywords(schema: Node, drops_repeats: bool) -> None:
 
 
 def inner_schemas(node: Mapping[str, Any]) -> Iterator[Any]:
-    """The schemas that are directly within a schema."""
+    """Yield the schemas directly inside a schema."""
     for key in HOLDS_SCHEMAS:
         by_name = node.get(key)
         yield from by_name.values() if isinstance(by_name, Mapping) else ()
@@ -68,7 +68,7 @@ def inner_schemas(node: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def target(schema: Any, reference: str) -> Any:
-    """The part of a schema that a reference (RFC 6901) points to; None if there is none."""
+    """Return the part of a schema that a reference (RFC 6901) points to, or None."""
     for part in reference.removeprefix("#").split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
         schema = schema.get(name) if isinstance(schema, Mapping) else None
@@ -76,7 +76,7 @@ def target(schema: Any, reference: str) -> Any:
 
 
 def _resolved(node: Any, schema: Node) -> Any:
-    """A schema, or the one that it refers to and nothing else."""
+    """Return a schema, or the schema to which it refers if it has only a reference."""
     if isinstance(node, Mapping) and list(node) == ["$ref"] and isinstance(node["$ref"], str):
         return target(schema, node["$ref"])
     return node
@@ -87,16 +87,16 @@ def _is_number(value: Any) -> bool:
 
 
 def _hold_bounds(node: Node) -> None:
-    """Move bounds inwards where llguidance would let through a number at or beyond them.
+    """Move bounds inwards because llguidance allows some numbers at or beyond them.
 
-    Between 0, excluded, and 0.5 it writes 0. A bound that is excluded is therefore moved by a
-    trillionth, so that a reader who rounds keeps to it too.
+    For example, between 0 (exclusive) and 0.5 it writes 0. An exclusive bound is moved by a
+    trillionth, so that a reader that rounds stays within the bound too.
     """
     for name, exclusive, inwards in (
         ("minimum", "exclusiveMinimum", math.inf),
         ("maximum", "exclusiveMaximum", -math.inf),
     ):
-        if node.get(exclusive) is True and name in node:  # as draft 4 writes it
+        if node.get(exclusive) is True and name in node:  # the form of draft 4
             node[exclusive] = node[name]
         for key in (name, exclusive):
             if _is_number(node.get(key)) and abs(node[key]) < 1e300:
@@ -104,7 +104,7 @@ def _hold_bounds(node: Node) -> None:
 
 
 def _moved(bound: float, inwards: float, excluded: bool) -> float:
-    """A bound as a float that is not outside of it, and inside of it if the bound is excluded."""
+    """Return a bound as a float that is not outside it, and inside it if the bound is exclusive."""
     number = float(bound)
     pick: Callable[..., float] = max if inwards > 0 else min
     if excluded:
@@ -114,11 +114,11 @@ def _moved(bound: float, inwards: float, excluded: bool) -> float:
 
 
 def _hold_constants(node: Node) -> None:
-    """Raises RequestError for a whole number in `const` or `enum` that would be another."""
+    """Raise RequestError for an integer in `const` or `enum` that llguidance would round."""
     for key in ("const", "enum"):
         for number in _large_numbers(node.get(key)):
             problem = f"{key!r} has the number {number}, and whole numbers beyond 2**53"
-            raise RequestError(f"{problem} cannot be held; write it as a text")
+            raise RequestError(f"{problem} cannot be enforced; write it as a text")
 
 
 def _large_numbers(value: Any) -> Iterator[int]:
@@ -134,7 +134,7 @@ def _large_numbers(value: Any) -> Iterator[int]:
 
 
 def _hold_texts(node: Node) -> None:
-    """Write a format as a pattern of its own, and drop one that is not known.
+    """Write a format as a pattern, and drop an unknown format.
 
     A format without a pattern is an annotation (JSON Schema 2020-12, validation 7.2.1).
     """
@@ -153,7 +153,7 @@ def _hold_texts(node: Node) -> None:
 
 
 def _hold_names(node: Node, schema: Node) -> None:
-    """Write the `enum` or `const` of `propertyNames` as properties, where nothing else is said."""
+    """Write the `enum` or `const` of `propertyNames` as properties, if it has no other keyword."""
     names = _resolved(node.get("propertyNames"), schema)
     if not isinstance(names, Mapping) or "properties" in node or "patternProperties" in node:
         return
@@ -167,7 +167,7 @@ def _hold_names(node: Node, schema: Node) -> None:
 
 
 def _hold_unique(node: Node, drops_repeats: bool) -> None:
-    """Drop `uniqueItems` if repeated items are dropped, or if there are none. Raises RequestError.
+    """Drop `uniqueItems` if repeats are dropped or impossible; else raise RequestError.
 
     A grammar does not remember the items that it has read.
     """
@@ -175,13 +175,13 @@ def _hold_unique(node: Node, drops_repeats: bool) -> None:
         return
     if not drops_repeats and node.get("maxItems") not in (0, 1):
         raise RequestError(
-            "'uniqueItems' cannot be held; leave it out, and drop repeated items when the answer "
+            "'uniqueItems' cannot be enforced; leave it out, and drop repeats when the answer "
             "is read"
         )
 
 
 def other_than(names: Sequence[str]) -> str:
-    """A pattern of all texts but these; grammars have no negation in patterns of names."""
+    """Return a pattern of all texts except `names`. Patterns of property names have no negation."""
     by_head: dict[str, list[str]] = {}
     for name in names:
         if name:
@@ -195,16 +195,16 @@ def other_than(names: Sequence[str]) -> str:
 
 
 def hold_free_names(node: Node, together: bool) -> None:
-    """Keep free names apart from named properties, escapes included.
+    """Keep free names different from named properties, also when they are escaped.
 
-    Raises RequestError for patterns of names and numbers of properties that cannot be held.
+    Raises RequestError for patterns of names, and numbers of properties, that cannot be enforced.
     """
     named = [*node.get("properties", ()), *node.get("required", ())]
     patterns = node.get("patternProperties")
     if patterns:
         if together:
-            problem = "'patternProperties' cannot be held beside other schemas of the same object"
-            raise RequestError(f"{problem}, such as those of allOf; write one schema of it")
+            problem = "'patternProperties' cannot be combined with other schemas of the same object"
+            raise RequestError(f"{problem}, such as members of allOf; write one schema")
         for pattern in patterns:
             if named and not _is_text({"allOf": [{"pattern": pattern}, _without(named)]}):
                 raise RequestError(
@@ -228,7 +228,7 @@ def _without(names: Sequence[str]) -> dict[str, str]:
 
 
 def _is_text(schema: Mapping[str, Any]) -> bool:
-    """Whether any text follows a schema of texts."""
+    """Return True if any text follows a schema of texts."""
     source = LLMatcher.grammar_from_json_schema(json.dumps({"type": "string", **schema}))
     return not LLMatcher.validate_grammar_with_warnings(source)[0]
 
@@ -236,7 +236,10 @@ def _is_text(schema: Mapping[str, Any]) -> bool:
 def schema_text(
     schema: Mapping[str, Any], strict: bool | None = None, drops_repeats: bool = False
 ) -> str:
-    """A JSON schema as text, with the white space of its JSON. Raises RequestError."""
+    """Return a JSON schema as text, which also sets the white space of the answer's JSON.
+
+    Raises RequestError for an invalid schema.
+    """
     require_shallow(schema, "a JSON schema")
     try:
         text = json.dumps(schema, ensure_ascii=False)
@@ -252,9 +255,9 @@ def schema_text(
         raise RequestError("a name of a property in this JSON schema is too long") from None
 
 
-@lru_cache(maxsize=64)  # a model's tools are the same at every call
+@lru_cache(maxsize=64)  # applications repeat the same tools in every call
 def _written(text: str, closes: bool, drops_repeats: bool) -> str:
-    """The text of a schema, closed if `closes`, with the white space of its JSON."""
+    """Return the text of a schema, with the white space of its JSON. Close it if `closes`."""
     schema = json.loads(text)
     hold_keywords(schema, drops_repeats)
     closed = _closed(schema, _joined(schema), closes)
@@ -262,11 +265,11 @@ def _written(text: str, closes: bool, drops_repeats: bool) -> str:
 
 
 def _closed(schema: Any, left_open: frozenset[str], closes: bool, itself: bool = True) -> Any:
-    """The schema, and those below it, closed if `closes` to properties that they do not name.
+    """Return a schema that, if `closes`, forbids properties that it and inner schemas do not name.
 
-    Schemas that describe the same object together are not closed, since each would forbid the
-    properties of the others: members of `allOf`, for example, and definitions that such members
-    refer to, which are named in `left_open`.
+    Schemas that describe one object together are not closed, because each would forbid the
+    properties of the others. Examples are members of `allOf`, and definitions to which such members
+    refer. `left_open` has the references to these definitions.
     """
     if not isinstance(schema, Mapping):
         return schema
@@ -294,7 +297,7 @@ def _closed(schema: Any, left_open: frozenset[str], closes: bool, itself: bool =
 
 
 def _describing(schema: Any) -> list[Any]:
-    """The parts of a schema that name properties of its object independently of each other."""
+    """Return the parts of a schema that independently name properties of its object."""
     if not isinstance(schema, Mapping):
         return []
     keys = ["$ref"] if "$ref" in schema else []
@@ -305,7 +308,7 @@ def _describing(schema: Any) -> list[Any]:
 
 
 def _joined(schema: Mapping[str, Any]) -> frozenset[str]:
-    """References to definitions that describe an object together with others, indirect ones too."""
+    """Return references to definitions that describe an object with others, directly or not."""
     references = frozenset(_referred(schema))
     while True:
         targets = [target(schema, reference) for reference in references]
@@ -340,7 +343,7 @@ def _listed(schema: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def levels(schema: Any) -> int:
-    """The levels of a schema and of all that it refers to, added up, which bounds its depth."""
+    """Return a bound on a schema's depth: the summed levels of the schemas that it refers to."""
     references: set[str] = set()
     deepest = _depth(schema, references)
     by_pointer = [ref for ref in references if ref == "#" or ref.startswith("#/")]
@@ -349,7 +352,7 @@ def levels(schema: Any) -> int:
 
 
 def _depth(schema: Any, references: set[str]) -> int:
-    """How deep a part of a schema is nested by itself; adds what it refers to to `references`."""
+    """Return the depth of a part of a schema, and add its references to `references`."""
     deepest, waiting = 0, [(schema, 1)]
     while waiting:
         node, level = waiting.pop()

@@ -1,4 +1,4 @@
-"""Formats of texts in JSON schemas as patterns, and classes of pydantic's as JSON schemas."""
+"""Formats of texts in JSON schemas as patterns, and pydantic classes as JSON schemas."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _MONTHS = (
     "((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)"
     "|02-(0[1-9]|1[0-9]|2[0-8]))"
 )
-_YEAR = "([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"  # none is 0000
+_YEAR = "([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"  # excludes 0000
 _FOURTH = "(0[48]|[2468][048]|[13579][26])"
 _DATE = f"({_YEAR}-{_MONTHS}|([0-9]{{2}}{_FOURTH}|{_FOURTH}00)-02-29)"
 _CLOCK = "([01][0-9]|2[0-3]):[0-5][0-9]"
 _SECONDS = rf"{_CLOCK}:[0-5][0-9](\.[0-9]{{1,9}})?"  # no leap second
 _TIME = f"{_SECONDS}(Z|[+-]{_CLOCK})"
 NAIVE = f"^{_DATE}T{_SECONDS}$"  # a date and time without an offset
-# Durations as RFC 3339 has them: no unit is left out between two. Their readers have bounds.
+# Durations as in RFC 3339: units follow each other without gaps. Readers bound the numbers.
 _SOME = "[0-9]{1,6}"
 _IN_DAY = f"({_SOME}H({_SOME}M({_SOME}S)?)?|{_SOME}M({_SOME}S)?|{_SOME}S)"
 _DAYS = f"({_SOME}Y({_SOME}M({_SOME}D)?)?|{_SOME}M({_SOME}D)?|{_SOME}D)"
 _LABEL = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]"  # at most 64 letters before the @
-HELD = ("ipv4", "ipv6", "uri")  # llguidance's own patterns are right
+_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]"  # at most 64 characters before the @
+HELD = ("ipv4", "ipv6", "uri")  # llguidance's own patterns are correct
 
 
 def _uuid(third: str = "[0-9a-fA-F]{4}", fourth: str = "[0-9a-fA-F]{4}") -> str:
@@ -49,30 +49,30 @@ FORMATS: dict[str, tuple[str, ...]] = {  # a text matches all patterns of its fo
 
 
 def url_pattern(schemes: Sequence[str]) -> str:
-    """Return a pattern of URLs with one of some schemes and a host that has a name."""
+    """Return a pattern of URLs with one of `schemes` and a host name."""
     known = "|".join("".join(map(escaped, scheme)) for scheme in schemes)
     rest = r"(:[1-9][0-9]{0,3})?(/[A-Za-z0-9._~/-]*)?(\?[A-Za-z0-9._~=&%/-]*)?(#[A-Za-z0-9._~/-]*)?"
     return rf"^({known})://({_LABEL}\.){{0,4}}[A-Za-z][A-Za-z0-9]{{0,24}}{rest}$"
 
 
 def escaped(letter: str) -> str:
-    """A letter in a pattern, within brackets too."""
+    """Return a character escaped for a pattern, also valid in brackets."""
     return letter if letter.isalnum() or ord(letter) > 127 else f"\\x{{{ord(letter):x}}}"
 
 
 class _ReadByPydantic(GenerateJsonSchema):
-    """The schema of a class that reads the answer itself.
+    """Makes the schema of a pydantic class that will read the answer.
 
-    A decimal number is a number: as a text it would be any text.
+    A decimal number is written as a number, because a decimal as a text could be any text.
     """
 
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
-        """Return the schema of a date and time, without an offset if it has to be naive."""
+        """Return the schema of a date and time, without an offset if it must be naive."""
         naive = schema.get("tz_constraint") == "naive"
         return {"type": "string", "pattern": NAIVE} if naive else super().datetime_schema(schema)
 
     def url_schema(self, schema: core_schema.UrlSchema) -> JsonSchemaValue:
-        """Return the schema of a URL, with one of its schemes."""
+        """Return the schema of a URL, limited to its allowed schemes."""
         written = super().url_schema(schema)
         schemes = schema.get("allowed_schemes")
         if not schemes:
@@ -81,7 +81,7 @@ class _ReadByPydantic(GenerateJsonSchema):
         return {**written, "pattern": url_pattern(schemes)}
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
-        """Return the schema of a number, of at most as many digits where places are bounded."""
+        """Return the schema of a decimal as a number, with the bounds that its digits imply."""
         number: JsonSchemaValue = super().decimal_schema(schema)["anyOf"][0]
         digits, places = schema.get("max_digits"), schema.get("decimal_places")
         if places is not None:
@@ -94,7 +94,7 @@ class _ReadByPydantic(GenerateJsonSchema):
 
 
 def schema_of(schema: Mapping[str, Any] | type[BaseModel]) -> Mapping[str, Any]:
-    """A JSON schema as it is, or that of a class of pydantic's. Raises RequestError."""
+    """Return the JSON schema of a pydantic class, or the schema itself. Raises RequestError."""
     if isinstance(schema, type) and issubclass(schema, BaseModel):
         try:
             return schema.model_json_schema(schema_generator=_ReadByPydantic)

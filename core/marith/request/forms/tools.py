@@ -20,14 +20,13 @@ CHOICES = ("auto", "required", "none")
 class Tools:
     """Functions that the model may call, in OpenAI's format: each has a name and a JSON schema.
 
-    `choice` is "auto" (text, or calls, which text may precede), "required" (calls), the name of
-    the one that is called, once, or "none" (the tools are in the prompt, and none is called). With
-    `parallel` an answer may contain several calls; it ends before a call that it has already made.
-    Arguments follow their schema; `strict` is that of `Grammar.json_schema`, unless a tool has its
-    own "strict". Without `steer`, tokens inside a call are drawn from the bare model, and all
-    others from the formula. Items of an array may repeat unless they are of a small enum: a tool
-    that takes a set drops them. With `as_text`, the arguments of the one call are the answer's
-    text, and the answer has no call.
+    - `choice`: "auto" (text, calls, or text and then calls), "required" (only calls), the name of
+      a tool (one call of it), or "none" (the prompt shows the tools, and the answer has no call).
+    - `parallel`: if True, an answer may have several calls. It ends before a repeated call.
+    - `strict`: as for `Grammar.json_schema`. A tool's own "strict" has priority. Array items may
+      repeat despite `uniqueItems`, so a tool that takes a set must drop repeats.
+    - `steer`: if False, tokens inside a call are drawn from the bare model instead of the formula.
+    - `as_text`: the arguments of the only call become the answer's text.
     """
 
     definitions: tuple[Mapping[str, Any], ...] = field(compare=False)
@@ -36,7 +35,7 @@ class Tools:
     strict: bool | None = field(default=None, metadata=by(optional(flag)))
     steer: bool = field(default=True, metadata=by(flag))
     as_text: bool = field(default=False, metadata=by(flag))
-    text: str = field(init=False, repr=False)  # the definitions as JSON, their names in order
+    text: str = field(init=False, repr=False)  # the definitions as JSON, keys in order
 
     def __post_init__(self) -> None:
         hold(self)
@@ -46,24 +45,26 @@ class Tools:
             _check_definition(tool)
         text = json.dumps(self.definitions, ensure_ascii=False)
         object.__setattr__(self, "text", text)
-        object.__setattr__(self, "definitions", tuple(json.loads(text)))  # a copy, to the bottom
+        object.__setattr__(self, "definitions", tuple(json.loads(text)))  # a deep copy
         names = self.names
         for name, count in Counter(names).items():
             if count > 1:
                 raise RequestError(f"two tools are named {name!r}")
             if name in CHOICES:
-                raise RequestError(f"a tool cannot be named {name!r}, which is a choice")
+                raise RequestError(
+                    f"a tool cannot be named {name!r}, because tool_choice uses that word"
+                )
         if self.choice not in (*CHOICES, *names):
             raise RequestError(f"no tool is named {shown(self.choice)}, but {', '.join(names)}")
         for tool in self.callable:
             try:
-                Grammar("json_schema", self.schema_of(tool))  # raises for what cannot be enforced
+                Grammar("json_schema", self.schema_of(tool))  # raises if it cannot be enforced
             except RequestError as error:
                 raise RequestError(f"the tool {tool['name']!r}: {error}") from None
 
     @classmethod
     def of_schema(cls, grammar: Grammar) -> Tools:
-        """The tool that shows the schema of a grammar, and whose arguments are the answer."""
+        """Return the tool that shows a grammar's schema and whose arguments are the answer."""
         tool = json.loads(grammar.tool)
         return cls((tool,), tool["function"]["name"], parallel=False, as_text=True)
 
@@ -74,7 +75,7 @@ class Tools:
 
     @property
     def named(self) -> bool:
-        """Whether one tool is chosen by its name."""
+        """True if `choice` is the name of a tool."""
         return self.choice not in CHOICES
 
     @property
@@ -86,7 +87,7 @@ class Tools:
         return [f for f in functions if f["name"] == self.choice] if self.named else functions
 
     def schema_of(self, tool: Mapping[str, Any]) -> str:
-        """The JSON schema of a function's arguments, as text. Raises RequestError."""
+        """Return the JSON schema of a function's arguments as text. Raises RequestError."""
         strict = tool.get("strict")
         schema = tool.get("parameters") or EMPTY
         if isinstance(schema, Mapping):

@@ -69,10 +69,10 @@ def test_a_text_that_comes_to_a_bound_of_the_grammar_says_which(
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: Grammar.json_schema(wide(10_000)), f"letters; at most {LETTERS:,}"),
+        (lambda: Grammar.json_schema(wide(10_000)), f"characters; at most {LETTERS:,}"),
         (lambda: Grammar.json_schema(wide(5_000)), r"number of symbols\) too big"),
-        (lambda: Grammar.regex("ab" * LETTERS), "500,000 letters"),
-        (lambda: Grammar.json_schema(chained(6_000)), "letters|levels"),
+        (lambda: Grammar.regex("ab" * LETTERS), "500,000 characters"),
+        (lambda: Grammar.json_schema(chained(6_000)), "characters|levels"),
         (lambda: Grammar.json_schema(chained(2_000)), f"more than {LEVELS} levels"),
         (lambda: Grammar("json_schema", nested(20_000)), "nested deeper|more than"),
         (lambda: Grammar.lark(chain_of_rules(4_000)), f"4,002 rules; at most {RULES:,}"),

@@ -131,7 +131,7 @@ def test_a_text_of_a_format_is_one(format_: str, right: list[str], wrong: list[s
         ({"properties": {"a": {}}, "patternProperties": {"^a$": {}}}, "'patternProperties' has '^"),
         ({"required": ["a"], "patternProperties": {"^a$": {}}}, "'patternProperties' has"),
         ({"allOf": [{"patternProperties": {"^a": {}}}, {"additionalProperties": {"type": "null"}}]},
-         "'patternProperties' cannot be held beside"),
+         "'patternProperties' cannot be combined with"),
         ({"additionalProperties": {"type": "integer"}, "minProperties": 2}, "'minProperties' is 2"),
         ({"const": 2**60 + 1}, "'const' has the number 1152921504606846977"),
         ({"enum": [1, [2**60 + 1]]}, "'enum' has the number"),
