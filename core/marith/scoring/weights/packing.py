@@ -167,11 +167,11 @@ def set_fewest_rows(layers: Sequence[Any]) -> None:
     for layer in layers:
         shape = layer.in_features, layer.out_features, layer.weight.dtype
         if shape not in known:
-            known[shape] = _least_alike(layer)
+            known[shape] = _fewest_stable_rows(layer)
         layer.fewest_rows = known[shape]
 
 
-def _least_alike(layer: Any) -> int:
+def _fewest_stable_rows(layer: Any) -> int:
     """Return the smallest number of rows from which on results do not depend on the number.
 
     With this number of rows, or more, each row has the bits that it has among many rows.
