@@ -1,4 +1,4 @@
-"""One account of memory: bytes that are free, held, and needed by texts that will be read."""
+"""Count the bytes of memory that are free, that caches hold, and that texts will need."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ import psutil
 if TYPE_CHECKING:
     import torch
 
-_GROUPS = Path("/sys/fs/cgroup")  # Linux's control groups (version 2), which bound a container
+_GROUPS = Path("/sys/fs/cgroup")  # Linux's control groups (version 2), which limit a container
 _OWN_GROUP = Path("/proc/self/cgroup")  # its line `0::/path` names this process's group
 _clock = count(1)
-BLOCK = 16  # tokens, by which prefixes are compared
-COPIED = 63  # most tokens of a common prefix that SegmentLanes copies in place of sharing them
+BLOCK = 16  # tokens; prefixes are compared in blocks of this length
+COPIED = 63  # the longest common prefix that SegmentLanes copies instead of sharing, in tokens
 
 
 def free_memory(device: str = "cpu") -> int:
-    """Bytes that this process may still take on a device; "cuda" is the current one."""
+    """Return the bytes that this process may still take on a device. "cuda" is the current GPU."""
     if device.startswith("cuda"):
-        import torch  # those who ask of the machine alone need not wait for it
+        import torch  # imported late: the machine's own memory needs no torch
 
         return _left_on_gpu(torch.device(device))
     return max(0, min(_left()))
 
 
 def _left_on_gpu(device: torch.device) -> int:
-    """Return what the driver has free, and what torch has reserved and does not use."""
+    """Return the free bytes of a GPU, with those that torch has reserved and does not use."""
     import torch
 
     index = torch.cuda.current_device() if device.index is None else device.index
@@ -44,7 +44,7 @@ def _left_on_gpu(device: torch.device) -> int:
 
 
 def _left() -> Iterator[int]:
-    """Yield what the machine has free, and what each limit leaves."""
+    """Yield the free bytes of the machine, and the bytes that each limit leaves to this process."""
     yield int(psutil.virtual_memory().available)
     if sys.platform != "win32":
         import resource
@@ -59,9 +59,9 @@ def _left() -> Iterator[int]:
 
 
 def _groups() -> Iterator[Path]:
-    """Yield the folders of this process's control group, and of all groups around it.
+    """Yield the folders of this process's control group and of all groups around it.
 
-    Within a container the process's own group is often the root, whatever its path says.
+    Inside a container, the process's own group is often the root, although its path says otherwise.
     """
     try:
         lines = _OWN_GROUP.read_text().splitlines()
@@ -75,7 +75,7 @@ def _groups() -> Iterator[Path]:
 
 
 def _unused(group: Path) -> int:
-    """Return the bytes of files that the group has read, and that the system drops on demand."""
+    """Return the bytes of files that the group has read and that the system can drop."""
     try:
         lines = [line.split() for line in (group / "memory.stat").read_text().splitlines()]
         return next((int(line[1]) for line in lines if line[:1] == ["inactive_file"]), 0)
@@ -84,7 +84,10 @@ def _unused(group: Path) -> int:
 
 
 def _number(path: Path) -> int | None:
-    """The number in a file; None without file or number, as where nothing is limited."""
+    """Return the number in a file, or None.
+
+    The file may be absent. It has no number if nothing is limited.
+    """
     try:
         return int(path.read_text())
     except (OSError, ValueError):
@@ -92,7 +95,7 @@ def _number(path: Path) -> int | None:
 
 
 class Keeper(ABC):
-    """A holder of the keys, values or states of one model, of lanes in use and of idle lanes.
+    """A cache of one model: keys, values or states of lanes in use and of idle lanes.
 
     `used` orders the keepers by their last use: a keeper that was used later has a larger number.
     """
@@ -104,37 +107,39 @@ class Keeper(ABC):
     @property
     @abstractmethod
     def nbytes(self) -> int:
-        """Return how many bytes the keeper holds."""
+        """The number of bytes that the keeper holds."""
 
     @abstractmethod
     def drop_idle(self, extra: int) -> None:
-        """Free `extra` bytes, or all that idle lanes hold, the longest unused lane first."""
+        """Free `extra` bytes, or all bytes of idle lanes, the longest unused lane first."""
 
 
 class CacheLimit:
-    """At most `most_bytes` for all that have joined, beyond what their lanes in use weigh.
+    """A limit of `most_bytes` on the memory of all keepers that have joined it.
 
-    Who has not joined another's limit has one of its own. Changes state: all who have joined run in
-    one thread, which may drop what any of them keeps. So one joins once it was tried, and before it
-    runs there; by one thread at a time, not always that one. Who is no longer in use anywhere else
-    counts no more.
+    Lanes in use stay even if they exceed the limit. A keeper that has not joined a shared limit has
+    a limit of its own. A keeper that is not in use anywhere else no longer counts.
+
+    Keeps state. All joined keepers run in one thread, which may drop the idle lanes of any of them.
+    So a keeper joins after it was probed, and before it runs in that thread. Only one thread at a
+    time calls `join`, but not always the same thread.
     """
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
-        self._joined: tuple[ref[Keeper], ...] = ()  # replaced, since another thread may read it
+        self._joined: tuple[ref[Keeper], ...] = ()  # replaced, because another thread may read it
 
     def join(self, keeper: Keeper) -> None:
-        """Let this limit hold for a keeper too; nothing happens where it does already."""
+        """Apply this limit to a keeper too. A keeper that has already joined stays joined."""
         keeper.cache_limit = self
         others = (one for one in self._alive() if one is not keeper)
         self._joined = (*map(ref, others), ref(keeper))
 
     def room(self, keeper: Keeper, needed: int) -> int:
-        """Return how many bytes a keeper may hold that is used now and needs `needed` bytes.
+        """Return the number of bytes that a keeper may hold, and mark the keeper as used.
 
-        Idle lanes of the other keepers are dropped until it may hold as many. Negative where the
-        lanes in use of the others weigh more than the limit.
+        Idle lanes of other keepers are dropped until the keeper may hold `needed` bytes. The result
+        is negative if the other keepers' lanes in use exceed the limit.
         """
         keeper.used = next(_clock)
         others = [one for one in self._alive() if one is not keeper]
@@ -143,13 +148,13 @@ class CacheLimit:
 
     @property
     def nbytes(self) -> int:
-        """Return how many bytes all keepers hold together."""
+        """The number of bytes that all keepers hold together."""
         return sum(keeper.nbytes for keeper in self._alive())
 
     def room_alone(self, device: str, needed: int) -> int:
-        """Return how many bytes a request may take on `device` while no other runs.
+        """Return the number of bytes that a request may take on `device` if it runs alone.
 
-        What is kept of other texts is dropped for a request of `needed` bytes, if that is enough.
+        If dropping idle lanes of other texts frees enough for `needed` bytes, they are dropped.
         """
         free, kept = free_memory(device), self.nbytes
         if free < needed <= free + kept:
@@ -161,7 +166,7 @@ class CacheLimit:
 
 
 def _drop(keepers: list[Keeper], extra: int) -> int:
-    """Free `extra` bytes, or all that idle lanes hold. Returns how many were freed.
+    """Free `extra` bytes, or all bytes of idle lanes. Return the number of bytes that were freed.
 
     The lanes of the model that was used longest ago are dropped first.
     """
@@ -177,10 +182,10 @@ def _drop(keepers: list[Keeper], extra: int) -> int:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Planned:
-    """A prompt, and at most `more` tokens after it. Texts of the same `key` may share prefixes.
+    """A prompt, and at most `more` tokens after it. Texts with equal `key` may share prefixes.
 
-    `prefixes` are numbers of the prompt's first 16, 32, ... tokens: only equal prefixes of texts
-    of the same key have the same.
+    `prefixes` are hashes of the prompt's first 16, 32, … tokens. Two texts have a hash in common
+    only if their keys and these tokens are equal.
     """
 
     key: Hashable
@@ -193,12 +198,16 @@ class Planned:
 
     @property
     def length(self) -> int:
-        """All its tokens."""
+        """The number of tokens, the prompt included."""
         return len(self.prompt) + self.more
 
 
 def _prefixes(key: Hashable, prompt: Sequence[int]) -> Iterator[int]:
-    """Others have the same number once in 2^64: bytes are hashed with a secret of the process."""
+    """Yield a hash of the first 16, 32, … tokens of a prompt.
+
+    Different prefixes have equal hashes with a probability of 2^-64, because bytes are hashed with
+    a secret of the process.
+    """
     number, tokens = hash(key), array("q", prompt)
     for end in range(BLOCK, len(tokens) + 1, BLOCK):
         number = hash((number, tokens[end - BLOCK : end].tobytes()))
@@ -206,9 +215,9 @@ def _prefixes(key: Hashable, prompt: Sequence[int]) -> Iterator[int]:
 
 
 def own_lengths(texts: Iterable[Planned]) -> Iterator[int]:
-    """How many tokens of each text no other before it holds for it, at most.
+    """Yield, for each text, the most tokens that no earlier text holds for it.
 
-    What prompts have in common counts once, but for what may be copied.
+    A common prefix of prompts counts once, except for the tokens that may be copied.
     """
     known: set[int] = set()
     for text in texts:
@@ -221,12 +230,12 @@ class Holder(Protocol):
     """A scorer, or a runner, that holds keys, values or states of texts."""
 
     def memory(self, texts: Sequence[Planned]) -> int:
-        """Return how many bytes these texts take together at most."""
+        """Return the most bytes that these texts take together."""
         ...
 
 
 def bytes_needed(texts: Iterable[tuple[Holder, Planned]]) -> int:
-    """Return how many bytes texts take together at most, each in its holder."""
+    """Return the most bytes that texts take together, each in its holder."""
     by_holder: dict[int, tuple[Holder, list[Planned]]] = {}
     for holder, text in texts:
         by_holder.setdefault(id(holder), (holder, []))[1].append(text)
@@ -234,21 +243,22 @@ def bytes_needed(texts: Iterable[tuple[Holder, Planned]]) -> int:
 
 
 class StateSize:
-    """The bytes of a state by the length of its text: a fixed part, and a part for each token.
+    """Estimates the bytes of a state: a fixed part, and a part for each token of its text.
 
-    Learned from the first two lengths. Beyond a window a state weighs less than this says.
+    The estimate is learned from the first two lengths. The state of a text that is longer than a
+    window takes less.
     """
 
     def __init__(self) -> None:
         self._known: dict[int, int] = {}  # bytes by length
 
     def learn(self, length: int, nbytes: Callable[[], int]) -> None:
-        """Take in the weight of a state of `length` tokens, while that is news."""
+        """Record the bytes of a state of `length` tokens, until two lengths are known."""
         if len(self._known) < 2 and length not in self._known:
             self._known[length] = nbytes()
 
     def memory(self, texts: Sequence[Planned]) -> int:
-        """Return how many bytes of states these texts take at most, each with a snapshot."""
+        """Return the most bytes that the states of these texts take, each with a snapshot."""
         return 2 * sum(self.at(text.length) for text in texts)
 
     def at(self, length: int) -> int:

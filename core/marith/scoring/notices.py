@@ -1,4 +1,4 @@
-"""Warnings that point at the caller's line, from whatever depth and thread they come."""
+"""Warnings that point at the caller's line, from any depth and any thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _collected: ContextVar[list[str] | None] = ContextVar("_collected", default=None
 
 
 def warn(message: str) -> None:
-    """A UserWarning at the line that called marith."""
+    """Issue a UserWarning that points at the line that called marith.
+
+    Inside a `collecting` block, add the message to the block's list instead.
+    """
     collected = _collected.get()
     if collected is not None:
         collected.append(message)
@@ -25,7 +28,10 @@ def warn(message: str) -> None:
 
 @contextmanager
 def collecting() -> Iterator[list[str]]:
-    """The messages of the block's warnings, for a thread to hand to the one that waits for it."""
+    """Collect the messages of the block's warnings in a list.
+
+    A worker thread passes the list to the thread that waits for it.
+    """
     messages: list[str] = []
     token = _collected.set(messages)
     try:

@@ -1,7 +1,7 @@
-"""Messages to tokens, and tokens to text.
+"""How do messages become tokens, and tokens text?
 
-- `rendering`: chat templates in transformers' sandbox.
+- `rendering`: renders chat templates in transformers' sandbox.
 - `templates`: messages to tokens, with the system prompt of a term.
 - `tokenizer`: text to tokens, and tokens to text as they arrive.
-- `tool_format`: how a chat template writes tools, calls and reasoning.
+- `tool_format`: reads from a chat template how it writes tools, calls and reasoning.
 """

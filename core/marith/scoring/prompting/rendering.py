@@ -1,11 +1,11 @@
-"""Chat templates, rendered by transformers in its sandbox."""
+"""Render chat templates with transformers, in its sandbox."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-MOST_TEMPLATE = 100_000  # letters of a template
+MOST_TEMPLATE = 100_000  # characters of a template
 
 
 class Refused(Exception):
@@ -19,16 +19,16 @@ def render(
     options: Mapping[str, Any] | None = None,
     opens: bool = True,
 ) -> str:
-    """Return the text of messages; where it `opens`, up to where the model's turn begins.
+    """Return the text of messages. If `opens` is True, it ends where the model's turn begins.
 
-    Raises Refused for messages that the template does not take, and for a template of more than
-    100,000 letters.
+    Raises Refused for messages that the template does not accept, and for a template of more than
+    100,000 characters.
     """
     offered = [dict(tool) for tool in tools] or None
     try:
         template = tokenizer.get_chat_template(None, tools=offered)
         if len(template) > MOST_TEMPLATE:
-            raise ValueError(f"it has {len(template):,} letters, more than {MOST_TEMPLATE:,}")
+            raise ValueError(f"it has {len(template):,} characters, more than {MOST_TEMPLATE:,}")
         text = tokenizer.apply_chat_template(
             [*messages],
             tools=offered,
@@ -37,6 +37,6 @@ def render(
             tokenize=False,
             **(options or {}),
         )
-    except Exception as error:  # a template may raise whatever Python may
+    except Exception as error:  # a template may raise any exception
         raise Refused(str(error) or type(error).__name__) from error
     return str(text)

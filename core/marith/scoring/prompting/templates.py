@@ -1,4 +1,4 @@
-"""A request's prompt, seen through a term's lens, as tokens."""
+"""Convert a request's prompt to tokens, as a term reads it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROLES = ("user", "assistant", "system", "developer", "tool", "function")
 
 
 class Escaping:
-    """Texts that spell special tokens, each replaced by a mark that no text can guess.
+    """Replaces texts that spell special tokens by marks that no text can guess.
 
     A mark is `edge`, the number of the text, and `edge` again.
     """
@@ -40,7 +40,10 @@ class Escaping:
         self.edge = f"@{uuid4().hex}@"
 
     def escape(self, value: Any, in_json: bool = False) -> Any:
-        """`value` with marks for such texts; the arguments of a call are text `in_json`."""
+        """Return `value` with a mark in place of each such text.
+
+        `in_json` is True for tools and for the arguments of a call, which templates write as JSON.
+        """
         match value:
             case str() if any(text in value for text in self.special):
                 self.texts.append(json_text(value) if in_json else value)
@@ -58,12 +61,12 @@ class Escaping:
 
 
 def _is_tree(key: str, item: Any) -> bool:
-    """Whether these are a call's arguments before they are written as JSON."""
+    """Return True for a call's arguments that are not written as JSON yet."""
     return key == "arguments" and isinstance(item, Mapping)
 
 
 def see(term: Prompted, messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """The messages as the term reads them: hidden text removed, its system prompt joined."""
+    """Return the messages as the term reads them: without hidden text, with its system prompt."""
     seen = [dict(message) for message in messages]
     if term.hide is not None:
         for message in seen:
@@ -87,9 +90,10 @@ def see(term: Prompted, messages: Sequence[Message]) -> list[dict[str, Any]]:
 def to_tokens(
     term: Prompted, prompt: Prompt, vocabulary: Vocabulary, limit: int | None = None
 ) -> list[int]:
-    """The term's reading of the prompt, as tokens; never empty.
+    """Return the tokens of the prompt as the term reads it. The list is never empty.
 
-    Of a reading of more than `limit` tokens perhaps a beginning, which has more too.
+    If the reading has more than `limit` tokens, the list may be only a beginning of it, which has
+    more than `limit` tokens too.
     """
     tokens = prompt.read.get((term, vocabulary))
     if tokens is None:
@@ -106,7 +110,7 @@ def _tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary, limit: int |
     seen = see(term, prompt.messages)
     chat = _is_chat(term, vocabulary)
     if chat and not vocabulary.has_chat_template:
-        raise RequestError(f"this tokenizer has no chat template, which {str(term)!r} asks for")
+        raise RequestError(f"this tokenizer has no chat template, which {str(term)!r} needs")
     if chat:
         options = {**prompt.options, **dict(term.options)}
         return _chat_tokens(Prompt(tuple(seen), prompt.tools, options), vocabulary, limit)
@@ -122,13 +126,16 @@ def _tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary, limit: int |
 
 
 def _numbered_tokens(term: Prompted, tokens: Sequence[int], vocabulary: Vocabulary) -> list[int]:
-    """Tokens that are given by their numbers, after the term's system prompt as plain text.
+    """Return the tokens of a prompt of token ids, after the term's system prompt as plain text.
 
-    The token that a text starts from stands before the system prompt, or nowhere, as for texts.
+    The start token is taken off the prompt. The tokenizer writes it before the system prompt, if it
+    writes it before other texts.
     """
     if term.hide is not None or term.template == "chat":
         what = "hides text" if term.hide is not None else "needs a chat template"
-        raise RequestError(f"the prompt is tokens, and {str(term)!r:.80} {what}; write it as text")
+        raise RequestError(
+            f"the prompt is tokens, and {str(term)!r:.80} {what}; write the prompt as text"
+        )
     if not term.system:
         return [*tokens]
     system = vocabulary.encode(f"{term.system}\n", start=True)
@@ -136,7 +143,7 @@ def _numbered_tokens(term: Prompted, tokens: Sequence[int], vocabulary: Vocabula
 
 
 def require_text(term: Prompted, prompt: Prompt, vocabulary: Vocabulary) -> None:
-    """Raises RequestError for a chat without any text; a plain text may begin anywhere."""
+    """Raise RequestError for a chat without any text. A plain text may be empty."""
     if prompt.tokens:
         return
     messages = see(term, prompt.messages)
@@ -152,7 +159,10 @@ def _is_chat(term: Prompted, vocabulary: Vocabulary) -> bool:
 
 
 def to_plain_text(messages: Sequence[Message]) -> str:
-    """System text, a newline, the conversation's text; its roles are named where it has several."""
+    """Return system text, a newline, and the conversation.
+
+    The roles are written if the conversation has more than one message.
+    """
     system = [m["content"] for m in messages if m["role"] in _SYSTEM]
     rest = [m for m in messages if m["role"] not in _SYSTEM]
     if len(rest) > 1:
@@ -164,7 +174,10 @@ def to_plain_text(messages: Sequence[Message]) -> str:
 
 
 def turn_marks(prompt: Prompt, vocabulary: Vocabulary) -> tuple[str, ...]:
-    """What begins another turn where turns are written out as text: an answer ends before it."""
+    """Return the strings that begin another turn, if turns are plain text.
+
+    An answer ends before such a string.
+    """
     rest = [m["role"] for m in prompt.messages if m["role"] not in _SYSTEM]
     if vocabulary.has_chat_template or len(rest) < 2:
         return ()
@@ -173,7 +186,10 @@ def turn_marks(prompt: Prompt, vocabulary: Vocabulary) -> tuple[str, ...]:
 
 
 def fold(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """For templates without a system role: its text opens the next turn, equal roles are one."""
+    """Return messages for a template without a system role.
+
+    System text becomes a user's text, and neighbouring messages of one role are joined.
+    """
     as_user = [
         {**message, "role": "user"} if message["role"] in _SYSTEM else dict(message)
         for message in messages
@@ -190,13 +206,13 @@ def fold(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary, limit: int | None) -> list[int]:
-    """Rendered, then encoded without added tokens: a template writes its own first token.
+    """Render the messages, then encode the text without added tokens.
 
-    Text that spells a special token is data: it is kept out of the template, and encoded as
-    letters.
+    The template writes its own first token. Text that spells a special token is data: it is kept
+    out of the template, and is encoded as plain characters.
     """
     if not prompt.messages:
-        raise RequestError("of these messages nothing is left to read")
+        raise RequestError("the messages are empty; write a message of a user")
     if not vocabulary.finds_special([prompt.messages, prompt.tools]):
         return vocabulary.encode(_chat_text(prompt, vocabulary), literal=False, limit=limit)
     escaping = Escaping(vocabulary.special_texts)
@@ -214,10 +230,10 @@ def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary, limit: int | None) -> l
 
 
 def _chat_text(prompt: Prompt, vocabulary: Vocabulary) -> str:
-    """The text that the template renders; tools that it does not support are written out as text.
+    """Return the text that the template renders. Tools that it does not support become text.
 
-    Where the template refuses the messages, or drops the system's text, other layouts of the same
-    messages are tried: folded roles, calls with new ids, and calls written out as text.
+    If the template refuses the messages or drops the system text, other layouts of the messages are
+    tried: folded roles, calls with new ids, and calls as text.
     """
     tool_format = vocabulary.tool_format
     messages = [dict(message) for message in prompt.messages]
@@ -243,7 +259,7 @@ def _chat_text(prompt: Prompt, vocabulary: Vocabulary) -> str:
 def _layouts(
     messages: list[dict[str, Any]], tool_format: ToolFormat
 ) -> Iterator[list[dict[str, Any]]]:
-    """How a template may accept the messages, in order of preference."""
+    """Yield layouts of the messages that a template may accept, in order of preference."""
     calls = [message for message in messages if message.get("tool_calls")]
     written = messages
     if calls or any(message["role"] == "tool" for message in messages):
@@ -259,7 +275,7 @@ def _layouts(
 
 
 def _check_roles(messages: Sequence[Message], vocabulary: Vocabulary) -> None:
-    """Raises RequestError for roles of which neither this project nor the template knows."""
+    """Raise RequestError for a role that neither marith nor the template knows."""
     template = str(getattr(vocabulary.tokenizer, "chat_template", None) or "")
     for message in messages:
         role = message["role"]

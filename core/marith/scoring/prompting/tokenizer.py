@@ -1,4 +1,4 @@
-"""The tokenizer: text → tokens, tokens → text as they arrive, and the tokens that end a text."""
+"""The tokenizer: text to tokens, tokens to text as they arrive, and the tokens that end a text."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from marith.errors import ModelError, RequestError
 from marith.scoring.prompting.tool_format import ToolFormat, json_text, read_tool_format
 
 _log = logging.getLogger(__name__)
-MARGIN = 256  # a word that is cut may have so many tokens more than the whole one
-PARTIAL = "\ufffd"  # stands for a character of which bytes are missing
+MARGIN = 256  # most tokens that a cut word may have more than the whole word
+PARTIAL = "\ufffd"  # replaces a character whose bytes are incomplete
 
 
 class Vocabulary:
-    """What tokens there are. Safe to share between threads.
+    """The tokens of a model, with its tokenizer. Safe to share between threads.
 
     Works on a copy of the raw tokenizer, without padding or truncation: the shared fast tokenizer
-    of transformers keeps these as state and corrupts silently when threads set them.
-    `size` counts the tokens that both the model and the tokenizer know, and `holes`: numbers below
-    it that are neither a text nor the end of one.
+    of transformers keeps padding and truncation as state, and gives wrong results without an error
+    when threads set them. `size` is the number of tokens that both the model and the tokenizer
+    know. `holes` are ids below `size` that are neither a text nor the end of a text. Raises
+    ModelError for a tokenizer that is not a fast tokenizer.
     """
 
     def __init__(self, tokenizer: Any, width: int, eos_ids: Iterable[int] = ()) -> None:
         backend = getattr(tokenizer, "backend_tokenizer", None)
         if backend is None:
             kind = type(tokenizer).__name__
-            raise ModelError(f"{kind} has no fast tokenizer; one with a tokenizer.json is needed")
+            raise ModelError(f"{kind} has no fast tokenizer; use a tokenizer with a tokenizer.json")
         self.tokenizer = tokenizer
         self._said = False
         self._raw = _bare_copy(backend)
@@ -51,37 +52,37 @@ class Vocabulary:
 
     @property
     def has_chat_template(self) -> bool:
-        """Whether the tokenizer says how a chat is written."""
+        """True if the tokenizer has a chat template."""
         return bool(getattr(self.tokenizer, "chat_template", None))
 
     def say_it_has_no_template(self) -> None:
-        """Log, once, that the tokenizer has no chat template and how messages are written then."""
+        """Log, once, that there is no chat template, and how chats are written without one."""
         if not self._said:
             self._said = True
             _log.warning(
-                "the tokenizer has no chat template: the turns of a chat are written as plain "
-                'text, `User: …` and `Assistant: …`; template="plain" of a term says it is meant'
+                "the tokenizer has no chat template: chats are written as plain text, `User: …` "
+                'and `Assistant: …`; a term with template="plain" does not log this message'
             )
 
     @cached_property
     def tool_format(self) -> ToolFormat:
-        """How the model calls tools and thinks aloud, as its chat template shows."""
+        """The form of the model's tool calls and reasoning, as its chat template shows it."""
         return read_tool_format(self.tokenizer)
 
     @property
     def raw(self) -> Tokenizer:
-        """The tokenizer itself, to be read and never set."""
+        """The raw tokenizer. Callers only read it and never change its settings."""
         return self._raw
 
     @cached_property
     def fingerprint(self) -> str:
-        """Equal for two vocabularies exactly when every token has the same number in both."""
+        """A hash that is equal for two vocabularies only if all token ids mean the same in both."""
         entries = sorted((i, text) for text, i in self._ids.items() if i < self.size)
         return hashlib.sha256(repr((self.size, entries)).encode()).hexdigest()
 
     @property
     def start_id(self) -> int | None:
-        """The token that may stand before an empty text."""
+        """The id of the token that begins an empty text: BOS, or else EOS. None without either."""
         for name in ("bos_token_id", "eos_token_id"):
             token = getattr(self.tokenizer, name, None)
             if token is not None:
@@ -91,11 +92,13 @@ class Vocabulary:
     def encode(
         self, text: str, *, literal: bool = True, start: bool = False, limit: int | None = None
     ) -> list[int]:
-        """Text → tokens. `literal` text is data: the names of special tokens in it are letters.
+        """Return the tokens of a text.
 
-        `start` adds what the tokenizer puts around a text of its own (mostly a first token). Of a
-        text that has many more than `limit` tokens only a beginning is read, which has more too: a
-        tokenizer reads a million letters a second, and nobody can interrupt it.
+        In a `literal` text, names of special tokens are plain characters. With `start`, the
+        tokenizer adds the tokens that it puts around a whole text (mostly a first token). If the
+        text has many more than `limit` tokens, only a beginning of it is encoded, which has more
+        than `limit` tokens too: a tokenizer reads a million characters a second, and cannot be
+        interrupted. Raises RequestError for a text that is not Unicode.
         """
         raw = self._literal if literal else self._raw
         try:
@@ -105,35 +108,40 @@ class Vocabulary:
                     if len(begun) > limit + MARGIN:
                         return list(begun)
             return list(raw.encode(text, add_special_tokens=start).ids)
-        except TypeError:  # half a surrogate pair: bytes that were no UTF-8
+        except TypeError:  # half a surrogate pair, from bytes that were not UTF-8
             raise RequestError(f"this text is not Unicode: {text[:60]!r}") from None
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Tokens → text, special tokens left out."""
+        """Return the text of tokens, without special tokens."""
         return str(self._raw.decode(list(tokens), skip_special_tokens=True))
 
     def spell(self, tokens: Sequence[int]) -> str:
-        """Tokens → text, special tokens by their names."""
+        """Return the text of tokens, with special tokens by their names."""
         return str(self._raw.decode(list(tokens), skip_special_tokens=False))
 
     def opens_reasoning(self, prompt: Sequence[int]) -> bool:
-        """Whether a prompt ends with the mark that begins reasoning, as some templates do."""
+        """Return True if a prompt ends with the mark that begins reasoning.
+
+        Some templates end a prompt with this mark.
+        """
         marks = self.tool_format.thinking
         if marks is None or not self.spell(prompt[-16:]).rstrip().endswith(marks[0]):
             return False
         mark = self.encode(marks[0], literal=False)
-        return len(mark) > 1 or mark[0] in prompt[-16:]  # spelt in letters it is the user's
+        # A user's text that spells the mark has other tokens.
+        return len(mark) > 1 or mark[0] in prompt[-16:]
 
     @cached_property
     def special_ids(self) -> frozenset[int]:
-        """The special tokens, which are no text."""
+        """The ids of the special tokens, which are not text."""
         return frozenset(self._ids[text] for text in self.special_texts if text in self._ids)
 
     def finds_special(self, data: Any) -> bool:
-        """Return whether a text in `data` spells a special token; True for data that is not JSON.
+        """Return True if a text in `data` has a special token's name, or if `data` is not JSON.
 
-        JSON escapes each letter alone, so a text within a text is found in JSON as its own JSON.
-        True too where a special token spells what JSON writes between texts, such as `true`.
+        The names are searched in `data` as JSON. JSON escapes every character separately, so a name
+        inside a text appears in the JSON in its own escaped form. The result is also True if a
+        special token has the name of a JSON literal that occurs in `data`, such as `true`.
         """
         try:
             written = json.dumps(data, ensure_ascii=False)
@@ -142,15 +150,15 @@ class Vocabulary:
         return any(text in written for text in self._special_in_json)
 
     def special_in(self, text: str) -> frozenset[int]:
-        """The special tokens that a text of the model's own, such as a mark, is written with."""
+        """Return the ids of special tokens in a text that the model writes, such as a mark."""
         return self.special_ids.intersection(self._raw.encode(text, add_special_tokens=False).ids)
 
 
 def _beginnings(text: str, limit: int) -> Iterator[int]:
-    """Where to cut a long text to see whether its beginning has more than so many tokens already.
+    """Yield positions at which to cut a long text, to test the token count of its beginning.
 
-    Between words where there are words, each time twice as far, and so for no more than twice the
-    work of reading all of it.
+    Each position is twice as far as the position before, and between two words if possible. All
+    beginnings together are no longer than the text, so the work at most doubles.
     """
     end = max(4096, 2 * limit)
     while 2 * end <= len(text):
@@ -160,10 +168,10 @@ def _beginnings(text: str, limit: int) -> Iterator[int]:
 
 
 def _bare_copy(backend: Tokenizer) -> Tokenizer:
-    """A tokenizer with state of its own around the same model, which nobody changes.
+    """Return a tokenizer around the same model, with settings of its own.
 
-    A copy of all as JSON takes seconds for a large vocabulary: it is for what added tokens differ
-    in where they are added anew.
+    A full copy through JSON takes seconds for a large vocabulary. It is made only if the added
+    tokens differ after they are added to the new tokenizer.
     """
     copy = Tokenizer(backend.model)
     for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
@@ -182,11 +190,13 @@ def _added(backend: Tokenizer) -> dict[int, str]:
 
 
 class Detokenizer:
-    """Tokens → text as they arrive: whole characters only, and joined equal to the whole text.
+    """Converts tokens to text as they arrive, in pieces of whole characters.
 
-    Special tokens are left out, but for those that are `shown`. Keeps state, which `copy.copy`
-    copies. Of "a", the first two bytes of "東", and its last byte with a "b", the second token
-    begins "東", and the third completes it:
+    The pieces join to the whole text. Special tokens are left out, except for those in `shown`.
+    Keeps state, which `copy.copy` copies.
+
+    In this example, the second token has the first two bytes of "東", and the third token has its
+    last byte and a "b". The second token begins the character, and the third completes it:
 
         token     "a"   e6 9d   b1 "b"
         text      "a"   ""      "東b"
@@ -195,37 +205,38 @@ class Detokenizer:
     """
 
     def __init__(self, vocabulary: Vocabulary, shown: Collection[int] = ()) -> None:
-        self.written = 0  # how many characters have been returned
+        self.written = 0  # the number of characters that were returned
         self._place = 0
         self._decode = vocabulary.raw.decode
         self._hidden = vocabulary.special_ids.difference(shown)
-        self._tokens: tuple[int, ...] = ()  # the last ones: a token's text may depend on the one
-        self._sent = 0  # before it; the text of so many of them has been returned
+        # A token's text may depend on the token before it, so the last tokens are kept.
+        self._tokens: tuple[int, ...] = ()
+        self._sent = 0  # the number of kept tokens whose text was returned
 
     @property
     def whole(self) -> int:
-        """How many whole characters the tokens so far have."""
+        """The number of whole characters in the tokens so far."""
         return self.written + len(self._rest().rstrip(PARTIAL))
 
     @property
     def begun(self) -> int:
-        """How many characters the tokens so far have begun: one whose bytes are missing counts."""
+        """The number of characters that the tokens so far have begun, with an incomplete one."""
         return self.whole + self._rest().endswith(PARTIAL)
 
     def place(self, data: bytes) -> int:
-        """Return the number of the character in which the next token, with these bytes, begins.
+        """Return the index of the character in which the next token, with the bytes `data`, begins.
 
-        A token that goes on with a character begins where the character does; one that does not
-        leaves a character broken, which is in the text then.
+        A token that continues a character begins where the character begins. Any other token leaves
+        an incomplete character broken, and the broken character becomes part of the text.
         """
-        if data and data[0] & 0xC0 == 0x80:  # in UTF-8, a byte that begins no character
+        if data and data[0] & 0xC0 == 0x80:  # a UTF-8 byte that continues a character
             self._place = max(self._place, self.whole)
         else:
             self._place = self.written + len(self._rest())
         return self._place
 
     def feed(self, token: int) -> str:
-        """The text that this token completes; empty while a character is incomplete."""
+        """Return the text that this token completes: "" while a character is incomplete."""
         if token in self._hidden:
             return ""
         self._tokens = (*self._tokens, token)
@@ -238,14 +249,14 @@ class Detokenizer:
         return text
 
     def flush(self) -> str:
-        """The rest, broken characters included."""
+        """Return the rest of the text, incomplete characters included."""
         text = self._rest()
         self._tokens, self._sent = (), 0
         self.written += len(text)
         return text
 
     def _rest(self) -> str:
-        """The text that has not been returned."""
+        """Return the text that has not been returned yet."""
         if self._sent == len(self._tokens):
             return ""
         sent = self._decode(self._tokens[: self._sent], False) if self._sent else ""

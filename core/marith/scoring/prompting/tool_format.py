@@ -1,4 +1,4 @@
-"""How a model writes the calls of tools and its reasoning: read off its own chat template."""
+"""Read from a chat template how the model writes tool calls and reasoning."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 from marith.scoring.prompting.rendering import Refused, render
 
-_FIRST, _SECOND = "zephyrlookup", "quartzlookup"  # names that no template holds
+_FIRST, _SECOND = "zephyrlookup", "quartzlookup"  # names that no template contains
 _ARGUMENTS = ({"kiwi": "mango"}, {"plum": "cherry"})
-ID = "call00001"  # nine letters and digits, which some templates insist on
+ID = "call00001"  # nine letters and digits, as some templates require
 _QUESTION = {"role": "user", "content": "question"}
 _TEXT = "walnut answer"
 
 
 @dataclass(frozen=True, slots=True)
 class CallFormat:
-    """What stands around the names and arguments of calls.
+    """The text around the names and arguments of calls.
 
-    `opening` name `middle` arguments (`joint` name `middle` arguments)… `closing`; without a
-    `joint` there is one call at a time.
+    Calls are written as `opening` name `middle` arguments (`joint` name `middle` arguments)…
+    `closing`. If `joint` is None, every call has its own `opening` and `closing`.
     """
 
     opening: str
@@ -30,7 +30,7 @@ class CallFormat:
     closing: str
 
     def write(self, calls: Sequence[tuple[str, str]]) -> str:
-        """Calls, each a name and its arguments as JSON, as the model writes them."""
+        """Return calls as the model writes them. Each call is a name and its arguments as JSON."""
         written = [f"{json_text(name)}{self.middle}{arguments}" for name, arguments in calls]
         if self.joint is None:
             return "\n".join(f"{self.opening}{each}{self.closing}" for each in written)
@@ -48,11 +48,13 @@ THINKING = ("<think>", "</think>")
 
 @dataclass(frozen=True, slots=True)
 class ToolFormat:
-    """How a chat template shows tools, their calls and results, and reasoning.
+    """The form in which a chat template shows tools, their calls and results, and reasoning.
 
-    `native` says that the template itself writes calls as `calls` does, `offers` that it lists the
-    tools, `answers` that it shows what a tool returned, `says` that it keeps an assistant's text
-    beside a call. `thinking` are the marks around reasoning.
+    - `native`: the template itself writes calls, in the form of `calls`.
+    - `offers`: the template lists the tools.
+    - `answers`: the template shows what a tool returned.
+    - `says`: the template keeps the text of an assistant's message that has a call.
+    - `thinking`: the marks before and after reasoning.
     """
 
     calls: CallFormat = HERMES
@@ -64,7 +66,7 @@ class ToolFormat:
 
 
 def read_tool_format(tokenizer: Any) -> ToolFormat:
-    """What the tokenizer's chat template shows of it."""
+    """Return the tool format that the tokenizer's chat template shows."""
     template = str(getattr(tokenizer, "chat_template", None) or "")
     if not template:
         return ToolFormat()
@@ -81,10 +83,10 @@ def read_tool_format(tokenizer: Any) -> ToolFormat:
 
 
 def call_format(tokenizer: Any) -> CallFormat | None:
-    """How the template writes calls of an assistant; None where it does not.
+    """Return how the template writes an assistant's calls, or None if it does not write calls.
 
-    Found by rendering calls of names and arguments that no template holds. An id that a template
-    writes is a part of what stands around them, the same for every call.
+    The format is found by rendering calls with names and arguments that no template contains. If a
+    template writes an id, the id becomes part of the text around calls, the same for every call.
     """
     try:
         plain = _render(tokenizer, {"role": "assistant", "content": _TEXT})
@@ -113,7 +115,7 @@ def call_format(tokenizer: Any) -> CallFormat | None:
 
 
 def offers_tools(tokenizer: Any) -> bool:
-    """Whether the template lists the tools that there are."""
+    """Return True if the template lists the available tools."""
     tool = {"name": _FIRST, "description": _SECOND, "parameters": {"type": "object"}}
     try:
         text = render(tokenizer, [_QUESTION], [{"type": "function", "function": tool}])
@@ -123,7 +125,7 @@ def offers_tools(tokenizer: Any) -> bool:
 
 
 def answers_tools(tokenizer: Any) -> bool:
-    """Whether the template shows what a tool has returned."""
+    """Return True if the template shows the result of a tool."""
     answer = {"role": "tool", "tool_call_id": ID, "name": _FIRST, "content": _TEXT}
     return _renders_text(tokenizer, _calls_of(1), answer)
 
@@ -131,7 +133,11 @@ def answers_tools(tokenizer: Any) -> bool:
 def spelt_out(
     messages: Sequence[Mapping[str, Any]], calls: CallFormat | None, answers: bool
 ) -> list[dict[str, Any]]:
-    """Messages whose calls are text, as `calls` writes them, and with `answers` those of tools."""
+    """Return messages whose calls are text, in the form of `calls`.
+
+    If `calls` is None, calls stay as they are. With `answers`, the results of tools become text
+    too.
+    """
     written = []
     for message in map(dict, messages):
         if calls is not None and message.get("tool_calls"):
@@ -146,7 +152,7 @@ def spelt_out(
 
 
 def numbered(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Messages whose calls have ids as every template takes them."""
+    """Return messages with new ids for their calls, in a form that every template accepts."""
     numbers: dict[Any, str] = {}
 
     def number(old: Any) -> str:
@@ -166,7 +172,7 @@ def numbered(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def with_tools_listed(
     messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], calls: CallFormat
 ) -> list[dict[str, Any]]:
-    """Messages whose system text lists the tools, for a template that does not."""
+    """Return messages whose system text lists the tools, for a template that does not list them."""
     listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
     shape = calls.write([("name of the function", "{its arguments}")])
     instructions = (
@@ -187,7 +193,7 @@ def _renders_text(tokenizer: Any, *messages: Mapping[str, Any]) -> bool:
 
 
 def _two_calls(tokenizer: Any) -> str:
-    """Two calls at once; nothing where the template allows but one."""
+    """Render two calls in one message. Return "" if the template allows only one."""
     try:
         return _render(tokenizer, _calls_of(2))
     except Refused:
@@ -218,7 +224,7 @@ def _render(tokenizer: Any, *messages: Mapping[str, Any]) -> str:
 
 
 def _split(text: str, marks: Sequence[str]) -> list[str] | None:
-    """What stands around marks that each occur once, in order; None where they do not."""
+    """Return the texts around the marks, or None unless each mark occurs once and in order."""
     pieces = []
     for mark in marks:
         if text.count(mark) != 1:
@@ -229,5 +235,5 @@ def _split(text: str, marks: Sequence[str]) -> list[str] | None:
 
 
 def json_text(name: str) -> str:
-    """A name as it stands between the quotes of a JSON text."""
+    """Return a name as it is written between the quotes of a JSON string."""
     return json.dumps(name, ensure_ascii=False)[1:-1]

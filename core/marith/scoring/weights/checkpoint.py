@@ -17,10 +17,11 @@ from marith.scoring.weights.shared_weights import nbytes, weights
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Checkpoint:
-    """A model of transformers, and how it is used.
+    """A loaded model of transformers, with its tokenizer and its limits.
 
-    `backend` computes it; None is transformers. `method` is how the files were quantised that it
-    computes as they are. A checkpoint of another library says the same of its own.
+    `backend` is the library that computes the model; None means transformers. `method` is the
+    method by which the weights are quantised, if the model computes with them as they are.
+    Subclasses for other libraries override the properties.
     """
 
     name: str
@@ -32,58 +33,58 @@ class Checkpoint:
 
     @property
     def most_lanes(self) -> int | None:
-        """How many texts the backend reads at once; None for any number."""
+        """The number of texts that the backend can read at once; None for any number."""
         return None
 
     @property
     def backend_device(self) -> str | None:
-        """Where others of its backend are loaded; None where the backend chooses."""
+        """The device for other checkpoints of this backend; None if the backend chooses."""
         return None
 
     @property
     def summary(self) -> str:
-        """The model's class, size in memory, type of numbers and device."""
+        """The model's class, size in memory, number type and device, in words."""
         kind, dtype = type(self.model).__name__, self.dtype.removeprefix("torch.")
         numbers = f"{self.method} and {dtype}" if self.method else dtype
         return f"{kind}, {amount(self.nbytes)}, {numbers} on {self.device}"
 
     @property
     def device(self) -> torch.device:
-        """Where its log-probabilities are computed."""
+        """The device on which the log-probabilities are computed."""
         return main_device(self.model)
 
     @property
     def dtype(self) -> str:
-        """The type of numbers that other checkpoints are loaded in that stand beside it."""
+        """The number type of the model; an engine loads its other checkpoints in this type."""
         return str(self.model.dtype)
 
     @property
     def token_bytes(self) -> int | None:
-        """What the keys and values of a token take, if its configuration states it."""
+        """The bytes of a token's keys and values; None if the configuration does not state them."""
         return Footprint.of(0, self.model.config.to_dict()).token_bytes(self.dtype)
 
     def room_for_texts(self, free: int) -> str:
-        """In words what texts take, and how many lanes of a whole context so much memory holds."""
+        """Return in words the memory of texts, and the number of lanes that `free` bytes hold."""
         return room_for_texts(self.token_bytes, self.context_length, free)
 
     @property
     def weights(self) -> tuple[Tensor, ...]:
-        """Every weight that torch knows, each once."""
+        """The weights that torch knows, each once."""
         return weights(self.model)
 
     @property
     def nbytes(self) -> int:
-        """What its weights weigh."""
+        """The number of bytes of the weights."""
         return nbytes(self.weights)
 
     @property
     def threads(self) -> int | None:
-        """How many threads of torch's a pass takes; None for as many as torch has."""
+        """The number of torch's threads in a forward pass; None for torch's own number."""
         return threads_for(self.model)
 
     @property
     def rounds_coarsely(self) -> tuple[str, str] | None:
-        """What rounds so that a formula may enlarge it, and what is exact instead; None if not."""
+        """The rounding that a formula may amplify, and an exact alternative, in words; or None."""
         if self.model.dtype != torch.bfloat16:
             return None
         return "bfloat16 rounds coarsely", "dtype='float32' is exact"

@@ -1,4 +1,4 @@
-"""With how many OpenMP threads a model computes on a CPU, and how they wait."""
+"""Set the number of OpenMP threads of a model on a CPU, and end threads that wait."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ import torch
 from marith.scoring.weights.lean_modules import JointLinear
 from marith.spinning import SPINS, TORCH_SPINS_LONG
 
-SMALL = 2**18  # weights of a mean matrix, below which a second thread saves little
-_SOFT = 1  # omp_pause_soft: what the program sees of the runtime stays as it is
+SMALL = 2**18  # weights of a mean matrix; with fewer, a second thread saves little
+_SOFT = 1  # omp_pause_soft: the runtime keeps its settings
 _SPINNING = (
-    f"; they spin for milliseconds while they wait, since torch was imported before marith: "
-    f"GOMP_SPINCOUNT={SPINS} in the environment bounds it"
+    f"; waiting threads spin for milliseconds, because torch was imported before marith; set "
+    f"GOMP_SPINCOUNT={SPINS} in the environment to limit it"
 )
 
 
 def threads_for(model: torch.nn.Module) -> int | None:
-    """How many threads a pass takes: one for a small model, None for as many as torch has.
+    """Return the number of threads of a forward pass: 1 for a small model, None for torch's number.
 
-    A rule on the sizes of matrices, and no measurement: the number of threads may change the last
-    bits of a product. Matrices that are one product count as what they are without it. On four
-    cores a product with 176 thousand weights gains nothing by a second thread, one with 256
-    thousand a third; beside other processes more threads cost many times it.
+    This is a rule on the sizes of matrices, not a measurement, because the number of threads may
+    change the last bits of a product. A matrix that joins several layers counts as several
+    matrices. On four cores, a product with 176 thousand weights gains nothing from a second thread,
+    and a product with 256 thousand weights gains a third. If other processes run too, more threads
+    cost many times this gain.
     """
     joint = [one for one in model.modules() if isinstance(one, JointLinear)]
     parts = {id(one.linear.weight): one.parts for one in joint}
@@ -39,31 +40,37 @@ def threads_for(model: torch.nn.Module) -> int | None:
 
 
 def take_threads(count: int | None) -> str:
-    """Let the calling thread compute with so many; other threads keep their numbers.
+    """Let the calling thread compute with `count` threads. Other threads are not affected.
 
-    Returns in words with how many it computes, and why.
+    None leaves torch's own number. Return in words the number of threads, and the reason.
     """
-    usual = torch.get_num_threads()  # torch sets the number once a thread, at its first use
+    usual = torch.get_num_threads()  # torch sets a thread's number at its first use
     set_number = _of_the_runtime("omp_set_num_threads")
     if count is None:
         spinning = _SPINNING if usual > 1 and TORCH_SPINS_LONG else ""
         return f"torch's {usual} threads{spinning}"
     if set_number is None:
-        return f"torch's {usual} threads: this OpenMP has no number for one thread alone"
+        return f"torch's {usual} threads: this OpenMP cannot set the number of one thread"
     set_number(count)
     return f"{count} of torch's {usual} threads: the mean matrix has fewer than {SMALL} weights"
 
 
 @contextmanager
 def threads_of(model: torch.nn.Module) -> Iterator[None]:
-    """Let the calling thread compute as suits the model, and afterwards as before."""
+    """Let the calling thread compute with the number of threads that suits the model.
+
+    At the end of the block the number is restored.
+    """
     with computing_with(threads_for(model)):
         yield
 
 
 @contextmanager
 def computing_with(count: int | None) -> Iterator[None]:
-    """Let the calling thread compute with so many, and afterwards as before."""
+    """Let the calling thread compute with `count` threads.
+
+    At the end of the block the number is restored.
+    """
     before = torch.get_num_threads()
     take_threads(count)
     try:
@@ -73,25 +80,25 @@ def computing_with(count: int | None) -> Iterator[None]:
 
 
 def dismiss_team() -> None:
-    """End the workers of the calling thread; its next product makes them anew.
+    """End the worker threads of the calling thread. Its next product makes new workers.
 
-    The runtime counts an idle team like one that computes, and so lets the workers of every other
-    thread sleep between two products. Takes less than a microsecond where there is no team.
+    The runtime counts an idle team like a team that computes. It then lets the workers of all other
+    threads sleep between two products. The call takes less than a microsecond if there is no team.
     """
     dismissing()()
 
 
 def dismissing() -> Callable[[], object]:
-    """What ends the workers of the thread that calls it, in one call of the runtime."""
+    """Return a function that ends the workers of the thread that calls it, by one runtime call."""
     pause = _of_the_runtime("omp_pause_resource_all")
     return bool if pause is None else partial(pause, _SOFT)
 
 
 @cache
 def _of_the_runtime(name: str) -> Callable[[int], Any] | None:
-    """A function of OpenMP 5.0 (sections 3.2.1 and 3.2.44), which holds for the calling thread.
+    """Return a function of OpenMP 5.0 (sections 3.2.1 and 3.2.44) that acts on the calling thread.
 
-    None where the process has loaded no runtime that has it.
+    None if the process has loaded no runtime with this function.
     """
     try:
         return getattr(ctypes.CDLL(None), name, None)

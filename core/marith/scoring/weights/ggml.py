@@ -1,6 +1,6 @@
-"""llama.cpp, as llama-cpp-python has it: the library, a GGUF file in memory, and a context.
+"""llama.cpp through llama-cpp-python: the library, a loaded GGUF file, and a context.
 
-Whoever uses a context uses it in one thread.
+A context must be used in one thread.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ from marith.errors import ModelError
 PACKAGE = "llama_cpp"
 _ERROR = 4  # GGML_LOG_LEVEL_ERROR
 _errors: deque[str] = deque(maxlen=4)
-FEWEST = 256  # places of a context
+FEWEST = 256  # cells of a context, at least
 _EVERY_LAYER = 999
 Logits: TypeAlias = "NDArray[np.float32]"
-FEW_STATES = 16  # texts of a recurrent model for which there is memory at first
+FEW_STATES = 16  # texts of a recurrent model that fit at first
 _BATCH = 2048  # tokens of one call
-# Of one product. There is memory for the logits of all: on a CPU more tokens gain no time by it.
+# Tokens of one product. Memory is allocated for the logits of all of them, and on a CPU more tokens
+# save no time.
 _PIECE, _PIECE_OF_GPU = 128, 512
 _NO_ROOM = 1
 
 
 @cache
 def library() -> Any:
-    """The module of bindings. Raises ModelError where it is absent."""
+    """Return the module of bindings. Raises ModelError if it is not installed."""
     if find_spec(PACKAGE) is None:
         raise ModelError(
             "backend='llama.cpp' needs llama-cpp-python: `pip install marith[llamacpp]` builds it "
-            "in some minutes; docs/how-to/gguf.md says where built ones are"
+            "in some minutes; see docs/how-to/gguf.md for built packages"
         )
     module = import_module(PACKAGE)
     module.llama_log_set(_log(), ctypes.c_void_p())
@@ -50,15 +51,18 @@ def library() -> Any:
 
 
 def last_error() -> str:
-    """What the library said last about what failed; it is forgotten then."""
+    """Return the library's last error messages, and forget them."""
     said = " ".join(" ".join(_errors).split())
     _errors.clear()
-    return said or "it does not say why"
+    return said or "it gives no reason"
 
 
 @cache
 def _log() -> Any:
-    """What receives its log. It stays as long as the process: models log when they are freed."""
+    """Return the callback that receives the library's log.
+
+    It stays as long as the process, because models write log lines when they are freed.
+    """
 
     def receive(level: int, text: bytes | None, _: Any) -> None:
         if level == _ERROR and text:
@@ -68,12 +72,13 @@ def _log() -> Any:
 
 
 class GGMLModel:
-    """The weights of a file.
+    """The weights of a GGUF file in llama.cpp's memory.
 
-    With `accelerated` all layers are on the GPU that the library was built for; else weights are
-    `repacked` for the processor's own products, but with AMX: llama.cpp's layout for it crashes as
-    soon as several rows are read. `threads` are how many compute, `cells` the fewest places of a
-    context. Raises ModelError for what llama.cpp does not load.
+    If `accelerated` is True, all layers are on the GPU that the library was built for. Otherwise
+    the weights are `repacked` for the processor's own products, except on processors with AMX:
+    there, llama.cpp's layout crashes as soon as several rows are read. `threads` is the number of
+    threads that compute. `cells` is the smallest number of cells of a context. Raises ModelError
+    for a file that llama.cpp cannot load.
     """
 
     def __init__(self, path: str, *, threads: int, accelerated: bool, cells: int = FEWEST) -> None:
@@ -82,12 +87,12 @@ class GGMLModel:
         repacked = not accelerated and not torch.cpu.get_capabilities().get("amx_int8")
         options.use_extra_bufts = self.repacked = repacked
         options.n_gpu_layers = _EVERY_LAYER if accelerated else 0
-        # Repacked weights are a copy: a mapped file would stay in memory beside it.
+        # Repacked weights are a copy, and a mapped file would stay in memory next to the copy.
         options.load_mode = lib.LLAMA_LOAD_MODE_NONE if repacked else lib.LLAMA_LOAD_MODE_MMAP
         last_error()
         self.handle = lib.llama_model_load_from_file(os.fsencode(path), options)
         if not self.handle:
-            raise ModelError(f"llama.cpp does not load {path!r}: {last_error()}")
+            raise ModelError(f"llama.cpp cannot load {path!r}: {last_error()}")
         weakref.finalize(self, lib.llama_model_free, self.handle)
         self.path, self.threads, self.accelerated = path, threads, accelerated
         self.cells = cells
@@ -96,13 +101,16 @@ class GGMLModel:
         self.nbytes = int(lib.llama_model_size(self.handle))
         self.positions = int(lib.llama_model_n_ctx_train(self.handle))
         self.window = int(lib.llama_model_n_swa(self.handle))  # 0: every layer sees all
-        # Of these a state is kept for each text, which cannot be cut back.
+        # These models keep a state for each text, which cannot be cut back.
         self.recurrent = bool(
             lib.llama_model_is_recurrent(self.handle) or lib.llama_model_is_hybrid(self.handle)
         )
 
     def tokens(self, text: str) -> list[int]:
-        """Return a text as llama.cpp's tokenizer reads it; names of special tokens are letters."""
+        """Return the tokens of a text by llama.cpp's tokenizer.
+
+        Names of special tokens are plain characters.
+        """
         raw = text.encode()
         room = len(raw) + 8
         found = (self.lib.llama_token * room)()
@@ -110,32 +118,35 @@ class GGMLModel:
         return list(found[: max(0, count)])
 
     def ends(self) -> list[int]:
-        """The tokens that end a text, as llama.cpp finds them."""
+        """Return the tokens that end a text, as llama.cpp finds them."""
         return [i for i in range(self.vocab) if self.lib.llama_vocab_is_eog(self.words, i)]
 
     @property
     def has_tokenizer(self) -> bool:
-        """Whether the file has one that llama.cpp runs: asked of another it ends the process."""
+        """True if the file has a tokenizer that llama.cpp runs.
+
+        Without such a tokenizer, `tokens` would end the process.
+        """
         return int(self.lib.llama_vocab_type(self.words)) != int(self.lib.LLAMA_VOCAB_TYPE_NONE)
 
     @property
     def is_causal(self) -> bool:
-        """Whether it is a decoder alone, which gives the next token."""
+        """True if the model is a decoder without an encoder, which predicts the next token."""
         decodes = self.lib.llama_model_has_decoder(self.handle)
         return bool(decodes) and not self.lib.llama_model_has_encoder(self.handle)
 
 
 class GGMLAdapter:
-    """A LoRA over the weights of a model, from a GGUF file; it is freed with its last user.
+    """A LoRA over the weights of a model, from a GGUF file. Its last user frees it.
 
-    Raises ModelError where it does not fit.
+    Raises ModelError if the adapter does not fit.
     """
 
     def __init__(self, model: GGMLModel, path: str) -> None:
         last_error()
         self._handle = model.lib.llama_adapter_lora_init(model.handle, os.fsencode(path))
         if not self._handle:
-            raise ModelError(f"llama.cpp does not load the adapter {path!r}: {last_error()}")
+            raise ModelError(f"llama.cpp cannot load the adapter {path!r}: {last_error()}")
         self._lib = model.lib
         weakref.finalize(self, _free_adapter, model, self._handle)
 
@@ -146,13 +157,13 @@ class GGMLAdapter:
 
 
 def _free_adapter(model: GGMLModel, handle: Any) -> None:
-    """Before the model, which would free it too."""
+    """Free an adapter before its model, because the model would free it too."""
     model.lib.llama_adapter_lora_free(handle)
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A token, its place, the sequence that it is of, and whether its logits are asked."""
+    """A token, its position, its sequence, and True in `asked` if its logits are wanted."""
 
     token: int
     place: int
@@ -161,11 +172,11 @@ class Item:
 
 
 class GGMLContext:
-    """Keys and values of at most `sequences` texts in `cells` places, in float16.
+    """The KV cache of at most `sequences` texts in `cells` cells, in float16.
 
-    Texts share the places of a common prefix. A recurrent model keeps a state for each text
-    instead, and there are few of these until there are `more_sequences`. Keeps state: what was
-    read. `adapter` changes the weights that it reads with.
+    Texts share the cells of a common prefix. A recurrent model keeps a state for each text instead.
+    At first there are few states; `more_sequences` adds more. `adapter` is a LoRA that is added to
+    the weights. Keeps state: the tokens that were read.
     """
 
     def __init__(self, model: GGMLModel, adapter: GGMLAdapter | None = None) -> None:
@@ -176,14 +187,14 @@ class GGMLContext:
 
     @property
     def most_sequences(self) -> int:
-        """How many texts the library reads at once."""
+        """The number of texts that the library can read at once."""
         return int(self._lib.llama_max_parallel_sequences())
 
     def decode(self, items: Sequence[Item]) -> Logits | None:
-        """[asked, vocab] in the order of the tokens; None where there is no place for them all.
+        """Return the logits of the items that ask for them, [asked, vocab], in order.
 
-        What was read of them stays then: cut those texts back before they are read again. Raises
-        ModelError where llama.cpp fails.
+        Return None if there are not enough cells. The tokens that were read until then stay in the
+        cache: cut these texts back before reading them again. Raises ModelError if llama.cpp fails.
         """
         rows = []
         for start in range(0, len(items), self._batch):
@@ -194,7 +205,10 @@ class GGMLContext:
         return rows[0] if len(rows) == 1 else np.concatenate(rows)
 
     def cut(self, sequence: int, length: int) -> bool:
-        """Keep the first tokens of a text. False where it cannot be cut back: it is empty then."""
+        """Keep the first `length` tokens of a text.
+
+        Return False if the text cannot be cut back. It is empty then.
+        """
         cut = self._lib.llama_memory_seq_rm(self._memory, sequence, length, -1)
         if cut and self.holds(sequence, length):
             return True
@@ -202,9 +216,9 @@ class GGMLContext:
         return False
 
     def holds(self, sequence: int, length: int) -> bool:
-        """Whether a text can go on after so many tokens, of those that were read of it.
+        """Return True if a text can continue after the first `length` of its cached tokens.
 
-        Where layers see a window, llama.cpp gives their places behind it to others.
+        If layers see a window, llama.cpp gives the cells behind the window to other texts.
         """
         if not self._model.window or not length:
             return True
@@ -216,12 +230,12 @@ class GGMLContext:
         self._lib.llama_memory_seq_rm(self._memory, sequence, -1, -1)
 
     def share(self, source: int, target: int, length: int) -> None:
-        """Let a text hold the first tokens of another, and no others."""
+        """Replace the tokens of `target` by the first `length` tokens of `source`."""
         self.drop(target)
         self._lib.llama_memory_seq_cp(self._memory, source, target, 0, length)
 
     def resize(self, cells: int) -> bool:
-        """Another number of places. False where what was read could not be taken along."""
+        """Change the number of cells. Return False if the cached tokens could not be moved."""
         lib, old = self._lib, self._closing
         size = lib.llama_state_get_size(self._handle)
         state = (ctypes.c_uint8 * size)()
@@ -231,7 +245,10 @@ class GGMLContext:
         return bool(written) and lib.llama_state_set_data(self._handle, state, written) == written
 
     def more_sequences(self) -> bool:
-        """Twice as many texts, all of which are forgotten; False where there are no more."""
+        """Double the number of texts, and forget all texts.
+
+        Return False if the number is the library's maximum already.
+        """
         if self.sequences == self.most_sequences:
             return False
         before, old = self.sequences, self._closing
@@ -246,12 +263,12 @@ class GGMLContext:
 
     @property
     def working_bytes(self) -> int:
-        """What it takes beside keys, values and states: logits of a product, above all."""
+        """The bytes that the context takes beside its cache, mostly for the logits of a product."""
         piece = _PIECE_OF_GPU if self._model.accelerated else _PIECE
         return 4 * piece * self._model.vocab
 
     def state_bytes(self, sequence: int) -> int:
-        """How many bytes what was read of a text weighs."""
+        """Return the bytes of a text's cached tokens or state."""
         return int(self._lib.llama_state_seq_get_size(self._handle, sequence))
 
     def _open(self, cells: int) -> None:
@@ -264,14 +281,14 @@ class GGMLContext:
         last_error()
         handle = lib.llama_init_from_model(self._model.handle, options)
         if not handle:
-            raise ModelError(f"llama.cpp makes no context of {cells} tokens: {last_error()}")
+            raise ModelError(f"llama.cpp cannot make a context of {cells} tokens: {last_error()}")
         if self._adapter is not None:
             self._adapter.set_on(handle)
         self.cells = int(lib.llama_n_ctx(handle))
         self._batch = min(_BATCH, int(lib.llama_n_batch(handle)))  # a larger one ends the process
         self._handle, self._memory = handle, lib.llama_get_memory(handle)
         self._tokens = lib.llama_batch_init(self._batch, 0, 1)
-        # The model and the adapter go last: what is finalised may read them.
+        # The model and the adapter are freed last, because finalisers may read them.
         used = self._model, self._adapter
         self._closing = weakref.finalize(self, _close, used, self._tokens, handle)
 
@@ -284,7 +301,7 @@ class GGMLContext:
         if error := lib.llama_decode(self._handle, batch):
             if error == _NO_ROOM:
                 return None
-            raise ModelError(f"llama.cpp cannot read on ({error}): {last_error()}")
+            raise ModelError(f"llama.cpp cannot read more tokens (error {error}): {last_error()}")
         shape = sum(item.asked for item in items), self._model.vocab
         if not shape[0]:
             return np.empty(shape, np.float32)

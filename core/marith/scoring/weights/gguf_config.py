@@ -1,4 +1,4 @@
-"""The configuration of transformers for a GGUF file, rotary scaling included."""
+"""Convert a GGUF file's metadata to a configuration of transformers, with rotary scaling."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ SHORT, LONG = "rope_factors_short.weight", "rope_factors_long.weight"
 ROTARY_TENSORS = {FREQUENCIES, SHORT, LONG}
 _LAYERS_OF_27B = {"gemma2": 46, "gemma3": 62}
 _UNREAD = {"t5", "umt5", "tokenizer", "general", "minimax_m2"}
-# Names of architectures in files, where transformers has another for the same.
+# Architectures whose names in files differ from transformers' names.
 _KINDS = {
     "qwen2moe": "qwen2_moe",
     "qwen3moe": "qwen3_moe",
     "gpt-oss": "gpt_oss",
 }
-_TEXT_KINDS = {"gemma3": "gemma3_text", "gemma4": "gemma4_text"}  # of what reads images too
-_TIED = {"falcon", "bloom"}  # whose files have a head all the same
-# What the loader needs no word of: shapes say it, or what reads rotary scaling below.
+_TEXT_KINDS = {"gemma3": "gemma3_text", "gemma4": "gemma4_text"}  # their other part reads images
+_TIED = {"falcon", "bloom"}  # their files have a head nevertheless
+# Keys without a warning: they follow from shapes, or `_scale_rotary` reads them.
 _SAID = (
     "attention.key_length",
     "attention.value_length",
@@ -38,17 +38,21 @@ _SAID = (
 
 
 def gguf_config(name: str, header: GGUFHeader) -> Any:
-    """The configuration. Raises ModelError for an architecture that transformers does not read."""
+    """Return the configuration.
+
+    Raises ModelError for an architecture that transformers cannot read from GGUF files, and for a
+    model in several files.
+    """
     architecture = header.architecture
     if architecture not in _architectures():
         raise ModelError(
-            f"{name!r} is of the architecture {architecture!r}; of GGUF files transformers reads "
+            f"{name!r} has the architecture {architecture!r}; from GGUF files, transformers reads "
             f"{', '.join(_architectures())}, and backend='llama.cpp' reads most others"
         )
     if header.parts > 1:
         raise ModelError(
-            f"{name!r} is one of {header.parts} files; `llama-gguf-split --merge` makes one of "
-            "them, and backend='llama.cpp' reads them as they are"
+            f"{name!r} is one of {header.parts} files; `llama-gguf-split --merge` joins them, "
+            "and backend='llama.cpp' reads them as they are"
         )
     with raising_model_error(f"cannot read the configuration of {name!r}"):
         stated = _stated(header)
@@ -60,14 +64,14 @@ def gguf_config(name: str, header: GGUFHeader) -> Any:
 
 
 def _architectures() -> list[str]:
-    """Those that transformers reads as causal language models, by their names in files."""
+    """Return the names in GGUF files of the language models that transformers reads."""
     written = {kind: name for name, kind in _KINDS.items()}
     names = {*GGUF_CONFIG_MAPPING, *GGUF_CONFIG_ARCHS} - _UNREAD
     return sorted({written.get(one, one) for one in names})
 
 
 def _stated(header: GGUFHeader) -> dict[str, Any]:
-    """What the file states, by transformers' names."""
+    """Return the values that the file states, by transformers' names."""
     architecture, names = header.architecture, {tensor.name for tensor in header.tensors}
     if architecture in GGUF_CONFIG_ARCHS:
         return get_gguf_config(dict(header.metadata), tuple(names))
@@ -90,7 +94,7 @@ def _stated(header: GGUFHeader) -> dict[str, Any]:
 
 
 def _state(header: GGUFHeader, config: Any) -> None:
-    """What the file states and transformers leaves at the defaults of its class."""
+    """Set values that the file states and that transformers leaves at the defaults of its class."""
     for kind in ("bos", "eos", "pad"):
         name = "padding" if kind == "pad" else kind
         number = header.metadata.get(f"tokenizer.ggml.{name}_token_id")
@@ -100,17 +104,17 @@ def _state(header: GGUFHeader, config: Any) -> None:
     head = header.of_model("attention.key_length")
     if head and hasattr(config, "head_dim"):
         config.head_dim = head
-    if hasattr(config, "query_pre_attn_scalar"):  # Gemma's; no file states it, llama.cpp knows it
+    if hasattr(config, "query_pre_attn_scalar"):  # Gemma's; in no file, but known to llama.cpp
         wide = config.hidden_size // config.num_attention_heads
         largest = config.num_hidden_layers == _LAYERS_OF_27B.get(header.architecture)
         config.query_pre_attn_scalar = wide if largest else config.head_dim
 
 
 def _scale_rotary(name: str, header: GGUFHeader, config: Any) -> None:
-    """Rotary scaling, which transformers does not read of most files.
+    """Set rotary scaling, which transformers does not read from most files.
 
-    llama.cpp stores that of Llama 3 as a tensor of factors by which frequencies are divided: as
-    "longrope" with the same factors for texts of any length it is the same function.
+    llama.cpp stores the scaling of Llama 3 as a tensor of factors that divide the frequencies.
+    "longrope" with these factors for texts of any length is the same function.
     """
     text = config.get_text_config()
     rope = getattr(text, "rope_parameters", None)
@@ -136,8 +140,8 @@ def _scale_rotary(name: str, header: GGUFHeader, config: Any) -> None:
         rope |= {"rope_type": kind, "factor": factor, "original_max_position_embeddings": original}
     elif kind != "none":
         raise ModelError(
-            f"{name!r} scales its rotary frequencies as {kind!r}, which no reader here knows; "
-            "backend='llama.cpp' does"
+            f"{name!r} scales its rotary frequencies as {kind!r}, which transformers does "
+            "not read from GGUF files; load it with backend='llama.cpp'"
         )
 
 
@@ -153,7 +157,7 @@ def _longrope(short: list[float], long: list[float], original: int, scale: Any) 
 
 
 def _values(header: GGUFHeader, name: str) -> list[float]:
-    """The numbers of a small tensor. Raises ModelError where it is absent, or not in float32."""
+    """Return the numbers of a small tensor. Raises ModelError if it is absent or not in float32."""
     tensor = next((one for one in header.tensors if one.name == name), None)
     if tensor is None or tensor.kind != "F32":
         raise ModelError(f"{header.path!r} has no {name} in float32")
@@ -163,7 +167,7 @@ def _values(header: GGUFHeader, name: str) -> list[float]:
 
 
 def _say_what_is_not_read(name: str, header: GGUFHeader) -> None:
-    """Warn of what a file states of its model and transformers has no word for."""
+    """Warn of values that the file states about its model and that transformers does not read."""
     architecture = header.architecture
     if architecture in GGUF_CONFIG_ARCHS:
         return
@@ -174,4 +178,4 @@ def _say_what_is_not_read(name: str, header: GGUFHeader) -> None:
     stated = [key.removeprefix(start) for key, one in values if key.startswith(start) and one]
     unread = [key for key in stated if key not in known and not key.startswith(_SAID)]
     if unread:
-        warn(f"{name!r} states {', '.join(unread)}, which transformers does not read of GGUF files")
+        warn(f"{name!r} states {', '.join(unread)}, which transformers ignores in GGUF files")

@@ -1,6 +1,7 @@
-"""The header of a GGUF file: what it says of its model, and which tensors it holds.
+"""Read the header of a GGUF file: its metadata, and the list of its tensors.
 
-Read by transformers, without the tensors. The format: https://github.com/ggml-org/ggml, gguf.md.
+transformers' reader reads the header, without the tensors. The format is described in gguf.md of
+https://github.com/ggml-org/ggml.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from marith.errors import ModelError
 from marith.scoring.weights.footprint import Footprint
 
 _MOST_DIMENSIONS = 4
-_MOST_LISTED = 4096  # numbers of an array that is kept: one for each layer, and not for each token
+_MOST_LISTED = 4096  # longest array that is kept: one number per layer fits, one per token does not
 _PART = re.compile(r"(.*-)\d{5}(-of-(\d{5})\.gguf)")
-# What the numbers of ggml's types stand for (enum ggml_type).
+# The names of ggml's types (enum ggml_type).
 _TYPES = {
     0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1",
     10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 15: "Q8_K", 16: "IQ2_XXS",
@@ -34,7 +35,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """A tensor of the file: its shape in torch's order, its type by name, and where it begins."""
+    """A tensor of the file: its shape in torch's order, its type, and its offset in bytes."""
 
     name: str
     shape: tuple[int, ...]
@@ -43,15 +44,15 @@ class StoredTensor:
 
     @property
     def size(self) -> int:
-        """How many numbers it has."""
+        """The number of elements."""
         return prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
 class GGUFHeader:
-    """What a file says: its metadata, and its tensors.
+    """The metadata of a file, and the list of its tensors.
 
-    Of an array of texts, and of a long one of numbers, `metadata` has the length.
+    For an array of texts, and for a long array of numbers, `metadata` has only the length.
     """
 
     path: str
@@ -65,11 +66,14 @@ class GGUFHeader:
         return str(self.metadata["general.architecture"])
 
     def of_model(self, key: str, default: Any = None) -> Any:
-        """A value that the file states of the model's own architecture."""
+        """Return a value that the file states for the model's own architecture, or `default`."""
         return self.metadata.get(f"{self.architecture}.{key}", default)
 
     def number(self, key: str, default: int | None = None) -> int | None:
-        """The same, where it is a whole number from 1; the largest where each layer has its own."""
+        """Return a value of the model's architecture if it is a whole number of at least 1.
+
+        Otherwise return `default`. If each layer has its own number, return the largest.
+        """
         value = self.of_model(key)
         if isinstance(value, list):
             value = max((one for one in value if isinstance(one, int)), default=None)
@@ -77,7 +81,7 @@ class GGUFHeader:
         return value if whole else default
 
     def with_texts(self, keys: Collection[str]) -> dict[str, Any]:
-        """Return the metadata, in which the arrays of texts of these names are whole.
+        """Return the metadata, with the whole arrays of texts whose names are in `keys`.
 
         Raises ValueError for a text that is not UTF-8.
         """
@@ -95,12 +99,12 @@ class GGUFHeader:
 
     @property
     def weights(self) -> int:
-        """How many numbers all tensors have."""
+        """The number of elements of all tensors."""
         return sum(tensor.size for tensor in self.tensors)
 
     @property
     def footprint(self) -> Footprint:
-        """What it takes in memory, in any of the ways that it is loaded."""
+        """The memory that the model takes, for each way of loading it."""
         shapes = {tensor.name: tensor.shape for tensor in self.tensors}
         config = {
             "vocab_size": shapes.get("token_embd.weight", (0,))[0],
@@ -115,25 +119,28 @@ class GGUFHeader:
 
     @property
     def files(self) -> list[Path]:
-        """All files of the model, those that are on this machine: of several each is named so."""
+        """The files of the model that are on this machine. A model may have several files."""
         path = Path(self.path)
         files = (path.parent / name for name in file_parts(path.name))
         return [file for file in files if file.is_file()]
 
     @property
     def all_bytes(self) -> int:
-        """What all of them weigh."""
+        """The bytes of all files together."""
         return sum(file.stat().st_size for file in self.files)
 
     @property
     def parts(self) -> int:
-        """Of how many files the model consists."""
+        """The number of files of the model."""
         count = self.metadata.get("split.count")
         return count if isinstance(count, int) and count > 0 else 1
 
 
 def file_parts(file: str) -> list[str]:
-    """The names of all files that a model is split into, where one is named; else the one name."""
+    """Return the names of all files of a model that is split into files, by the name of one file.
+
+    For a file that is not a part, return its name alone.
+    """
     match = _PART.fullmatch(file)
     if match is None:
         return [file]
@@ -141,7 +148,7 @@ def file_parts(file: str) -> list[str]:
 
 
 def read_header(path: str | Path) -> GGUFHeader:
-    """The header of a file. Raises ModelError for a file that is no GGUF, or that is cut short."""
+    """Return the header of a file. Raises ModelError for an invalid or incomplete GGUF file."""
     file = Path(path)
     try:
         state = file.stat()
@@ -157,28 +164,30 @@ def _read(path: str, size: int, _changed: int) -> GGUFHeader:
     try:
         with _mapped(path) as data:
             if data[:4] != b"GGUF":
-                raise ModelError(f"{path!r} is no GGUF file: it does not begin with GGUF")
+                raise ModelError(f"{path!r} is not a GGUF file: it does not begin with GGUF")
             metadata, count, place = _reader()._read_metadata(data, path)
             listed, place = _reader()._read_tensor_table(data, count, place)
     except (struct.error, ValueError, MemoryError, OverflowError) as error:
-        raise ModelError(f"{path!r} is no whole GGUF file: {error}") from error
+        raise ModelError(f"{path!r} is not a complete GGUF file: {error}") from error
     deep = next((name for name, shape, *_ in listed if len(shape) > _MOST_DIMENSIONS), None)
     if deep is not None:
-        raise ModelError(f"{path!r} is no whole GGUF file: {deep[:60]!r} has too many dimensions")
+        raise ModelError(
+            f"{path!r} is not a valid GGUF file: {deep[:60]!r} has too many dimensions"
+        )
     metadata = {
         key: len(value) if isinstance(value, list) and len(value) > _MOST_LISTED else value
         for key, value in metadata.items()
     }
     step = metadata.get("general.alignment", 32)
     if not isinstance(step, int) or step < 1:
-        raise ModelError(f"{path!r} is no whole GGUF file: its alignment is {step!r}")
+        raise ModelError(f"{path!r} is not a valid GGUF file: its alignment is {step!r}")
     begin = -(-place // step) * step
     tensors = tuple(
         StoredTensor(name, shape, _TYPES.get(kind, f"type {kind}"), begin + offset)
         for name, shape, kind, offset in listed
     )
     if begin > size or any(tensor.start > size for tensor in tensors):
-        raise ModelError(f"{path!r} is no whole GGUF file: it ends before its last tensor")
+        raise ModelError(f"{path!r} is not a complete GGUF file: it ends before its last tensor")
     return GGUFHeader(path, metadata, tensors, size)
 
 
@@ -188,8 +197,8 @@ def _mapped(path: str) -> mmap.mmap:
 
 
 def _reader() -> Any:
-    """Return transformers' reader, which is imported with the first file: it imports torch.
+    """Return transformers' reader. It is imported with the first file, because it imports torch.
 
-    Its public functions refuse files with types that transformers has no kernel for, such as Q5_0.
+    Its public functions refuse files with types for which transformers has no kernel, such as Q5_0.
     """
     return import_module("transformers.integrations.gguf.reader")

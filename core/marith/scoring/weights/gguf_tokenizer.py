@@ -1,4 +1,4 @@
-"""The tokenizer that a GGUF file describes: its vocabulary, merges, special tokens and template."""
+"""Build the tokenizer of a GGUF file: its vocabulary, merges, special tokens and template."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from marith.scoring.weights.kinds import raising_model_error
 _BYTE_LEVEL = "gpt2"
 _AS_GPT2 = {"gpt-2", "mpt", "olmo", "jais", "phi-2", "trillion", "roberta-bpe"}
 _DIGITS = {"starcoder", "refact", "command-r", "smollm", "codeshell", "exaone", "minerva-7b"}
-# llama.cpp begins texts of these with the first token, and takes a word that is a token as it is.
+# For these, llama.cpp adds a first token, and does not split a word that is a token.
 _WHOLE_WORDS = {"llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "tekken"}
 _WHOLE_WORDS |= {"midm-2.0", "lfm2", "jina-v5-nano"}
 _ENDS = ("eos", "eot", "eom")
-# What ends a turn where the file does not say so, as llama.cpp finds it by its text.
+# Tokens with these texts end a turn even if the file does not state it, as in llama.cpp.
 _END_TEXTS = (
     "<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>",
     "<|end_of_text|>", "<EOT>", "<|return|>", "<|call|>", "<turn|>",
@@ -33,7 +33,7 @@ _END_TEXTS = (
 
 
 def gguf_tokenizer(name: str, header: GGUFHeader) -> Any:
-    """The tokenizer of a file. Raises ModelError for one that nobody here can build exactly."""
+    """Return the tokenizer of a file. Raises ModelError if it cannot be built exactly."""
     kind = header.metadata.get("tokenizer.ggml.model")
     splits = str(header.metadata.get("tokenizer.ggml.pre", "default"))
     if kind not in GGUF_TOKENIZER_TYPES:
@@ -55,7 +55,7 @@ def gguf_tokenizer(name: str, header: GGUFHeader) -> Any:
 
 
 def _described(header: GGUFHeader) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What transformers builds the tokenizer of, and the options of its class."""
+    """Return what transformers builds the tokenizer from, and the options of its class."""
     groups = [GGUF_TOKENIZER_MAPPING[group] for group in ("tokenizer", "tokenizer_config")]
     metadata = header.with_texts([f"tokenizer.{key}" for group in groups for key in group])
     described, named = (
@@ -66,7 +66,7 @@ def _described(header: GGUFHeader) -> tuple[dict[str, Any], dict[str, Any]]:
         }
         for group in groups
     )
-    if described["tokenizer_type"] == "llama":  # llama.cpp adds it unless the file says otherwise
+    if described["tokenizer_type"] == "llama":  # llama.cpp's default
         named.setdefault("add_bos_token", True)
     elif described["tokenizer_type"] == "gemma4":  # its template writes the first token itself
         named["add_bos_token"] = False
@@ -77,15 +77,18 @@ def _described(header: GGUFHeader) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _fast(backend: Tokenizer, named: Mapping[str, Any]) -> PreTrainedTokenizerFast:
-    """The tokenizer of transformers around `backend`, which its constructor would copy as JSON."""
+    """Return a tokenizer of transformers around `backend`.
+
+    The usual constructor would copy `backend` through JSON.
+    """
     made = PreTrainedTokenizerFast.__new__(PreTrainedTokenizerFast)
     made._tokenizer = backend
-    made.__init__(**named)  # type: ignore[misc]  # made without it, just above
+    made.__init__(**named)  # type: ignore[misc]  # `__new__` above did not call it
     return made
 
 
 def ends_of(header: GGUFHeader, tokenizer: Any) -> Sequence[int]:
-    """The tokens that end a text: those that the file names, and those of a well-known text."""
+    """Return the tokens that end a text: those that the file names, and those with known texts."""
     named = (header.metadata.get(f"tokenizer.ggml.{kind}_token_id") for kind in _ENDS)
     vocabulary = tokenizer.get_vocab()
     special = {*tokenizer.all_special_tokens}

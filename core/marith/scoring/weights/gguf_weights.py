@@ -1,4 +1,4 @@
-"""A model of transformers from a GGUF file: its tensors, one at a time, as a checkpoint's."""
+"""Load a model of transformers from a GGUF file, tensor by tensor."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from marith.errors import ModelError
 from marith.scoring.weights.gguf_config import ROTARY_TENSORS
 from marith.scoring.weights.gguf_header import GGUFHeader, StoredTensor
 
-_PIECE = 2**17  # numbers at a time, which the processor's cache holds
+_PIECE = 2**17  # elements at a time, which fit the processor's cache
 _FLOATS = {
     "F32": torch.float32,
     "F16": torch.float16,
@@ -33,17 +33,18 @@ _FLOATS = {
     "F64": torch.float64,
 }
 _BY_TORCH = {name: number for number, name in GGML_NAME.items()}  # by transformers
-# In which a number has a nibble; the bytes before the first, and what is subtracted from each. The
-# library's numpy takes 40 ns a number for them, and transformers 4 for two of them.
+# Types with a nibble for each element: the bytes before the first nibble, and the number that is
+# subtracted. Converting an element takes the gguf library 40 ns, and transformers 4 ns for the two
+# types that it knows.
 _NIBBLES = {"Q4_0": (2, 8), "Q4_1": (4, 0), "Q5_0": (6, 16), "Q5_1": (8, 0)}
 _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3  # its name in malloc.h is M_MMAP_THRESHOLD
-_NEEDED = "gguf"  # the library that knows the formats; an extra of marith's
-_NOWHERE: dict[str, Any] = {"tensors": {}}  # where one of transformers' converters puts a head
+_NEEDED = "gguf"  # the library that knows the formats; an optional dependency
+_NOWHERE: dict[str, Any] = {"tensors": {}}  # a converter of transformers puts a head here
 
 
 def read_tensor(path: str, stored: StoredTensor) -> Tensor:
-    """Read a tensor into memory of its own. Raises ModelError for an unsupported type."""
+    """Read a tensor into new memory, in float32. Raises ModelError for an unsupported type."""
     per_block, block = _block(stored)
     blocks = stored.size // per_block
     data = np.memmap(path, np.uint8, "r", stored.start, (blocks, block))
@@ -59,7 +60,7 @@ def read_tensor(path: str, stored: StoredTensor) -> Tensor:
 
 
 def _block(stored: StoredTensor) -> tuple[int, int]:
-    """How many numbers a block has, and how many bytes."""
+    """Return the number of elements of a block, and its number of bytes."""
     if stored.kind in _FLOATS:
         return 1, _FLOATS[stored.kind].itemsize
     if stored.kind in _BY_TORCH:
@@ -75,12 +76,12 @@ def _block(stored: StoredTensor) -> tuple[int, int]:
 def _refused(stored: StoredTensor) -> ModelError:
     return ModelError(
         f"the tensor {stored.name!r} is stored as {stored.kind}, which the installed gguf "
-        "does not read; backend='llama.cpp' may"
+        "cannot read; backend='llama.cpp' may"
     )
 
 
 def _fill(values: Tensor, blocks: Any, kind: str) -> None:
-    """Write the numbers [count, numbers] of some blocks [count, bytes]."""
+    """Write the elements of blocks into `values` [count, elements]. `blocks` is [count, bytes]."""
     raw = torch.from_numpy(blocks)
     if kind in _FLOATS:
         values[:] = raw.view(_FLOATS[kind])
@@ -95,7 +96,11 @@ def _fill(values: Tensor, blocks: Any, kind: str) -> None:
 
 
 def _fill_nibbles(values: Tensor, raw: Tensor, begin: int, middle: int) -> None:
-    """Blocks of 32: a scale, the lowest value unless there is a `middle`, fifth bits, nibbles."""
+    """Write the elements of blocks of 32 into `values`.
+
+    A block has a scale, the lowest value if `middle` is 0, the fifth bits of some types, and the
+    nibbles, which begin at byte `begin`.
+    """
     low, high = values[:, :16], values[:, 16:]
     low[:] = raw[:, begin:] & 15
     high[:] = raw[:, begin:] >> 4
@@ -109,7 +114,7 @@ def _fill_nibbles(values: Tensor, raw: Tensor, begin: int, middle: int) -> None:
 
 
 def require_library(name: str) -> None:
-    """Raises ModelError where the package is absent that knows the formats of GGUF."""
+    """Raise ModelError if the package that knows the GGUF formats is not installed."""
     if find_spec(_NEEDED) is None:
         raise ModelError(
             f"{name!r} is a GGUF file, and reading one needs `pip install marith[gguf]`"
@@ -119,11 +124,12 @@ def require_library(name: str) -> None:
 def gguf_model(
     name: str, header: GGUFHeader, kind: Any, config: Any, **how: Any
 ) -> tuple[Any, Mapping[str, Any]]:
-    """The model, and transformers' report on its loading.
+    """Return the model, and transformers' report on loading it.
 
-    `kind` is a class of transformers; `how` goes to its `from_pretrained`. Weights are in floats
-    once they are read: memory peaks at the model and one tensor, but for mixtures of experts, whose
-    weights transformers joins. Raises ModelError for a tensor that no weight takes.
+    `kind` is a class of transformers; `how` is passed to its `from_pretrained`. Weights are
+    converted to floats as they are read, so memory peaks at the model and one tensor. Mixtures of
+    experts take more, because transformers joins their weights. Raises ModelError for a tensor
+    without a place in the model.
     """
     if header.architecture in GGUF_CONFIG_ARCHS:
         path = Path(header.path)
@@ -142,7 +148,10 @@ def gguf_model(
 def _tensors(
     header: GGUFHeader, processor: TensorProcessor, names: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What is read of each weight of the model; of experts, which are joined, it is read here."""
+    """Return a tensor for each weight of the model. The tensors are read later.
+
+    The weights of experts are read now, because they are joined.
+    """
     tensors: dict[str, Any] = {}
     for one in header.tensors:
         unread = _UnreadTensor(header.path, one, processor)
@@ -160,10 +169,10 @@ def _tensors(
 
 
 def places_of(header: GGUFHeader, empty: Any) -> dict[str, str]:
-    """The weight of an empty model for the name of each tensor that a file may have.
+    """Return the name of a weight in an empty model for each tensor name that a file may have.
 
-    Some files name weights from inside the model that has the head, so a weight is looked up by
-    the end of its name too. (`get_gguf_hf_weights_map` does the same, and makes the table of names
+    Some files name weights from inside the model that has the head, so a weight is looked up by the
+    end of its name too. (`get_gguf_hf_weights_map` does the same, but makes the table of names
     again for every module.)
     """
     gguf, processor = import_module(_NEEDED), _processor(header, empty.config)
@@ -197,7 +206,7 @@ def _processor(header: GGUFHeader, config: Any) -> TensorProcessor:
 
 
 class _UnreadTensor:
-    """A tensor of the file, which is read and brought into floats when it is indexed."""
+    """A tensor of the file that is read, and converted to floats, when it is indexed."""
 
     def __init__(self, path: str, stored: StoredTensor, processor: TensorProcessor) -> None:
         self._path, self._stored, self._processor = path, stored, processor
@@ -209,7 +218,7 @@ class _UnreadTensor:
         return torch.from_numpy(np.ascontiguousarray(made.weights))
 
     def values(self) -> Tensor:
-        """What the file has, in float32."""
+        """Return the file's values, in float32."""
         return read_tensor(self._path, self._stored)
 
 
@@ -219,17 +228,18 @@ def _require_places(name: str, header: GGUFHeader, names: Mapping[str, str]) -> 
     if without:
         raise ModelError(
             f"{name!r} has a tensor {without[0]!r} that transformers has no place for; "
-            "backend='llama.cpp' reads the file as llama.cpp does"
+            "load it with backend='llama.cpp'"
         )
 
 
 @contextmanager
 def returning_freed() -> Iterator[None]:
-    """While the block runs, what is freed goes back to the system at once.
+    """Return freed memory to the system at once while the block runs.
 
-    glibc keeps freed blocks of up to 32 MB, in which what comes later leaves holes: a model that is
-    read tensor by tensor would take several times its size. Afterwards glibc keeps such blocks
-    again, by numbers that are set and no longer follow what is freed. Elsewhere nothing changes.
+    glibc keeps freed blocks of up to 32 MB, and later allocations leave holes in these blocks. A
+    model that is read tensor by tensor would take several times its size. After the block glibc
+    keeps freed blocks again, by fixed thresholds that no longer adapt. With another C library
+    nothing changes.
     """
     set_option = _mallopt()
     if set_option is not None:
@@ -238,14 +248,14 @@ def returning_freed() -> Iterator[None]:
         yield
     finally:
         if set_option is not None:
-            # To which glibc itself goes, as blocks are freed.
+            # The values that glibc itself reaches as blocks are freed.
             set_option(_MMAP_THRESHOLD, 2**25)
             set_option(_TRIM_THRESHOLD, 2**26)
 
 
 @cache
 def _mallopt() -> Callable[[int, int], int] | None:
-    """That of the C library, where it has one."""
+    """Return mallopt of the C library, or None if the library is not glibc."""
     try:
         found: Callable[[int, int], int] = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):  # not glibc

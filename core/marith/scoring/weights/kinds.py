@@ -1,6 +1,6 @@
-"""What a checkpoint is, and whether marith can use it: checked before its weights are read.
+"""Recognise the kind of a checkpoint, and check before reading its weights that marith can use it.
 
-All that calls into transformers while a model is loaded runs inside `refusing`.
+Calls into transformers while a model is loaded run inside `raising_model_error`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from marith.scoring.weights.placing import main_device
 LANGUAGE_MODEL = "a causal language model"
 CLASSIFIER = "a sequence classifier"
 CLASSES = {LANGUAGE_MODEL: AutoModelForCausalLM, CLASSIFIER: AutoModelForSequenceClassification}
-# What a class of transformers is whose name ends so, where it is not what is wanted.
+# The kind of a class of transformers, by the ending of its name.
 _ENDINGS = {
     "ForCausalLM": LANGUAGE_MODEL,
     "LMHeadModel": LANGUAGE_MODEL,
@@ -32,9 +32,10 @@ _ENDINGS = {
 
 @contextmanager
 def raising_model_error(what: str) -> Iterator[None]:
-    """Whatever is raised in the block is a ModelError that begins with `what`.
+    """Convert every error in the block to a ModelError that begins with `what`.
 
-    Panics of Rust too, which are no `Exception`. For calls into other libraries alone.
+    This includes panics of Rust, which are not an `Exception`. Use it only for calls into other
+    libraries.
     """
     try:
         yield
@@ -46,21 +47,21 @@ def raising_model_error(what: str) -> Iterator[None]:
 
 
 def check_code(name: str, config: object) -> None:
-    """Raises ModelError for a configuration, as its file has it, that needs code of its own."""
+    """Raise ModelError for a configuration that needs its own code. `config` is parsed JSON."""
     if not isinstance(config, Mapping):
         raise ModelError(f"the configuration of {name!r} is a JSON object, not {config!r:.60}")
     code = config.get("auto_map")
     if code and config.get("model_type") not in CONFIG_MAPPING:
         raise ModelError(
-            f"{name!r} brings its own code for the model type {config.get('model_type')!r}, which "
-            "marith never runs; it needs a model that transformers itself implements"
+            f"{name!r} has its own code for the model type {config.get('model_type')!r}, which "
+            "marith never runs; use a model that transformers itself implements"
         )
 
 
 def check_kind(name: str, config: Any, wanted: str, architecture: str = "") -> None:
-    """Raises ModelError for a configuration of another kind of model than the one wanted.
+    """Raise ModelError if a configuration is of another kind of model than `wanted`.
 
-    `architecture` is the name of its class, where a model is loaded already.
+    `architecture` is the name of the model's class, if the model is already loaded.
     """
     class_name = architecture or architecture_of(config)
     if wanted == LANGUAGE_MODEL and getattr(config, "is_encoder_decoder", False):
@@ -73,35 +74,35 @@ def check_kind(name: str, config: Any, wanted: str, architecture: str = "") -> N
     configs: Any = CLASSES[wanted]._model_mapping
     if not architecture and type(config) not in configs:
         raise ModelError(
-            f"{name!r} ({class_name}) is not {wanted} in transformers, and one is needed"
+            f"{name!r} ({class_name}) is not {wanted} in transformers; marith needs one"
         )
 
 
 def class_of(kind: str, config: Any) -> Any:
-    """The class of transformers for a configuration of this kind of model."""
+    """Return transformers' class for a configuration of this kind of model."""
     classes: Any = CLASSES[kind]
     return classes._model_mapping[type(config)]
 
 
 def architecture_of(config: Any) -> str:
-    """The class that a checkpoint was saved from, or else that of its configuration."""
+    """Return the class that a checkpoint was saved from, or else its configuration's class."""
     listed = getattr(config, "architectures", None)
     return str(listed[0]) if isinstance(listed, list) and listed else type(config).__name__
 
 
 def check_loaded(name: str, model: Any) -> None:
-    """Raises ModelError for a loaded model of a kind that marith does not run."""
+    """Raise ModelError for a loaded model of a kind that marith does not run."""
     if hasattr(model, "_orig_mod"):
         raise ModelError(
-            f"{name!r} is compiled by torch.compile; the model that was compiled is needed, "
-            "which is its attribute _orig_mod"
+            f"{name!r} is compiled by torch.compile; the model that was compiled, its attribute "
+            "_orig_mod, is needed"
         )
     check_kind(name, model.config, LANGUAGE_MODEL, type(model).__name__)
 
 
 @torch.inference_mode()
 def try_out(name: str, model: Any) -> None:
-    """One pass over two tokens. Raises ModelError for a model that fails, or has no logits."""
+    """Run a forward pass over two tokens. Raises ModelError if it fails or returns no logits."""
     text = torch.zeros(1, 2, dtype=torch.long, device=main_device(model))
     kind = type(model).__name__
     with raising_model_error(f"{name!r} ({kind}) cannot read tokens as {LANGUAGE_MODEL} does"):

@@ -1,8 +1,9 @@
 """Norms, attention and MLPs of well-known models, computed with fewer operations.
 
-A decoder layer of transformers takes about 165 operations for one token, of which seven read the
-weights. For a small model the others take up to a half of a step on a CPU. The classes below are
-listed by name, since their code was read; tests compare each with transformers' own.
+A decoder layer of transformers takes about 165 operations for one token, and only seven of them
+read weights. For a small model the other operations take up to half of a step on a CPU. The classes
+are listed by name because their code was read; tests compare each of them with transformers' own
+code.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ _GEMMAS = "Gemma2", "Gemma3"
 _ATTENTIONS = {f"{name}Attention" for name in (*_LLAMAS, "Gemma3")}
 _MLPS = {f"{name}MLP" for name in (*_LLAMAS, *_GEMMAS, "Olmo2", "SmolLM3")}
 _NORMS = {f"{name}RMSNorm" for name in (*_LLAMAS, "Phi3", "SmolLM3")}
-_NORMS_AROUND_ONE = {f"{name}RMSNorm" for name in _GEMMAS}  # the weight is kept as weight - 1
+_NORMS_AROUND_ONE = {f"{name}RMSNorm" for name in _GEMMAS}  # they store weight - 1
 
 
 class JointLinear(nn.Module):
-    """The weights of several linear layers, one after another, in one.
+    """The weights of several linear layers, one after another, in one layer.
 
-    Keeps state between the first and the last of its parts: what they are given, and the product.
+    Keeps state from the call of its first part to the call of its last part: their input, and the
+    product.
     """
 
     def __init__(self, linears: Sequence[nn.Linear]) -> None:
@@ -41,12 +43,12 @@ class JointLinear(nn.Module):
         self._known: tuple[Tensor, Tensor] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., in_features] → [..., all out_features]."""
+        """Return the outputs of all parts: [..., in_features] → [..., all out_features]."""
         out: Tensor = self.linear(x)
         return out
 
     def kept(self, x: Tensor, last: bool) -> Tensor:
-        """Return the product, and keep it for the other parts until the last one has asked."""
+        """Return the product for `x`. Keep it for the other parts until the `last` part asks."""
         known = self._known  # read once: another thread may run the same modules
         out = known[1] if known is not None and known[0] is x else self(x)
         self._known = None if last else (x, out)
@@ -54,42 +56,43 @@ class JointLinear(nn.Module):
 
 
 class LinearPart(nn.Linear):
-    """One of several linear layers that are computed by one product.
+    """One of several linear layers that one product computes.
 
-    To others it is the `nn.Linear` it replaces, so that adapters go over it as over any. A hook on
-    it that comes later is not called. Its weights are a view of those of all, while nobody lays
-    them out another way.
+    To other code it is the `nn.Linear` that it replaces, so adapters can wrap it like any linear
+    layer. Hooks that are registered on it later are not called. Its weights are a view of the joint
+    weights, until these are packed in another layout.
     """
 
     def __init__(self, joint: JointLinear, linear: nn.Linear, start: int, last: bool) -> None:
-        nn.Module.__init__(self)  # nn.Linear's own would draw weights at random
+        nn.Module.__init__(self)  # nn.Linear.__init__ would draw random weights
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.joint = joint
         self._columns = slice(start, start + linear.out_features)
         self._last = last
 
-    # Both are parameters of an `nn.Linear`, and views of another's here.
+    # An `nn.Linear` has parameters of these names; here they are views of the joint parameters.
     @property
     def weight(self) -> Tensor:  # type: ignore[override]
-        """[out_features, in_features]; once packed, the whole product's in oneDNN's order."""
+        """The weight [out_features, in_features]; once packed, the joint one in oneDNN's layout."""
         whole = self.joint.linear.weight
         return whole[self._columns] if whole.layout is torch.strided else whole
 
     @property
     def bias(self) -> Tensor | None:  # type: ignore[override]
-        """[out_features], or None."""
+        """The bias [out_features], or None."""
         whole = self.joint.linear.bias
         return None if whole is None else whole[self._columns]
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 (the name that nn.Linear gives it)
-        """[..., in_features] → [..., out_features]."""
+        """Return this part's outputs: [..., in_features] → [..., out_features]."""
         return self.joint.kept(input, self._last)[..., self._columns]
 
 
 def join(module: nn.Module, names: Sequence[str]) -> None:
-    """Compute the linear layers of a module with these names, which read one input, by one product.
+    """Compute the linear layers of a module with these names by one product.
 
-    Layers that are quantised, hooked or unlike each other stay as they are.
+    The layers must read the same input. Layers that are quantised, hooked or different from each
+    other stay as they are.
     """
     linears: list[Any] = [getattr(module, name) for name in names]
     if not all(type(one) is nn.Linear and is_plain(one) for one in linears):
@@ -103,7 +106,7 @@ def join(module: nn.Module, names: Sequence[str]) -> None:
 
 
 def together(x: Tensor, layers: Sequence[nn.Module]) -> Tensor:
-    """Return the outputs of layers one after another: by one product where all are its parts."""
+    """Return the outputs of layers one after another, by one product if the layers are joined."""
     if all(type(one) is LinearPart for one in layers):
         joint: Any = layers[0]._modules["joint"]
         out: Tensor = joint(x)
@@ -112,14 +115,14 @@ def together(x: Tensor, layers: Sequence[nn.Module]) -> Tensor:
 
 
 def _stacked(linears: Sequence[nn.Linear]) -> nn.Linear:
-    """A layer with the outputs of several, one after another."""
+    """Return one layer with the outputs of several layers, one after another."""
     first = linears[0]
     bias = None if first.bias is None else _all_rows([one.bias for one in linears])
     return plain_linear(_all_rows([one.weight for one in linears]), bias)
 
 
 def _all_rows(parameters: Sequence[Tensor]) -> nn.Parameter:
-    """The rows of all, one after another."""
+    """Return the rows of all parameters, one after another."""
     rows = torch.cat([one.detach() for one in parameters])
     return nn.Parameter(rows, requires_grad=False)
 
@@ -127,21 +130,21 @@ def _all_rows(parameters: Sequence[Tensor]) -> nn.Parameter:
 class LeanNorm(nn.Module):
     """An RMSNorm: x / sqrt(mean(x²) + eps), times a weight [dim] (Zhang and Sennrich, 2019, eq. 4).
 
-    In float32 on a CPU it is √dim · weight · x / √(Σx² + dim · eps), which takes four operations.
+    In float32 on a CPU, √dim · weight · x / √(Σx² + dim · eps) is computed, in four operations.
     """
 
     _lean_weight: Tensor
     _least: Tensor | None
 
     def prepare(self, weight: Tensor, eps: float) -> None:
-        """Keep the constants of the formula, for a `weight` of which the norm is a multiple."""
+        """Keep the constants of the formula. The normalised input is multiplied by `weight`."""
         self._eps, self._least, self._lean_weight = eps, None, weight
         if weight.is_cpu and weight.dtype == torch.float32:
             self._lean_weight = weight * len(weight) ** 0.5
             self._least = weight.new_tensor((len(weight) * eps) ** 0.5)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., dim] → [..., dim]."""
+        """Return the norm: [..., dim] → [..., dim]."""
         if self._least is None or x.dtype != torch.float32:
             return functional.rms_norm(x, self._lean_weight.shape, self._lean_weight, self._eps)
         length = torch.linalg.vector_norm(x, 2, -1, True)
@@ -150,7 +153,7 @@ class LeanNorm(nn.Module):
 
 
 class LeanAttention(nn.Module):
-    """Attention with one product for all that is read, which rotates queries and keys together."""
+    """Attention with one product for queries, keys and values, and one rotation."""
 
     READ = "q_proj", "k_proj", "v_proj"
 
@@ -162,7 +165,10 @@ class LeanAttention(nn.Module):
         past_key_values: Any = None,
         **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """[texts, width, hidden] → [texts, width, hidden], and the attention function's shares."""
+        """Return the output [texts, width, hidden], and the attention weights if there are any.
+
+        `hidden_states` is [texts, width, hidden]. The attention function returns the weights.
+        """
         own: Any = self
         heads = own.config.num_attention_heads
         rotated = heads + heads // own.num_key_value_groups
@@ -184,12 +190,12 @@ class LeanAttention(nn.Module):
 
 
 class LeanMLP(nn.Module):
-    """A gated MLP with one product for the gate and for what it lets through."""
+    """A gated MLP with one product for the gate and for the values that it scales."""
 
     READ = "gate_proj", "up_proj"
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., hidden] → [..., hidden]."""
+        """Return the output of the MLP: [..., hidden] → [..., hidden]."""
         own: Any = self
         gate, up = together(x, (own.gate_proj, own.up_proj)).chunk(2, dim=-1)
         out: Tensor = own.down_proj(own.act_fn(gate) * up)
@@ -197,7 +203,7 @@ class LeanMLP(nn.Module):
 
 
 def make_lean(model: nn.Module) -> None:
-    """Give the modules of listed classes, in place, the code above.
+    """Replace, in place, the code of listed module classes by the code above.
 
     Each module keeps its parts and their names, and stays an instance of its own class. While
     weights are joined, memory peaks at the model and the layers of one module.
@@ -217,7 +223,7 @@ def make_lean(model: nn.Module) -> None:
 def _make_norm_lean(module: Any, around_one: bool) -> None:
     weight = module.weight.detach()
     if around_one and weight.dtype != torch.float32:
-        return  # 1 + a weight has more digits than a short type holds
+        return  # 1 + weight has more digits than a 16-bit type holds
     eps = module.eps if around_one else module.variance_epsilon
     _become(module, LeanNorm)
     module.prepare(1 + weight if around_one else weight, eps)
@@ -233,12 +239,12 @@ def _takes_functions(module: Any) -> bool:
 
 
 def _transformers_name(module: nn.Module) -> str:
-    """Return the name of a module's class if that is exactly a class of transformers, or ""."""
+    """Return the name of a module's class if it is a class of transformers, or ""."""
     kind = type(module)
     return kind.__name__ if kind.__module__.startswith("transformers.models.") else ""
 
 
 @cache
 def _lean_class(lean: Any, kind: Any) -> Any:
-    """Return a class with the code of `lean`, whose instances are instances of `kind` too."""
+    """Return a class with the code of `lean`. Its instances are instances of `kind` too."""
     return type(f"Lean{kind.__name__}", (lean, kind), {})

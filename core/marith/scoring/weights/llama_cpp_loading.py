@@ -1,4 +1,4 @@
-"""A GGUF file as a checkpoint that llama.cpp computes, and LoRA adapters over it."""
+"""Load a GGUF file as a checkpoint that llama.cpp computes, and LoRA adapters over it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from marith.scoring.weights.placing import Placement
 from marith.scoring.weights.reading import Suits, header_of, tokenizer_of, vocabulary_of
 
 LLAMA_CPP = "llama.cpp"
-# Texts that tokenizers read in different ways: spaces, digits, signs, other scripts.
+# Texts that tokenizers often split differently: spaces, digits, signs, other scripts.
 _TEXTS = (
     "Hello, world! It's 12345.67 o'clock  now.\n\n\tx = [i**2 for i in range(10)]",
     "Ça coûte 3 €; ¿qué? Привет, мир! 你好，世界。 مرحبا 🙂🏽 \u200d ﬁ",
@@ -49,7 +49,7 @@ class LlamaCppAdapter(Adapter):
 
     @property
     def nbytes(self) -> int:
-        """What its file weighs."""
+        """The size of the adapter's file in bytes."""
         return self.size
 
 
@@ -58,7 +58,7 @@ def read_adapter(name: str, model: GGMLModel) -> LlamaCppAdapter:
     if not isinstance(name, str) or not name.lower().endswith(GGUF):
         raise ModelError(
             f"with backend={LLAMA_CPP!r} an adapter is a GGUF file, not {name!r}; llama.cpp's "
-            "convert_lora_to_gguf.py makes one of a directory of peft's"
+            "convert_lora_to_gguf.py converts a directory of peft"
         )
     path = local_file(name, locate(name))
     digest, held = hashlib.sha256(path.read_bytes()).hexdigest(), GGMLAdapter(model, str(path))
@@ -67,60 +67,66 @@ def read_adapter(name: str, model: GGMLModel) -> LlamaCppAdapter:
 
 @dataclass(frozen=True, slots=True)
 class LlamaCppCheckpoint(Checkpoint):
-    """A GGUF file that llama.cpp computes, in the numbers of the file."""
+    """A GGUF file that llama.cpp computes, in the number types of the file.
+
+    `kept` is the bytes of a token's keys and values, in float16.
+    """
 
     format: str = ""
     kept: int | None = None
 
     @property
     def most_lanes(self) -> int | None:
-        """As many as the library was built for."""
+        """The number of texts that the library was built for."""
         return int(self.model.lib.llama_max_parallel_sequences())
 
     @property
     def backend_device(self) -> str | None:
-        """The CPU, or its GPU."""
+        """The CPU, or None for the GPU that the library was built for."""
         return None if self.model.accelerated else "cpu"
 
     @property
     def token_bytes(self) -> int | None:
-        """What the keys and values of a token take, in float16."""
+        """The bytes of a token's keys and values, in float16."""
         return self.kept
 
     @property
     def summary(self) -> str:
-        """The file's architecture, size in memory, type of numbers, and who computes it."""
+        """The file's size in memory, number type, and the processor that computes it, in words."""
         where = "a GPU" if self.model.accelerated else f"{self.model.threads} threads"
         return f"{amount(self.nbytes)}, {self.format} by llama.cpp on {where}"
 
     @property
     def device(self) -> torch.device:
-        """Log-probabilities are composed on the CPU."""
+        """The CPU, because log-probabilities are composed there."""
         return torch.device("cpu")
 
     @property
     def dtype(self) -> str:
-        """Checkpoints of transformers that stand beside it are on the CPU, in float32."""
+        """float32: the engine loads its checkpoints of transformers in it, on the CPU."""
         return str(torch.float32)
 
     @property
     def weights(self) -> tuple[Tensor, ...]:
-        """None of torch's."""
+        """An empty tuple, because llama.cpp owns the weights."""
         return ()
 
     @property
     def nbytes(self) -> int:
-        """What its weights weigh."""
+        """The number of bytes of the weights."""
         return int(self.model.nbytes)
 
     @property
     def threads(self) -> int | None:
-        """One of torch's composes: others would wait where llama.cpp's threads compute."""
+        """One, because more of torch's threads would wait while llama.cpp's threads compute."""
         return 1
 
     @property
     def rounds_coarsely(self) -> tuple[str, str] | None:
-        """llama.cpp keeps keys and values in float16, and rounds what goes into its products."""
+        """Two texts: the rounding of the file's type, and an exact alternative.
+
+        llama.cpp keeps keys and values in float16, and rounds the inputs of its products.
+        """
         return (
             f"llama.cpp rounds coarsely in {self.format}",
             "backend=None with dtype='float32' computes what the file holds exactly",
@@ -134,10 +140,10 @@ def llama_cpp_checkpoint(
     tokenizer: Any = None,
     suits: Suits | None = None,
 ) -> Checkpoint:
-    """A GGUF file, loaded by llama.cpp. Raises ModelError for what it cannot load.
+    """Load a GGUF file with llama.cpp. Raises ModelError if it cannot be loaded.
 
-    `tokenizer` is for a file whose own cannot be built; `suits` is shown its vocabulary before any
-    weights are read.
+    `tokenizer` is for a file whose own tokenizer cannot be built. `suits` receives the vocabulary
+    before any weights are read, if the header lists it, and raises if the vocabulary does not suit.
     """
     started = time.monotonic()
     _require_file(name, where, placement)
@@ -169,7 +175,7 @@ def llama_cpp_checkpoint(
 
 
 def resolved(placement: Placement) -> Placement:
-    """With the device that is left to the machine: the CPU, or None for its GPU."""
+    """Return the placement with its device: the CPU, or None for the GPU of the library."""
     if placement.device is None and not library().llama_supports_gpu_offload():
         return replace(placement, device="cpu")
     return placement
@@ -177,42 +183,42 @@ def resolved(placement: Placement) -> Placement:
 
 def _require_file(name: str, where: str, placement: Placement) -> None:
     if not where.lower().endswith(GGUF):
-        raise ModelError(f"backend={LLAMA_CPP!r} reads GGUF files, and {name!r} is none")
+        raise ModelError(f"backend={LLAMA_CPP!r} needs a GGUF file, not {name!r}")
     if placement.dtype is not None:
         raise ModelError(
-            f"backend={LLAMA_CPP!r} computes in the numbers of the file; "
-            f"dtype={placement.dtype!r} is for transformers: leave out one of them"
+            f"backend={LLAMA_CPP!r} computes in the numbers of the file, and "
+            f"dtype={placement.dtype!r} is for transformers; leave out one of the two"
         )
 
 
 def _loaded(name: str, header: GGUFHeader, accelerated: bool) -> GGMLModel:
-    """The model. Raises ModelError for what is no decoder."""
+    """Return the model. Raises ModelError if it is not a decoder."""
     threads, cells = _threads(header), FEWEST
     if any(tensor.name == LONG for tensor in header.tensors):
-        # llama.cpp takes the factors of long texts for all in a memory that holds a long one, and
-        # so they would change while the memory grows.
+        # llama.cpp uses the factors of long texts for all texts if the context has room for a long
+        # text. In a smaller context the factors would change when the context grows.
         cells += header.number("rope.scaling.original_context_length", 4096) or 0
-        warn(f"by llama.cpp all texts of {name!r} have the rotary factors of its long ones")
+        warn(f"llama.cpp reads all texts of {name!r} with the rotary factors of its long ones")
     model = GGMLModel(header.path, threads=threads, accelerated=accelerated, cells=cells)
     if not model.is_causal or header.of_model("attention.causal") is False:
         raise ModelError(
-            f"{name!r} ({header.architecture}) is no causal language model, and one is needed"
+            f"{name!r} ({header.architecture}) is not a causal language model; marith needs one"
         )
     return model
 
 
 def _require_memory(name: str, header: GGUFHeader, accelerated: bool) -> None:
-    """Raises ModelError for files that are larger than the memory that is free."""
+    """Raise ModelError if the files are larger than the free memory."""
     free, size = free_memory("cpu"), header.all_bytes
     if not accelerated and size > free:
         raise ModelError(
             f"{name!r} is a file of {amount(size)}, and {amount(free)} of memory is free; "
-            "a file of fewer bits takes less"
+            "use a file with fewer bits per weight"
         )
 
 
 def _accelerated(placement: Placement, lib: Any) -> bool:
-    """Whether all layers are on the GPU that the library was built for."""
+    """Return True if all layers are placed on the GPU that the library was built for."""
     supported = bool(lib.llama_supports_gpu_offload())
     device_name("device", placement.device, ModelError)
     if placement.device is None:
@@ -220,23 +226,26 @@ def _accelerated(placement: Placement, lib: Any) -> bool:
     wanted = torch.device(placement.device).type != "cpu"
     if wanted and not supported:
         raise ModelError(
-            f"this llama.cpp was built for the CPU alone, and device={placement.device!r} is asked "
-            "for; docs/how-to/gguf.md says how it is built for a GPU"
+            f"this llama.cpp was built for the CPU only, and device={placement.device!r} needs "
+            "a GPU build; see docs/how-to/gguf.md"
         )
     return wanted
 
 
 def _threads(header: GGUFHeader) -> int:
-    """As many as the process may use; one for a small model, whose threads would wait."""
+    """Return the number of threads: all that the process may use, or 1 for a small model.
+
+    The threads of a small model would mostly wait.
+    """
     matrices = [tensor.size for tensor in header.tensors if len(tensor.shape) > 1]
     small = sum(matrices) < SMALL * len(matrices)
     return 1 if small else max(1, torch.get_num_threads() or os.cpu_count() or 1)
 
 
 def _check_tokens(name: str, model: GGMLModel, vocabulary: Vocabulary) -> None:
-    """Warn where the tokenizer and llama.cpp's own read a text in different ways.
+    """Warn if the tokenizer and llama.cpp's own tokenizer return different tokens for a text.
 
-    llama.cpp ends the process for a vocabulary that has no token for some letter of a text.
+    llama.cpp ends the process if its vocabulary has no token for a character of a text.
     """
     by_letters = vocabulary.raw.get_vocab()
     if not model.has_tokenizer or not ("<0x0A>" in by_letters or "Ġ" in by_letters):
@@ -244,7 +253,7 @@ def _check_tokens(name: str, model: GGMLModel, vocabulary: Vocabulary) -> None:
     for text in _TEXTS:
         if model.tokens(text) != vocabulary.encode(text):
             warn(
-                f"the tokenizer that was built for {name!r} and llama.cpp's own read "
-                f"{text[:24]!r}… in different ways; tokenizer=… takes the model's own"
+                f"the tokenizer that marith built for {name!r} and llama.cpp's tokenizer read "
+                f"{text[:24]!r}… as different tokens; pass the model's own tokenizer as tokenizer=…"
             )
             return

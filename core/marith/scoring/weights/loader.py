@@ -1,6 +1,6 @@
-"""Every checkpoint, loaded once per process and kept as long as someone uses it.
+"""Load every checkpoint once per process, and keep it while it is used.
 
-Not safe between threads by itself: the engine, which owns the threads, takes turns here.
+Not safe to call from several threads at once. The engine, which owns the threads, holds a lock.
 """
 
 from __future__ import annotations
@@ -51,46 +51,50 @@ _kept: WeakValueDictionary[tuple[str, str, Placement], Checkpoint] = WeakValueDi
 def language_model(
     name: str | PathLike[str], placement: Placement, suits: Suits | None = None
 ) -> Checkpoint:
-    """A causal language model by embedded name, directory, GGUF file or hub id.
+    """Return a causal language model by embedded name, directory, GGUF file or hub id.
 
-    Packed where oneDNN can, unless a backend computes it. `suits` is shown the vocabulary before
-    any weights are read, and raises where it does not suit.
+    Its weights are packed if oneDNN can read them, unless a backend computes the model. `suits`
+    receives the vocabulary before any weights are read, and raises if it does not suit.
     """
     name = fspath(name) if isinstance(name, PathLike) else name
     return _cached(LANGUAGE_MODEL, name, placement, suits)
 
 
 def base_model(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
-    """A causal language model by name, or one that is loaded already with its tokenizer."""
+    """Return a causal language model by name, or for a loaded model with its tokenizer."""
     if not isinstance(model, (str, PathLike)):
         return from_loaded(model, tokenizer, placement)
     if tokenizer is None:
         return language_model(model, placement)
     name, where = fspath(model), locate(model)
     if not where.lower().endswith(GGUF):
-        raise ModelError(f"{model!r} brings its own tokenizer; leave out tokenizer=")
+        raise ModelError(f"{model!r} has its own tokenizer; leave out tokenizer=")
     return _load(LANGUAGE_MODEL, name, where, _exactly(name, where, placement), tokenizer)
 
 
 def classifier(name: str, placement: Placement) -> Checkpoint:
-    """A sequence classifier by embedded name, directory or hub id; it stays in floats."""
+    """Return a sequence classifier by embedded name, directory or hub id.
+
+    transformers computes it, even if `placement` names another backend.
+    """
     return _cached(CLASSIFIER, name, replace(placement, backend=None))
 
 
 def as_stored(name: str, placement: Placement) -> tuple[Any, Any]:
-    """A causal language model by name as transformers makes it, never packed, and its tokenizer.
+    """Return a causal language model as transformers makes it, never packed, and its tokenizer.
 
-    Each call loads it anew. Raises ModelError.
+    Each call loads the model again. Raises ModelError.
     """
     found = read(LANGUAGE_MODEL, name, locate(name), placement)
     return found.model, found.tokenizer
 
 
 def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
-    """A model that is loaded already, with its tokenizer.
+    """Return the checkpoint of a loaded model with its tokenizer.
 
-    The tokenizer may be the name of a directory, or a hub id. The model stays as it is: what
-    changes is a copy, which shares its weights unless they are packed, or it writes to them.
+    The tokenizer may be the name of a directory, or a hub id. The model stays as it is: a copy is
+    changed instead. The copy shares the model's weights, unless they are packed or the model writes
+    to them.
     """
     started = time.monotonic()
     if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
@@ -103,7 +107,7 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     for option in ("device", "dtype", "revision", "backend"):
         value = getattr(placement, option)
         if value is not None:
-            raise ModelError(f"a loaded model has its own {option}; {value!r} cannot be given")
+            raise ModelError(f"a loaded model has its own {option}; leave out {value!r}")
     name = str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
     kinds.check_loaded(name, model)
     with threads_of(model):
@@ -121,13 +125,13 @@ def _cached(kind: str, name: str, placement: Placement, suits: Suits | None = No
     checkpoint = _kept.get(key)
     if checkpoint is None:
         checkpoint = _kept[key] = _load(kind, name, where, exact, suits=suits)
-    if suits is not None:  # files that list no words do not show it before
+    if suits is not None:  # for cached checkpoints, and files without a listed vocabulary
         suits(checkpoint.vocabulary)
     return checkpoint
 
 
 def _exactly(name: str, where: str, placement: Placement) -> Placement:
-    """The placement with the device and the type that it leaves to the loader."""
+    """Return the placement with the device and the number type that it leaves to the loader."""
     if placement.backend is not None:
         return resolved(placement)
     device = device_for(placement.device)
@@ -147,14 +151,14 @@ def _load(
     if placement.backend is not None:
         return llama_cpp_checkpoint(name, where, placement, tokenizer, suits)
     started = time.monotonic()
-    # Tensor by tensor, each in float32 first.
+    # GGUF files are read tensor by tensor, each in float32 first.
     with returning_freed() if where.lower().endswith(GGUF) else nullcontext():
         found = read(kind, name, where, placement, tokenizer=tokenizer, suits=suits)
         model = found.model
         with threads_of(model):
             if kind == LANGUAGE_MODEL:
                 kinds.try_out(name, model)
-            if not placement.is_spread:  # what accelerate has hooked stays as it is
+            if not placement.is_spread:  # modules with accelerate's hooks stay as they are
                 lay_out(model)
     return _logged(_checkpoint(name, found, placement), started)
 
@@ -178,7 +182,7 @@ def _checkpoint(name: str, read: StoredCheckpoint, placement: Placement) -> Chec
 
 
 def _ends(name: str, model: Any) -> list[int]:
-    """The tokens that end a text, as the configuration and that of generation list them."""
+    """Return the tokens that end a text, by the model's configuration and generation config."""
     generation = getattr(model, "generation_config", None)
     ends: list[int] = []
     for source in (model.config.get_text_config(), generation):
@@ -190,9 +194,10 @@ def _ends(name: str, model: Any) -> list[int]:
 
 
 def positions_of(model: Any) -> int:
-    """How many tokens a model reads at most.
+    """Return the number of tokens that a model can read.
 
-    RoBERTa and its kin count positions from behind that of their padding, which so are none.
+    RoBERTa and similar models number positions after the padding index, so the positions before it
+    are not used.
     """
     positions = stated_positions(model.config)
     for name, module in model.named_modules():
@@ -209,10 +214,10 @@ def lay_out(model: Any) -> None:
 
 
 def lay_out_copy(model: Any, original: Any) -> str:
-    """Lay out a model that shares the weights of `original`, which stays as it is.
+    """Lay out a model that shares the weights of `original`. `original` stays as it is.
 
-    Weights that are packed are copied. On a device where none are packed the model stays as it is.
-    Returns in words how much is copied.
+    Packed weights are copies. On a device without packing the model stays as it is. Return in words
+    the bytes that were copied.
     """
     if not packs(model):
         return ""

@@ -1,6 +1,7 @@
-"""Where the files of a checkpoint are, what its configuration says of it, and what the hub has.
+"""Find the files of a checkpoint, read its context length, and ask the hub for a model.
 
-Read without torch, but for GGUF files; only `require_on_hub`, and what uses it, needs the network.
+torch is not imported, except for GGUF files. Only `require_on_hub` and its callers need the
+network.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ EMBEDDED = {
 ADAPTERS = {"pocket-polite": "polite", "pocket-rude": "rude"}
 ADAPTER_CONFIG = "adapter_config.json"
 GGUF = ".gguf"
-# What tokenizers are saved in: one file of `tokenizers`, or those of older kinds.
+# Files of tokenizers: the one file of `tokenizers`, or files of older kinds.
 _TOKENIZERS = ("tokenizer.json", "*.model", "vocab*", "merges.txt", "tekken.json", "*.tiktoken")
 HUB_ID = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 _HUB_FILE = re.compile(r"([\w.-]+/[\w.-]+):([\w./-]+\.gguf)")
@@ -44,14 +45,14 @@ _NAMES = (
     "a model is named by a directory, a GGUF file, a hub id such as 'owner/name', or a GGUF file "
     "on the hub such as 'owner/name:file.gguf'"
 )
-_CONTEXT = ("max_position_embeddings", "n_positions")  # the second as GPT-2 and its kin write it
+_CONTEXT = ("max_position_embeddings", "n_positions")  # GPT-2 and similar models have the second
 SECONDS = 5.0  # for one answer of the hub; a download may take longer
 
 
 def locate(name: str | PathLike[str]) -> str:
-    """The directory, GGUF file or hub id behind a name; "owner/name:file.gguf" is one on the hub.
+    """Return the directory, GGUF file or hub id behind a name.
 
-    Raises ModelError before anything is loaded.
+    "owner/name:file.gguf" is a GGUF file on the hub. Raises ModelError before anything is loaded.
     """
     if isinstance(name, PathLike):
         name = str(Path(name).absolute())
@@ -73,9 +74,9 @@ def locate(name: str | PathLike[str]) -> str:
 
 
 def gguf_file(where: str, revision: str | None = None) -> Path | None:
-    """The GGUF file on this machine behind what `locate` returned; None for what is no such file.
+    """Return the GGUF file on this machine behind a result of `locate`, or None.
 
-    Of the hub's cache where it is one of the hub's: whoever loads it downloads it before.
+    A file of the hub is looked up in the hub's cache only: the loader has downloaded it before.
     """
     if not where.lower().endswith(GGUF):
         return None
@@ -86,7 +87,7 @@ def gguf_file(where: str, revision: str | None = None) -> Path | None:
 
 
 def _require_model(path: Path) -> None:
-    """Raises ModelError for a directory without a model that can be loaded."""
+    """Raise ModelError for a directory without a model that can be loaded."""
     if not (path / "config.json").is_file():
         if (path / ADAPTER_CONFIG).is_file():
             raise _is_adapter(str(path))
@@ -103,27 +104,27 @@ def _require_model(path: Path) -> None:
 
 def _is_adapter(name: str) -> ModelError:
     use = f"in formulas over its base model it is prompted(adapter={name!r})"
-    return ModelError(f"{name!r} is a LoRA adapter and no model; {use}")
+    return ModelError(f"{name!r} is a LoRA adapter, not a model; {use}")
 
 
 def require_tokenizer(name: str, path: Path) -> None:
-    """Raises ModelError for a directory without any file of a tokenizer."""
+    """Raise ModelError for a directory without a tokenizer file."""
     if path.is_dir() and not any(found for kind in _TOKENIZERS for found in path.glob(kind)):
         saved = f"tokenizer.save_pretrained({name!r})"
         raise ModelError(f"the directory {name!r} has no tokenizer; {saved} writes one")
 
 
 def is_here(name: str) -> bool:
-    """Whether a name is that of a model in the package, a path, or one in the hub's cache."""
+    """Return True if a name is an embedded model, a local path, or a model in the hub's cache."""
     if name.lower().endswith(GGUF) and gguf_file(name) is not None:
         return True
     return name in EMBEDDED or Path(name).expanduser().is_dir() or downloaded(name) is not None
 
 
 def context_length_of(name: str, revision: str | None = None) -> int | None:
-    """How many tokens a model reads at most, as its files on this machine say.
+    """Return the most tokens that a model can read, by its files on this machine.
 
-    None where there are none, or where they do not say.
+    None if there are no files, or if they do not state it.
     """
     try:
         where = locate(name)
@@ -133,13 +134,13 @@ def context_length_of(name: str, revision: str | None = None) -> int | None:
         home = Path(where)
         file = home / "config.json" if home.is_dir() else downloaded(where, revision)
         config = {} if file is None else json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):  # the loader says what is wrong with it
+    except (OSError, ValueError, RecursionError):  # the loader reports the problem
         return None
     return _context(config)
 
 
 def downloaded(name: str, revision: str | None = None, file: str = "config.json") -> Path | None:
-    """A file of a hub model, if it was downloaded before."""
+    """Return the path of a hub model's file in the hub's cache, or None."""
     try:
         path = try_to_load_from_cache(name, file, revision=revision)
     except HFValidationError:
@@ -148,7 +149,10 @@ def downloaded(name: str, revision: str | None = None, file: str = "config.json"
 
 
 def _context(config: Any) -> int | None:
-    """The context in a configuration, or in that of its text where it reads images too."""
+    """Return the context length of a configuration, or None.
+
+    For a model that also reads images, the configuration of its text part has the length.
+    """
     if not isinstance(config, dict):
         return None
     text = config.get("text_config")
@@ -158,11 +162,11 @@ def _context(config: Any) -> int | None:
 
 
 def require_on_hub(name: str, revision: str | None = None, file: str = "config.json") -> None:
-    """Raise ModelError for a name of no path, and of no model on the hub or in its cache.
+    """Raise ModelError unless a name is a path, or a model on the hub or in its cache.
 
-    transformers would try again for a minute. A model is in the cache where `file` of it is.
-    Nothing is asked where the hub must not be asked (HF_HUB_OFFLINE), or where the name resembles
-    one of the package. Raise ModelError too for a path with a revision.
+    Without this check transformers would try again for a minute. A model is in the cache if its
+    `file` is there. The hub is not asked if HF_HUB_OFFLINE is set, or if the name resembles the
+    name of an embedded model. Also raises ModelError for a path with a revision.
     """
     path = Path(name)
     if path.is_dir() or (path.is_file() and name.lower().endswith(GGUF)):
@@ -180,7 +184,7 @@ def require_on_hub(name: str, revision: str | None = None, file: str = "config.j
     try:
         HfApi().model_info(name, revision=revision, timeout=SECONDS)
     except GatedRepoError:
-        return  # the download says what has to be done
+        return  # the download's error says what to do
     except RevisionNotFoundError:
         raise ModelError(f"the hub's model {name!r} has no revision {revision!r}") from None
     except RepositoryNotFoundError:
@@ -188,13 +192,16 @@ def require_on_hub(name: str, revision: str | None = None, file: str = "config.j
             f"there is no directory {name!r}, and no model {name!r} on the hub, or it is private "
             f"and HF_TOKEN is not set{hint}"
         ) from None
-    except Exception as error:  # no connection, no answer in time, or an answer that is none
+    except Exception as error:  # no connection, a timeout, or an invalid answer
         reason = " ".join(str(error).split())[:120] or type(error).__name__
-        raise ModelError(f"{nowhere}; the hub cannot be asked: {reason}{hint}") from None
+        raise ModelError(f"{nowhere}; the hub cannot be reached: {reason}{hint}") from None
 
 
 def local_file(name: str, where: str, revision: str | None = None) -> Path:
-    """The file on this machine, of several the first. Raises ModelError where it cannot be had."""
+    """Return the file on this machine; the first file of a model in several files.
+
+    Downloads a file on the hub. Raises ModelError if that fails.
+    """
     on_hub = _HUB_FILE.fullmatch(where)
     if on_hub is None:
         require_on_hub(where, revision)

@@ -1,4 +1,4 @@
-"""LoRA adapters from files: safetensors only, plain LoRA only, and every shape held to a model."""
+"""Read LoRA adapters: only safetensors, only plain LoRA, and only shapes that fit the model."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from marith.scoring.weights.shared_weights import nbytes
 
 TENSORS = "adapter_model.safetensors"
 _KEY = re.compile(r"base_model\.model\.(?P<layer>.+)\.lora_(?P<part>[AB])\.weight")
-# These say how an adapter was found or trained; the tensors say what came of it.
+# Fields that a plain LoRA may have. Most describe its training; the tensors have the result.
 _KNOWN = {
     "r", "lora_alpha", "use_rslora", "rank_pattern", "inference_mode",
     "fan_in_fan_out", "init_lora_weights", "target_modules", "exclude_modules",
     "layers_to_transform", "layers_pattern", "auto_mapping", "runtime_config", "loftq_config",
     "eva_config", "corda_config", "lora_ga_config", "velora_config", "lora_dropout",
 }  # fmt: skip
-_PLAIN_STARTS = (True, False, None, "gaussian", "eva", "orthogonal")  # others change the base
+_PLAIN_STARTS = (True, False, None, "gaussian", "eva", "orthogonal")  # other values change the base
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Update:
-    """What an adapter adds to a linear layer: x → (x · downᵀ) · up.
+    """The update of a linear layer by an adapter: the layer adds (x · downᵀ) · up to its output.
 
-    `down` is [rank, inputs] and `up` [rank, outputs], scaled.
+    `down` is [rank, inputs], and `up` is [rank, outputs], already scaled.
     """
 
     down: Tensor
@@ -49,7 +49,10 @@ class Update:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Adapter:
-    """A LoRA in memory: its updates by the layer's name. Equal if name and files are."""
+    """A LoRA in memory: its updates by the layer's name.
+
+    Two adapters are equal if their names and files are equal.
+    """
 
     name: str
     digest: str
@@ -58,24 +61,25 @@ class Adapter:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What keys and values that were computed with it are kept under."""
+        """The key under which keys and values that were computed with the adapter are cached."""
         return self.name, self.digest
 
     @property
     def nbytes(self) -> int:
-        """What its updates weigh."""
+        """The number of bytes of the updates."""
         return sum(nbytes((update.down, update.up)) for update in self.updates.values())
 
     @property
     def rank(self) -> int:
-        """The largest rank of its updates."""
+        """The largest rank of the updates."""
         return max(len(update.down) for update in self.updates.values())
 
 
 def read(name: str, model: Any) -> Adapter:
-    """The adapter by embedded name, directory or hub id, checked against `model`, left as it is.
+    """Return the adapter by embedded name, directory or hub id, checked against `model`.
 
-    Raises ModelError for what cannot be found or read, is no plain LoRA, or does not fit.
+    `model` is not changed. Raises ModelError if the adapter cannot be found or read, is not a plain
+    LoRA, or does not fit.
     """
     folder = _locate(name)
     try:
@@ -90,9 +94,9 @@ def read(name: str, model: Any) -> Adapter:
     for key, tensor in tensors.items():
         match = _KEY.fullmatch(key)
         if not match:
-            _refuse(name, f"holds {key!r}, which is no part of a plain LoRA")
+            _refuse(name, f"holds {key!r}, which a plain LoRA does not have")
         if not tensor.is_floating_point() or not bool(tensor.isfinite().all()):
-            _refuse(name, f"holds what is not a finite number in {key!r}")
+            _refuse(name, f"has a value that is not a finite number in {key!r}")
         pairs.setdefault(match["layer"], {})[match["part"]] = tensor.float()
     if not pairs:
         _refuse(name, "holds no tensors")
@@ -116,7 +120,7 @@ def _locate(name: str) -> Path:
 
 
 def _fetched(name: str) -> Path:
-    """The two files of an adapter on the hub, in the local cache."""
+    """Download the two files of an adapter from the hub, and return their folder."""
     require_on_hub(name, file=CONFIG)
     try:
         return Path(huggingface_hub.snapshot_download(name, allow_patterns=[CONFIG, TENSORS]))
@@ -126,46 +130,48 @@ def _fetched(name: str) -> Path:
 
 
 def _check_config(name: str, config: Any) -> None:
-    """Refuse all but plain LoRA; a switch or list that nobody here knows may change the answer."""
+    """Refuse adapters that are not plain LoRA. Unknown switches and lists may change the answer."""
     kind = config.get("peft_type") if isinstance(config, Mapping) else None
     if kind != "LORA":
         _refuse(name, f"is of kind {kind!r}; only LORA can share a pass")
     if config.get("bias", "none") != "none":
-        _refuse(name, f"trains biases (bias={config['bias']!r}), which cannot share a pass")
+        _refuse(name, f"trains biases (bias={config['bias']!r}); only bias='none' can share a pass")
     start = config.get("init_lora_weights")
     if start not in _PLAIN_STARTS:
         _refuse(name, f"changes the base model (init_lora_weights={start!r})")
     for key, value in config.items():
         if key not in _KNOWN and (value is True or (isinstance(value, list | dict) and value)):
-            _refuse(name, f"is no plain LoRA ({key}={value!r})"[:200])
+            _refuse(name, f"is not a plain LoRA ({key}={value!r})"[:200])
 
 
 def _update(
     name: str, layer: str, pair: Mapping[str, Tensor], config: Mapping[str, Any], model: Any
 ) -> Update:
     if len(pair) < 2:
-        _refuse(name, f"lacks a half of its update of {layer!r}")
+        _refuse(name, f"lacks lora_A or lora_B of {layer!r}")
     try:
         module = model.get_submodule(layer)
     except AttributeError:
-        _refuse(name, f"adapts {layer!r}, which {type(model).__name__} has not")
+        _refuse(name, f"adapts {layer!r}, which {type(model).__name__} does not have")
     sizes = sizes_of(module)
     if sizes is None:
-        _refuse(name, f"adapts {layer!r}, a {type(module).__name__}; only linear layers can be")
-    rank = pair["A"].shape[0] if pair["A"].ndim else 0  # whatever the configuration says of it
+        _refuse(
+            name, f"adapts {layer!r}, a {type(module).__name__}; only linear layers can be adapted"
+        )
+    rank = pair["A"].shape[0] if pair["A"].ndim else 0  # the configuration may state another rank
     stored = tuple(pair["A"].shape), tuple(pair["B"].shape)
     if not rank or stored != ((rank, sizes[0]), (sizes[1], rank)):
         what = f"{stored} for {layer!r}, where (rank, {sizes[0]}) and ({sizes[1]}, rank) fit"
         _refuse(name, f"was made for another model: it has shapes {what}")
     alpha = finite(config.get("lora_alpha", 8))  # peft's own default
     if alpha is None:
-        _refuse(name, f"has lora_alpha={config['lora_alpha']!r}")
+        _refuse(name, f"has lora_alpha={config['lora_alpha']!r}; it must be a finite number")
     scale = alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
     return Update(pair["A"], pair["B"].t() * scale)
 
 
 def sizes_of(module: object) -> tuple[int, int] | None:
-    """Inputs and outputs of a linear layer, in either of its layouts; None for any other."""
+    """Return the inputs and outputs of a linear layer in either layout; None for another module."""
     if isinstance(module, nn.Linear):
         return module.in_features, module.out_features
     return (module.nx, module.nf) if isinstance(module, Conv1D) else None

@@ -1,12 +1,12 @@
-"""Lay a model's weights out for products with few rows.
+"""Store a model's weights in a layout for products with few rows.
 
-A CPU's matrix product is made for many rows, and decoding brings a handful. oneDNN, once it has
-laid the weights out its way, takes four rows for about the price of one.
+A CPU's matrix product is made for many rows, but decoding has only a few. If oneDNN has reordered
+the weights, four rows take about as long as one row.
 
-Which layers are packed is a rule on their shape, dtype and processor, and no measurement: the two
-layouts add up in different orders, so a layout that a clock chose would give other bits, and at a
-near tie another text, from one process to the next. For the same reason one row is computed as
-part of several, where it would have other bits alone (`set_fewest_rows`).
+The shape, dtype and processor decide which layers are packed, and not a measurement. The two
+layouts add up in different orders. A layout chosen by measured times would give other bits from one
+process to the next and, at a near tie, another text. For the same reason a single row is computed
+as part of several rows if it would have other bits alone (`set_fewest_rows`).
 """
 
 from __future__ import annotations
@@ -19,28 +19,29 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers.pytorch_utils import Conv1D
 
-SMALLEST = 2**16  # weights of a layer; with fewer, a call costs what their layout saves
-# Numbers of rows that are compared, the first with all others. In float32 at most one row differs
-# from several; with AMX, products of a short type change their kernel at 33 rows.
+SMALLEST = 2**16  # weights of a layer; with fewer, the call costs as much as the layout saves
+# The numbers of rows that are compared, the first with all others. In float32 only a single row may
+# differ from several rows. With AMX, products of a 16-bit type change their kernel at 33 rows.
 _ROWS, _ROWS_SHORT = (4, 2, 1), (64, 33, 16, 4, 2, 1)
-# By type: processors with this flag multiply four rows in 0.8 of the time of one row, so a product
-# has at least four rows.
+# By type: processors with this flag multiply four rows in 0.8 of the time of one row, so products
+# have at least four rows.
 _FOUR = {torch.float32: "avx512_f", torch.bfloat16: "avx512_bf16"}
-# How many results are compared. In float32 nine of ten show another order of adding up; in a short
-# type rounding hides it in most.
+# The number of results that are compared. In float32, nine of ten results show another order of
+# addition; in a 16-bit type, rounding hides it in most results.
 _RESULTS, _RESULTS_SHORT = 2**9, 2**17
-_MOST = 256  # rows of input, whatever a layer's width
+_MOST = 256  # rows of input, for layers of any width
 
 
 class Packed(nn.Linear):
-    """A linear layer whose weights only oneDNN can read: for inference, in their own dtype.
+    """A linear layer whose weights only oneDNN can read, for inference in the weights' own dtype.
 
-    To others it is the `nn.Linear` it replaces, so that adapters go over it as over any. What
-    needs the weights themselves (merging, saving, another dtype) raises; no gradient passes.
+    To other code it is the `nn.Linear` that it replaces, so adapters can wrap it like any linear
+    layer. Code that needs the weights themselves raises (merging, saving, conversion to another
+    dtype). No gradient passes through it.
     """
 
     def __init__(self, linear: nn.Linear | Conv1D) -> None:
-        nn.Module.__init__(self)  # nn.Linear's own would draw weights at random
+        nn.Module.__init__(self)  # nn.Linear.__init__ would draw random weights
         weight = _weight(linear)
         self.out_features, self.in_features = weight.shape
         self.weight = nn.Parameter(_laid_out(weight), requires_grad=False)
@@ -49,7 +50,10 @@ class Packed(nn.Linear):
         self.train(linear.training)
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 (the name that nn.Linear gives it)
-        """From [..., in_features] to [..., out_features]."""
+        """Return the outputs: [..., in_features] → [..., out_features].
+
+        At least `fewest_rows` rows are computed.
+        """
         rows = input.numel() // self.in_features
         missing = self.fewest_rows - rows
         if missing <= 0 or not rows:
@@ -58,16 +62,17 @@ class Packed(nn.Linear):
         return self.product(padded)[:rows].view(*input.shape[:-1], -1)
 
     def product(self, x: Tensor) -> Tensor:
-        """The same, of as many rows as there are."""
+        """Return the outputs of the rows of `x`, without padding: [..., in] → [..., out]."""
         return _product(x, self.weight, self.bias)
 
 
 def pack(model: nn.Module, smallest: int = SMALLEST) -> None:
-    """Replace, in place, every linear of at least `smallest` weights; twice is as once.
+    """Replace, in place, every linear layer that has at least `smallest` weights.
 
-    These are `nn.Linear` and `Conv1D` in a CPU's memory; their subclasses, and quantised or
-    hooked ones, stay. Each original weight is let go of before the next is packed: memory peaks
-    at the model and one layer. A head tied to the embedding gets a copy of its own.
+    Packed layers are not packed again. `nn.Linear` and `Conv1D` in a CPU's memory are replaced;
+    their subclasses, and quantised or hooked layers, stay. Each original weight is freed before the
+    next weight is packed, so memory peaks at the model and one layer. A head that is tied to the
+    embedding gets a copy of its own.
     """
     places = _places(model, smallest)
     while places:
@@ -80,12 +85,12 @@ def pack(model: nn.Module, smallest: int = SMALLEST) -> None:
 
 
 def packs(model: Any) -> bool:
-    """Whether the large ones of a model's linear layers are packed."""
+    """Return True if `pack` would replace the model's large linear layers."""
     return bool(model.device.type == "cpu" and _takes(model.dtype))
 
 
 def _places(model: nn.Module, smallest: int) -> dict[Any, list[tuple[nn.Module, str]]]:
-    """Every layer to pack, and who holds it under which name."""
+    """Return every layer to pack, with the modules that hold it and its name in each."""
     places: dict[Any, list[tuple[nn.Module, str]]] = {}
     for parent in model.modules():
         for name, child in parent._modules.items():
@@ -95,7 +100,7 @@ def _places(model: nn.Module, smallest: int) -> dict[Any, list[tuple[nn.Module, 
 
 
 def _is_packable(module: nn.Module, smallest: int) -> bool:
-    """Exactly a linear, with plain weights that oneDNN takes, that nobody has changed."""
+    """Return True for an unmodified linear layer with plain weights that oneDNN can read."""
     if type(module) not in (nn.Linear, Conv1D) or not is_plain(module):
         return False
     weight: Any = module.weight
@@ -103,10 +108,10 @@ def _is_packable(module: nn.Module, smallest: int) -> bool:
 
 
 def is_plain(module: nn.Module) -> bool:
-    """Whether its weights are plain, and nobody has a hook on it or another `forward` for it."""
+    """Return True if a module has plain weights, no hooks, and its class's own `forward`."""
     weight = module._parameters.get("weight")
     return (
-        type(weight) is nn.Parameter  # quantised weights come as subclasses of tensors too
+        type(weight) is nn.Parameter  # quantised weights may be subclasses
         and weight.layout is torch.strided
         and not module._forward_pre_hooks
         and not module._forward_hooks
@@ -115,7 +120,7 @@ def is_plain(module: nn.Module) -> bool:
 
 
 def _takes(dtype: torch.dtype) -> bool:
-    """Whether this torch has the operator, and the operator this processor and this dtype."""
+    """Return True if torch has the operator, and the operator supports the processor and dtype."""
     if not torch.backends.mkldnn.is_available():
         return False
     try:
@@ -126,7 +131,7 @@ def _takes(dtype: torch.dtype) -> bool:
 
 
 def plain_linear(weight: nn.Parameter, bias: nn.Parameter | None) -> nn.Linear:
-    """A plain layer with this weight [out, in], for which no numbers are drawn."""
+    """Return a plain layer with this weight [out, in], without drawing random weights."""
     made = nn.Linear(1, 1, bias=False, device="meta")
     made.out_features, made.in_features = weight.shape
     made.weight = weight
@@ -136,13 +141,13 @@ def plain_linear(weight: nn.Parameter, bias: nn.Parameter | None) -> nn.Linear:
 
 
 def _weight(linear: nn.Linear | Conv1D) -> Tensor:
-    """[out, in]; GPT-2's layer holds them the other way round."""
+    """Return the weight [out, in]. GPT-2's layer stores it transposed."""
     weight: Tensor = linear.weight.detach()
     return weight.t() if type(linear) is Conv1D else weight
 
 
 def _laid_out(weight: Tensor) -> Tensor:
-    """The weights [out, in] in oneDNN's own order."""
+    """Return the weights [out, in] in oneDNN's own layout."""
     laid_out: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
     return laid_out
 
@@ -154,20 +159,23 @@ def _product(x: Tensor, laid_out: Tensor, bias: Tensor | None) -> Tensor:
 
 @torch.inference_mode()
 def set_fewest_rows(layers: Sequence[Any]) -> None:
-    """Set `fewest_rows` of a model's packed layers: how many rows each computes at least.
+    """Set `fewest_rows` of packed layers: the smallest number of rows that each layer computes.
 
-    Layers of one shape and type have one number, found with the first of them.
+    Layers of one shape and dtype have the same number, which the first of them determines.
     """
     known: dict[tuple[int, int, torch.dtype], int] = {}
     for layer in layers:
         shape = layer.in_features, layer.out_features, layer.weight.dtype
         if shape not in known:
-            known[shape] = _least_alike(layer)
+            known[shape] = _fewest_stable_rows(layer)
         layer.fewest_rows = known[shape]
 
 
-def _least_alike(layer: Any) -> int:
-    """The least number of rows from which on every row has the bits that it has among many."""
+def _fewest_stable_rows(layer: Any) -> int:
+    """Return the smallest number of rows from which on results do not depend on the number.
+
+    With this number of rows, or more, each row has the bits that it has among many rows.
+    """
     dtype = layer.weight.dtype
     is_long = dtype == torch.float32
     floor = 4 if torch.cpu.get_capabilities().get(_FOUR.get(dtype, "")) else 1
@@ -180,7 +188,7 @@ def _least_alike(layer: Any) -> int:
     expected = torch.cat([layer.product(part) for part in rows.split(many)])
     least = many
     for count in fewer:
-        starts = range(0, len(rows) - count + 1, count)  # no shorter part: it is another kernel's
+        starts = range(0, len(rows) - count + 1, count)  # a shorter part uses another kernel
         parts = (slice(start, start + count) for start in starts)
         if not all(torch.equal(layer.product(rows[at]), expected[at]) for at in parts):
             break
@@ -189,6 +197,6 @@ def _least_alike(layer: Any) -> int:
 
 
 def _input(layer: Any, rows: int) -> torch.Tensor:
-    """Numbers [rows, in], the same in every process."""
+    """Return an input [rows, in] that is the same in every process."""
     count = torch.arange(rows * layer.in_features, dtype=torch.float32)
     return torch.sin(count * 12.9898).view(rows, -1).to(layer.weight.dtype)

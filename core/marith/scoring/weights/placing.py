@@ -1,4 +1,4 @@
-"""Where a checkpoint computes, and in which type of numbers."""
+"""Choose the device and the number type of a checkpoint."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WITHOUT_FLOAT64 = {"mps"}
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where and how weights are loaded; None leaves the choice to the loader."""
+    """The options for loading weights: device, number type and others. None means the default."""
 
     device: str | None = None
     dtype: str | None = None
@@ -42,27 +42,27 @@ class Placement:
 
     @property
     def is_spread(self) -> bool:
-        """Whether accelerate places the layers, over several devices: they stay as they are."""
+        """True if accelerate places the layers on several devices. Such layers stay as they are."""
         return self.device == SPREAD
 
     def _check_several(self) -> None:
-        """Raises ModelError for options that exclude each other."""
+        """Raise ModelError for options that exclude each other."""
         if self.max_memory is not None and not self.is_spread:
-            raise ModelError("max_memory limits what device='auto' may take; write that too")
+            raise ModelError("max_memory limits what device='auto' may take; add device='auto'")
         if not self.is_spread:
             return
         if self.backend is not None:
             raise ModelError(
-                f"backend={self.backend!r} computes on one device alone; leave out backend or "
+                f"backend={self.backend!r} computes on one device; leave out backend or "
                 f"device={self.device!r}"
             )
         if find_spec("accelerate") is None:
             raise ModelError("device='auto' needs `pip install accelerate`")
 
     def context(self, name: str, positions: int, usual: int | None = None) -> int:
-        """Return how many tokens a model reads: `context_length`, or `usual`, or all positions.
+        """Return the context length: `context_length`, or else `usual`, or else `positions`.
 
-        Raises ModelError for more than it has.
+        Raises ModelError for a context of more than `positions` tokens, or of fewer than 2.
         """
         length = self.context_length
         if length is None:
@@ -73,7 +73,10 @@ class Placement:
 
 
 def device_for(name: str | None) -> torch.device:
-    """The device that is given, or else what the machine has. Raises ModelError."""
+    """Return the named device, or by default a GPU if there is one, else the CPU.
+
+    Raises ModelError for a device that this machine does not have.
+    """
     device_name("device", name, ModelError)
     name = None if name == SPREAD else name
     try:
@@ -83,17 +86,20 @@ def device_for(name: str | None) -> torch.device:
     if device.type not in ("cpu", "cuda"):
         try:
             torch.empty(1, device=device)
-        except (RuntimeError, AssertionError, NotImplementedError):  # as each backend has it
+        except (RuntimeError, AssertionError, NotImplementedError):  # each backend has its own
             raise ModelError(f"this machine has no device {name!r}") from None
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device.type == "cuda" and (device.index or 0) >= count:
         present = ", ".join(["cpu", *(f"cuda:{i}" for i in range(count))])
-        raise ModelError(f"this machine has no device {name!r}, but {present}")
+        raise ModelError(f"this machine has no device {name!r}, only {present}")
     return device
 
 
 def main_device(model: Any) -> torch.device:
-    """Where a model takes tokens and gives logits, over however many devices it is spread."""
+    """Return the device on which a model takes tokens and returns logits.
+
+    A model may be spread over several devices.
+    """
     places = getattr(model, "hf_device_map", None)
     if not places:
         device: torch.device = model.device
@@ -103,16 +109,20 @@ def main_device(model: Any) -> torch.device:
 
 
 def composing_device(device: torch.device) -> torch.device:
-    """Where log-probabilities are composed and drawn from, in float64: not every device has it."""
+    """Return the device on which log-probabilities are composed and sampled, in float64.
+
+    This is the CPU for a device without float64.
+    """
     return torch.device("cpu") if device.type in _WITHOUT_FLOAT64 else device
 
 
 def dtype_for(name: str, where: str, device: torch.device, placement: Placement) -> torch.dtype:
-    """The type that is given, or else the one that suits the device and the checkpoint.
+    """Return the named number type, or by default the type that suits the device and checkpoint.
 
-    On an accelerator bfloat16. On a CPU float32, but for a checkpoint that is stored in bfloat16 on
-    a processor that multiplies it: half as many bytes are read for each token, and no digit of a
-    weight is lost. Embedded models are always in float32, so that they answer alike everywhere.
+    On an accelerator the default is bfloat16. On a CPU it is float32, except for a checkpoint that
+    is stored in bfloat16, on a processor with products of bfloat16: then each token reads half the
+    bytes, and no digit of a weight is lost. Embedded models are always in float32 on a CPU, so that
+    their answers are the same on all processors.
     """
     if placement.dtype is not None:
         return _named(placement.dtype)
@@ -125,7 +135,10 @@ def dtype_for(name: str, where: str, device: torch.device, placement: Placement)
 
 
 def multiplies_bfloat16() -> bool:
-    """Whether this processor has products of bfloat16, so that half the bytes are half the time."""
+    """Return True if this processor has products of bfloat16.
+
+    With them, half the bytes take half the time.
+    """
     has: Any = torch.cpu.get_capabilities()
     return any(has.get(name) for name in ("avx512_bf16", "amx_bf16", "arm_bf16", "bf16"))
 
@@ -134,12 +147,12 @@ def _stored_in_bfloat16(where: str, revision: str | None) -> bool:
     if where.lower().endswith(GGUF):
         try:
             return read_header(local_file(where, where, revision)).format == "BF16"
-        except ModelError:  # whoever loads it says what is wrong with it
+        except ModelError:  # the loader reports the problem
             return False
     require_on_hub(where, revision)  # transformers would try again for half a minute
     try:
         stored: Any = PreTrainedConfig.get_config_dict(where, revision=revision)[0]
-    except Exception:  # a file of junk: whoever loads it says what is wrong with it
+    except Exception:  # an invalid file: the loader reports the problem
         return False
     inside = stored.get("text_config") if isinstance(stored, dict) else None
     texts = [one for one in (stored, inside) if isinstance(one, dict)]
@@ -147,7 +160,7 @@ def _stored_in_bfloat16(where: str, revision: str | None) -> bool:
 
 
 def _named(name: str) -> torch.dtype:
-    """Raises ModelError for what is no floating-point type of torch's."""
+    """Return the named type. Raises ModelError unless it is a floating-point type of torch."""
     dtype_name("dtype", name, ModelError)
     dtype = getattr(torch, str(name).removeprefix("torch."), None)
     if not isinstance(dtype, torch.dtype):

@@ -1,4 +1,4 @@
-"""Checkpoints whose weights are quantised already, which transformers loads by their libraries."""
+"""Recognise checkpoints with quantised weights, which transformers loads by other libraries."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING
 from marith.errors import ModelError
 
 _BITSANDBYTES = "bitsandbytes"
-# Methods of which transformers makes floats on a CPU, where it has no kernel for them.
+# Methods that transformers converts to floats on a CPU, because it has no kernel for them there.
 _UNPACKED = {"fp8", "mxfp8", "mxfp4"}
 
 
 @dataclass(frozen=True, slots=True)
 class Quantised:
-    """How a checkpoint is quantised, and whether it is floats once it is loaded."""
+    """The method by which a checkpoint is quantised, and whether it is loaded as floats."""
 
     method: str
     unpacked: bool
 
 
 def quantised(name: str, config: Mapping[str, Any], device: torch.device) -> Quantised | None:
-    """Return how the weights of a configuration, as its file has it, are quantised, or None.
+    """Return how the weights of a configuration are quantised, or None. `config` is parsed JSON.
 
-    Raises ModelError for a method that transformers does not know: it would read such weights as if
-    they were plain. What else is missing transformers says while it loads the model.
+    Raises ModelError for a method that transformers does not know, because it would read such
+    weights as plain weights. For other problems transformers raises while it loads the model.
     """
     stated = config.get("quantization_config")
     if stated is None:
@@ -38,7 +38,7 @@ def quantised(name: str, config: Mapping[str, Any], device: torch.device) -> Qua
         raise ModelError(
             f"the quantization_config of {name!r} is a JSON object, not {stated!r:.60}"
         )
-    # Older checkpoints of bitsandbytes do not name it.
+    # Older checkpoints of bitsandbytes do not name the method.
     by_flags = _BITSANDBYTES if {"load_in_8bit", "load_in_4bit"} & stated.keys() else None
     method = str(stated.get("quant_method") or by_flags)
     known = [_BITSANDBYTES, *AUTO_QUANTIZATION_CONFIG_MAPPING]
@@ -47,6 +47,6 @@ def quantised(name: str, config: Mapping[str, Any], device: torch.device) -> Qua
             f"{name!r} is quantised by {method!r}, which marith does not know; it reads "
             f"{', '.join(known)}"
         )
-    if method == _BITSANDBYTES and device.type == "cpu":  # it says of each product that it casts
+    if method == _BITSANDBYTES and device.type == "cpu":  # it logs a cast for every product
         logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)
     return Quantised(method, method in _UNPACKED and device.type == "cpu")

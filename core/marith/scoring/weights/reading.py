@@ -1,4 +1,4 @@
-"""What the files of a checkpoint hold: a model as transformers makes it, and its tokenizer."""
+"""Read the files of a checkpoint: a model as transformers makes it, and its tokenizer."""
 
 from __future__ import annotations
 
@@ -39,14 +39,15 @@ from marith.scoring.weights.quantised_files import Quantised, quantised
 from marith.scoring.weights.sizes import check_held, check_size, require_memory
 
 Suits: TypeAlias = Callable[[Vocabulary], None]
-_ANY = 2048  # tokens of context where a configuration does not say
+_ANY = 2048  # tokens of context, if the configuration does not state them
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCheckpoint:
-    """A model, its tokenizer, and the tokens that end a text beside those of its configuration.
+    """A model, its tokenizer, and the ends of texts that its configuration does not list.
 
-    `method` is how its files are quantised, where it computes so.
+    `method` is the method by which the weights are quantised, if the model computes with them as
+    they are.
     """
 
     model: Any
@@ -63,10 +64,10 @@ def read(
     tokenizer: Any = None,
     suits: Suits | None = None,
 ) -> StoredCheckpoint:
-    """The model with every weight that it has.
+    """Return the model with all of its weights, and its tokenizer. Raises ModelError.
 
-    `suits` sees its vocabulary before any weight is read. A `tokenizer` is for a GGUF file whose
-    own cannot be built. Raises ModelError.
+    `suits` receives the vocabulary before any weight is read. `tokenizer` is for a GGUF file whose
+    own tokenizer cannot be built.
     """
     device = device_for(placement.device)
     dtype = dtype_for(name, where, device, placement)
@@ -75,7 +76,7 @@ def read(
 
 
 def read_tokenizer(name: str | PathLike[str], revision: str | None = None) -> Any:
-    """A tokenizer by directory, GGUF file or hub id. Raises ModelError."""
+    """Return a tokenizer by directory, GGUF file or hub id. Raises ModelError."""
     named = fspath(name)
     if named.lower().endswith(GGUF):
         return gguf_tokenizer(named, header_of(named, locate(named), revision))
@@ -86,29 +87,29 @@ def read_tokenizer(name: str | PathLike[str], revision: str | None = None) -> An
 
 
 def header_of(name: str, where: str, revision: str | None) -> GGUFHeader:
-    """What a GGUF file says of its model, downloaded if need be. Raises ModelError."""
+    """Return the header of a GGUF file, which is downloaded if needed. Raises ModelError."""
     return read_header(local_file(name, where, revision))
 
 
 def tokenizer_of(name: str, header: GGUFHeader, tokenizer: Any) -> Any:
-    """The tokenizer that is given for a GGUF file, or else the one that the file describes."""
+    """Return the caller's tokenizer for a GGUF file, or else one that the file describes."""
     if tokenizer is None:
         return gguf_tokenizer(name, header)
     return read_tokenizer(tokenizer) if isinstance(tokenizer, (str, PathLike)) else tokenizer
 
 
 def stated_positions(config: Any) -> int:
-    """How many tokens a model reads at most, as its configuration says."""
+    """Return the most tokens that a model can read, by its configuration."""
     stated = getattr(config.get_text_config(), "max_position_embeddings", None)
     return stated if isinstance(stated, int) and stated > 0 else _ANY
 
 
 def _any(_: Vocabulary) -> None:
-    """Every vocabulary suits."""
+    """Accept every vocabulary."""
 
 
 def vocabulary_of(name: str, tokenizer: Any, width: int, ends: Sequence[int] = ()) -> Vocabulary:
-    """The tokens of a model that gives `width` logits. Raises ModelError."""
+    """Return the vocabulary of a model that returns `width` logits. Raises ModelError."""
     with raising_model_error(f"cannot use the tokenizer of {name!r}"):
         return Vocabulary(tokenizer, width, ends)
 
@@ -181,7 +182,7 @@ def _read_gguf(
 def _how(
     placement: Placement, place: tuple[torch.device, torch.dtype], found: Quantised | None
 ) -> dict[str, Any]:
-    """In which numbers transformers reads weights, and where to."""
+    """Return the options for transformers: the number type, and the devices."""
     how: dict[str, Any] = {"dtype": place[1], "output_loading_info": True}
     if found is not None:
         how["device_map"] = {"": place[0]}
@@ -198,28 +199,28 @@ def _placed(
     place: tuple[torch.device, torch.dtype],
     found: Quantised | None,
 ) -> Any:
-    """The model where it computes, if transformers has not put it there."""
+    """Return the model on its device. transformers may have placed it there already."""
     if placement.is_spread or (found is not None and not found.unpacked):
         return model
-    return model.to(*place[: 1 if found is None else 2])  # it makes bfloat16 of what it unpacks
+    return model.to(*place[: 1 if found is None else 2])  # it unpacks weights to bfloat16
 
 
 @cache
 def _offloaded() -> str:
-    """A folder for weights that neither a GPU nor the memory holds, until the process ends."""
+    """Return a folder for weights that fit neither a GPU nor the memory. It is deleted at exit."""
     folder = tempfile.TemporaryDirectory(prefix="marith-weights-")
     atexit.register(folder.cleanup)
     return folder.name
 
 
 def _place(name: str) -> int | str:
-    """A device as accelerate's tables name it: a GPU by its number."""
+    """Return a device as accelerate's tables name it: a GPU by its number."""
     device = torch.device(name) if name not in ("cpu", "disk") else None
     return name if device is None or device.type != "cuda" else device.index or 0
 
 
 def _complete(name: str, kind: str, model: Any, missing: Any) -> Any:
-    """The model. Raises ModelError where a weight of it was in no file."""
+    """Return the model. Raises ModelError if a weight of it was missing from the files."""
     if missing:
         architecture = kinds.architecture_of(model.config)
         raise ModelError(
@@ -230,18 +231,18 @@ def _complete(name: str, kind: str, model: Any, missing: Any) -> Any:
 
 
 def _has_tokenizer(where: str) -> bool:
-    """Embedded classifiers share the pocket tokenizer; all others bring their own."""
+    """Return False for embedded classifiers, which use the tokenizer of "pocket"."""
     return Path(where).parent != WEIGHTS.resolve() or (Path(where) / "tokenizer.json").is_file()
 
 
 def _is_most_of_it(placement: Placement, place: tuple[torch.device, torch.dtype]) -> bool:
-    """Whether reading takes most of the time: on a CPU, laying weights out takes as long."""
+    """Return True if reading takes most of the loading time. On a CPU, packing takes as long."""
     return placement.is_spread or place[0].type != "cpu"
 
 
 @contextmanager
 def _progress(shown: bool) -> Iterator[None]:
-    """Let transformers show a bar, which stands at 100 % as soon as weights are read."""
+    """Let transformers show a progress bar. The bar reaches 100 % when the weights are read."""
     hide = not shown and transformers_logging.is_progress_bar_enabled()
     if hide:
         transformers_logging.disable_progress_bar()

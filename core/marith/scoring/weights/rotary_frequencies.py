@@ -1,8 +1,8 @@
-"""Rotary frequencies that depend on how long a text is, and are fixed when a model is loaded.
+"""Fix rotary frequencies that depend on the length of a text, when a model is loaded.
 
 With `longrope` (Phi-3.5, Phi-4-mini) a text that is longer than the configuration's
-`original_max_position_embeddings` has other frequencies for all its tokens, so that the keys of its
-beginning could not be kept. The context length decides instead, once for all texts.
+`original_max_position_embeddings` has other frequencies for all its tokens, so the cached keys of
+its beginning would become invalid. Here the context length decides instead, once for all texts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def original_positions(config: Any) -> int | None:
 
 
 def fix_rotary_frequencies(name: str, model: nn.Module, context_length: int) -> None:
-    """Let all texts have the frequencies of a text of `context_length` tokens, in place."""
+    """Give all texts the frequencies of a text of `context_length` tokens, in place."""
     config: Any = model.config
     limit = original_positions(config)
     if limit is None:

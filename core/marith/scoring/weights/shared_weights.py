@@ -1,4 +1,4 @@
-"""A second tree of modules over the same weights, to be changed without touching the first."""
+"""Copy a tree of modules without its weights, so that changes do not touch the original."""
 
 from __future__ import annotations
 
@@ -9,31 +9,34 @@ from typing import Any, TypeVar
 from torch import Tensor, nn
 
 Model = TypeVar("Model", bound=nn.Module)
-_WRITE_TO_WEIGHTS = {"rwkv"}  # which rescales its weights in its first pass
+_WRITE_TO_WEIGHTS = {"rwkv"}  # it rescales its weights in its first pass
 
 
 def weights(model: nn.Module) -> tuple[Tensor, ...]:
-    """Every parameter of the model, each once; found by a walk over all modules.
+    """Return every parameter of the model once. This walks over all modules.
 
-    Buffers are none: some models compute theirs anew, text by text.
+    Buffers are not included, because some models compute their buffers again for each text.
     """
     return tuple(model.parameters())
 
 
 def nbytes(tensors: Iterable[Tensor]) -> int:
-    """What the tensors weigh."""
+    """Return the number of bytes of the tensors."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def shared_copy(model: Model) -> Model:
-    """The model again: modules and computed buffers of its own, all that is stored shared."""
+    """Return a copy of the model that shares its parameters and persistent buffers.
+
+    The copy has its own modules and computed buffers.
+    """
     return copy.deepcopy(model, {id(tensor): tensor for tensor in _stored(model)})
 
 
 def attending_by(model: Any, function: str) -> Any:
-    """A shared copy that computes attention by a function that transformers knows by this name.
+    """Return a shared copy that computes attention by the function with this name in transformers.
 
-    The model itself stays as it is: other threads may run it at any time.
+    The model itself stays as it is, because other threads may run it at any time.
     """
     tree = shared_copy(model).eval()
     tree.config.get_text_config()._attn_implementation = function
@@ -51,6 +54,6 @@ def independent(model: Any) -> Any:
 
 
 def _stored(model: nn.Module) -> list[Tensor]:
-    """What a checkpoint holds: parameters and persistent buffers."""
+    """Return the tensors that a checkpoint stores: parameters and persistent buffers."""
     kept = [*model.parameters(), *model.state_dict(keep_vars=True).values()]
     return [tensor for tensor in kept if isinstance(tensor, Tensor)]

@@ -1,4 +1,4 @@
-"""What loading a checkpoint would take, compared with what its files hold, before it is built."""
+"""Compare the size of a checkpoint's model with its files and the free memory, before loading."""
 
 from __future__ import annotations
 
@@ -19,22 +19,25 @@ from marith.scoring.weights.footprint import Footprint, amount
 from marith.scoring.weights.placing import Placement
 
 _REPEATED = re.compile(r"(layers?|blocks?|depth)$")
-_LEAST = 512  # so many layers are always built: configurations list some that a model leaves out
-_PER_BYTE = 8  # weights, of one bit each
+_LEAST = 512  # layers that are always allowed: a model may have fewer than it lists
+_PER_BYTE = 8  # weights, if each has one bit
 
 
 def check_size(name: str, where: str, revision: str | None, kind: Any, config: Any) -> int:
-    """How many weights a model has, by its configuration.
+    """Return the number of weights of a model, by its configuration.
 
-    Raises ModelError for one that asks for more than the files can hold: each layer has a tensor
-    at least, and each weight a bit.
+    Raises ModelError for a configuration that asks for more than the files can hold: each layer has
+    at least one tensor, and each weight at least one bit.
     """
     tensors, size = _stored(where, revision)
     return check_held(name, tensors, size, kind, config)
 
 
 def check_held(name: str, tensors: int, size: int, kind: Any, config: Any) -> int:
-    """The same of so many tensors and bytes. `kind` makes a model of a configuration."""
+    """Return the number of weights of a model whose files hold `tensors` tensors in `size` bytes.
+
+    `kind` makes a model from a configuration. Raises ModelError as `check_size` does.
+    """
     for key, count in _counts(config.to_dict()):
         if count > max(tensors, _LEAST):
             raise ModelError(
@@ -55,7 +58,7 @@ def check_held(name: str, tensors: int, size: int, kind: Any, config: Any) -> in
 def require_memory(
     name: str, footprint: Footprint, device: torch.device, dtype: torch.dtype, placement: Placement
 ) -> None:
-    """Raises ModelError for weights that are larger than what is free; it names smaller choices."""
+    """Raise ModelError for weights larger than the free memory. The error names smaller choices."""
     if placement.is_spread:  # accelerate places what fits
         return
     how, free = str(dtype).removeprefix("torch."), free_memory(str(device))
@@ -76,7 +79,7 @@ def require_memory(
 
 
 def _counts(config: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """How often a configuration, or one inside it, repeats a part of the model."""
+    """Yield each count by which a configuration, or one inside it, repeats a part of the model."""
     for key, value in config.items():
         if isinstance(value, Mapping):
             yield from _counts(value)
@@ -85,7 +88,7 @@ def _counts(config: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def _stored(where: str, revision: str | None) -> tuple[int, int]:
-    """How many tensors the files hold, and how many bytes."""
+    """Return the number of tensors in the files, and the number of bytes."""
     options: dict[str, Any] = {"revision": revision, "_raise_exceptions_for_missing_entries": False}
     single = cached_file(where, SAFE_WEIGHTS_NAME, **options)
     if single is not None:

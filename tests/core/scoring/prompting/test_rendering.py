@@ -77,7 +77,7 @@ def test_a_template_that_is_too_long_or_calls_itself_harms_no_other_request() ->
             engine.generate("a", template_options={"deep": True})
         assert engine.generate("a", sampling=Sampling(seed=1), stop=Stop(2)).tokens
     tokenizer.chat_template = " " * 100_001
-    with pytest.raises(Refused, match="100,001 letters, more than 100,000"):
+    with pytest.raises(Refused, match="100,001 characters, more than 100,000"):
         render(tokenizer, CHATS[0])
 
 

@@ -168,8 +168,8 @@ def test_what_cannot_be_loaded_is_one_sentence(pocket: Path, tmp_path: Path) -> 
     (tmp_path / "none.gguf").write_bytes(b"PK" + whole[2:])
     wrong = {
         "absent.gguf": r"there is no model",
-        "cut.gguf": r"is no whole GGUF file",
-        "half.gguf": r"is no whole GGUF file: it ends before its last tensor",
+        "cut.gguf": r"is not a complete GGUF file",
+        "half.gguf": r"is not a complete GGUF file: it ends before its last tensor",
         "none.gguf": r"does not begin with GGUF",
     }
     for file, problem in wrong.items():

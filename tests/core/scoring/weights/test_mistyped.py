@@ -63,7 +63,7 @@ def test_a_mistake_is_seen_without_the_hub(online: list[str], name: str, problem
 def test_the_hub_is_asked_once(online: list[str], name: str) -> None:
     assert refusal(name) == (
         f"there is no directory '{name}', and nothing of this name in the hub's cache; "
-        "the hub cannot be asked: no route to the hub"
+        "the hub cannot be reached: no route to the hub"
     )
     assert online == [name]
 

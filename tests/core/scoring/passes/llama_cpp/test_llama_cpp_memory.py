@@ -108,11 +108,11 @@ def test_what_it_cannot_do_is_one_sentence(folder: Path, tmp_path: Path, exact: 
     ]:
         with pytest.raises(ModelError, match=problem):
             Engine.load(path, **({"backend": "llama.cpp"} | options))
-    with pytest.raises(ModelError, match="reads GGUF files, and 'pocket' is none"):
+    with pytest.raises(ModelError, match="needs a GGUF file, not 'pocket'"):
         Engine.load("pocket", backend="llama.cpp")
     with pytest.raises(ModelError, match="gives no log-probabilities of inner layers"):
         exact.next_logprobs("Hi", "a", {"a": Prompted(exit_layer=2)})
     junk = tmp_path / "junk.gguf"
     junk.write_bytes(path.read_bytes()[:150_000])
-    with pytest.raises(ModelError, match="is no whole GGUF file"):
+    with pytest.raises(ModelError, match="is not a complete GGUF file"):
         Engine.load(junk, backend="llama.cpp")
