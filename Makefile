@@ -23,6 +23,7 @@ check: .venv/installed  ## check format, types, imports and English (seconds)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell
+	$(BIN)/python -m tools.prose
 	$(BIN)/mypy core/marith langchain_marith llamaindex_marith tools/pocket tools/reference tools/calls.py tools/way.py tools/host_time.py benchmarks
 	$(BIN)/pytest tests/test_architecture.py
 
