@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,15 +55,16 @@ marith has no list of names. The kinds of a model's layers decide, and a compari
 loaded: cached passes against the model without a cache. Other architectures are treated in the same
 way.
 
-*Difference* is the largest difference in nats between a log-probability of marith and of
+A *difference* is the largest difference in nats between a log-probability of marith and of
 transformers without a cache, in float32. The bound is {close:g}. The tests compare four concurrent
 requests for a formula of two terms (without drafts, with drafts, with a plan), the next token's
 distribution, scores, prompts of unequal length, 1 to 5 refused drafts, a second turn, LoRA next to
 the bare model, and a middle layer. The longest prompt is longer than every window. Models are
 loaded from a directory and from memory.
 
-*Early exit* is [`prompted(exit_layer=…)`](formula_language.md).
 {lora}
+[`prompted(exit_layer=…)`](formula_language.md), an early exit, works with all models but those that
+an asterisk marks.
 
 Made with transformers {transformers}, torch {torch} and Python {python} on one core of a processor
 with {flags}.
@@ -72,7 +74,7 @@ with {flags}.
 
 
 class Row(NamedTuple):
-    """A row of the table, with its note."""
+    """A model as it was measured, with its note."""
 
     name: str
     kind: str
@@ -85,13 +87,6 @@ class Row(NamedTuple):
         marks = [word for word, has in (("LoRA", self.lora), ("exits", self.early_exit)) if has]
         size = "" if self.worst is None else f"{self.worst:.1e}"
         return f"{self.kind:9} {size:8} {' '.join(marks):11} {self.note}".rstrip()
-
-    @property
-    def cells(self) -> list[str]:
-        """The row of the table."""
-        worst = "" if self.worst is None else f"{self.worst:.1e}"
-        mark = "" if self.early_exit is None else "yes" if self.early_exit else "no"
-        return [self.name, self.kind, worst, mark]
 
     @property
     def reason(self) -> str:
@@ -115,9 +110,19 @@ def page(rows: Sequence[Row]) -> str:
         python=platform.python_version(),
         flags=", ".join(flags()) or platform.machine(),
     )
-    head = [_line(["architecture", "runner", "difference", "early exit"])]
-    lines = [*head, "| --- " * 4 + "|", *(_line(row.cells) for row in rows)]
-    return "\n".join([introduction, *lines]) + "\n"
+    kinds = dict.fromkeys(row.kind for row in sorted(rows, key=lambda row: KINDS.index(row.kind)))
+    return "\n".join([introduction, *(models_of(rows, kind) for kind in kinds)])
+
+
+def models_of(rows: Sequence[Row], kind: str) -> str:
+    """Return the models with a runner, and the largest difference that was measured among them."""
+    some = [row for row in rows if row.kind == kind]
+    within = [row.worst for row in some if row.worst is not None and row.worst < CLOSE]
+    largest = f", all differences at most {max(within):.1e}" if within else ""
+    beyond = [f"{row.name} {row.worst:.1e}" for row in some if not (row.worst or 0) < CLOSE]
+    largest += f" but {', '.join(beyond)}" if beyond else ""
+    names = [f"{row.name}\\*" if row.early_exit is False else row.name for row in some]
+    return f"**{kind}**{largest}:\n\n{textwrap.fill('; '.join(names), 100)}\n"
 
 
 def summary(rows: Sequence[Row]) -> str:
