@@ -54,7 +54,7 @@ def test_what_is_foreseen_comes_true(page: Any, temperature: float) -> None:
         assert pane(page, 1).locator(".turns").get_attribute("data-index") == str(place)
         assert tokens_of(page) == before, "nothing is written before the button is pressed"
         write_anew(page)
-        said(page, f"^From token {place + 1} on")
+        said(page, f"^The text has changed from token {place + 1} on")
         settle(page)
         after = tokens_of(page)
         assert after[:place] == before[:place]
