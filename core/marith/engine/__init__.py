@@ -5,11 +5,11 @@
 - `engine`: `Engine`: loading, submitting, scoring, closing.
 - `entrypoints`: `generate`, `stream`, `agenerate`, `astream` and `choose`: the calls of an engine.
 - `job_queue`: which jobs run and which wait: admission by lanes and memory.
-- `prepare`: a request to a job: bind, load, read the prompt.
+- `prepare`: from a request to a prepared one: bind the formula, load models, read the prompt.
 - `scheduler`: the loop: jobs join and leave between two steps.
 - `step`: one step: evaluate, compose, verify and accept for all jobs.
 - `ticket`: what a caller holds while a request runs: its chunks, and the completion at the end.
-- `tokens`: texts as tokens of the base model, and back: what an engine knows without running it.
+- `tokens`: conversion between texts and tokens of the base model, without a pass.
 - `jobs/`: what the engine runs.
 - `threads/`: threads, deadlines and futures of an engine.
 """

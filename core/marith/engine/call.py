@@ -57,7 +57,7 @@ class ScoringOptions(TypedDict, total=False):
 
 
 _SAMPLING = tuple(field.name for field in fields(Sampling))
-# Options of a call, and the fields of `Stop` that they are; `stop` is an argument.
+# The options of a call that set fields of `Stop`, with these fields; `stop` is an argument.
 _STOP = {name: field.name for name, field in fields_by_option(Stop).items() if name != "stop"}
 
 

@@ -50,7 +50,7 @@ _limits = lru_cache(maxsize=16, typed=True)(Limits)
 
 
 class Engine(Entrypoints, TokenCalls):
-    """Generates and scores texts of formulas over one base model.
+    """Generates and scores texts under formulas over one base model.
 
     Any number of threads and tasks may call an engine at the same time. One thread owns the models.
     A request that is cancelled, or whose ticket nobody holds, frees its lanes. In a forked child of
@@ -95,8 +95,8 @@ class Engine(Entrypoints, TokenCalls):
         the other options.
 
         No pickle is read, and no code of a checkpoint is run. Raises ModelError if the model cannot
-        be loaded. A loaded model must keep its weights: requests raise ModelError after they have
-        changed.
+        be loaded. Do not change the weights of a loaded model: requests raise ModelError once they
+        have changed.
         """
         placement = Placement(
             device, dtype, revision, context_length, backend, _by_device(max_memory)

@@ -271,7 +271,7 @@ class Entrypoints(ABC):
         terms: Terms | None = None,
         **limits: Unpack[ScoringOptions],
     ) -> Choice:
-        """Return which of some texts the formula prefers, and the probability of each among them.
+        """Return the text that the formula prefers, and the probability of each among all.
 
         All texts share their passes. To sample one of the texts, use `Grammar.choice`.
         """

@@ -57,8 +57,8 @@ class JobQueue:
     def add(self, job: Job, follows: bool = False) -> None:
         """Append a job. Raises at once if the job can never run, or if too many jobs wait.
 
-        A job that `follows` from a finished one goes before all waiting jobs, and is never too
-        many.
+        A job that `follows` a finished one goes before all waiting jobs, and is never refused
+        because of `max_queue`.
         """
         require_enough_lanes(job.prepared, self.limits)
         with self.lock:
@@ -71,7 +71,7 @@ class JobQueue:
             self._changed.notify()
 
     def admit(self) -> bool:
-        """Let the jobs run that fit, in order; sleep while there is no work.
+        """Start the jobs that fit, in order; sleep while there is no work.
 
         Return False when closed. A job that needs more memory than the machine has fails with
         RequestError.

@@ -72,7 +72,9 @@ class TermLanes:
     def release(self) -> None:
         """Free all lanes."""
         for term, scorer in self.scorers.items():
-            with suppress(BaseException):  # the lane is free before anything is moved
+            with suppress(
+                BaseException
+            ):  # a scorer frees the lane first, so an error here does no harm
                 scorer.release(self.lanes[term])
 
 
@@ -80,9 +82,10 @@ class TermLanes:
 class Room:
     """The number of tokens that a text may have.
 
-    `prompt` is the number of tokens of the prompt, as the bare model reads it. After the prompt,
-    the shortest context of a term holds `shortest` tokens more, and the context of each draft the
-    number in `of_drafts`. The text will have at most `more` tokens after the prompt.
+    `prompt` is the number of tokens of the prompt, as the bare model reads it. `shortest` is the
+    number of tokens that still fit after the prompt into the shortest context of a term;
+    `of_drafts` has the same number for each draft. The text will have at most `more` tokens after
+    the prompt.
     """
 
     prompt: int
@@ -128,8 +131,8 @@ def prepare(
 ) -> Prepared:
     """Bind the formula, load its models, read the prompt, and compute the room that is left.
 
-    All errors of a request are raised here, DeadlineExceeded included. Under `loading`, new
-    checkpoints are loaded one at a time. The terms of an `alternative` formula are evaluated too.
+    All errors of a request are raised here, DeadlineExceeded included. While `loading` is held,
+    only one thread loads new checkpoints. The terms of an `alternative` formula are evaluated too.
     """
     vocabulary = registry.vocabulary
     prompt, prefix = _prompt(request, registry), _prefix(request, registry)
@@ -259,7 +262,7 @@ def _scorers(
 ) -> tuple[dict[Term, Scorer], tuple[object, ...]]:
     """Return the scorer of each term, and the loaded objects that the caller has to hold.
 
-    One thread at a time loads what is missing, and never on the thread of a caller.
+    Missing models are loaded by one thread at a time, and never on a caller's own thread.
     """
 
     def load() -> tuple[dict[Term, Scorer], tuple[object, ...]]:

@@ -26,8 +26,8 @@ from marith.tensor_rows import Row, gather, rows_of
 class Turn:
     """A job's part in a step: what it wants now, and the terms that have been evaluated.
 
-    A turn may take several steps, if one term still reads a long prompt. A turn that wants only
-    `drafts` goes before the turns that verify.
+    A turn may take several steps, if one term still reads a long prompt. A turn with `drafts`
+    evaluates only terms that draft, and runs before the turns that verify.
     """
 
     job: Job
@@ -85,7 +85,7 @@ def within_memory(turns: Sequence[Turn]) -> Sequence[Turn]:
 
 
 def plan(turns: Sequence[Turn], controller: Controller) -> None:
-    """Choose how much each starting text drafts, and ask all jobs what they want."""
+    """Choose how much each text drafts that is due, and ask all jobs what they want."""
     jobs = [turn.job for turn in turns if not turn.answers]
     texts = [job.drafts for job in jobs if job.drafts is not None and job.drafts.due()]
     if texts:
@@ -100,7 +100,7 @@ def plan(turns: Sequence[Turn], controller: Controller) -> None:
 def run(turns: Sequence[Turn], controller: Controller) -> list[Turn]:
     """Run one round, and return the turns whose terms have all been evaluated.
 
-    The round is timed if a text chooses its drafts by the time of a round.
+    The round is timed if the drafts of any text are chosen by how long rounds take.
     """
     scorers: set[Scorer] = set()
     if any(turn.job.prepared.plan.adapts for turn in turns):

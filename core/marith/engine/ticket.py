@@ -132,7 +132,7 @@ class Ticket:
         return self._end
 
     def _leave(self) -> None:
-        """Stop reading: cancel, unless the request has ended, or only a forked child stops."""
+        """Stop reading: cancel the request, unless it has ended or this is a forked child."""
         if self._end is None and not forked():
             self.cancel()
 

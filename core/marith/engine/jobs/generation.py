@@ -247,7 +247,7 @@ class Generation:
     def _emit(self, chunk: Chunk) -> None:
         """Pass one chunk to the caller. The last chunk ends the text."""
         ends = chunk.finish_reason is not None
-        if ends:  # only then: the engine may have been closed meanwhile
+        if ends:  # set only here: `fail` may have set it meanwhile
             self.done = True
         self._chunks.append(chunk)
         if ticket := self._ticket():

@@ -27,7 +27,8 @@ class Drafts:
     def due(self) -> bool:
         """Return True if drafts are to be chosen in this round, and count the round.
 
-        Nothing is drafted before the prompt has been read, or while the controller pauses the text.
+        Nothing is drafted before the prompt has been read, or in rounds for which the controller
+        has paused drafting.
         """
         if self.left:
             self.left -= 1

@@ -22,7 +22,7 @@ from marith.speculation.window import Block
 from marith.tensor_rows import Row, gather
 
 Result = TypeVar("Result")
-AT_ONCE = 64  # positions of a continuation that one step scores at most
+AT_ONCE = 64  # the most positions of a continuation that one step scores
 NUMBERS = 1 << 23  # log-probabilities that all terms of all texts may return in one step
 
 

@@ -62,7 +62,7 @@ class Deadline:
         return max(0.0, min(number, self.left, TIMEOUT_MAX))
 
     async def bound(self, work: Awaitable[Result]) -> Result:
-        """Await some work until the deadline. Work in a thread continues unheard."""
+        """Await some work until the deadline. The result of work in a thread is dropped."""
         if self.timeout is None:
             return await work
         try:

@@ -23,8 +23,8 @@ class EngineFuture(Future[Result]):
 
     The engine's thread sets the result and runs no callback. The callbacks of a future run in order
     on a separate thread; neither other futures nor the end of the program wait for them. `result`
-    and `exception` respect the deadline. Other ways to wait notice the deadline when the running
-    step ends.
+    and `exception` respect the deadline. Other ways of waiting end only when the running step ends,
+    even after the deadline.
     """
 
     keeper: object = None  # the engine, which lives as long as the future
@@ -56,7 +56,7 @@ class EngineFuture(Future[Result]):
             self.set_exception(error)
 
     def wait(self) -> Result:
-        """Return the result to the only holder. A holder that stops waiting cancels."""
+        """Wait for the result, for its only holder. If the wait fails, cancel."""
         try:
             return self.result()
         except BaseException:

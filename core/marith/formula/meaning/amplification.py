@@ -49,7 +49,7 @@ def _enlarged(formula: Formula, weights: Weights) -> float:
             return 0.0
     worst = max((_relative(child, weights) for child in children(formula)), default=1.0)
     match formula:
-        case SelfDebias(decay=decay):  # an error counts in a probability, times λ, of two members
+        case SelfDebias(decay=decay):  # an error also counts through two members, times λ
             return (1 + 2 * decay) * worst
         case Posterior():  # a difference of two mean log-likelihoods
             return 2 * worst

@@ -43,9 +43,9 @@ GROUP = "marith_methods"  # the entry points by which installed packages offer f
 def define(name: str, build: Callable[..., Node]) -> None:
     """Let formulas call a function by a name. The function returns a formula or a factor.
 
-    Its arguments are checked by its annotations, as for a recipe. Untrusted text may call it only
-    if `allowed` lists the name. Raises FormulaError for a name that already has a meaning, and for
-    a name that is not a plain word.
+    Its arguments are checked against its annotations, as for a recipe. Untrusted text may call it
+    only if `allowed` lists the name. Raises FormulaError for a name that already has a meaning, and
+    for a name that is not a plain word.
     """
     is_word = isinstance(name, str) and name.isidentifier() and name.isascii()
     if not is_word or keyword.iskeyword(name) or name == BARE:

@@ -50,7 +50,7 @@ class Explanation:
     def of(cls, formula: str | Formula, terms: Terms | None = None) -> Explanation:
         """Explain a formula. Raises FormulaError for a formula without a meaning.
 
-        Without `terms`, `C` is a classifier, as in the paper, and other names but `M` are prompted
+        Without `terms`, `C` is a classifier, as in the paper, and names other than M are prompted
         models.
         """
         tree = parse(formula)

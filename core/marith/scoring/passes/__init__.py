@@ -10,7 +10,7 @@
 - `lora`: a LoRA for each row of a pass.
 - `passes`: questions and answers of runners, and the forward pass.
 - `plain_runner`: runs a model without a cache: whole texts.
-- `probe`: compares cached passes with uncached ones at loading.
+- `probe`: compares cached passes with uncached ones when a model is loaded.
 - `rectangle_cache`: keys and values as one rectangle (CUDA).
 - `segment_attention`: attention over segments, joined by logsumexp (CPU).
 - `segment_cache`: keys and values in segments, taken page by page (CPU).

@@ -61,5 +61,5 @@ class Exits:
             hook.remove()
         logits = out.logits.float()
         ends = [one for one in normed if isinstance(one, Tensor) and one.shape[:2] == text.shape]
-        # Any of the outputs: the engine's thread may run a pass at the same time.
+        # Any output may match: a pass of the engine's thread is recorded too.
         return any(torch.allclose(self._head(end).float(), logits, atol=1e-2) for end in ends)

@@ -309,7 +309,7 @@ class Lanes(Keeper):
 def allocating(lanes: Lanes, longest: int) -> Iterator[None]:
     """Raise ModelError if memory runs out in the block, after dropping all lanes.
 
-    The owners read their texts again, as far as there is memory for each.
+    Each owner then reads its text again, if there is memory for it.
     """
     try:
         yield

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-# The keys of a configuration for the width of each kind of layer.
+# For each kind of layer, the key in the configuration that holds its width.
 WIDTHS = {"sliding_attention": "sliding_window", "chunked_attention": "attention_chunk_size"}
 FULL = "full_attention"
 _READ = {FULL, "global", *WIDTHS}  # the kinds of layers whose keys a mask can choose

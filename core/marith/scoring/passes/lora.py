@@ -152,7 +152,7 @@ class _Layer(nn.Module):
             raise ModelError(
                 f"adapters cannot share a pass: the input of layer {self.name!r} is not by row"
             )
-        # Fill and do not multiply by 0: an overflow (inf) times 0 would be NaN.
+        # Fill instead of multiplying by 0: an overflow (inf) times 0 would be NaN.
         reduced = functional.linear(x, self.down).masked_fill_(closed, 0)
         output: Tensor = self.base(x)
         added = torch.addmm(output.flatten(0, 1), reduced.flatten(0, 1), self.up)

@@ -21,7 +21,7 @@ from marith.tensor_rows import Row, gather
 
 @dataclass(slots=True)
 class Asked:
-    """A question: the log-probabilities after the last `count` prefixes of a text.
+    """A question: what are the log-probabilities at the last `count` positions of a text?
 
     The text is `prompt` and `continuation`. `lane` names the owner of the text. `adapter` changes
     the weights that read it. `exits` are inner layers whose log-probabilities are wanted too. Only
@@ -134,7 +134,7 @@ class ModelPasses(Passes):
         return self._exits
 
     def read_by(self, tree: Any) -> ModelPasses:
-        """Return passes of another tree of modules over the same weights, with new counters.
+        """Return a copy that runs other modules over the same weights, with its own counters.
 
         Uncached passes and early exits still use the model itself.
         """

@@ -272,7 +272,7 @@ class _Attention:
         keys = self.keys[read.rows, :, read.start : read.end]
         values = self.values[read.rows, :, read.start : read.end]
         mask = read.mask_of(self.groups, query.dtype)
-        # Decided by the queries of one text, so that its bits do not depend on other texts.
+        # Decided by the queries of one text, so that other texts never change its result.
         few = query.dtype in _SHORT and query.shape[2] < _FEW
         if read.shared:
             return self._shared(read, query, keys, values, mask, few)

@@ -93,8 +93,8 @@ class SegmentLanes(Lanes):
         """Free `extra` bytes, or all that idle lanes hold.
 
         Idle lanes that no lane reads are dropped first, the longest unused first; then the lanes
-        that only these lanes read. Idle lanes that lanes in use read are truncated to the tokens
-        that are read.
+        that only these lanes read. An idle lane that a lane in use still reads is truncated to the
+        tokens that are read.
         """
         while extra > 0 and (unread := _unread(self._all)):
             for lane in unread:
@@ -145,7 +145,7 @@ class SegmentLanes(Lanes):
     def _begin(self, lane: Lane, source: Lane | None, length: int) -> None:
         """Let the own row of a lane begin after the first `length` tokens of `source`.
 
-        Nobody may read the row. A short segment is copied into it instead.
+        No other lane may be reading the row. A short segment is copied into it instead.
         """
         self.cache.give_back(lane.row)
         lane.lost = 0

@@ -33,8 +33,8 @@ class State:
 
     Texts of the same `key` may continue the state. The key names the weights that computed it, and
     the salt of the text. A text that continues a `snapshot` copies the snapshot. While a state is
-    `joined` with others, their common cache holds it. A state without `cache` and `joined` is the
-    state before a text.
+    `joined` with others, their common cache holds it. A state with neither `cache` nor `joined` is
+    the state before any token.
     """
 
     key: Hashable
@@ -149,7 +149,8 @@ class KeptStates(Keeper):
 def new_cache(model: Any) -> Cache:
     """Return the cache that transformers would use for a text, before the text is read.
 
-    If the configuration does not count the layers that decode, the layers are made one by one.
+    If `num_hidden_layers` is not the number of decoder layers, the cache creates each layer on
+    first use.
     """
     counted = model.config.get_text_config().num_hidden_layers == layer_count(model)
     return DynamicCache(config=model.config) if counted else DynamicCache()
