@@ -72,9 +72,8 @@ class TermLanes:
     def release(self) -> None:
         """Free all lanes."""
         for term, scorer in self.scorers.items():
-            with suppress(
-                BaseException
-            ):  # a scorer frees the lane first, so an error here does no harm
+            # A scorer frees the lane first, so an error after that does no harm.
+            with suppress(BaseException):
                 scorer.release(self.lanes[term])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import marith
-from marith.engine.jobs import generation as plausibility
+from marith.engine.jobs import costs as plausibility
 
 TERMS = {
     "formal": "You are an assistant using formal and objective language to answer the user.",

@@ -1,4 +1,4 @@
-"""What an application may ask about a formula without names: terms, form for raw text."""
+"""Answers for applications about a formula without names: its terms, its form for raw text."""
 
 from __future__ import annotations
 
