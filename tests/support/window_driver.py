@@ -164,7 +164,7 @@ class Driver:
         elif window.idle and window.tokens:
             assert self.setup.lengths is not None
             length, by_models = self.setup.lengths(window.tokens)
-            length = min(length, window.room)
+            length = min(length, window.tokens_left)
             by_models = by_models and bool(window.models)
             tokens = [] if by_models else proposed(window.tokens, length)
             window.draft(length if by_models else len(tokens), by_models)

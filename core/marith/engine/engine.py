@@ -64,7 +64,7 @@ class Engine(Entrypoints, TokenCalls):
             bounds = limits.cache_bytes or 0, limits.loaded_bytes
             registry = self._loaded = workers.run_in_thread(lambda: Registry(base, *bounds))
         self.answers = AnswerGrammars(base.vocabulary)
-        self._thread = EngineThread(limits, registry.room, base.threads, device_of(base))
+        self._thread = EngineThread(limits, registry.bytes_left, base.threads, device_of(base))
         self._closing = weakref.finalize(self, self._thread.close)
 
     @classmethod
@@ -308,7 +308,7 @@ class Engine(Entrypoints, TokenCalls):
         with faults_named():
             prepared = self.open(request, deadline, alternative)
             deadline.check()
-            tokens = tokens_of(continuation, self._registry.vocabulary, prepared.room.shortest)
+            tokens = tokens_of(continuation, self._registry.vocabulary, prepared.budget.shortest)
         deadline.check()
         return prepared.at_most(len(tokens)), tokens
 

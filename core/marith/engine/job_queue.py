@@ -18,7 +18,7 @@ from marith.request.limits import Limits
 from marith.scoring.memory import bytes_needed
 from marith.scoring.weights.footprint import amount
 
-Room: TypeAlias = Callable[[int], int]
+BytesLeft: TypeAlias = Callable[[int], int]
 
 
 class JobQueue:
@@ -28,10 +28,9 @@ class JobQueue:
     reason why the queue accepts no more jobs, and is empty while it accepts them.
     """
 
-    def __init__(self, limits: Limits, room: Room) -> None:
+    def __init__(self, limits: Limits, bytes_left: BytesLeft) -> None:
         self.limits = limits
-        self.room = room
-        self._admission = Admission(limits, room)
+        self._admission = Admission(limits, bytes_left)
         self.closed = ""
         self.active: list[Turn] = []
         self.waiting: deque[Job] = deque()
@@ -66,7 +65,7 @@ class JobQueue:
             if follows:
                 self.waiting.appendleft(job)
             else:
-                self._require_room(job)
+                self._require_place(job)
                 self.waiting.append(job)
             self._changed.notify()
 
@@ -109,7 +108,7 @@ class JobQueue:
     def _has_work(self) -> bool:
         return bool(self.closed or self.waiting or self.active)
 
-    def _require_room(self, job: Job) -> None:
+    def _require_place(self, job: Job) -> None:
         """Raise Busy if too many jobs would wait."""
         count, limit = len(self.waiting) + 1, self.limits.max_queue
         if count <= limit:
@@ -138,13 +137,13 @@ class Admission:
     """Decides how many waiting requests may run, within the limits of an engine.
 
     Running requests take at most `cache_bytes` of memory, counted for texts of their maximal
-    length. A request that needs more runs alone, if `room`, called with the bytes needed, finds
-    enough memory. These limits never change a text.
+    length. A request that needs more runs alone, if `bytes_left`, called with the bytes needed,
+    finds enough memory. These limits never change a text.
     """
 
-    def __init__(self, limits: Limits, room: Room) -> None:
+    def __init__(self, limits: Limits, bytes_left: BytesLeft) -> None:
         self.limits = limits
-        self._room = room
+        self._bytes_left = bytes_left
         self._too_many: Sequence[Prepared] = ()  # the last ones that did not fit together
 
     def admitted(
@@ -167,10 +166,10 @@ class Admission:
         memory = memory_of([prepared])
         if memory <= self._most_bytes:
             return None
-        free = self._room(memory)
+        free = self._bytes_left(memory)
         if memory <= free:
             return None
-        tokens = prepared.room.prompt + prepared.room.more
+        tokens = prepared.budget.prompt + prepared.budget.more
         return RequestError(
             f"the request may need {amount(memory)} for keys and values of up to "
             f"{tokens} tokens, and {amount(free)} are free: "

@@ -15,10 +15,10 @@ from marith.formula.meaning.binding import BARE, BARE_MODEL, bind, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.terms import Prompted, Term
-from marith.request.plan import Plan, planned
+from marith.request.plan import Plan, formula_in_plan
 from marith.request.prompt import Prompt, to_prompt
 from marith.request.request import Request, Speculation
-from marith.scoring.memory import Planned
+from marith.scoring.memory import LaneText
 from marith.scoring.prompting.templates import to_tokens, turn_marks
 from marith.scoring.registry import Registry
 from marith.scoring.scorer import Demand, Reading, Scorer, Span
@@ -59,13 +59,13 @@ class TermLanes:
         lane, reading = self.lanes[term], self.readings[term]
         return Span(term, lane, reading, text, count, candidates, self.salt)
 
-    def planned(self, more: int) -> list[tuple[Scorer, Planned]]:
+    def lane_texts(self, more: int) -> list[tuple[Scorer, LaneText]]:
         """Return what each lane will hold when `more` tokens follow the prompt."""
         texts = []
         for term in {self.lanes[term]: term for term in self.readings}.values():
             scorer = self.scorers[term]
             demand = Demand(term, self.readings[term], more, self.salt)
-            if (text := scorer.planned(demand)) is not None:
+            if (text := scorer.lane_text(demand)) is not None:
                 texts.append((scorer, text))
         return texts
 
@@ -78,7 +78,7 @@ class TermLanes:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class TokenBudget:
     """The number of tokens that a text may have.
 
     `prompt` is the number of tokens of the prompt, as the bare model reads it. `shortest` is the
@@ -95,30 +95,30 @@ class Room:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A request that is bound, loaded and read: its execution plan, its lanes and its room.
+    """A request that is bound, loaded and read: its execution plan, its lanes and its token budget.
 
     The text begins with the tokens of `prefix`. `opened` is True if the prompt, as the bare model
     reads it, ends inside of reasoning. A text without a grammar also ends before one of
-    `turn_marks`. `width` is the size of the vocabulary.
+    `turn_marks`. `vocab_size` is the number of tokens in the vocabulary.
     """
 
     plan: ExecutionPlan
     lanes: TermLanes
-    room: Room
-    width: int
+    budget: TokenBudget
+    vocab_size: int
     deadline: Deadline
     prefix: tuple[int, ...]
     opened: bool
     turn_marks: tuple[str, ...]
 
     @cached_property
-    def texts(self) -> Sequence[tuple[Scorer, Planned]]:
+    def texts(self) -> Sequence[tuple[Scorer, LaneText]]:
         """The largest text that each lane will hold, with the scorer of the lane."""
-        return self.lanes.planned(self.room.more)
+        return self.lanes.lane_texts(self.budget.more)
 
     def at_most(self, more: int) -> Prepared:
         """Return the same request for at most `more` tokens after the prompt."""
-        return replace(self, room=replace(self.room, more=more))
+        return replace(self, budget=replace(self.budget, more=more))
 
 
 def prepare(
@@ -128,7 +128,7 @@ def prepare(
     deadline: Deadline = NEVER,
     alternative: Formula | None = None,
 ) -> Prepared:
-    """Bind the formula, load its models, read the prompt, and compute the room that is left.
+    """Bind the formula, load its models, read the prompt, and compute the token budget.
 
     All errors of a request are raised here, DeadlineExceeded included. While `loading` is held,
     only one thread loads new checkpoints. The terms of an `alternative` formula are evaluated too.
@@ -144,8 +144,8 @@ def prepare(
     return Prepared(
         plan,
         TermLanes(scorers, readings, request.cache_salt, loaded),
-        _room(plan, scorers, readings, prefix, request, len(visible)),
-        width=vocabulary.size,
+        _budget(plan, scorers, readings, prefix, request, len(visible)),
+        vocab_size=vocabulary.size,
         deadline=deadline,
         prefix=prefix,
         opened=vocabulary.opens_reasoning(visible),
@@ -177,28 +177,28 @@ def _prompt(request: Request, registry: Registry) -> Prompt:
     return replace(prompt, messages=({"role": "user", "content": text},))
 
 
-def _room(
+def _budget(
     plan: ExecutionPlan,
     scorers: Mapping[Term, Scorer],
     readings: Mapping[Term, Reading],
     prefix: Sequence[int],
     request: Request,
     prompt: int,
-) -> Room:
-    """Return the room after a prompt of `prompt` tokens.
+) -> TokenBudget:
+    """Return the token budget after a prompt of `prompt` tokens.
 
     Raises ContextOverflow if no token fits after the prefix.
     """
     unread = dict.fromkeys((draft for draft in plan.drafts if draft not in readings), 0)
     with_context = [t for t in readings if t in plan.terms or t not in plan.proposers]
-    rooms = {term: scorers[term].room(readings[term]) for term in with_context} | unread
-    shortest = min(rooms[term] for term in plan.terms)
+    left = {term: scorers[term].tokens_left(readings[term]) for term in with_context} | unread
+    shortest = min(left[term] for term in plan.terms)
     if prefix and len(prefix) >= shortest:
         problem = f"the prefix has {len(prefix)} tokens, and after the prompt there is room for"
         raise ContextOverflow(f"{problem} {shortest}, and the answer needs one")
-    of_drafts = {draft: rooms[draft] for draft in plan.drafts if draft in rooms}
+    of_drafts = {draft: left[draft] for draft in plan.drafts if draft in left}
     more = min(len(prefix) + (request.stop.max_tokens or shortest), shortest)
-    return Room(prompt, shortest, of_drafts, more)
+    return TokenBudget(prompt, shortest, of_drafts, more)
 
 
 def _prefix(request: Request, registry: Registry) -> tuple[int, ...]:
@@ -240,7 +240,7 @@ def _bound(
 ) -> tuple[ExecutionPlan, Formula]:
     """Resolve the names that the formula and the plan use, and make the execution plan."""
     by_name = dict(terms)
-    names = resolve(by_name, formula, *_planned(speculation, {BARE, *by_name}))
+    names = resolve(by_name, formula, *_formulas_in_plan(speculation, {BARE, *by_name}))
     return plan_of(formula, names, speculation, alternative), names[BARE]
 
 
@@ -277,11 +277,11 @@ def _scorers(
     return scorers, (*held, *loaded)
 
 
-def _planned(speculation: Speculation, names: Collection[str]) -> Iterator[Formula]:
+def _formulas_in_plan(speculation: Speculation, names: Collection[str]) -> Iterator[Formula]:
     """Yield the formulas that a plan names. Raises RequestError for an unknown name."""
     if isinstance(speculation, Plan):
         for text in (*speculation.drafted_by, *(term for term, _ in speculation.every)):
-            yield planned(text, names)
+            yield formula_in_plan(text, names)
 
 
 def _readings(

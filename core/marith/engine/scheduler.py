@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from marith.engine.job_queue import JobQueue, Room
+from marith.engine.job_queue import BytesLeft, JobQueue
 from marith.engine.jobs.job import Job
 from marith.engine.step import Turn, step
 from marith.errors import fault
@@ -21,8 +21,8 @@ class Scheduler:
     An error of a job neither ends the loop nor harms another job.
     """
 
-    def __init__(self, limits: Limits, room: Room) -> None:
-        self.queue = JobQueue(limits, room)
+    def __init__(self, limits: Limits, bytes_left: BytesLeft) -> None:
+        self.queue = JobQueue(limits, bytes_left)
         self.controller = Controller()
         self.steps = self.repeated = 0
 

@@ -158,7 +158,7 @@ def submit_inspected(engine: Engine, request: Request, started: float | None = N
         prepared = engine.open(read, deadline, Name(BARE))
         require_enough_lanes(prepared, engine.limits)
         formula = InspectedFormula.of(request, prepared, top_of(request.inspect or True), True)
-        formula.require_bounded(prepared.room.more - len(prepared.prefix))
+        formula.require_bounded(prepared.budget.more - len(prepared.prefix))
     texts = TokenTexts(
         engine.answers.lexicon
     )  # slow the first time, so it is done on the caller's thread
@@ -258,7 +258,7 @@ def _keeping(
     answers = engine.answers
     with faults_named():
         prepared: Prepared = engine.open(replace(request, speculation=None), deadline, alternative)
-        tokens_of(completion.tokens, answers.vocabulary, prepared.room.shortest)
+        tokens_of(completion.tokens, answers.vocabulary, prepared.budget.shortest)
         redrawing = Redrawing(request, prepared, completion, answers)
     continuation, start = redrawing.continuation, redrawing.start
     require_bytes(prepared, len(continuation) - start, limit)

@@ -305,7 +305,7 @@ class WhatIf:
 
 def require_bytes(prepared: Prepared, positions: int, limit: int) -> None:
     """Raise RequestError if the log-probabilities of a text take more than `limit` bytes."""
-    terms, width = len(prepared.plan.terms), prepared.width
+    terms, width = len(prepared.plan.terms), prepared.vocab_size
     needed = positions * terms * width * torch.float32.itemsize
     if needed > limit:
         raise RequestError(

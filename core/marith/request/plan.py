@@ -104,7 +104,7 @@ class Plan:
         return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False)
 
 
-def planned(text: str, names: Collection[str]) -> Formula:
+def formula_in_plan(text: str, names: Collection[str]) -> Formula:
     """Return the formula that a plan's text means. Raises RequestError if it has unknown names."""
     try:
         formula = read_formula(text)

@@ -181,7 +181,7 @@ def _drop(keepers: list[Keeper], extra: int) -> int:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Planned:
+class LaneText:
     """A prompt, and at most `more` tokens after it. Texts with equal `key` may share prefixes.
 
     `prefixes` are hashes of the prompt's first 16, 32, … tokens. Two texts have a hash in common
@@ -214,7 +214,7 @@ def _prefixes(key: Hashable, prompt: Sequence[int]) -> Iterator[int]:
         yield number
 
 
-def own_lengths(texts: Iterable[Planned]) -> Iterator[int]:
+def own_lengths(texts: Iterable[LaneText]) -> Iterator[int]:
     """Yield, for each text, the most tokens that no earlier text holds for it.
 
     A common prefix of prompts counts once, except for the tokens that may be copied.
@@ -229,14 +229,14 @@ def own_lengths(texts: Iterable[Planned]) -> Iterator[int]:
 class Holder(Protocol):
     """A scorer, or a runner, that holds keys, values or states of texts."""
 
-    def memory(self, texts: Sequence[Planned]) -> int:
+    def memory(self, texts: Sequence[LaneText]) -> int:
         """Return the most bytes that these texts take together."""
         ...
 
 
-def bytes_needed(texts: Iterable[tuple[Holder, Planned]]) -> int:
+def bytes_needed(texts: Iterable[tuple[Holder, LaneText]]) -> int:
     """Return the most bytes that texts take together, each in its holder."""
-    by_holder: dict[int, tuple[Holder, list[Planned]]] = {}
+    by_holder: dict[int, tuple[Holder, list[LaneText]]] = {}
     for holder, text in texts:
         by_holder.setdefault(id(holder), (holder, []))[1].append(text)
     return sum(holder.memory(planned) for holder, planned in by_holder.values())
@@ -257,7 +257,7 @@ class StateSize:
         if len(self._known) < 2 and length not in self._known:
             self._known[length] = nbytes()
 
-    def memory(self, texts: Sequence[Planned]) -> int:
+    def memory(self, texts: Sequence[LaneText]) -> int:
         """Return the most bytes that the states of these texts take, each with a snapshot."""
         return 2 * sum(self.at(text.length) for text in texts)
 

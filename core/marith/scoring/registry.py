@@ -150,7 +150,7 @@ class Registry:
         """Return the scorer of every loaded checkpoint, once."""
         return list(dict.fromkeys(self._models.values()))
 
-    def room(self, needed: int) -> int:
+    def bytes_left(self, needed: int) -> int:
         """Return the bytes available to a request that runs alone and needs `needed` bytes.
 
         Cached prefixes of other texts are dropped if that makes enough room.

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marith.formula.tree.terms import Term
 from marith.request.prompt import Prompt
-from marith.scoring.memory import Planned
+from marith.scoring.memory import LaneText
 from marith.tensor_rows import Row, gather, rows_of
 
 Reading: TypeAlias = "tuple[int, ...] | str"
@@ -114,15 +114,15 @@ class Scorer(Protocol):
         """The number of tokens that its language model has read; 0 without a model."""
         ...
 
-    def room(self, reading: Reading) -> int:
+    def tokens_left(self, reading: Reading) -> int:
         """Return the number of tokens that its context still holds after a prompt."""
         ...
 
-    def planned(self, demand: Demand) -> Planned | None:
+    def lane_text(self, demand: Demand) -> LaneText | None:
         """Return the text of a lane as `memory` counts it; None if the lane holds nothing."""
         ...
 
-    def memory(self, texts: Sequence[Planned]) -> int:
+    def memory(self, texts: Sequence[LaneText]) -> int:
         """Return the most bytes of keys, values and states that these texts take together."""
         ...
 
@@ -144,15 +144,15 @@ class WithoutContext:
 
     tokens_read = 0
 
-    def room(self, reading: Reading) -> int:
+    def tokens_left(self, reading: Reading) -> int:
         """Return a number of tokens that no request asks for."""
         return UNBOUNDED
 
-    def planned(self, demand: Demand) -> Planned | None:
+    def lane_text(self, demand: Demand) -> LaneText | None:
         """Return None: nothing is held."""
         return None
 
-    def memory(self, texts: Sequence[Planned]) -> int:
+    def memory(self, texts: Sequence[LaneText]) -> int:
         """Return 0: nothing is held."""
         return 0
 

@@ -235,7 +235,7 @@ class Controller:
         window, rows = text.window, text.window.plan.rows
         drafts = [
             Draft(self._chances(window, sources), rows, 0.0, tokens, sources)
-            for tokens, sources in text.proposals(min(MOST - 1, window.room))
+            for tokens, sources in text.proposals(min(MOST - 1, window.tokens_left))
         ]
         return max(drafts, key=attrgetter("gain"), default=Draft((), rows))
 
@@ -245,7 +245,7 @@ class Controller:
         The draft has one token, to be timed, if the cost is not known.
         """
         window, models = text.window, text.window.models
-        limit = min(MOST - 1, window.room)
+        limit = min(MOST - 1, window.tokens_left)
         times = self.times_of([text.scorer_of(term) for term in models])
         seconds = times.cost(2 * drawing * len(models))  # a draft also reads verified tokens
         chances = self._chances(window, [MODEL] * (limit if seconds else min(1, limit)))

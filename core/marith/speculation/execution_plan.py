@@ -24,7 +24,7 @@ from marith.formula.meaning.checking import check
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.operators import supersede
 from marith.formula.tree.terms import Classifier, Likelihood, NGram, Observation, Prompted, Term
-from marith.request.plan import Plan, planned
+from marith.request.plan import Plan, formula_in_plan
 
 LOOKUP = NGram(order=5, online=True)  # prompt lookup, a draft that needs no model
 Groups: TypeAlias = "tuple[frozenset[Term], ...]"  # terms of equal factor, smallest factor first
@@ -255,4 +255,4 @@ def with_observed(factors: Mapping[Term, int], terms: Iterable[Term]) -> dict[Te
 
 def _formula_of(text: str, names: Mapping[str, Formula]) -> Formula:
     """Return the bound formula of a text in a plan: a name of the request, or formula text."""
-    return bind(planned(text, names), names)
+    return bind(formula_in_plan(text, names), names)

@@ -203,7 +203,7 @@ class VerificationOrder:
         for i, reached in enumerate(self.reached):
             self.reached[i] = min(max(reached, verified if i <= stage.index else 0), length)
 
-    def room(self, length: int) -> int:
+    def tokens_until_due(self, length: int) -> int:
         """Return the number of tokens that may be added before a stage is due."""
         return min(map(self.due, self.stages(length))) - length
 

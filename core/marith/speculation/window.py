@@ -202,7 +202,7 @@ class DraftWindow:
         )
 
     @property
-    def room(self) -> int:
+    def tokens_left(self) -> int:
         """The number of tokens that may be drafted if one more token must fit after them."""
         return self._most - 1 - len(self.tokens)
 
@@ -225,7 +225,7 @@ class DraftWindow:
             return 0
         if not self.proposers or self.closed:
             return 0
-        return max(0, min(self._order.room(length), self.room))
+        return max(0, min(self._order.tokens_until_due(length), self.tokens_left))
 
     def propose(self, tokens: Sequence[int], sources: Sequence[Hashable]) -> None:
         """Append proposed tokens. Without tokens, no proposer is called at this length again."""

@@ -21,7 +21,7 @@ from marith.engine.job_queue import Admission, memory_of
 from marith.engine.prepare import Prepared
 from marith.request.limits import Limits
 from marith.scoring import memory
-from marith.scoring.memory import BLOCK, COPIED, Planned, own_lengths
+from marith.scoring.memory import BLOCK, COPIED, LaneText, own_lengths
 from marith.scoring.terms import runner as runner_module
 
 TERMS = {"x": "q r s t"}
@@ -68,7 +68,7 @@ def most_at_once(engine: Engine, requests: Sequence[Request]) -> tuple[int, list
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), prompts, st.integers(0, 3)), max_size=8))
 def test_prompts_in_common_count_once(texts: list[tuple[str, list[int], int]]) -> None:
-    counted = sum(own_lengths([Planned(*text) for text in texts]))
+    counted = sum(own_lengths([LaneText(*text) for text in texts]))
     prefixes = {(w, *prompt[: i + 1]) for w, prompt, _ in texts for i in range(len(prompt))}
     least = len(prefixes) + sum(more for _, _, more in texts)
     assert least <= counted <= least + (BLOCK + COPIED) * len(texts)
@@ -76,7 +76,7 @@ def test_prompts_in_common_count_once(texts: list[tuple[str, list[int], int]]) -
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), prompts, st.integers(0, 3)), min_size=1))
 def test_more_texts_never_need_less(texts: list[tuple[str, list[int], int]]) -> None:
-    planned = [Planned(*text) for text in texts]
+    planned = [LaneText(*text) for text in texts]
     assert sum(own_lengths(planned[:-1])) <= sum(own_lengths(planned))
 
 
@@ -118,7 +118,7 @@ def test_the_first_ones_run_that_fit_together(
 
 def test_many_that_share_a_long_prompt_are_counted_quickly() -> None:
     prompt = [*range(24_000)]
-    texts = [Planned("w", [*prompt, i], 100) for i in range(256)]
+    texts = [LaneText("w", [*prompt, i], 100) for i in range(256)]
     begun = time.perf_counter()
     assert sum(own_lengths(texts)) < 24_000 + 256 * 300
     assert time.perf_counter() - begun < 2

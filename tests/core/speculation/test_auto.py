@@ -143,7 +143,7 @@ class Text:
 
     def __init__(self, formula: str = "M", most: int = 15) -> None:
         plan = SimpleNamespace(formula=formula, rows=1)
-        self.window: Any = SimpleNamespace(plan=plan, room=most, models=(), seen=[])
+        self.window: Any = SimpleNamespace(plan=plan, tokens_left=most, models=(), seen=[])
         self.window.draft = lambda length, by_models=False: None
         self.window.propose = self._propose
         self.rounds = self.left = self.chosen = self.drafted = 0

@@ -125,7 +125,7 @@ class Generation:
         """Make the parts that this text needs. Most texts need a window and an output only."""
         request, plan, answers = self._request, self.prepared.plan, self._answers
         vocabulary, sampling = answers.vocabulary, request.sampling
-        limit = self.prepared.room.more
+        limit = self.prepared.budget.more
         steered = None
         if not request.steered:
             steered = partial(answers.outside_calls, self.prepared.opened)
@@ -133,7 +133,7 @@ class Generation:
         if plan.is_plain:
             self.window = PlainWindow(plan, steered, prefix)
         else:
-            rooms = self.prepared.room.of_drafts
+            rooms = self.prepared.budget.of_drafts
             self.window = DraftWindow(plan, limit, ends, rooms, steered, prefix)
             self.drafts = Drafts(self.window, self.prepared)
         self._costs = Costs(self.prepared, self._started)
@@ -255,7 +255,7 @@ class Generation:
         output = self._output if self._backtracking is None else self._backtracking.output
         cached = self._costs.cached_prompt()
         prefix = len(self.prepared.prefix)
-        prompt, made = self.prepared.room.prompt + prefix, output.count - prefix
+        prompt, made = self.prepared.budget.prompt + prefix, output.count - prefix
         usage = Usage(prompt, made, cached, output.reasoning_tokens)
         rewinds = 0 if self._backtracking is None else self._backtracking.count
         implausible = 0.0 if self._plausibility is None else self._plausibility.share(output.count)

@@ -110,7 +110,7 @@ class TextQuery(_FormulaQuery[Result]):
     @property
     def numbers(self) -> int:
         """The number of log-probabilities that the terms return at one position."""
-        return len(self.prepared.plan.terms) * self.prepared.width
+        return len(self.prepared.plan.terms) * self.prepared.vocab_size
 
     def take(self, logprobs: Tensor, tokens: Tensor) -> None:
         """Take log-probabilities [positions, vocab] and tokens [positions] of the next positions.

@@ -9,7 +9,7 @@ import threading
 import traceback
 from collections.abc import Iterable
 
-from marith.engine.job_queue import JobQueue, Room
+from marith.engine.job_queue import BytesLeft, JobQueue
 from marith.engine.jobs.job import Job
 from marith.engine.scheduler import Scheduler, fail_all, release
 from marith.engine.threads.workers import ENGINE, forked, log, start_thread
@@ -37,11 +37,11 @@ class EngineThread:
     def __init__(
         self,
         limits: Limits,
-        room: Room,
+        bytes_left: BytesLeft,
         threads: int | None = None,
         device: str = "cpu",
     ) -> None:
-        self.scheduler = Scheduler(limits, room)
+        self.scheduler = Scheduler(limits, bytes_left)
         self._threads = threads
         self._dismiss_team = dismissing() if device == "cpu" else bool
         self._outlasted = False  # True after `close` has waited too long for a step

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from marith.errors import ModelError
-from marith.scoring.memory import Keeper, Planned
+from marith.scoring.memory import Keeper, LaneText
 from marith.scoring.weights.lora_files import Adapter
 
 IDLE_LANES = 64
@@ -232,7 +232,7 @@ class Lanes(Keeper):
                 self.make_room(0)
 
     @abstractmethod
-    def memory(self, texts: Sequence[Planned]) -> int:
+    def memory(self, texts: Sequence[LaneText]) -> int:
         """Return the most bytes that lanes of these texts take; 0 before the first pass."""
 
     @abstractmethod

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from marith.errors import ModelError
-from marith.scoring.memory import CacheLimit, Planned, own_lengths
+from marith.scoring.memory import CacheLimit, LaneText, own_lengths
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.chunked_prefill import SMALL_CHUNK
 from marith.scoring.passes.lanes import Lane, Lanes, Rectangle
@@ -54,7 +54,7 @@ class SequenceLanes(Lanes):
         """The bytes of the context's memory, used or not."""
         return self._weight.of(self.context.cells, self.context.sequences)
 
-    def memory(self, texts: Sequence[Planned]) -> int:
+    def memory(self, texts: Sequence[LaneText]) -> int:
         """Return the most bytes that lanes of these texts take."""
         return self._weight.of(_roomy(sum(own_lengths(texts))), len(texts))
 
@@ -252,7 +252,7 @@ class LlamaCppRunner:
             answers |= dict(zip(places, found, strict=True))
         return [answers[i] for i in range(len(questions))]
 
-    def memory(self, texts: Sequence[Planned]) -> int:
+    def memory(self, texts: Sequence[LaneText]) -> int:
         """Return the most bytes of keys, values and states that these texts take together."""
         others = len(self._adapted)
         working = self._working * (1 + others)

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 import torch
 
 from marith.errors import ModelError
-from marith.scoring.memory import CacheLimit, Planned
+from marith.scoring.memory import CacheLimit, LaneText
 from marith.scoring.passes.passes import Answer, Asked, ModelPasses
 from marith.scoring.passes.probe import distance
 from marith.tensor_rows import rows_of
@@ -30,7 +30,7 @@ class PlainRunner:
         """Answer each question in a pass of its own."""
         return [self._answer(question) for question in questions]
 
-    def memory(self, texts: Sequence[Planned]) -> int:
+    def memory(self, texts: Sequence[LaneText]) -> int:
         """Return 0: nothing is cached."""
         return 0
 

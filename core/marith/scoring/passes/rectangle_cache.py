@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-from marith.scoring.memory import Planned
+from marith.scoring.memory import LaneText
 from marith.scoring.passes.lanes import Lane, Lanes, Rectangle, allocating
 from marith.scoring.passes.layer_masks import LayerMasks, Mask
 
@@ -199,7 +199,7 @@ class RectangleLanes(Lanes):
         """The bytes of the rectangle."""
         return self.cache.bytes_of(self.cache.rows, self.cache.capacity)
 
-    def memory(self, texts: Sequence[Planned]) -> int:
+    def memory(self, texts: Sequence[LaneText]) -> int:
         """Return the most bytes that lanes of these texts take, each as many as the longest."""
         longest = max((text.length for text in texts), default=0)
         return self.cache.bytes_of(len(texts), _roomy(longest))

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marith.scoring.memory import Planned, own_lengths
+from marith.scoring.memory import LaneText, own_lengths
 from marith.scoring.passes.chunked_prefill import CHUNK
 from marith.scoring.passes.lanes import Lane, Lanes, Rectangle, allocating, in_one_row
 from marith.scoring.passes.layer_masks import LayerMasks, Mask
@@ -55,7 +55,7 @@ class SegmentLanes(Lanes):
         """The bytes that all lanes hold."""
         return _weight(self._all, self.cache)
 
-    def memory(self, texts: Sequence[Planned]) -> int:
+    def memory(self, texts: Sequence[LaneText]) -> int:
         """Return the most bytes that lanes of these texts take; 0 before the first pass."""
         lengths, widest = [*own_lengths(texts)], most_held(self._window)
         return self.cache.bytes_of(sum(lengths), sum(min(one, widest) for one in lengths))

@@ -13,7 +13,7 @@ from marith.errors import ModelError, RequestError
 from marith.formula.tree.terms import Classifier, Judgement, Term
 from marith.request.limits import CACHE_BYTES
 from marith.request.prompt import Prompt
-from marith.scoring.memory import Planned
+from marith.scoring.memory import LaneText
 from marith.scoring.notices import warn
 from marith.scoring.prompting.templates import to_plain_text
 from marith.scoring.prompting.tokenizer import Vocabulary
@@ -82,7 +82,7 @@ class ClassifierScorer(WithoutContext):
         self._column(term)
         return to_plain_text(prompt.messages) if term.read_prompt else ""
 
-    def planned(self, demand: Demand) -> Planned:
+    def lane_text(self, demand: Demand) -> LaneText:
         """Return the text of a lane as `memory` counts it. Its tokens are not known yet.
 
         A character counts as its number of bytes, which is the most tokens that it can have. A
@@ -90,9 +90,9 @@ class ClassifierScorer(WithoutContext):
         """
         assert isinstance(demand.reading, str)
         read = len(demand.reading.encode("utf-8", "replace"))
-        return Planned(demand.salt, (), min(self._context_length, read + 2 * demand.more))
+        return LaneText(demand.salt, (), min(self._context_length, read + 2 * demand.more))
 
-    def memory(self, texts: Sequence[Planned]) -> int:
+    def memory(self, texts: Sequence[LaneText]) -> int:
         """Return the most bytes of keys and values that these texts take together."""
         return self.runner.memory(texts)
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from marith.errors import ModelError
-from marith.scoring.memory import CacheLimit, Planned
+from marith.scoring.memory import CacheLimit, LaneText
 from marith.scoring.passes.chunked_prefill import Unread, choose, group_by_width
 from marith.scoring.passes.lanes import common
 from marith.scoring.passes.layer_masks import LayerMasks, unread_kinds
@@ -230,7 +230,7 @@ class TreeRunner:
             raise ModelError(reason)
         self.passes = 0
 
-    def memory(self, texts: Sequence[Planned]) -> int:
+    def memory(self, texts: Sequence[LaneText]) -> int:
         """Return the most bytes of keys and values that these root texts and their trees take."""
         return self.lanes.memory([replace(text, more=text.more + ROOM) for text in texts])
 

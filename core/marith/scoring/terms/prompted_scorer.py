@@ -14,7 +14,7 @@ from marith.formula.tree.terms import Likelihood, Prompted, Term
 from marith.recent import Recent
 from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.request.prompt import Prompt
-from marith.scoring.memory import Planned
+from marith.scoring.memory import LaneText
 from marith.scoring.passes import lora
 from marith.scoring.passes.llama_cpp_runner import LlamaCppRunner
 from marith.scoring.passes.lora import Adapter
@@ -92,18 +92,18 @@ class PromptedScorer:
         """The number of tokens that the model has read in all passes."""
         return self.runner.passes.tokens_read
 
-    def room(self, reading: Reading) -> int:
+    def tokens_left(self, reading: Reading) -> int:
         """Return the number of tokens that the context holds after a prompt."""
         return self.context_length - len(reading)
 
-    def planned(self, demand: Demand) -> Planned:
+    def lane_text(self, demand: Demand) -> LaneText:
         """Return the text of a lane as `memory` counts it."""
         reading = demand.reading
         assert not isinstance(reading, str)
-        more = min(demand.more, self.room(reading))
-        return Planned((_adapter(demand.term), demand.salt), reading, more)
+        more = min(demand.more, self.tokens_left(reading))
+        return LaneText((_adapter(demand.term), demand.salt), reading, more)
 
-    def memory(self, texts: Sequence[Planned]) -> int:
+    def memory(self, texts: Sequence[LaneText]) -> int:
         """Return the most bytes of keys, values and states that these texts take together."""
         return self.runner.memory(texts)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from marith.errors import ModelError
-from marith.scoring.memory import CacheLimit, Planned
+from marith.scoring.memory import CacheLimit, LaneText
 
 BATCH_TOKENS = 8192
 
@@ -69,7 +69,7 @@ class WholeTextRunner:
     def join(self, limit: CacheLimit) -> None:
         """Do nothing: nothing is cached."""
 
-    def memory(self, texts: Sequence[Planned]) -> int:
+    def memory(self, texts: Sequence[LaneText]) -> int:
         """Return 0: nothing is cached."""
         return 0
 
