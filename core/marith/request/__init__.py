@@ -9,6 +9,6 @@
 - `request`: `Request`: a prompt, the formula that answers it, and its options.
 - `sampling`: how tokens are drawn.
 - `stop`: where a text ends: its length, and strings that stop it.
-- `visible_text`: replaces control characters in untrusted text by visible ones.
+- `visible_text`: replaces control characters in untrusted text with visible ones.
 - `forms/`: the form of an answer: grammars, JSON schemas, tools.
 """

@@ -264,7 +264,7 @@ _SHOWN = 60  # characters of a text in a `repr`
 
 
 def _renamed(terms: Mapping[str, Value], names: Mapping[str, str]) -> dict[str, Value]:
-    """Replace the texts of terms by names. A number is added to equal names."""
+    """Replace the texts of terms with names. A number is added to equal names."""
     return dict(zip(distinct(renamed(text, names) for text in terms), terms.values(), strict=True))
 
 

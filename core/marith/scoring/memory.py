@@ -111,7 +111,7 @@ class Keeper(ABC):
 
     @abstractmethod
     def drop_idle(self, extra: int) -> None:
-        """Free `extra` bytes, or all bytes of idle lanes, the longest unused lane first."""
+        """Free `extra` bytes, or all bytes of idle lanes, the least recently used lane first."""
 
 
 class CacheLimit:

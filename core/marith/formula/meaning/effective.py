@@ -116,7 +116,7 @@ class Score:
         self.factors[term] = self.factors.get(term, 0.0) + by
 
     def _write_with_relu(self) -> None:
-        """Replace −max(a, b) with −b − relu(a − b), and min(a, b) by b − relu(b − a), if possible.
+        """Replace −max(a, b) with −b − relu(a − b), min(a, b) with b − relu(b − a), if possible.
 
         The b must have a factor. A relu that is subtracted makes some tokens rarer and no token
         likelier, so the relu is left out.

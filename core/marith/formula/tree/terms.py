@@ -240,7 +240,7 @@ def check_template_options(names: Iterable[str]) -> None:
 
 
 def _take_number(term: Term, name: str) -> None:
-    """Replace a scalar of numpy or torch in a field by Python's number."""
+    """Replace a scalar of numpy or torch in a field with Python's number."""
     object.__setattr__(term, name, plain(getattr(term, name)))
 
 

@@ -103,7 +103,7 @@ class SequenceLanes(Lanes):
         self._resize(wanted)
 
     def drop_idle(self, extra: int) -> None:
-        """Free `extra` bytes, or all that idle lanes hold, the longest unused lane first."""
+        """Free `extra` bytes, or all that idle lanes hold, the least recently used lane first."""
         dropped = 0
         for lane in _idle(self) if extra > 0 else ():
             if dropped * self._weight.token >= extra:
@@ -174,7 +174,7 @@ def _roomy(tokens: int) -> int:
 
 
 def _idle(lanes: Iterable[Lane]) -> list[Lane]:
-    """Return the lanes without an owner, the longest unused first."""
+    """Return the lanes without an owner, least recently used first."""
     return sorted((one for one in lanes if one.owner is None), key=lambda one: one.used)
 
 

@@ -59,7 +59,7 @@ class Adapted:
         return self._tree(**inputs)
 
     def _meet(self, adapters: list[Adapter]) -> None:
-        """Add the new adapters, and drop the longest unused beyond `MOST`."""
+        """Add the new adapters, and drop the least recently used ones beyond `MOST`."""
         if all(adapter in self._met for adapter in adapters):
             for adapter in adapters:
                 self._met[adapter] = self._met.pop(adapter)

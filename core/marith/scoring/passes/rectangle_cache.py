@@ -232,7 +232,7 @@ class RectangleLanes(Lanes):
             cache.resize(rows, capacity)
 
     def drop_idle(self, extra: int) -> None:
-        """Free `extra` bytes, or all that idle lanes took, the longest unused lane first.
+        """Free `extra` bytes, or all that idle lanes took, the least recently used lane first.
 
         If all lanes are in use, nothing changes, because they would take the memory again.
         """

@@ -92,7 +92,7 @@ class SegmentLanes(Lanes):
     def drop_idle(self, extra: int) -> None:
         """Free `extra` bytes, or all that idle lanes hold.
 
-        Idle lanes that no lane reads are dropped first, the longest unused first; then the lanes
+        Idle lanes that no lane reads are dropped first, least recently used first; then the lanes
         that only these lanes read. An idle lane that a lane in use still reads is truncated to the
         tokens that are read.
         """
@@ -204,7 +204,7 @@ def _weight(lanes: Sequence[Lane], cache: SegmentCache) -> int:
 
 
 def _unread(lanes: Sequence[Lane]) -> list[Lane]:
-    """Return the idle lanes that no lane reads, the longest unused first."""
+    """Return the idle lanes that no lane reads, least recently used first."""
     read = {id(lane.parent) for lane in lanes}
     idle = [lane for lane in lanes if lane.owner is None and id(lane) not in read]
     return sorted(idle, key=lambda lane: lane.used)

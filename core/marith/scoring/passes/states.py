@@ -82,8 +82,8 @@ class KeptStates(Keeper):
     """The states of a model's lanes, and idle states, for texts that continue them.
 
     A lane holds one state, and may hold another from before its last drafts. Idle states, which no
-    lane holds, stay while all caches under one `cache_limit` hold no more than the limit; the
-    longest unused is dropped first. States of lanes in use stay, whatever their size. The states
+    lane holds, stay while all caches under one `cache_limit` hold no more than the limit; the least
+    recently used is dropped first. States of lanes in use stay, whatever their size. The states
     change the cost of an answer, never the answer.
     """
 
@@ -121,7 +121,7 @@ class KeptStates(Keeper):
         self.drop_idle(weight - self.cache_limit.room(self, weight))
 
     def drop_idle(self, extra: int) -> None:
-        """Free `extra` bytes, or all idle states, the longest unused state first."""
+        """Free `extra` bytes, or all idle states, the least recently used state first."""
         while extra > 0 and self.idle:
             extra -= self.idle.pop(next(iter(self.idle)))
 

@@ -29,7 +29,7 @@ ROLES = ("user", "assistant", "system", "developer", "tool", "function")
 
 
 class Escaping:
-    """Replaces texts that spell special tokens by marks that no text can guess.
+    """Replaces texts that spell special tokens with marks that no text can guess.
 
     A mark is `edge`, the number of the text, and `edge` again.
     """

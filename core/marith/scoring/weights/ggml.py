@@ -230,7 +230,7 @@ class GGMLContext:
         self._lib.llama_memory_seq_rm(self._memory, sequence, -1, -1)
 
     def share(self, source: int, target: int, length: int) -> None:
-        """Replace the tokens of `target` by the first `length` tokens of `source`."""
+        """Replace the tokens of `target` with the first `length` tokens of `source`."""
         self.drop(target)
         self._lib.llama_memory_seq_cp(self._memory, source, target, 0, length)
 
