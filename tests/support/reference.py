@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from marith import Ban, Classifier, NGram, Prompted, Request
-from marith.decoding.evaluate import evaluate, likeliest
+from marith.decoding.evaluate import candidates_of, evaluate
 from marith.decoding.random_numbers import DRAW, uniform
 from marith.decoding.row_constraints import penalised
 from marith.decoding.sampling import drawn, warp
@@ -63,7 +63,7 @@ class Reference:
                 spoken[term] = counts.logprobs(tokens)[None]
             elif isinstance(term, Classifier):
                 guide = term.guide or without_classifiers(formula)
-                [candidates] = likeliest(guide, spoken, term.candidates, term.coverage)
+                [candidates] = candidates_of(guide, spoken, term.candidates, term.coverage)
                 reading = to_plain_text(asked.messages) if term.read_prompt else ""
                 spoken[term] = self._ratios(term, candidates, tokens, reading)
             else:

@@ -19,17 +19,17 @@ from support.term_tables import MOST, NUMBER, TABLES, VOCAB, Law, proposed
 from torch import Tensor
 
 from marith import Classifier, Formula, NGram, Plan, Prompted, Sampling, parse
-from marith.decoding.evaluate import evaluate, likeliest
+from marith.decoding.evaluate import candidates_of, evaluate
 from marith.decoding.row_constraints import penalised
 from marith.decoding.sampling import warp
 from marith.formula.meaning.binding import bind, resolve
 from marith.formula.tree.terms import Position, Term
 from marith.speculation.execution_plan import LOOKUP, ExecutionPlan
-from marith.speculation.verify import NOTHING, Verdict, verify
+from marith.speculation.verify import NOT_DRAFTED, Verdict, verify
 from marith.speculation.window import Block, DraftWindow
 from marith.tensor_rows import Row, gather, rows_of, vector
 
-__all__ = ["NOTHING", "Check", "Driver", "Setup", "verify"]
+__all__ = ["NOT_DRAFTED", "Check", "Driver", "Setup", "verify"]
 
 TERMS: dict[str, Formula] = {
     **{name: Prompted(name) for name in "abcdeh"},
@@ -105,7 +105,7 @@ class Driver:
             Check(
                 self._target(row[None], window.tokens[:place]),
                 None if stood is None or stood.draft is None else vector(stood.draft),
-                NOTHING if stood is None else stood.token,
+                NOT_DRAFTED if stood is None else stood.token,
             )
             for row, place, stood in zip(rows, places, standing, strict=True)
         ]
@@ -186,7 +186,7 @@ class Driver:
                 guide = self.plan.guide_of(term)
                 rows_by_term = window.rows(self.plan.leaves(guide), count, answers)
                 logprobs = {term: gather(own) for term, own in rows_by_term.items()}
-                judged = likeliest(guide, logprobs, term.candidates)
+                judged = candidates_of(guide, logprobs, term.candidates)
                 for row, tokens in zip(rows, judged, strict=True):
                     row[[t for t in range(VOCAB) if t not in tokens]] = 0.0
             answers[term] = rows_of(rows)

@@ -92,7 +92,7 @@ class Value:
         return cls(logprobs.masked_fill(~allowed, 0.0), 1.0, allowed)
 
 
-def both(left: Tensor | None, right: Tensor | None) -> Tensor | None:
+def intersected(left: Tensor | None, right: Tensor | None) -> Tensor | None:
     """Return the mask of the tokens that both masks allow; None allows every token."""
     if left is None or right is None:
         return right if left is None else left
@@ -117,7 +117,7 @@ def value_of(formula: Formula, rows: Mapping[Term, Tensor]) -> Value:
     return Evaluation(rows, repeated(formula)).value(formula)
 
 
-def likeliest(
+def candidates_of(
     formula: Formula, rows: Mapping[Term, Tensor], count: int, coverage: float | None = None
 ) -> list[list[int]]:
     """Return the tokens that a classifier judges at each position: the guide's best, best first.
@@ -265,7 +265,7 @@ def _evaluate_sum(total: Sum, at: Evaluation) -> Value:
     score, weight, allowed = first.score, first.weight, first.allowed
     for other in members:
         score, weight = score + other.score, weight + other.weight
-        allowed = both(allowed, other.allowed)
+        allowed = intersected(allowed, other.allowed)
     return Value(score, weight, allowed)
 
 
@@ -294,7 +294,7 @@ def _evaluate_unscaled(unscaled: Unscaled, at: Evaluation) -> Value:
 def _evaluate_cut(cut: Cut, at: Evaluation) -> Value:
     of = at.value(cut.of)
     kept = _CUTS[cut.kind](of.logprobs(), cut.bound)
-    return Value(of.score, of.weight, both(of.allowed, kept))
+    return Value(of.score, of.weight, intersected(of.allowed, kept))
 
 
 _CUTS: dict[str, Callable[[Tensor, float], Tensor]] = {

@@ -11,7 +11,7 @@ from marith.decoding import cuts
 from marith.errors import FormulaError
 from marith.request.sampling import Sampling
 
-NO_NUMBER = -1  # in place of a token
+DRAWN_FROM_NAN = -1  # in place of a token
 COLDEST = 1e-30  # only the likeliest token is drawn; float32 cannot divide by less
 
 
@@ -39,17 +39,17 @@ def drawn(masses: Tensor, chances: Tensor) -> Tensor:
 
     The masses may have any sum. The distribution function is inverted in float64. So a text depends
     on the seed, and not on the size of the vocabulary or on the kernel that adds the masses. The
-    token is `NO_NUMBER` if masses are NaN: see `require_numbers`.
+    token is `DRAWN_FROM_NAN` if masses are NaN: see `require_numbers`.
     """
     cumulative = masses.double().cumsum(dim=-1)
     total = cumulative[:, -1:].contiguous()
     thresholds = chances.to(total)[:, None] * total
     tokens = torch.searchsorted(cumulative, thresholds, right=True)
     last = torch.searchsorted(cumulative, total)  # for a threshold that rounds up to the total
-    return torch.where(total.isnan(), NO_NUMBER, torch.minimum(tokens, last))[:, 0]
+    return torch.where(total.isnan(), DRAWN_FROM_NAN, torch.minimum(tokens, last))[:, 0]
 
 
 def require_numbers(tokens: Sequence[float]) -> None:
     """Raise FormulaError if a token was drawn from NaN."""
-    if NO_NUMBER in tokens:
+    if DRAWN_FROM_NAN in tokens:
         raise FormulaError("the composed distribution is not a number (NaN)")

@@ -24,7 +24,7 @@ from marith.request.sampling import Sampling, sample_seed
 from marith.request.stop import Stop, read_stop
 
 Stops: TypeAlias = "Stop | str | Sequence[str] | None"
-Options = TypeVar("Options", Sampling, Stop)
+Fields = TypeVar("Fields", Sampling, Stop)
 
 
 class CallOptions(RequestOptions, total=False):
@@ -194,7 +194,7 @@ def _stop(stop: Stops) -> Stop:
     return stop if isinstance(stop, Stop) else Stop(strings=tuple(read_stop(stop)))
 
 
-def _joined(name: str, base: Options, options: Mapping[str, Any]) -> Options:
+def _joined(name: str, base: Fields, options: Mapping[str, Any]) -> Fields:
     """Return `base` with the options that were given by name."""
     changed: dict[str, Any] = {}
     for field in fields(base):

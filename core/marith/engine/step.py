@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from marith.decoding.evaluate import evaluate, likeliest
+from marith.decoding.evaluate import candidates_of, evaluate
 from marith.engine.jobs.job import Job
 from marith.engine.jobs.queries import TextQuery, share
 from marith.engine.prepare import TermLanes
@@ -180,7 +180,7 @@ def _classifier_spans(turn: Turn) -> Iterator[tuple[Scorer, Span]]:
             guide = prepared.plan.guide_of(classifier)
             rows = job.rows(prepared.plan.leaves(guide), count, turn.answers)
             logprobs = {term: gather(term_rows) for term, term_rows in rows.items()}
-            tokens = likeliest(guide, logprobs, classifier.candidates, classifier.coverage)
+            tokens = candidates_of(guide, logprobs, classifier.candidates, classifier.coverage)
             lanes = prepared.lanes
             yield lanes.scorers[classifier], lanes.span(classifier, turn.text, count, tokens)
 

@@ -19,13 +19,13 @@ import torch
 from torch import Tensor
 
 from marith.decoding.random_numbers import DRAW, KEEP, Draws, uniform
-from marith.decoding.sampling import NO_NUMBER, drawn, require_numbers, warp
+from marith.decoding.sampling import DRAWN_FROM_NAN, drawn, require_numbers, warp
 from marith.formula.tree.terms import Term
 from marith.request.sampling import Sampling
 from marith.speculation.execution_plan import ExecutionPlan, Groups, Stage
 from marith.tensor_rows import Row, gather, rows_of, vector
 
-NOTHING = -1  # in place of a token, at a position without a token
+NOT_DRAFTED = -1  # in place of a token, at a position without a token
 
 
 @dataclass(slots=True)
@@ -33,9 +33,9 @@ class Check:
     """Positions of one text to verify.
 
     `rows` [vocab], one for each position, are composed and constrained, but not yet warped.
-    `tokens` are the tokens at `places`, or `NOTHING`. `drafts` are the warped distributions [vocab]
-    from which the tokens were drawn; None for `NOTHING` and for a token that was proposed without a
-    distribution. `draws` selects the random numbers.
+    `tokens` are the tokens at `places`, or `NOT_DRAFTED`. `drafts` are the warped distributions
+    [vocab] from which the tokens were drawn; None for `NOT_DRAFTED` and for a token that was
+    proposed without a distribution. `draws` selects the random numbers.
     """
 
     rows: Sequence[Row]
@@ -85,11 +85,11 @@ def verify(
 ) -> tuple[Tensor, Tensor]:
     """Return the verified tokens [rows] and the overlaps [rows], from normalised log-probabilities.
 
-    `targets` is [rows, vocab]. `proposed` has the tokens [rows] to verify, or `NOTHING`. `numbers`
-    has two numbers from [0, 1) for each row. The first decides whether the token is kept; if it is
-    NaN, the token is kept only if it would be drawn anyway. The second draws a token. There are no
-    epsilons: if P = Q every token is kept, if they share no token every token is replaced, and −inf
-    is probability 0.
+    `targets` is [rows, vocab]. `proposed` has the tokens [rows] to verify, or `NOT_DRAFTED`.
+    `numbers` has two numbers from [0, 1) for each row. The first decides whether the token is kept;
+    if it is NaN, the token is kept only if it would be drawn anyway. The second draws a token.
+    There are no epsilons: if P = Q every token is kept, if they share no token every token is
+    replaced, and −inf is probability 0.
     """
     target = targets.double().exp()
     numbers, stands = numbers.to(target), proposed.to(target.device).clamp(min=0)
@@ -108,7 +108,7 @@ def verify(
     masses[drafted] = torch.where(by_place, draft_targets, residual(draft_targets, draft))
     tokens = drawn(masses, numbers[:, DRAW])
     replaced = tokens[drafted]
-    tokens[drafted] = torch.where(kept & (replaced != NO_NUMBER), stands[drafted], replaced)
+    tokens[drafted] = torch.where(kept & (replaced != DRAWN_FROM_NAN), stands[drafted], replaced)
     overlaps[drafted] = overlap(draft_targets, draft)
     return tokens, overlaps
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.strategies import speakers, spoken
 from torch import Tensor
 
-from marith.decoding.evaluate import evaluate, likeliest
+from marith.decoding.evaluate import candidates_of, evaluate
 from marith.errors import FormulaError
 from marith.formula.tree.terms import Classifier, Term
 
@@ -25,8 +25,8 @@ GUIDE = a - 0.3 * b
 def test_it_is_the_smallest_set_that_has_the_mass(
     world: Mapping[Term, Tensor], count: int, coverage: float
 ) -> None:
-    most = likeliest(GUIDE, world, count)
-    found = likeliest(GUIDE, world, count, coverage)
+    most = candidates_of(GUIDE, world, count)
+    found = candidates_of(GUIDE, world, count, coverage)
     probabilities = evaluate(GUIDE, world).double().exp()
     for row, tokens, all_of_them in zip(probabilities, found, most, strict=True):
         mass = [float(row[token]) for token in tokens]
@@ -42,15 +42,15 @@ def test_it_is_the_smallest_set_that_has_the_mass(
 
 def test_each_position_has_as_many_as_it_needs() -> None:
     sure = torch.tensor([[0.97, 0.01, 0.01, 0.01], [0.27, 0.20, 0.30, 0.23]]).log()
-    assert likeliest(a, {a: sure}, 4, 0.9) == [[0], [2, 0, 3, 1]]
-    assert likeliest(a, {a: sure}, 3, 0.9) == [[0], [2, 0, 3]]
-    assert likeliest(a, {a: sure}, 4, 0.5) == [[0], [2, 0]]
+    assert candidates_of(a, {a: sure}, 4, 0.9) == [[0], [2, 0, 3, 1]]
+    assert candidates_of(a, {a: sure}, 3, 0.9) == [[0], [2, 0, 3]]
+    assert candidates_of(a, {a: sure}, 4, 0.5) == [[0], [2, 0]]
 
 
 def test_a_coverage_of_one_judges_all_that_is_possible() -> None:
     world = torch.tensor([[0.5, 0.0, 0.5 - 1e-7, 1e-7]]).log()
-    assert likeliest(a, {a: world}, 4, 1.0) == [[0, 2, 3]]
-    assert likeliest(a, {a: world}, 4) == [[0, 2, 3, 1]]
+    assert candidates_of(a, {a: world}, 4, 1.0) == [[0, 2, 3]]
+    assert candidates_of(a, {a: world}, 4) == [[0, 2, 3, 1]]
 
 
 @pytest.mark.parametrize("coverage", [0, -0.1, 1.01, math.nan, math.inf, True, "0.9"])

@@ -15,7 +15,7 @@ from support.strategies import logprobs, speakers, spoken, weighty
 from torch import Tensor
 
 from marith.decoding import evaluate as evaluation
-from marith.decoding.evaluate import Evaluation, Value, evaluate, likeliest, node_value
+from marith.decoding.evaluate import Evaluation, Value, candidates_of, evaluate, node_value
 from marith.errors import FormulaError
 from marith.formula.meaning.analysis import weight_of
 from marith.formula.tree.nodes import Formula
@@ -183,7 +183,7 @@ def test_minus_infinity_subtracted_makes_no_nan() -> None:
 
 @given(worlds, st.integers(1, 20))
 def test_the_likeliest_are_those_of_the_formula(world: Mapping[Term, Tensor], count: int) -> None:
-    found = likeliest(a - 0.3 * b, world, count)
+    found = candidates_of(a - 0.3 * b, world, count)
     assert found == evaluate(a - 0.3 * b, world).topk(min(count, 9)).indices.tolist()
 
 

@@ -19,7 +19,7 @@ from marith.decoding.sampling import drawn, warp
 from marith.errors import FormulaError
 from marith.request.sampling import Sampling
 from marith.speculation import verify as verification
-from marith.speculation.verify import NOTHING, Check, Verdict, residual, verify, verify_all
+from marith.speculation.verify import NOT_DRAFTED, Check, Verdict, residual, verify, verify_all
 from marith.tensor_rows import gather, rows_of
 
 ROWS, VOCAB = 6, 9
@@ -142,7 +142,7 @@ def test_nan_is_refused(drafted: bool) -> None:
     raw = torch.log_softmax(torch.zeros(2, 3), dim=-1)
     raw[1, 2] = math.nan
     draft = (torch.log_softmax(torch.zeros(1, 3), dim=-1), 0) if drafted else None
-    tokens, drafts = [0 if drafted else NOTHING] * 2, [draft] * 2
+    tokens, drafts = [0 if drafted else NOT_DRAFTED] * 2, [draft] * 2
     checks = [Check(rows_of(raw), Sampling(), (0, 1), tokens, drafts, Draws(1, by_place=False))]
     with pytest.raises(FormulaError, match="not a number"):
         verify_all(checks)
@@ -157,7 +157,7 @@ def check(source: torch.Generator, sampling: Sampling, count: int) -> Check:
     guesses = [
         None if at % 3 else (warp(raw[count + at][None], sampling), 0) for at in range(count)
     ]
-    tokens = [NOTHING if at % 3 == 1 else text[at + 2] for at in range(count)]
+    tokens = [NOT_DRAFTED if at % 3 == 1 else text[at + 2] for at in range(count)]
     draws = Draws(count, by_place=sampling.top_k is None, use=1)
     return Check(rows_of(raw[:count]), sampling, range(2, count + 2), tokens, guesses, draws)
 

@@ -31,7 +31,7 @@ from marith.request.completion import Chunk, Completion, Usage
 from marith.request.plan import Plan
 from marith.request.request import Request
 from marith.scoring.scorer import Scored
-from marith.speculation.verify import NOTHING, Check, Verdict
+from marith.speculation.verify import NOT_DRAFTED, Check, Verdict
 from marith.speculation.window import Block, DraftWindow, PlainWindow, Window
 from marith.tensor_rows import Row, gather, rows_of
 
@@ -192,7 +192,7 @@ class Generation:
             self._plausibility.record(self._blocks, places)
         if self._constraints:
             rows = self._constrained(gather(rows), places)
-        tokens = [NOTHING if pending is None else pending.token for pending in standing]
+        tokens = [NOT_DRAFTED if pending is None else pending.token for pending in standing]
         drafts = [None if pending is None else pending.draft for pending in standing]
         return Check(rows, self._sampling, places, tokens, drafts, self._draws)
 
