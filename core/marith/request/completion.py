@@ -106,7 +106,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class StageStats:
-    """The number of drafted tokens that one part of a formula verified, and that it accepted.
+    """The numbers of drafted tokens that one part of a formula verified and accepted.
 
     `predicted` is the expected share of accepted tokens: the mean of 1 − total variation between
     the distribution that drafted a token and the distribution of the part (paper, lemma 3). Tokens
@@ -149,9 +149,9 @@ class Stats:
     - `stages`: the parts of the formula that verified drafts.
     - `terms`: the cost of each term, by its text.
     - `rewinds`: how often a ban took tokens back. `tokens` does not count these tokens.
-    - `implausible`: the share of tokens that every prompted term finds less than a tenth as likely
-      as its likeliest token. Above one half, most texts are nonsense. It is 0 for a formula of one
-      term, and on an accelerator, where it is not counted.
+    - `implausible`: the share of tokens to which every prompted term gives less than a tenth of
+      the probability of its own likeliest token. Above one half, most texts are nonsense. It is 0
+      for a formula of one term, and on an accelerator, where it is not counted.
     """
 
     tokens: int

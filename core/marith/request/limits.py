@@ -26,10 +26,10 @@ class Limits:
     """Bounds on running and waiting requests, and on the memory for caches and models.
 
     Requests run together while they use at most `max_lanes` lanes of language models and at most
-    `cache_bytes` of keys, values and states. Each text counts with its maximum length, and without
-    `max_tokens` with the whole context. A shared prefix counts once. `max_queue` further requests
-    wait. A request that alone needs more than `cache_bytes` runs alone, and is refused if the
-    machine has too little memory. With `cache_bytes=0` every request runs alone. By default
+    `cache_bytes` of keys, values and states. Each text counts with its maximum length. Without
+    `max_tokens`, that is the whole context. A shared prefix counts once. `max_queue` further
+    requests wait. A request that alone needs more than `cache_bytes` runs alone, and is refused if
+    the machine has too little memory. With `cache_bytes=0` every request runs alone. By default
     `cache_bytes` is half of the memory that is free after the model is loaded. Cached prefixes, of
     all checkpoints together, are dropped first to make room.
 

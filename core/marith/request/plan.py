@@ -26,7 +26,7 @@ class Plan:
     `every` maps a term, by name or as formula text, to its speculative factor s (paper, section 4).
     The term is computed for s positions at a time; s − 1 of their tokens were drawn without it.
     Other terms have s = 1, or `length` + 1 if the plan has drafts. A classifier is computed with
-    its guide, and a term that forms no distribution with the terms before it is computed with the
+    its guide. If a term and the terms before it form no distribution, the term is computed with the
     next term.
 
     `drafted_by` are formulas that draft for the whole formula, the cheapest first, `length` tokens
@@ -73,21 +73,22 @@ class Plan:
         """Return a plan for algorithm 2 of the paper, with s for each term; the default s is 1."""
         if not isinstance(factors, Mapping):
             raise RequestError(f"factors map terms to whole numbers, not {factors!r}")
-        return cls(every=tuple(factors.items()))  # type: ignore[arg-type]  # made texts there
+        return cls(every=tuple(factors.items()))  # type: ignore[arg-type]  # texts after `__post_init__`
 
     @classmethod
     def drafts(cls, *drafts: str | Formula, length: int = LENGTH) -> Plan:
         """Return a plan in which `drafts` draft the whole formula; each verifies the one before.
 
-        The first draft is evaluated for every token, the others twice for `length` tokens. If a
-        draft is also a term of the formula, the term then verifies with factor 1.
+        The first draft is evaluated for every token. Each other draft is evaluated about twice in
+        every `length` tokens. If a draft is also a term of the formula, the term then verifies with
+        factor 1.
 
         Examples: `NGram("corpus.txt", order=4)`; `NGram(order=4, online=True)`, which copies from
         the prompt; a `Prompted` with a small model as `model=`; the name of a term.
         """
         if not drafts:
             raise RequestError("a plan of drafts names at least one")
-        return cls(drafted_by=drafts, length=length)  # type: ignore[arg-type]  # made texts there
+        return cls(drafted_by=drafts, length=length)  # type: ignore[arg-type]  # texts after `__post_init__`
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Plan:

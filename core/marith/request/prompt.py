@@ -252,7 +252,7 @@ def prompts_of(prompt: Any) -> list[Any] | None:
 
 
 def hides(pattern: str, messages: Sequence[Message]) -> bool:
-    """Return True if a pattern matches in the messages, so that a term that hides it reads less."""
+    """Return True if a pattern matches in the messages. A term that hides the match reads less."""
     return any(pattern_matches(pattern, message["content"]) for message in messages)
 
 
@@ -321,7 +321,7 @@ def _pair(
 
 
 def _to_call(call: Any) -> dict[str, Any]:
-    """Return a call as templates expect it: if its arguments are an object, as a mapping."""
+    """Return a call as templates expect it. Arguments that are a JSON object become a mapping."""
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         raise RequestError(f"a call has a function with a name and arguments, not {shown(call)}")

@@ -149,9 +149,9 @@ class Request:
       more, which `Stats` does not count.
     - `cache_salt`: requests share cached keys, values, states and classifier tokens only if they
       have the same salt, or none, as in vLLM. With a salt for each user, `cached` and the time to
-      the first token do not reveal how another user's text begins. The salt does not separate what
-      is cached by formula (with its system prompts), grammar, tools, checkpoint or adapter; nor
-      measured times, shares of accepted drafts, and the load.
+      the first token do not reveal how another user's text begins. The salt does not separate
+      caches whose key is a formula (with its system prompts), a grammar, tools, a checkpoint or an
+      adapter. It also does not separate measured times, the shares of accepted drafts, or the load.
     """
 
     prompt: AnyPrompt

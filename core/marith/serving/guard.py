@@ -114,7 +114,9 @@ class Guard:
         return hashlib.sha256(found[0]).hexdigest()[:16]
 
     def _write_line(self, scope: Scope, status: int, began: float) -> None:
-        """Log a request as one line of JSON, without its texts. JSON escapes quoted values.
+        """Log a request as one line of JSON, without its texts.
+
+        `json.dumps` escapes control characters in the values.
 
         Probes are not logged, because they come every few seconds.
         """

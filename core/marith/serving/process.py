@@ -120,7 +120,7 @@ class TimedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _chunks(self, send: Send) -> Send:
-        """Return a function that sends a chunk of a body without a length.
+        """Return a function that sends one chunk of a body of unknown length (chunked encoding).
 
         It writes the bytes that h11 would write, in a tenth of the time. The last chunk, and every
         chunk that must wait, goes through h11.

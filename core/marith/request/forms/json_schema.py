@@ -89,8 +89,8 @@ def _is_number(value: Any) -> bool:
 def _hold_bounds(node: Node) -> None:
     """Move bounds inwards because llguidance allows some numbers at or beyond them.
 
-    For example, between 0 (exclusive) and 0.5 it writes 0. An exclusive bound is moved by a
-    trillionth, so that a reader that rounds stays within the bound too.
+    For example, for numbers above 0 and up to 0.5 it also allows 0. An exclusive bound is moved by
+    a trillionth, so that a reader that rounds stays within the bound too.
     """
     for name, exclusive, inwards in (
         ("minimum", "exclusiveMinimum", math.inf),
@@ -195,7 +195,7 @@ def other_than(names: Sequence[str]) -> str:
 
 
 def hold_free_names(node: Node, together: bool) -> None:
-    """Keep free names different from named properties, also when they are escaped.
+    """Keep names that the schema leaves free different from named properties, even if escaped.
 
     Raises RequestError for patterns of names, and numbers of properties, that cannot be enforced.
     """
@@ -228,7 +228,7 @@ def _without(names: Sequence[str]) -> dict[str, str]:
 
 
 def _is_text(schema: Mapping[str, Any]) -> bool:
-    """Return True if any text follows a schema of texts."""
+    """Return True if at least one text is valid under a schema of texts."""
     source = LLMatcher.grammar_from_json_schema(json.dumps({"type": "string", **schema}))
     return not LLMatcher.validate_grammar_with_warnings(source)[0]
 
@@ -308,7 +308,7 @@ def _describing(schema: Any) -> list[Any]:
 
 
 def _joined(schema: Mapping[str, Any]) -> frozenset[str]:
-    """Return references to definitions that describe an object with others, directly or not."""
+    """Return references to definitions that describe one object together with other schemas."""
     references = frozenset(_referred(schema))
     while True:
         targets = [target(schema, reference) for reference in references]

@@ -39,8 +39,9 @@ DISCOUNT = 0.75
 class Corpus:
     """The tokens that followed each context of up to `depth` tokens, in fixed texts.
 
-    All places are sorted by the tokens before them, read backwards. So the places of a context are
-    adjacent, and each older token narrows them. Results for the contexts used last are cached.
+    All places are sorted by the token just before them, then by the token before that one, and so
+    on. So the places that follow a context are adjacent, and each older token selects a part of
+    them. Results for the contexts used last are cached.
     """
 
     def __init__(self, depth: int, texts: Iterable[Sequence[int]]) -> None:
@@ -80,7 +81,7 @@ class Corpus:
         return contexts
 
     def _narrow(self, places: Places, back: int, token: int) -> Places:
-        """Return those of some places that have `token` in front of them, `back` tokens away."""
+        """Return the part of `places` for which the token `back` positions earlier is `token`."""
 
         def older(place: int) -> int:
             return self._token_at[place - back]
@@ -106,7 +107,7 @@ class GrowingText:
         self._followers: dict[tuple[int, ...], array[int]] = {}
 
     def become(self, reading: tuple[int, ...], continuation: Sequence[int]) -> None:
-        """Change to this text, from the longest common prefix with the present text."""
+        """Make the text `reading` and `continuation`, keeping the common prefix."""
         if reading is not self._reading and reading != self._reading:
             self._shrink(0)
             self._reading = reading
@@ -156,7 +157,7 @@ class GrowingText:
 
 
 class NGramCounts:
-    """Counts of the contexts of an order and of all shorter ones, smoothed to a distribution.
+    """Counts of the tokens after each context of up to `order` − 1 tokens, smoothed.
 
     Absolute discounting with interpolation (Ney, Essen and Kneser, 1994): each count gives up
     `DISCOUNT`. The next shorter context gets this mass, and the uniform distribution gets the last
@@ -229,9 +230,9 @@ class NGramCounts:
 class NGramScorer(WithoutContext):
     """Scores all n-gram terms over one vocabulary. A term is fitted when it is first read.
 
-    `recent` decides how many fitted terms are kept. The scorer is a pure function of its spans: for
-    an online term it keeps an index of the text of each lane, and undoes the part that a span does
-    not repeat.
+    `recent` decides how many fitted terms are kept. An answer depends only on its span. For an
+    online term the scorer keeps an index of each lane's text, and removes the part that the next
+    span does not repeat.
     """
 
     def __init__(
@@ -314,7 +315,8 @@ class NGramScorer(WithoutContext):
 
     def _counts_of(self, span: Span) -> NGramCounts:
         assert isinstance(span.term, NGram)
-        return self.loaded(span.term)  # already, unless two threads fitted it and one was dropped
+        # Fitted already, unless two threads fitted it and one was dropped.
+        return self.loaded(span.term)
 
     def _before(self, span: Span, end: int) -> tuple[list[int], GrowingText | None]:
         """Return the text before `end` in the continuation, and an online term's own counts."""

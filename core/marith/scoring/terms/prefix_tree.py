@@ -104,10 +104,11 @@ class Encoder:
     """Encodes texts as `vocabulary.encode(text, start=True)` does, and long texts faster.
 
     If a tokenizer splits texts into words before it looks for tokens, the tokens of a text are the
-    tokens of its beginning and then those of its rest. The tokens of the beginning are cached. A
-    new beginning is compared with the whole once. The rest is encoded together with at least one
-    word of the beginning, because a tokenizer may mark the first word. Other tokenizers read the
-    whole text each time. Cached tokens serve only texts of the same salt.
+    tokens of its beginning and then those of its rest. The tokens of the beginning are cached. For
+    each new beginning, the tokens of the two parts are compared once with those of the unsplit
+    text. The rest is encoded together with at least one word of the beginning, because a tokenizer
+    may mark the first word. Other tokenizers read the whole text each time. Cached tokens serve
+    only texts of the same salt.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -195,7 +196,7 @@ class _Row:
         return len(self.work.prompt) + beyond if beyond else self.stop
 
     def columns(self) -> dict[int, int]:
-        """Return the column in the row where each text ends that this pass classifies."""
+        """Return, for each classified text, the column of its row in which it ends."""
         ended = {n: at - self.start for n, at in self.work.stops.items() if at >= self.start}
         if self.stop < len(self.work.prompt):
             return {}
@@ -206,9 +207,9 @@ class _Row:
 class TreeRunner:
     """Classifies the texts of a lane as a prefix tree, and caches the keys and values of its root.
 
-    The cache changes the cost of an answer, never the answer. One call reads at most a chunk of
-    long root texts, the shortest first. If `probes` is True, construction raises ModelError for a
-    model whose cached logits differ from its uncached logits.
+    The cache changes the cost of an answer, never the answer. In one call, all long root texts
+    together read at most one chunk, the shortest text first. If `probes` is True, construction
+    raises ModelError for a model whose cached logits differ from its uncached logits.
     """
 
     def __init__(

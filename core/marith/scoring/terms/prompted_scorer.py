@@ -54,7 +54,7 @@ class PromptedScorer:
                 name=checkpoint.name,
                 holes=self.vocabulary.holes,
             )
-        self._weights = checkpoint.weights  # once: 1 ms for a large model
+        self._weights = checkpoint.weights  # 1 ms for a large model, so only once
         self._changes = _changes(self._weights)
         self.nbytes = checkpoint.nbytes
 

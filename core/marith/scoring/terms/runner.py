@@ -43,8 +43,8 @@ def start_runner(
 
     A model without exact cached passes gets a plain runner, and a warning with its `name`.
     `capture` runs passes for single tokens at fixed shapes; None means True for a model on one GPU.
-    `holes` are numbers below `vocab` that are not tokens, and impossible. Raises ModelError for a
-    model that is not causal.
+    `holes` are numbers below `vocab` that are not tokens; their probability is 0. Raises ModelError
+    for a model that is not causal.
     """
     if isinstance(model, GGMLModel):
         return LlamaCppRunner(model, vocab, cache_bytes, name, holes)
@@ -90,7 +90,7 @@ def _compared(
 
 
 def _differ(runner: Cached, make: Maker, model: Any, extra: int) -> str:
-    """Return how cached passes of a model differ, or of a small model of its kind."""
+    """Return how cached passes differ from uncached ones, or "" if they do not."""
     if model is not runner.passes.model:
         runner = make(ModelPasses(model, int(model.config.get_text_config().vocab_size)))
     return compare(runner, extra)

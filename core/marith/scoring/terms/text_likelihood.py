@@ -14,14 +14,15 @@ from marith.scoring.passes.lanes import common
 @dataclass(slots=True)
 class _History:
     tokens: list[int] = field(default_factory=list)
-    sums: list[float] = field(default_factory=lambda: [0.0])  # before each token; after the last
+    # The log-likelihood before each token, and after the last.
+    sums: list[float] = field(default_factory=lambda: [0.0])
 
 
 class Histories:
     """log Q(x₁..x_k) for every prefix of a lane's continuation.
 
-    Keeps state: the values of the common prefix with the lane's last text. The state saves
-    questions to the model, and never changes an answer.
+    Keeps state: the values of the common prefix with the lane's last text. With the state the model
+    is asked less often. The state never changes an answer.
     """
 
     def __init__(self) -> None:

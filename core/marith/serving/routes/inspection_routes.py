@@ -130,7 +130,8 @@ async def what_if(server: Server, web: WebRequest) -> Response:
                     return await asyncio.shield(thread)
                 finally:
                     left.set()
-                    await asyncio.wait([thread])  # the thread holds memory, so it keeps its place
+                    # The thread holds memory until it ends, so it keeps its place.
+                    await asyncio.wait([thread])
 
         try:
             answer = await until_gone(web, redrawn())

@@ -237,7 +237,7 @@ async def _choices(
 def _ended_at_once(completion: Completion) -> bool:
     """Return True if the end token came first.
 
-    Clients that read an echo count one token after it.
+    Clients that asked for an echo expect one token after the prompt.
     """
     stopped = completion.finish_reason == "stop" and completion.stop_string is None
     return stopped and not completion.logprobs

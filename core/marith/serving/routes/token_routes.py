@@ -26,7 +26,7 @@ from marith.serving.wire.wire_requests import hold_messages, options_of, warning
 async def tokenize(server: Server, web: WebRequest) -> Response:
     """Return the tokens of a text, or the number of tokens of messages.
 
-    Messages have only a number, because each term reads them with its own prompt.
+    For messages only the number is returned, because each term reads them with its own prompt.
     """
     with server.place_for(web):
         fields, persona = await server.fields(TokenizeFields, web)

@@ -21,7 +21,7 @@ _MARK = "\0"  # stands for the text in an event
 
 
 class ChoiceWriter:
-    """Writes an answer in choices, each by its own `deltas`.
+    """Writes an answer that has one or more choices, each by its own item of `deltas`.
 
     The common beginning of all events is converted to JSON once. The last event has marith's own
     fields.

@@ -51,7 +51,7 @@ _NEUTRAL_OF: Mapping[str, tuple[Any, ...]] = {
 MOST_LETTERS = 100_000  # characters of a grammar, and of all tools together
 MOST_TOP = 20  # the maximum number of likeliest tokens at a position
 _STOPS, _STOP_LETTERS = 64, 4_096
-_LEAST_MASS = 1e-9  # every likeliest token has more, so only one token is kept
+_LEAST_MASS = 1e-9  # in place of 0: the likeliest token has more, so only that token is kept
 # Fields that would change the text, and what to write instead.
 REFUSED: Mapping[str, str] = {
     "functions": "write tools",
