@@ -15,7 +15,7 @@ from itertools import product
 
 import torch
 from support.term_tables import MOST, VOCAB, Row, composed
-from support.window_driver import NOTHING, Check, Driver, verify
+from support.window_driver import NOT_DRAFTED, Check, Driver, verify
 from torch import Tensor
 
 Text = tuple[int, ...]
@@ -72,7 +72,7 @@ class Enumeration:
         driver, found = self.driver, Ends()
         window = driver.thaw(state)
         checks = driver.checks(window)
-        self.drafted += sum(check.token != NOTHING for check in checks)
+        self.drafted += sum(check.token != NOT_DRAFTED for check in checks)
         asked = driver.freeze(window)
         for tokens, share in self._sweep.outcomes(checks):
             branch = driver.thaw(asked)
@@ -148,7 +148,7 @@ def breakpoints(target: Tensor, draft: Tensor | None) -> tuple[dict[int, float],
     """
     target = target.exp()
     if draft is None:  # nothing is drafted there, or a token is proposed outright
-        return dict.fromkeys(range(NOTHING, VOCAB), 0.0), target.cumsum(0).tolist()
+        return dict.fromkeys(range(NOT_DRAFTED, VOCAB), 0.0), target.cumsum(0).tolist()
     draft = draft.exp()
     accepted = (target / draft).nan_to_num(nan=0.0)
     lacking = (target - draft).clamp(min=0.0)

@@ -92,7 +92,7 @@ class Value:
         return cls(logprobs.masked_fill(~allowed, 0.0), 1.0, allowed)
 
 
-def intersected(left: Tensor | None, right: Tensor | None) -> Tensor | None:
+def both(left: Tensor | None, right: Tensor | None) -> Tensor | None:
     """Return the mask of the tokens that both masks allow; None allows every token."""
     if left is None or right is None:
         return right if left is None else left
@@ -265,7 +265,7 @@ def _evaluate_sum(total: Sum, at: Evaluation) -> Value:
     score, weight, allowed = first.score, first.weight, first.allowed
     for other in members:
         score, weight = score + other.score, weight + other.weight
-        allowed = intersected(allowed, other.allowed)
+        allowed = both(allowed, other.allowed)
     return Value(score, weight, allowed)
 
 
@@ -294,7 +294,7 @@ def _evaluate_unscaled(unscaled: Unscaled, at: Evaluation) -> Value:
 def _evaluate_cut(cut: Cut, at: Evaluation) -> Value:
     of = at.value(cut.of)
     kept = _CUTS[cut.kind](of.logprobs(), cut.bound)
-    return Value(of.score, of.weight, intersected(of.allowed, kept))
+    return Value(of.score, of.weight, both(of.allowed, kept))
 
 
 _CUTS: dict[str, Callable[[Tensor, float], Tensor]] = {
