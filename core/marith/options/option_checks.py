@@ -125,7 +125,7 @@ def check_call(options: Mapping[str, Any], names: Sequence[str], kind: str) -> N
     if "file" in options:
         problem = "a file is read when options are made, and not given for a call"
         raise RequestError(f"{problem}: {shown(options['file'])}")
-    _check_names(options, [name for name in names if name not in AT_CREATION], kind)
+    _check_names(options, names, kind)
 
 
 def _check_names(options: Mapping[str, Any], names: Sequence[str], kind: str) -> None:

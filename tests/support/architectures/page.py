@@ -21,7 +21,6 @@ _EXCEPTION = re.compile(r" \(\w+Error: .*\)")
 _LONGEST = 120  # characters of a reason
 # Long reasons, by their beginning or a part, with shorter ones.
 _SHORTER = {
-    "is no causal language model": "it reads later tokens too",
     "is not a causal language model": "it reads later tokens too",
     "has no argument for a cache": "its code has no argument for a cache",
     "`mamba2_selective_state_update`": "transformers ignores `time_step_min` for a single token",

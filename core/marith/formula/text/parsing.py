@@ -180,11 +180,10 @@ class _Reader:
             raise self.error(
                 f"a chain of {len(chain)} operators; {MAX_NODES} parts are allowed", node
             )
-        value: Any = self.arithmetic(left, depth)
+        value: Value = self.arithmetic(left, depth)
         for operation in reversed(chain):
             value = self.apply(operation, value, self.arithmetic(operation.right, depth))
-        whole: Value = value
-        return whole
+        return value
 
     def apply(self, operation: ast.BinOp, left: Any, right: Any) -> Any:
         combine = _OPERATORS[type(operation.op)]
