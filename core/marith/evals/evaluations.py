@@ -35,7 +35,7 @@ class FormulaEvaluation:
 
     Without `formulas` the paper's are taken, or `M` alone. `terms` are added to the evaluation's
     own. For `data`, `column`, `where` and `n` see `tasks.prompts`. All is kept in `out`. `device`,
-    `dtype`, `revision` and `backend` are those of `Engine.load`.
+    `dtype`, `revision` and `backend` are passed to `Engine.load`.
     """
 
     model: str = "pocket"

@@ -144,7 +144,7 @@ class Personas:
         """Return the file's options, overridden by `options`.
 
         When options are made for the first time, their terms are added to the file's. The name of
-        the formula is kept only while formula and model are those of the file.
+        the formula is kept only while formula and model are unchanged from the file.
         """
         from_file = {**self.options, **self.formulas.get(name, {}), "terms": self.terms}
         merged = {**from_file, **options}

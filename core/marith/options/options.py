@@ -233,7 +233,7 @@ class Options(OptionFields):
         """Start a request on the engine. Blocks while weights load, or while the engine is busy.
 
         `asked` are other fields of the request, as for `request`. Raises Busy after `max_retries`,
-        or if the timeout ends before the next retry. Other errors are those of `Engine.submit`.
+        or if the timeout ends before the next retry, and otherwise what `Engine.submit` raises.
         """
         started = time.monotonic() if started is None else started  # the timeout includes loading
         request, engine, retry = self.request(prompt, **asked), self.engine(), 0

@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.training.labelled_texts import random_source
 
-POOL = 16  # batches whose texts are sorted together by length, so that there is little padding
+POOL = 16  # the number of batches that are sorted by length together, to have little padding
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ def test_nothing_is_calibrated_by_other_prompts_and_costs(house: House, prompts:
     with pytest.raises(RequestError, match="prompts are a list"):
         house.engine.calibrate("M", prompts)
     with pytest.raises(RequestError, match="'time' or 'calls', not 'money'"):
-        house.engine.calibrate("M", PROMPTS, costs="money")  # type: ignore[arg-type]
+        house.engine.calibrate("M", PROMPTS, costs="money")  # type: ignore[arg-type]  # a wrong value
 
 
 def test_a_calibration_says_how_long_it_takes_and_how_far_it_is(

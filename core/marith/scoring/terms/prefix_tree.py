@@ -167,7 +167,7 @@ def _seams(text: str) -> list[int]:
 
 @dataclass(slots=True, kw_only=True)
 class _Work(Unread):
-    """The reading of one case, whose texts end in the root text or in one of its trees."""
+    """The reading of one case. Each text ends in the root text or in one of its trees."""
 
     case: Case
     stops: dict[int, int]

@@ -137,7 +137,7 @@ class KnownFields(BaseModel):
 
 
 class SaltedFields(KnownFields):
-    """Fields of a body whose texts are cached. A client may separate its texts by a salt."""
+    """Fields of a body with cached texts. A client may separate its texts by a salt."""
 
     cache_salt: StrictStr | None = Field(default=None, min_length=1, max_length=256)
     marith: FormulaFields = FormulaFields()
