@@ -20,10 +20,10 @@ from marith.request.completion import Alternative, Completion, TokenLogprob, Usa
 from marith.request.forms.grammar import Grammar
 from marith.request.forms.schema_formats import schema_of as schema_of
 from marith.request.forms.tools import CHOICES, Tools
-from marith.request.prompt import carries_media as carries_media
-from marith.request.prompt import plain_messages as plain_messages
-from marith.request.prompt import text_of as text_of
-from marith.request.prompt import to_tool_call as to_tool_call
+from marith.request.message_content import carries_media as carries_media
+from marith.request.message_content import plain_messages as plain_messages
+from marith.request.message_content import text_of as text_of
+from marith.request.message_content import to_tool_call as to_tool_call
 
 ToDefinitions: TypeAlias = (
     "Callable[[Any], Sequence[Mapping[str, Any]]]"  # converts tools to OpenAI's definitions

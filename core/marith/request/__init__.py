@@ -4,8 +4,9 @@
 - `checks`: checks of the values of fields, each written once.
 - `completion`: chunks, completions and their costs.
 - `limits`: the limits of an engine, and its status.
+- `message_content`: the content of messages of any provider, as OpenAI writes it, with text alone.
 - `plan`: plans of speculation: which terms draft, and which verify later.
-- `prompt`: converts messages of any provider to messages with text.
+- `prompt`: `Prompt`: messages with text; pairs the results of tools with their calls.
 - `request`: `Request`: a prompt, the formula that answers it, and its options.
 - `sampling`: how tokens are drawn.
 - `stop`: where a text ends: its length, and strings that stop it.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from marith import RequestError
-from marith.request.prompt import plain_messages, text_of, to_tool_call
+from marith.request.message_content import plain_messages, text_of, to_tool_call
 
 READ: list[dict[str, Any]] = [
     {"type": "text", "text": "k"},

@@ -1,0 +1,180 @@
+"""The content of messages of any provider, as OpenAI writes it, with text alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from marith.errors import RequestError, shown
+from marith.request.checks import require_json, require_shallow
+
+_WORD = re.compile(r"[A-Z]?[a-z]+")  # of `image_url`, `text-plain` and `cachePoint`
+_MEDIA = frozenset(("image", "audio", "video", "file", "document", "media"))
+_MEDIA_TYPES = ("mime_type", "mimeType", "media_type")
+# Blocks whose text no model reads again: calls, their results, citations and reasoning.
+_LEFT_OUT = re.compile(
+    r"(.*_)?(call|call_output|tool_use|tool_result|tool_reference|function_response|citation"
+    r"|thinking|thought|reasoning|reasoning_content)|mcp_(list_tools|approval_.*)"
+)
+_CALLS = (
+    "tool_use",
+    "tool_call",
+    "function_call",
+)  # `_name` converts toolUse of Bedrock to tool_use
+_RESULTS = ("tool_result", "function_response", "function_call_output")
+_IDS = ("tool_use_id", "toolUseId", "tool_call_id", "call_id", "id")
+_ARGUMENTS = ("arguments", "args", "input")  # of OpenAI, LangChain, Anthropic
+_ANSWERS = ("content", "response", "output")  # of Anthropic, Gemini, OpenAI
+
+
+def plain_messages(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return a message as OpenAI writes it, with text as its content.
+
+    A tool's result inside another message becomes a message of its own. Raises RequestError for
+    content that is not text.
+    """
+    content = message.get("content")
+    blocks = content if isinstance(content, (list, tuple)) else ()
+    said = message.get("role") == "assistant"
+    plain = {**message, "content": text_of(content)}
+    if plain.get("role") == "function":  # the role of results before tool calls had ids
+        plain["role"] = "tool"
+    if said and not plain["content"] and isinstance(plain.get("refusal"), str):
+        plain["content"] = plain["refusal"]
+    called = [block for block in blocks if said and _name(block) in _CALLS]
+    if calls := _calls(plain.pop("tool_calls", None), plain.pop("function_call", None), called):
+        plain["tool_calls"] = calls  # templates take an empty list for a call
+    results = [_result(block) for block in blocks if not said and _name(block) in _RESULTS]
+    return results if results and not plain["content"] else [*results, plain]
+
+
+def text_of(content: Any) -> str:
+    """Return the text of a message's content, which is a text or blocks of any provider.
+
+    Reasoning, tool calls and their results are left out. Raises RequestError for pictures, sounds
+    and files.
+    """
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, Sequence) or isinstance(content, (bytes, bytearray)):
+        raise RequestError(f"a message's content is a text, not {shown(content)}")
+    require_shallow(content, "a content")
+    return "".join(map(_text, content))
+
+
+def carries_media(block: Mapping[str, Any]) -> bool:
+    """Return True if a block has a picture, a sound or a file, judged by its type."""
+    is_media = not _MEDIA.isdisjoint(_name(block).split("_"))
+    return is_media and not _is_left_out(block) and block.get("source_type") != "text"
+
+
+def to_tool_call(id: str | None, name: Any, arguments: Any) -> dict[str, Any]:  # noqa: A002 (its name)
+    """Return a tool call for a message of the assistant."""
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _calls(calls: Any, called_once: Any, blocks: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return the calls of a message. Blocks often repeat the calls, so they are read last."""
+    if calls and not isinstance(calls, (list, tuple)):
+        raise RequestError(f"tool_calls are a list of calls, not {shown(calls)}")
+    return [_call(call) for call in calls or (called_once and [called_once]) or blocks]
+
+
+def _call(call: Any) -> dict[str, Any]:
+    """Return a call as OpenAI writes it."""
+    if isinstance(call, Mapping) and isinstance(call.get("function"), Mapping):
+        return dict(call)
+    call = _inner(call)
+    if not isinstance(call, Mapping) or not isinstance(call.get("name"), str):
+        raise RequestError(f"a call has a function with a name and arguments, not {shown(call)}")
+    return to_tool_call(_first(call, _IDS), call["name"], _first(call, _ARGUMENTS))
+
+
+def _result(block: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool's result from a block of a user's message (Anthropic, Bedrock, Gemini)."""
+    block = _inner(block)
+    answer = _first(block, _ANSWERS)
+    text = _json_text(answer) if isinstance(answer, Mapping) else text_of(answer)
+    failed = block.get("is_error") or block.get("status") == "error"
+    result = {"role": "tool", "content": f"Error: {text}" if failed else text}
+    named = {"name": block["name"]} if isinstance(block.get("name"), str) else {}
+    return {**result, **named, "tool_call_id": _first(block, _IDS)}
+
+
+def _inner(block: Any) -> Any:
+    """Return what a block wraps under the name of its kind, or the block itself."""
+    inner = block.get(_kind(block)) if isinstance(block, Mapping) else None
+    return inner if isinstance(inner, Mapping) else block
+
+
+def _first(mapping: Mapping[str, Any], names: Sequence[str]) -> Any:
+    """Return the value of the first of `names` that the mapping has, or None."""
+    return next((mapping[name] for name in names if name in mapping), None)
+
+
+def _json_text(value: Any) -> str:
+    require_json(value, "the answer of a tool")
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _text(block: Any) -> str:
+    """Return the text of a block; "" if it has no text for a model."""
+    if isinstance(block, str):
+        return block
+    text = _found(block) if isinstance(block, Mapping) else None
+    if text is None and _name(block) in ("", "text"):
+        raise RequestError(f"only text can be read, not {shown(block)}")
+    return text or ""
+
+
+def _found(block: Mapping[str, Any]) -> str | None:
+    """Return the text in a block, or in what it wraps. Raises RequestError for media."""
+    if _is_left_out(block):
+        return None
+    if _kind(block) == "json" or [*block] == ["json"]:
+        return _json_text(block.get("json", block.get("value")))
+    source, text = block.get("source"), block.get("text")
+    if isinstance(source, Mapping) and source.get("type") in ("text", "content"):
+        return text_of(source.get("content", source.get("data")))  # Anthropic's document
+    if carries_media(block):
+        raise RequestError(f"only text can be read, not {shown(block)}")
+    if isinstance(text, Mapping):  # of OpenAI's assistants, and Bedrock's guarded content
+        text = text.get("value", text.get("text"))
+    for part in (text, block.get("refusal"), block.get("content")):
+        if isinstance(part, str):
+            return part
+        if isinstance(part, (list, tuple)):
+            return text_of(part)
+    if any(block.get(name) for name in _MEDIA_TYPES):
+        raise RequestError(f"only text can be read, not {shown(block)}")
+    wrapped = (block.get(_kind(block)), block.get("value"))  # the second is LangChain's
+    return next((_found(part) for part in wrapped if isinstance(part, Mapping)), None)
+
+
+def _kind(block: Any) -> str:
+    """Return the type of a block. In Bedrock and Gemini, it is the name of the content's field."""
+    if not isinstance(block, Mapping):
+        return ""
+    kind = block.get("type")
+    if isinstance(kind, str):
+        return kind
+    if "text" in block:
+        return "text"
+    wraps = (str(name) for name, part in block.items() if isinstance(part, Mapping))
+    return next(wraps, "")
+
+
+def _name(block: Any) -> str:
+    """Return the type of a block in lower case, with `_` between words: `tool_use` for `toolUse`.
+
+    Gemini marks reasoning in a field next to the type.
+    """
+    name = "_".join(_WORD.findall(_kind(block))).lower()
+    return "thought" if name and block.get("thought") is True else name
+
+
+def _is_left_out(block: Mapping[str, Any]) -> bool:
+    """Return True if a model does not read the block."""
+    return _LEFT_OUT.fullmatch(_name(block)) is not None
