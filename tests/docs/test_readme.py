@@ -36,5 +36,16 @@ def test_the_speed_is_that_of_its_page() -> None:
     assert f"**{ratio}**" in row
 
 
+def test_the_speeds_on_a_gpu_are_those_of_their_page() -> None:
+    text = " ".join(README.split())
+    alone = re.search(r"write (\d+) tokens a second, and `generate` writes (\d+)", text)
+    many = re.search(r"64 requests at once they write (\d+), and `generate` writes (\d+)", text)
+    table = section("performance.md", "On a GPU")
+    for requests, found in ((1, alone), (64, many)):
+        assert found
+        ours, theirs = found.groups()
+        assert f"| 7.1 billion | {requests} | {theirs} tokens/s | {ours} tokens/s |" in table
+
+
 def test_readme_is_short() -> None:
     assert len(README.splitlines()) <= 150
