@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marith.errors import ModelError, RequestError, shown, suggestion
-from marith.scoring.weights.footprint import Footprint, room_for_texts
-from marith.scoring.weights.footprint import amount as amount
+from marith.scoring.weights.footprint import Footprint, amount, room_for_texts
 from marith.scoring.weights.gguf_header import read_header
 from marith.scoring.weights.locate import (
     EMBEDDED,
@@ -23,11 +22,13 @@ from marith.scoring.weights.locate import (
     WEIGHTS,
     context_length_of,
     gguf_file,
+    locate,
 )
-from marith.scoring.weights.locate import locate as locate
 
 if TYPE_CHECKING:
     from marith.scoring.terms.classifier_scorer import ClassifierScorer
+
+__all__ = ["Footprint", "StoredModel", "amount", "attribute", "describe", "local", "locate"]
 
 ADAPTER = "adapter_config.json"
 _HEADER = 100_000_000  # bytes: the limit of safetensors itself

@@ -15,7 +15,7 @@ from marith.formula.text.calls import CALLS
 from marith.formula.tree.factors import LARGEST_FACTOR, RELATIONS
 from marith.formula.tree.node import MAX_DEPTH, MAX_LENGTH, MAX_NODES
 from marith.formula.tree.terms import MAX_ORDER, Term
-from marith.recipes import RECIPES
+from marith.recipes import RECIPES, faithful_to
 from tools.reference.sections import class_section, function_section
 from tools.reference.signatures import Links, documented, fenced, signature, table
 
@@ -31,6 +31,7 @@ other name is a key of `terms`. Its value is a system prompt, a term, a formula,
 RECIPES_INTRODUCTION = """A recipe is a published method. It builds a formula of the parts above.
 [Recipes](recipes.md) has its paper, its equation, its default strength, and how it differs from the
 paper."""
+RECIPES_BY_NAME = "`marith.recipes.RECIPES` is a dictionary of these functions by name."
 
 Calls = dict[str, Callable[..., Any]]
 
@@ -125,6 +126,8 @@ def language_page(links: Links) -> list[str]:
     parts += ["## Recipes", RECIPES_INTRODUCTION]
     for name, call in kinds["recipes"].items():
         parts += recipe_section(name, inspect.unwrap(call), links)
+    parts += ["### RECIPES", RECIPES_BY_NAME]
+    parts += function_section("faithful_to", faithful_to, links, "###")
     parts += ["## Bounds", "A formula that exceeds a bound raises FormulaError.", bounds()]
     for function in (
         marith.parse, marith.explain, marith.described_recipes, marith.load_file, marith.define,

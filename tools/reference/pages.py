@@ -9,6 +9,8 @@ from types import ModuleType
 import langchain_marith
 import llamaindex_marith
 import marith
+import marith.testing
+import marith.training
 from marith.engine.call import CallOptions, Stops
 from marith.errors import MarithError
 from marith.formula.meaning import binding
@@ -73,6 +75,27 @@ ABOUT = {
     "ticket of `marith.submit_inspected` has the inspection in its completion. "
     "[Why this token?](../how-to/inspecting.md) shows how to read them.",
 }
+# Functions of the front door that stand on the pages of classes.
+FUNCTIONS = {
+    "engine.md": ("free_memory",),
+    "completion.md": ("harmless",),
+    "inspection.md": INSPECTING,
+}
+MODULES: dict[str, tuple[ModuleType, str]] = {
+    "marith_models.md": (
+        marith.models,
+        "`marith models` prints these figures ([the command line](command_line.md)).",
+    ),
+    "marith_testing.md": (
+        marith.testing,
+        "A scripted model is a checkpoint like others: "
+        "`ChatMarith(model=save_scripted(directory, script))` answers from the script.",
+    ),
+    "marith_training.md": (
+        marith.training,
+        "[Training a classifier](../how-to/training.md) has the data and the command.",
+    ),
+}
 ADAPTERS = {
     "langchain_marith.md": (langchain_marith, "LangChain"),
     "llamaindex_marith.md": (llamaindex_marith, "LlamaIndex"),
@@ -101,7 +124,8 @@ def places() -> dict[str, str]:
         "parse", "explain", "described_recipes", "load_file", "define", "own_methods", "terms_of",
         "without_template",
     )  # fmt: skip
-    named |= dict.fromkeys(functions, LANGUAGE) | dict.fromkeys(INSPECTING, "inspection.md")
+    named |= dict.fromkeys(functions, LANGUAGE)
+    named |= {name: page for page, names in FUNCTIONS.items() for name in names}
     named |= {kind.__name__: LANGUAGE for kind in OF_FORMULAS}
     named |= {name: LANGUAGE for kind in calls().values() for name in kind}
     named |= {name: page for page, (package, _) in ADAPTERS.items() for name in package.__all__}
@@ -180,6 +204,16 @@ def adapter_page(package: ModuleType, name: str, links: Links) -> list[str]:
     return parts
 
 
+def module_page(page: str, links: Links) -> list[str]:
+    """Return the public names of a module in the order of `__all__`; links to them are its own."""
+    module, about = MODULES[page]
+    links = {**links, **{name: f"{page}#{name.lower()}" for name in module.__all__}}
+    parts = [documented(module, links).partition("\n\n")[0], about]
+    for name in module.__all__:
+        parts += sections.value_section(name, getattr(module, name), links)
+    return parts
+
+
 def request_types(links: Links) -> list[str]:
     names = ", ".join(f"`{name}`" for name in CallOptions.__annotations__)
     parts = ["## Options of a call"]
@@ -203,13 +237,15 @@ def pages() -> dict[str, str]:
         for page, (title, kinds) in CLASSES.items()
     }
     made["request.md"][1].extend(request_types(links))
-    for name in INSPECTING:
-        section = sections.function_section(name, getattr(marith, name), links)
-        made["inspection.md"][1].extend(section)
+    for page, names in FUNCTIONS.items():
+        for name in names:
+            made[page][1].extend(sections.function_section(name, getattr(marith, name), links))
     made[LANGUAGE] = "The formula language", language_page(links)
     made[OPTIONS] = "Options", options_page(links)
     made[ERRORS] = "Errors", errors_page(links)
     made[COMMANDS] = "The command line", command_page()
+    for page, (module, _) in MODULES.items():
+        made[page] = module.__name__, module_page(page, links)
     for page, (package, name) in ADAPTERS.items():
         made[page] = package.__name__, adapter_page(package, name, links)
     return {page: whole(page, title, parts) for page, (title, parts) in made.items()}

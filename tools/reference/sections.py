@@ -50,6 +50,17 @@ def class_section(kind: type, links: Links, kinds: Sequence[type] | None = None)
     return parts + methods_section(kind, links, kinds)
 
 
+def value_section(name: str, value: Any, links: Links) -> list[str]:
+    """Return the section of a class, a function, or a value that is neither."""
+    if isinstance(value, type):
+        return class_section(value, links)
+    if callable(value):
+        return function_section(name, value, links)
+    written = repr(value)
+    quoted = written if '"' in written else written.replace("'", '"')  # as the formatter does
+    return [f"## {name}", fenced(f"{name} = {quoted}")]
+
+
 def methods_section(kind: type, links: Links, kinds: Sequence[type] | None = None) -> list[str]:
     """Return the public methods of a class, in alphabetical order."""
     parts = []
@@ -86,11 +97,13 @@ def _of_ours(function: Any) -> bool:
 
 
 def fields_table(kind: type, links: Links) -> str:
-    """Return a table of the public fields of a dataclass."""
+    """Return a table of the public fields that our classes give a dataclass."""
+    ours = [base for base in kind.__mro__ if base.__module__.split(".")[0] in OURS]
+    named = {name for base in ours for name in vars(base).get("__annotations__", ())}
     rows: list[tuple[str, ...]] = [
         (f"`{field.name}`", linked_type(str(field.type), links), _default(field))
         for field in fields(kind)
-        if not field.name.startswith("_") and field.repr
+        if field.name in named and not field.name.startswith("_") and field.repr
     ]
     if not any(row[2] for row in rows):  # an empty column
         rows = [row[:2] for row in rows]
