@@ -11,7 +11,7 @@ WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-r
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*  ## /\1\t/' | expand -t 12
 
-.PHONY: help demo test check format reference models golden evidence real bench clients ray llamacpp quantised gpu speed way pocket browser pictures clean
+.PHONY: help demo test check format reference site models golden evidence real bench clients ray llamacpp quantised gpu speed way pocket browser pictures clean
 
 demo: .venv/installed  ## show one screen of answers
 	$(BIN)/marith demo
@@ -19,13 +19,13 @@ demo: .venv/installed  ## show one screen of answers
 test: .venv/installed  ## run the test suite (5 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(WORKERS)
 
-check: .venv/installed  ## check format, types, imports and English (seconds)
+check: .venv/installed  ## check format, types, imports, links and English (seconds)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell
 	$(BIN)/python -m tools.prose
-	$(BIN)/mypy core/marith langchain_marith llamaindex_marith tools/pocket tools/reference tools/calls.py tools/way.py tools/host_time.py benchmarks
-	$(BIN)/pytest tests/test_architecture.py
+	$(BIN)/mypy core/marith langchain_marith llamaindex_marith tools/pocket tools/reference tools/site tools/calls.py tools/way.py tools/host_time.py benchmarks
+	$(BIN)/pytest tests/test_architecture.py tests/docs/test_links.py
 
 format: .venv/installed  ## format the code
 	$(BIN)/ruff check --fix .
@@ -34,6 +34,10 @@ format: .venv/installed  ## format the code
 # The pages of docs/reference that follow from code: signatures, docstrings, the commands' help.
 reference: .venv/installed  ## write the generated pages of docs/reference
 	$(BIN)/python -m tools.reference
+
+# The pages of docs, and nothing from other hosts, as site/. A broken link fails.
+site: .venv/installed  ## build the site of the documentation (seconds)
+	$(BIN)/python -m tools.site
 
 # Five minutes: every causal architecture of transformers, compared with transformers alone, as
 # docs/reference/models.md.
@@ -77,9 +81,9 @@ ray: .venv/ray  ## test replicas on Ray (5 minutes)
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $@/bin/python -m pip install --quiet --editable '.[serve,ray]' httpx
 	touch $@
 
-# Three minutes: the page of `marith serve` in Debian's chromium (apt-get install chromium), asking a
-# server that runs. No browser is fetched.
-browser: .venv/installed .venv/browser  ## test the page in chromium (3 minutes)
+# Five minutes: the page of `marith serve`, asking a server that runs, and the site, in Debian's
+# chromium (apt-get install chromium). No browser is fetched.
+browser: .venv/installed .venv/browser  ## test the page and the site in chromium (5 minutes)
 	@test -x /usr/bin/chromium || { echo "there is no /usr/bin/chromium: apt-get install chromium"; exit 1; }
 	PYTHONPATH=.venv/browser OMP_NUM_THREADS=1 $(BIN)/pytest tests/browser
 
