@@ -81,5 +81,4 @@ def _write(texts: dict[str, str], folder: Path) -> None:
 if __name__ == "__main__":
     build()
     found = faults(SITE)
-    print(*found, sep="\n")
-    sys.exit(bool(found))
+    sys.exit("\n".join(found) or None)
