@@ -20,7 +20,8 @@ ALLOWED = {
     "core/marith/pocket/__init__.py": 1,
     "tools/way.py": 1,
 }
-FOLDERS = ("core", "docs", "langchain_marith", "llamaindex_marith", "tools", "benchmarks")
+ADAPTERS = ("langchain_marith", "llamaindex_marith", "packages")
+FOLDERS = ("core", "docs", *ADAPTERS, "tools", "benchmarks")
 OPENINGS = re.compile(r"(What|Whether|That of|Those of|The same|Who|Whoever)\b")
 PHRASES = re.compile(
     r"\b(?i:so (many|much))\b(?! (that|as)\b)"  # name the count
