@@ -9,9 +9,9 @@ WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-r
 
 # The first target: `make` alone prints it too.
 help:  ## list the targets
-	@grep -hE '^[a-z]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*  ## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*  ## /\1\t/' | expand -t 12
 
-.PHONY: help demo test check format reference site models golden evidence real bench clients ray llamacpp quantised gpu speed way pocket browser pictures clean
+.PHONY: help demo test check format reference site models golden evidence real bench clients ray llamacpp quantised gpu speed way pocket browser pictures clean dist-test
 
 demo: .venv/installed  ## show one screen of answers
 	$(BIN)/marith demo
@@ -71,6 +71,16 @@ real: .venv/installed  ## test on two real models (15 minutes)
 # figures without a server.
 clients: .venv/installed .venv/clients .venv/clients-llamaindex  ## test the server with other makers' clients (8 minutes)
 	$(BIN)/python -m tools.clients .venv/clients/bin/python .venv/clients-llamaindex/bin/python
+
+# Ten minutes: the wheels and sdists of `dist/`, each in a clean environment without the checkout.
+# Where pip would take torch with CUDA, set PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu.
+dist-test: .venv/dist  ## build the distributions and test them in clean environments (10 minutes)
+	OMP_NUM_THREADS=1 .venv/dist/bin/python -m tools.dist_test
+
+.venv/dist: tools/dist_test/requirements.txt
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --requirement $<
+	touch $@
 
 # Five minutes: replicas on a cluster of Ray on this machine, in an environment that has Ray.
 ray: .venv/ray  ## test replicas on Ray (5 minutes)
