@@ -11,7 +11,7 @@ WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-r
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*  ## /\1\t/' | expand -t 12
 
-.PHONY: help demo test check format reference site models golden evidence real bench clients ray llamacpp quantised gpu speed way pocket browser pictures clean dist-test
+.PHONY: help demo test check format reference site models golden evidence real bench clients ray llamacpp quantised gpu speed way pocket browser pictures clean dist-test coverage
 
 demo: .venv/installed  ## show one screen of answers
 	$(BIN)/marith demo
@@ -71,6 +71,14 @@ real: .venv/installed  ## test on two real models (15 minutes)
 # figures without a server.
 clients: .venv/installed .venv/clients .venv/clients-llamaindex  ## test the server with other makers' clients (8 minutes)
 	$(BIN)/python -m tools.clients .venv/clients/bin/python .venv/clients-llamaindex/bin/python
+
+# Ten minutes: which lines of the packages the test suite runs, as htmlcov/index.html.
+coverage: .venv/installed .venv/coverage  ## measure which lines the tests run (10 minutes)
+	PYTHONPATH=.venv/coverage OMP_NUM_THREADS=1 $(BIN)/pytest $(WORKERS) --cov core/marith --cov langchain_marith --cov llamaindex_marith --cov-report html --cov-report term:skip-covered
+
+.venv/coverage: constraints.txt
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --no-deps --upgrade --target $@ coverage pytest-cov
+	touch $@
 
 # Ten minutes: the wheels and sdists of `dist/`, each in a clean environment without the checkout.
 # Where pip would take torch with CUDA, set PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu.
