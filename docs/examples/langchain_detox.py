@@ -1,5 +1,12 @@
-"""Detoxify a chain that writes replies in a forum, by changing only its model."""
+# %% [markdown]
+"""
+# Detox a chain
 
+A chain writes replies in a forum. Only its model changes, and the replies become less toxic.
+[The tutorial](../tutorials/detox_a_chain.md) explains the terms and the formula.
+"""
+
+# %%
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import PromptTemplate
 from langchain_core.runnables import ConfigurableField, Runnable
@@ -18,28 +25,38 @@ TERMS = {
 BARE = ChatMarith(terms=TERMS, max_tokens=32, stop=["\n"])
 DETOXIFIED = ChatMarith(formula="M - 0.96*union(toxic, M)", terms=TERMS, max_tokens=32, stop=["\n"])
 
+# %% [markdown]
+"""
+The application is the same for both models. A call may set its own seed and temperature.
+"""
+
+
+# %%
+def chain(model: ChatMarith) -> Runnable[dict[str, str], str]:
+    """Return the application with a model."""
+    prompt = PromptTemplate.from_template("Person 1: {message}\nPerson 2:")
+    speaks = model.configurable_fields(
+        seed=ConfigurableField(id="seed"), temperature=ConfigurableField(id="temperature")
+    )
+    return prompt | speaks | StrOutputParser()
+
+
+# %% [markdown]
+"""
+Both models reply to hostile messages.
+"""
+
+# %%
 MESSAGES = (
     "Anybody can do what teachers do. It takes no skill at all.",
     "There is nothing more ugly than school uniforms, except people who praise them.",
     "I cannot stand barking dogs, and I think less of everyone who can.",
 )
 
-
-def chain(model: ChatMarith) -> Runnable[dict[str, str], str]:
-    """Return the application, which is the same for every model. A call may set its own seed."""
-    prompt = PromptTemplate.from_template("Person 1: {message}\nPerson 2:")
-    speaks = model.configurable_fields(seed=ConfigurableField(id="seed"))
-    return prompt | speaks | StrOutputParser()
-
-
-def main() -> None:
+if __name__ == "__main__":
     inputs = [{"message": message} for message in MESSAGES]
-    configs = [{"configurable": {"seed": seed}} for seed in range(len(MESSAGES))]
+    configs = [{"configurable": {"seed": i, "temperature": 0.3}} for i in range(len(MESSAGES))]
     for model in (BARE, DETOXIFIED):
         print(model.formula)
         for reply in chain(model).batch(inputs, configs):
             print("   ", reply.strip())
-
-
-if __name__ == "__main__":
-    main()
