@@ -86,6 +86,7 @@ def test_every_python_block_runs_and_prints_what_the_page_says(
             assert printed.getvalue() == said[i]
 
 
+@pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
 @pytest.mark.parametrize("example", EXAMPLES, ids=name)
 @patch.dict(CALLS)
 def test_every_example_runs_and_says_something(
