@@ -20,7 +20,8 @@ from marith.formula.text.calls import CALLS
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = sorted([README, ROOT / "core" / "README.md", *(ROOT / "docs").rglob("*.md")])
-EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
+REAL = ROOT / "docs" / "examples" / "real_model.py"  # run by `make real`, which fetches its model
+EXAMPLES = sorted({*(ROOT / "docs" / "examples").glob("*.py")} - {REAL})
 NEEDS = {"ray_serve.py": "ray"}  # run by `make ray`, in an environment that has it
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPTION = re.compile(r"--[a-z][a-z-]*")
@@ -100,6 +101,14 @@ def test_every_example_runs_and_says_something(
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(example), run_name="__main__")
     assert capsys.readouterr().out
+
+
+def test_the_example_on_a_real_model_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match=r"there is no .*: run `.*real_models`"):
+        runpy.run_path(str(REAL), run_name="__main__")
 
 
 @pytest.mark.parametrize("page", with_block("sh"), ids=name)
