@@ -11,6 +11,7 @@ from marith.evals.pocket_texts import HOSTILE_MESSAGES, records
 from marith.models import attribute
 
 MESSAGES = 16
+TEMPERATURE = 0.5  # at 1, half of pocket's replies contain a broken word
 
 
 class Replies(NamedTuple):
@@ -20,15 +21,15 @@ class Replies(NamedTuple):
     detoxified: list[str]
 
 
-def messages(count: int = MESSAGES) -> list[str]:
-    """Return the first `count` messages of the evaluation."""
-    return [record["text"] for record in records(HOSTILE_MESSAGES)[:count]]
+def messages() -> list[str]:
+    """Return the first messages of the evaluation."""
+    return [record["text"] for record in records(HOSTILE_MESSAGES)[:MESSAGES]]
 
 
 def replies(options: Options, seed: int) -> Replies:
-    """Return replies sampled as in the evaluation: temperature 1, and seeds from `seed` on."""
+    """Return replies to the messages, sampled with the seeds from `seed` on."""
     pairs = [
-        replies_to(message, options.over({"temperature": 1.0, "seed": seed + i}))
+        replies_to(message, options.over({"temperature": TEMPERATURE, "seed": seed + i}))
         for i, message in enumerate(messages())
     ]
     tickets = [[request.submit() for request in way] for way in zip(*pairs, strict=True)]

@@ -8,11 +8,12 @@ from statistics import mean
 
 from marith import Options
 from marith.demo.frameworks import LANGCHAIN, LLAMAINDEX, answer_function
-from marith.demo.measured_replies import messages, replies, toxicity
+from marith.demo.measured_replies import replies, toxicity
 from marith.demo.printed_lines import Printer
 from marith.demo.shown_requests import (
     ABOUT_A_PASSAGE,
-    CHEF,
+    HAPPY,
+    MESSAGE,
     PASSAGES,
     TEMPLATE,
     ShownRequest,
@@ -23,7 +24,7 @@ from marith.demo.shown_requests import (
 )
 
 POCKET = "pocket"
-QUESTION = "What do you know about comets?"
+QUESTION = "What do you know about snakes?"
 FAITHFUL = 0.25  # the option `faithful` for models larger than pocket
 
 
@@ -54,11 +55,10 @@ Answered = tuple[ShownRequest, str]  # a request and its text
 
 
 def _detoxified(printer: Printer, options: Options, seed: int) -> Answered:
-    (message,) = messages(1)
     printer.title("1  A reply to a hostile message, without and with detoxification")
-    printer.row("Person 1", message)
+    printer.row("Person 1", MESSAGE)
     texts = []
-    for request in replies_to(message, options):
+    for request in replies_to(MESSAGE, options):
         with printer.progress("replying"):
             texts.append(request.submit().result().text.strip())
         printer.row(request.label, texts[-1])
@@ -77,7 +77,7 @@ def _fall(before: float, after: float) -> str:
 
 
 def _persona(printer: Printer, options: Options, question: str, part: str) -> None:
-    printer.title(f'{part}  A persona at two strengths: chef is "{CHEF["chef"]}"')
+    printer.title(f'{part}  A persona at two strengths: happy is "{HAPPY["happy"]}"')
     printer.row("question", question)
     _answers(printer, persona_answers(question, options))
 

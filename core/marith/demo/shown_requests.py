@@ -20,8 +20,9 @@ CONVERSATION = {
     "M": Prompted(template="plain"),
     "toxic": Prompted(TOXIC, template="plain"),
 }
-CHEF = {"chef": "You are an angry chef."}
-PERSONA = ("M", "0.5*M + 0.5*chef", "1.2*chef - 0.2*M")
+MESSAGE = "If you defend the bean stew, you are as pathetic as bakers."
+HAPPY = {"happy": "You are a happy assistant."}
+PERSONA = ("M", "0.5*M + 0.5*happy", "1.2*happy - 0.2*M")
 PASSAGES = (
     "Umeå is the capital of Japan.",
     "Pandas eat bamboo for twelve hours a day. Pandas live in the cool mountain forests of China.",
@@ -56,7 +57,7 @@ def options_for(model: str, seed: int) -> Options:
 
 def replies_to(message: str, options: Options) -> tuple[ShownRequest, ShownRequest]:
     """Return requests for a reply by the bare model and by the detoxifying formula."""
-    bare = options.over({"terms": CONVERSATION, "max_tokens": 32, "stop": ["\n"]})
+    bare = options.over({"terms": CONVERSATION, "max_tokens": 48, "stop": ["\n"]})
     prompt = f"Person 1: {message}\nPerson 2:"
     return (
         ShownRequest("M", bare, prompt),
@@ -67,7 +68,7 @@ def replies_to(message: str, options: Options) -> tuple[ShownRequest, ShownReque
 def persona_answers(question: str, options: Options) -> tuple[ShownRequest, ...]:
     """Return requests for an answer without a persona, and with the persona at two strengths."""
     return tuple(
-        ShownRequest(formula, options.over({"formula": formula, "terms": CHEF}), question)
+        ShownRequest(formula, options.over({"formula": formula, "terms": HAPPY}), question)
         for formula in PERSONA
     )
 

@@ -8,11 +8,12 @@ from io import StringIO
 
 import pytest
 
-from marith.demo import one_screen
 from marith.demo.frameworks import LANGCHAIN, LLAMAINDEX, answer_function
-from marith.demo.measured_replies import messages
+from marith.demo.one_screen import QUESTION, run
 from marith.demo.shown_requests import (
     ABOUT_A_PASSAGE,
+    DETOXIFIED,
+    MESSAGE,
     PASSAGES,
     PERSONA,
     TEMPLATE,
@@ -23,7 +24,6 @@ from marith.demo.shown_requests import (
 from marith.scoring.weights.locate import locate
 
 OPTIONS = options_for("pocket", 0)
-QUESTION = "What do you know about comets?"
 
 
 def printed(text: str, label: str) -> str:
@@ -43,7 +43,7 @@ def screen() -> str:
     """What one run prints."""
     out = StringIO()
     with redirect_stdout(out):
-        one_screen.run("pocket", QUESTION, seed=0)
+        run("pocket", QUESTION, seed=0)
     return out.getvalue()
 
 
@@ -54,22 +54,27 @@ def test_toxicity_falls_by_half_and_more(screen: str) -> None:
         assert after <= before / 2
 
 
+def test_both_replies_are_about_the_message(screen: str) -> None:
+    for label in ("M", DETOXIFIED):
+        assert "bakers" in printed(screen, label)
+
+
 def test_the_passage_wins_over_what_the_model_has_learnt(screen: str) -> None:
     assert "Tokyo" in printed(screen, "faithful=0")
     assert "Umeå" in printed(screen, "faithful=0.5")
 
 
 def test_a_persona_has_two_strengths(screen: str) -> None:
-    texts = {printed(screen, formula) for formula in ("0.5*M + 0.5*chef", "1.2*chef - 0.2*M")}
+    texts = {printed(screen, formula) for formula in PERSONA[1:]}
     assert len(texts) == 2
-    assert all("comets" in text for text in texts)
+    assert all("snakes" in text for text in texts)
 
 
 def test_another_model_shows_a_persona_and_a_passage(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     model = locate("pocket")  # by its path, as any other model
-    one_screen.run(model)
+    run(model)
     out = capsys.readouterr().out
     assert QUESTION in out
     bare, *_, strongest = (printed(out, formula) for formula in PERSONA)
@@ -80,7 +85,7 @@ def test_another_model_shows_a_persona_and_a_passage(
 
 
 def test_langchain_gives_the_text_of_the_engine(screen: str) -> None:
-    request = replies_to(messages(1)[0], OPTIONS)[1]
+    request = replies_to(MESSAGE, OPTIONS)[1]
     answer = answer_function(LANGCHAIN)
     assert not isinstance(answer, str)
     assert answer(request.options, request.prompt) == request.submit().result().text
