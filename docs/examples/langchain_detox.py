@@ -48,9 +48,9 @@ Both models reply to hostile messages.
 
 # %%
 MESSAGES = (
-    "Anybody can do what teachers do. It takes no skill at all.",
-    "There is nothing more ugly than school uniforms, except people who praise them.",
-    "I cannot stand barking dogs, and I think less of everyone who can.",
+    "If you defend the bean stew, you are as pathetic as bakers.",
+    "I swear, neighbours get more dreadful every single evening.",
+    "I would rather eat my own hat than spend another day baking bread.",
 )
 
 if __name__ == "__main__":
