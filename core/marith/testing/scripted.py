@@ -25,6 +25,7 @@ from transformers import (
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from marith.errors import ModelError
+from marith.scoring.passes.passes import CACHES
 from marith.scoring.weights.locate import locate
 
 # The tokens that end a JSON text soonest, inside a string and outside. The first is preferred.
@@ -84,25 +85,27 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
         use_cache: bool | None = None,
         logits_to_keep: int = 0,
         return_dict: bool | None = None,
+        cache: Any = None,
     ) -> CausalLMOutputWithPast:
         """Return the logits [rows, width, vocab] of tokens [rows, width].
 
         If `logits_to_keep` is set, only its number of last positions is returned. `attention_mask`
-        is [rows, seen], or [rows, 1, width, seen] for rows with unequal pasts.
+        is [rows, seen], or [rows, 1, width, seen] for rows with unequal pasts. `cache` is called
+        `past_key_values` by transformers before 5.24.
         """
-        if use_cache is False:
-            past_key_values = None
+        cache = None if use_cache is False else cache or past_key_values
         keys = input_ids[:, None, :, None]
-        if past_key_values is not None:
-            keys, _ = past_key_values.update(keys, keys, 0)
+        if cache is not None:
+            keys, _ = cache.update(keys, keys, 0)
         tokens_seen = keys[:, 0, :, 0]
         visible = _visible(attention_mask, input_ids.shape[1], tokens_seen)[:, -logits_to_keep:]
         logits = [
             torch.stack([self._logits_after(tokens[mask].tolist()) for mask in masks])
             for tokens, masks in zip(tokens_seen, visible, strict=True)
         ]
-        cache: Any = past_key_values
-        return CausalLMOutputWithPast(logits=torch.stack(logits), past_key_values=cache)
+        out: Any = CausalLMOutputWithPast(logits=torch.stack(logits))
+        out[CACHES[0] if hasattr(out, CACHES[0]) else CACHES[1]] = cache
+        return out  # type: ignore[no-any-return]
 
     def _init_weights(self, module: nn.Module) -> None:
         """Keep the values of `__init__`, because no weight is random."""

@@ -220,8 +220,8 @@ class CachedRunner:
             attention_mask=self.lanes.aim(rectangles),
             input_ids=in_one_row([each.ids for each in rectangles]).to(device),
             position_ids=in_one_row([each.places for each in rectangles]).to(device),
-            past_key_values=self.lanes.cache,
             use_cache=True,
+            **{self.passes.cache_argument: self.lanes.cache},
         )
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from marith.scoring.passes.layer_masks import LayerMasks
+from marith.scoring.passes.passes import cache_argument
 from marith.scoring.passes.rectangle_cache import KVCache
 
 MOST = 32  # most graphs kept: the driver holds some megabytes for each
@@ -50,6 +51,7 @@ class Captured:
 
     def __init__(self, model: Any, cache: KVCache, masks: LayerMasks) -> None:
         self.model = model
+        self._argument = cache_argument(model)
         self.cache = cache
         self.masks = masks
         self._stream = torch.cuda.Stream(model.device) if model.device.type == "cuda" else None
@@ -122,9 +124,9 @@ class Captured:
             input_ids=tokens,
             attention_mask=self.masks.of(places, step.seen),
             position_ids=places,
-            past_key_values=self.cache,
             use_cache=True,
             logits_to_keep=1,
+            **{self._argument: self.cache},
         ).logits
         return logits[:, -1:]
 

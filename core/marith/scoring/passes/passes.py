@@ -18,6 +18,9 @@ from marith.scoring.passes.lora import Adapted, Adapter
 from marith.scoring.weights.placing import main_device
 from marith.tensor_rows import Row, gather
 
+# The argument for a cache: from transformers 5.24 on, and before it by kind of model.
+CACHES = "cache", "past_key_values", "cache_params"
+
 
 @dataclass(slots=True)
 class Asked:
@@ -106,11 +109,19 @@ class Passes:
         return logprobs
 
 
+def cache_argument(model: Any) -> str:
+    """Return the name of a model's argument for a cache of transformers; "" if it has none."""
+    parameters = inspect.signature(model.forward).parameters
+    # XLM has an argument `cache` too, for a dictionary.
+    own = "cache" in parameters and "dict" in str(parameters["cache"].annotation)
+    return next((name for name in CACHES[own:] if name in parameters), "")
+
+
 class ModelPasses(Passes):
     """Runs a causal language model of transformers.
 
-    `arguments` are the names of the arguments that its code takes. `reader` is the tree of modules
-    that `run` calls.
+    `arguments` are the names of the arguments that its code takes, and `cache_argument` is the one
+    for a cache. `reader` is the tree of modules that `run` calls.
     """
 
     def __init__(self, model: Any, vocab: int, name: str = "", holes: Sequence[int] = ()) -> None:
@@ -120,6 +131,7 @@ class ModelPasses(Passes):
         self._adapted = Adapted(self.model)
         self._exits: Exits | None = None
         self.arguments = frozenset(inspect.signature(model.forward).parameters)
+        self.cache_argument = cache_argument(model)
 
     @property
     def exits_checked(self) -> bool:

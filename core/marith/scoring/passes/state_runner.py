@@ -67,8 +67,6 @@ class StateRunner:
         self._joins = joins
         self._places = joins and "position_ids" in passes.arguments
         self._most_padding = PADDING * nbytes(weights(passes.model))
-        cached = "cache_params" in passes.arguments
-        self._argument = "cache_params" if cached else "past_key_values"
         self._size = StateSize()
         self.memory = self._size.memory
         self._unfinished: dict[Hashable, Answer] = {}
@@ -125,7 +123,7 @@ class StateRunner:
                 return {}
         tokens = [(asked.continuation or asked.prompt)[-1] for asked in questions]
         ids = torch.tensor(tokens, device=self.passes.device)[:, None]
-        arguments: dict[str, Any] = {self._argument: joined.cache, "use_cache": True}
+        arguments: dict[str, Any] = {self.passes.cache_argument: joined.cache, "use_cache": True}
         inputs, known = joined.inputs(self._places), self.passes.arguments
         arguments |= {key: v.to(ids.device) for key, v in inputs.items() if key in known}
         for asked in questions:
@@ -228,7 +226,7 @@ class StateRunner:
     ) -> tuple[Tensor, list[Tensor]]:
         ids = torch.tensor([tokens], device=self.passes.device)
         arguments: dict[str, Any] = {
-            "input_ids": ids, self._argument: state.cache, "use_cache": True,
+            "input_ids": ids, self.passes.cache_argument: state.cache, "use_cache": True,
         }  # fmt: skip
         count, at = min(asked.count, len(tokens)), len(state.tokens)
         if self._places:

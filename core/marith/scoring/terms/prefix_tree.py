@@ -19,6 +19,7 @@ from marith.scoring.memory import CacheLimit, LaneText
 from marith.scoring.passes.chunked_prefill import Unread, choose, group_by_width
 from marith.scoring.passes.lanes import common
 from marith.scoring.passes.layer_masks import LayerMasks, unread_kinds
+from marith.scoring.passes.passes import cache_argument
 from marith.scoring.passes.probe import SHORT, distance, tolerance, why_inexact
 from marith.scoring.passes.rectangle_cache import KVCache, RectangleLanes
 from marith.scoring.prompting.tokenizer import Vocabulary
@@ -339,8 +340,8 @@ class TreeRunner:
             input_ids=ids.to(device),
             attention_mask=self._masks.within(mask.to(device), places, keys[:, None].to(device)),
             position_ids=places,
-            past_key_values=self._cache,
             use_cache=True,
+            **{cache_argument(self.model.base_model): self._cache},
         )
         self.passes += 1
         hidden: Tensor = out.last_hidden_state

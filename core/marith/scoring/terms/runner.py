@@ -14,7 +14,7 @@ from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.chunked_prefill import SMALL_CHUNK
 from marith.scoring.passes.layer_masks import LayerMasks, layer_count, unread_kinds
 from marith.scoring.passes.llama_cpp_runner import LlamaCppRunner
-from marith.scoring.passes.passes import ModelPasses
+from marith.scoring.passes.passes import CACHES, ModelPasses
 from marith.scoring.passes.plain_runner import PlainRunner
 from marith.scoring.passes.probe import compare, why_inexact
 from marith.scoring.passes.rectangle_cache import KVCache, RectangleLanes
@@ -82,8 +82,8 @@ def _compared(
                 _log.info("%r takes a pass for each text: %s", passes.name, reasons[0])
             return runner
         reasons.append(reason)
-    if not {"past_key_values", "cache_params"} & passes.arguments:
-        reasons = ["its code has no argument for a cache (`past_key_values` or `cache_params`)"]
+    if not passes.cache_argument:
+        reasons = [f"its code has no argument for a cache ({' or '.join(CACHES)})"]
     plain = PlainRunner(passes, context_length)
     warn(f"{passes.name!r} runs without a cache, which is slower: {reasons[0]}")
     return plain

@@ -163,6 +163,7 @@ class LeanAttention(nn.Module):
         position_embeddings: tuple[Tensor, Tensor],
         attention_mask: Any = None,
         past_key_values: Any = None,
+        cache: Any = None,
         **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
         """Return the output [texts, width, hidden], and the attention weights if there are any.
@@ -180,8 +181,10 @@ class LeanAttention(nn.Module):
         cos, sin = (one.unsqueeze(2) for one in position_embeddings)
         both = torch.addcmul(both * cos, rotate_half(both), sin).transpose(1, 2)
         query, key = both[:, :heads], both[:, heads:]
-        if past_key_values is not None:
-            key, value = past_key_values.update(key, value, own.layer_idx)
+        if cache is None:  # transformers before 5.24 passes it by its old name
+            cache = past_key_values
+        if cache is not None:
+            key, value = cache.update(key, value, own.layer_idx)
         name = own.config._attn_implementation
         attend: Any = ALL_ATTENTION_FUNCTIONS.get_interface(name, sdpa_attention_forward)
         options |= {"scaling": own.scaling, "sliding_window": getattr(own, "sliding_window", None)}
