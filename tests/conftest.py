@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import os
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 gc.disable()  # until tests are collected: of what they import nothing is garbage
 os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub
+# Inspect asks it for each of its evaluations: half a second, in which all packages are read.
+metadata.packages_distributions = functools.cache(metadata.packages_distributions)
 
 # How many examples of each law, and the same in every run: what fails is of the change. `make
 # evidence` draws others, and more. None is timed, for machines are shared.
