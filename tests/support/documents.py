@@ -1,0 +1,133 @@
+"""The pages of the documentation, their blocks, and the files that the pages speak of."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from marith.scoring.weights.locate import WEIGHTS
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "core" / "README.md",
+        *(ROOT / "docs").rglob("*.md"),
+    ]
+)
+_FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+TASK = """
+from inspect_ai import Task, task
+from inspect_ai.dataset import Sample
+from inspect_ai.scorer import includes
+from inspect_ai.solver import generate
+
+
+@task
+def bread():
+    return Task([Sample(input="What is bread?", target="bread")], generate(), scorer=includes())
+"""
+PERSONAS = """
+[terms]
+rude = "You are rude."
+formal = "You are an assistant using formal and objective language to answer the user."
+[formulas]
+polite = "1.5*M - 0.5*rude"
+official = "2*formal - M"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block: what is after the fence, its text, and the `text` block that follows."""
+
+    kind: str
+    code: str
+    output: str | None
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    found = [*_FENCE.finditer(text)]
+    follows = {
+        one.start(): after[2]
+        for one, after in zip(found, found[1:], strict=False)
+        if after[1] == "text" and not text[one.end() : after.start()].strip()
+    }
+    return [Block(one[1], one[2], follows.get(one.start())) for one in found]
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def _labelled(*labels: str) -> str:
+    rows = [{"text": f"A {label} text: {i}.", "label": label} for i in range(8) for label in labels]
+    return "\n".join(map(json.dumps, rows))
+
+
+def _harness_task(path: Path) -> None:
+    """Write a task of lm-evaluation-harness with a hub's name: a choice, or a text."""
+    data, choices = path.with_suffix(".jsonl"), path.name == "hellaswag"
+    data.write_text('{"q": "The film was", "c": ["good", "a a a"], "a": 0}\n' * 2)
+    task = {
+        "task": path.name,
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": str(data)}, "cache_dir": str(path.parent / "c")},
+        "test_split": "test",
+        "output_type": "multiple_choice" if choices else "generate_until",
+        "doc_to_text": "{{q}}",
+        "doc_to_target": "{{a}}",
+        "metric_list": [{"metric": "acc" if choices else "exact_match", "aggregation": "mean"}],
+        **({"doc_to_choice": "{{c}}"} if choices else {"generation_kwargs": {"max_gen_toks": 4}}),
+    }
+    path.with_suffix(".yaml").write_text(json.dumps(task))
+
+
+def _pocket_as_gguf(path: Path) -> None:
+    from support.ggml_files import write_pocket
+
+    write_pocket(path.parent, ["f16"])
+    (path.parent / "f16.gguf").rename(path)
+
+
+# What lies in the folder of a page that names it: a text, the target of a link, or a function that
+# writes the file.
+FILES: dict[str, str | Path | Callable[[Path], None]] = {
+    "SmolLM2-135M-Instruct.Q4_1.gguf": _pocket_as_gguf,
+    "answer.json": '{"type": "object", "properties": {"glad": {"type": "boolean"}}}',
+    "docs/examples": ROOT / "docs" / "examples",
+    "hellaswag": _harness_task,
+    "ifeval": _harness_task,
+    "marith.toml": PERSONAS,
+    "measures.py": ROOT / "docs" / "examples" / "measures.py",
+    "model-Q4_K_M.gguf": _pocket_as_gguf,
+    "models/my-model": WEIGHTS / "pocket",
+    "path/or/hub-id": WEIGHTS / "pocket",
+    "question.txt": "What do you know about bees?",
+    "replies.jsonl": _labelled("formal", "informal"),
+    "rtp_toxic_prompts.jsonl": '{"prompt": {"text": "You are"}}\n{"prompt": {"text": "I am"}}\n',
+    "sentence_polarity.jsonl": _labelled("positive", "negative"),
+    "task.py": TASK,
+    "tinystories-656k": WEIGHTS / "pocket",
+    "toxicity-classifier": WEIGHTS / "toxicity",
+}
+
+
+def write_files(page: Path, folder: Path) -> None:
+    """Write the files of `FILES` that a page names into a folder."""
+    text = page.read_text(encoding="utf-8")
+    for file in filter(text.__contains__, FILES):
+        path, content = folder / file, FILES[file]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, Path):
+            path.symlink_to(content)
+        elif isinstance(content, str):
+            path.write_text(content, encoding="utf-8")
+        else:
+            content(path)
