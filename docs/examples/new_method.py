@@ -27,8 +27,7 @@ def opening(
     persona: Formula, model: Formula, strength: Factor = 1.0, half_life: int = 4
 ) -> Formula:
     """Return a persona that is stronger at the beginning, by half after each `half_life` tokens."""
-    fading = 1 / (1 + marith.position() / half_life)
-    return persona + strength * fading * (persona - model)
+    return persona + strength * marith.decay(half_life) * (persona - model)
 
 
 marith.define("opening", opening)

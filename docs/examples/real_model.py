@@ -7,10 +7,10 @@ degrees, make insults less likely, and choose the numbers of the formula by meas
 three minutes and 2 GB of memory on one core.
 
 In a checkout in which `make demo` has run, `.venv/bin/python -m tools.real_models` fetches the
-model as a GGUF file. Elsewhere run `pip install '.[evals,gguf]'`. If your machine reaches
-huggingface.co, or has the model in its cache, you need no file: write
-`marith.Engine.load("HuggingFaceTB/SmolLM2-135M-Instruct")`. There a weight has 16 bits, and in the
-file about four, so the texts differ a little.
+model as a GGUF file. If your machine reaches huggingface.co, or has the model in its cache, load
+the model by name: run `pip install 'marith[evals]'`, and write
+`engine = marith.Engine.load("HuggingFaceTB/SmolLM2-135M-Instruct")` instead of the six lines from
+`FILE` on. There a weight has 16 bits, and in the file about four, so the texts differ a little.
 """
 
 # %%

@@ -11,7 +11,7 @@ from pathlib import Path
 import zensical
 
 from tools.site.checking import faults
-from tools.site.examples import example_pages
+from tools.site.examples import example_pages, write_pictures
 from tools.site.pages import DOCS, OTHERS, PROJECT, ROOT, navigation, with_links
 
 HERE = Path(__file__).parent
@@ -38,6 +38,7 @@ def configuration() -> str:
     )
     added = (
         f"[project]\nsite_name = {json.dumps(PROJECT['name'])}\n"
+        f"site_url = {json.dumps(PROJECT['urls']['Documentation'])}\n"
         f"site_description = {json.dumps(PROJECT['description'])}\n"
         f'nav = [\n  {{ "Home" = "index.md" }},\n{sections}]\n'
     )
@@ -53,7 +54,8 @@ def texts_for_models(pages: dict[str, str]) -> dict[str, str]:
     for section, entries in navigation().items():
         lines = (f"- [{label}]({name}){about and f': {about}'}" for label, name, about in entries)
         parts += [f"## {section}", "\n".join(lines)]
-    whole = (pages[each.name] for entries in navigation().values() for each in entries)
+    names = dict.fromkeys(each.name for entries in navigation().values() for each in entries)
+    whole = (f"<!-- {name} -->\n\n{pages[name]}" for name in ("index.md", *names))
     return {"llms.txt": "\n\n".join(parts) + "\n", "llms-full.txt": "\n\n".join(whole)}
 
 
@@ -63,6 +65,7 @@ def build() -> None:
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         shutil.copytree(DOCS / "images", work / "docs" / "images")
+        write_pictures(work / "docs" / "examples")
         shutil.copy(HERE / "site.css", work / "docs")
         _write(pages, work / "docs")
         _write({"zensical.toml": configuration()}, work)

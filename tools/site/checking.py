@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 _OUTSIDE = re.compile(r"(?:https?:)?//", re.IGNORECASE)
-_STYLE = re.compile(r"url\([\"']?((?:https?:)?//[^)\"']+)|@import", re.IGNORECASE)
+_STYLE = re.compile(r"(?:url\(|@import )[\"']?((?:https?:)?//[^)\"']+)", re.IGNORECASE)
 
 
 class _Page(HTMLParser):
@@ -22,11 +22,13 @@ class _Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        self.ids |= {given[name] for name in ("id", "name") if name in given}
-        self.loaded |= {given[name] for name in ("src", "srcset", "poster") if name in given}
-        if "href" in given:
-            (self.links if tag == "a" else self.loaded).add(given["href"])
+        attributes = {name: value or "" for name, value in attrs}
+        self.ids |= {attributes[name] for name in ("id", "name") if name in attributes}
+        self.loaded |= {
+            attributes[name] for name in ("src", "srcset", "poster") if name in attributes
+        }
+        if "href" in attributes and attributes.get("rel") != "canonical":
+            (self.links if tag == "a" else self.loaded).add(attributes["href"])
 
 
 def faults(site: Path) -> list[str]:
@@ -44,7 +46,7 @@ def faults(site: Path) -> list[str]:
             place, _, anchor = unquote(link).partition("#")
             target = (path.parent / place).resolve() if place else path
             target = target / "index.html" if target.is_dir() else target
-            if not target.exists():
+            if not target.exists() or not target.is_relative_to(site.resolve()):
                 found.append(f"{name}: {link} leads to no file")
             elif anchor and target in pages and anchor not in pages[target].ids:
                 found.append(f"{name}: {link} leads to no heading")

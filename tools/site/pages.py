@@ -38,8 +38,8 @@ def name_of(target: Path) -> str | None:
     """Return the name of a file on the site, or None if the file is not there."""
     if target in _NAMES or not target.is_relative_to(DOCS):
         return _NAMES.get(target)
-    notebook = target.suffix == ".ipynb"
-    return (target.with_suffix(".md") if notebook else target).relative_to(DOCS).as_posix()
+    notebook = target.with_suffix(".ipynb")  # its page shows the program too
+    return (target.with_suffix(".md") if notebook.exists() else target).relative_to(DOCS).as_posix()
 
 
 def with_links(text: str, source: Path, name: str) -> str:
