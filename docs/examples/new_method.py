@@ -4,7 +4,7 @@
 
 A recipe of your own becomes a method that formulas can call, and `marith.evals` measures it. See
 [Methods of your own](../how-to/own_methods.md) and [Evaluation](../how-to/evaluation.md). Install
-`pip install '.[evals]'` first.
+`pip install 'marith[evals]'` first.
 """
 
 # %%
