@@ -16,15 +16,17 @@ class StopStringFilter:
     Keeps state; can be copied. A stop string that is complete before character `exempt` is ordinary
     text.
 
-    The cost of a character does not depend on the number of strings, because one automaton searches
-    for all strings at once (Aho and Corasick, 1975).
+    The cost of a character does not depend on the number of strings. It grows with the number of
+    places at which a string may have begun.
     """
 
     def __init__(self, stop: Stop) -> None:
         self.found: str | None = None
         self.held = ""
         self.exempt = 0
-        self._search = stop.search
+        self._root = stop.tree
+        # Where a string may have begun in `held`, and the tree of what may follow there.
+        self._begun: list[tuple[int, Tree]] = []
 
     @property
     def pending(self) -> bool:
@@ -53,26 +55,29 @@ class StopStringFilter:
         A stop string that ends within the first `exempt` characters is ignored. They are counted
         from the first character that is held.
         """
-        if self._search is None or self.found is not None:
-            return "" if self.found is not None else text
-        self.held += text
-        for last, length in self._search.iter(self.held):  # in the order in which they are complete
-            if last < exempt:
+        if self.found is not None:
+            return ""
+        begun = self._begun
+        held = self.held + text
+        for place, letter in enumerate(text, len(self.held)):
+            if not begun and letter not in self._root:
                 continue
-            start = last + 1 - length
-            self.found = self.held[start : last + 1]
-            return self._release(start)
-        held = self.held
-        may_begin = (start for start in range(len(held)) if self._search.match(held[start:]))
-        return self._release(next(may_begin, len(held)))
+            begun = [*begun, (place, self._root)]
+            begun = [(start, tree[letter]) for start, tree in begun if letter in tree]
+            ended = (start for start, tree in begun if WHOLE in tree)
+            if place >= exempt and (start := next(ended, None)) is not None:
+                self.found = held[start : place + 1]
+                self.held = held[start:]
+                return held[:start]
+        first = begun[0][0] if begun else len(held)
+        self._begun = [(start - first, tree) for start, tree in begun]
+        self.held = held[first:]
+        return held[:first]
 
     def flush(self) -> str:
         """Return the text that was held back, when no more text follows."""
-        return "" if self.found is not None else self._release(len(self.held))
-
-    def _release(self, count: int) -> str:
-        text, self.held = self.held[:count], self.held[count:]
-        return text
+        held, self.held, self._begun = self.held, "", []
+        return "" if self.found is not None else held
 
 
 class BanDetector:

@@ -66,7 +66,7 @@ def sampling(*values: Any) -> Sampling:
 
 @lru_cache(maxsize=8, typed=True)
 def stop(*values: Any) -> Stop:
-    """Return a `Stop` from the values of its fields, in order. Its automaton is built once."""
+    """Return a `Stop` from the values of its fields, in order. Its tree is built once."""
     return Stop(*values)
 
 

@@ -12,7 +12,7 @@ Tree: TypeAlias = dict[str, Any]  # maps the next character of words to the tree
 
 
 WHOLE = ""  # a key of a tree where a word is complete
-LETTERS = 500_000  # characters of all banned words: their tree takes 75 MB
+LETTERS = 500_000  # characters of all words of a tree, which takes 75 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,15 @@ class Ban:
 
     def __post_init__(self) -> None:
         hold(self)
-        object.__setattr__(self, "tree", _tree(map(self.folded, self.words)))
+        object.__setattr__(self, "tree", tree_of(map(self.folded, self.words)))
 
     def folded(self, text: str) -> str:
         """Return the text in the form in which it is compared. Each character is folded alone."""
         return text if self.case_sensitive else text.casefold()
 
 
-def _tree(words: Iterable[str]) -> Tree:
+def tree_of(words: Iterable[str]) -> Tree:
+    """Return the tree of words. Each level has the next characters of the words."""
     root: Tree = {}
     for word in words:
         tree = root

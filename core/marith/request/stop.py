@@ -6,13 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from ahocorasick import STORE_LENGTH, Automaton
-
 from marith.errors import RequestError, names_checked, shown
+from marith.request.ban import LETTERS, Tree, tree_of
 from marith.request.checks import by, flag, hold, optional, texts, whole, whole_from
 from marith.request.sampling import Sampling
 
-LETTERS = 2_000_000  # characters of all stop strings: their automaton takes 60 MB and a second
 _INSTEAD = {
     **{field.name: f"write Sampling({field.name}=…)" for field in fields(Sampling)},
     **dict.fromkeys(("stop", "stop_strings", "stop_sequences"), "write strings=['…']"),
@@ -44,29 +42,18 @@ class Stop:
     token_ids: tuple[int, ...] = field(default=(), metadata=by(token_numbers, "stop_token_ids"))
     min_tokens: int = field(default=0, metadata=by(whole_from(0)))
     ignore_eos: bool = field(default=False, metadata=by(flag))
-    search: Automaton | None = field(init=False, repr=False, compare=False)
+    tree: Tree = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         hold(self)
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
             problem = f"min_tokens is at most max_tokens, {self.max_tokens}"
             raise RequestError(f"{problem}, not {self.min_tokens}")
-        object.__setattr__(self, "search", _search(self.strings))
+        object.__setattr__(self, "tree", tree_of(self.strings))
 
     def ends(self, eos: Iterable[int]) -> frozenset[int]:
         """Return the tokens that end a text: `token_ids`, and `eos` unless it is ignored."""
         return frozenset(self.token_ids) if self.ignore_eos else frozenset((*eos, *self.token_ids))
-
-
-def _search(strings: tuple[str, ...]) -> Automaton | None:
-    """Return an automaton that finds the strings and their beginnings; None without strings."""
-    if not strings:
-        return None
-    search = Automaton(STORE_LENGTH)
-    for string in strings:
-        search.add_word(string)
-    search.make_automaton()
-    return search
 
 
 def read_stop(stop: Any) -> list[str]:
