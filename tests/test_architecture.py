@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "decoding": DATA,
     "speculation": {*DATA, "decoding", "tensor_rows"},
     "answers": {*DATA, "decoding", "scoring.prompting", "recent", "tensor_rows"},
-    "engine": {*ENGINE, "recent", "tensor_rows"},
+    "engine": {*ENGINE, "recent", "showing", "tensor_rows"},
     "inspection": {*ENGINE, "tensor_rows"},
     "testing": ENGINE,
     "models": {"errors", "engine", "formula", "scoring"},

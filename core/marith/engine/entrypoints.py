@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing, contextmanager
+from time import monotonic
 from typing import Any, Literal, Self, Unpack, overload
 
 from marith.engine.call import CallOptions, Requests, ScoringOptions, Stops, request_of
@@ -107,15 +108,29 @@ async def acompletions(
 def progress(total: int) -> Iterator[Callable[[], Any]]:
     """Show a progress bar for `total` requests that take longer than a second.
 
-    The bar is shown on a terminal and in a notebook only.
+    The bar is shown on a terminal, and in a notebook with ipywidgets.
     """
     if total < 2 or not ("ipykernel" in sys.modules or sys.stderr.isatty()):
         yield lambda: None
         return
-    from tqdm.auto import tqdm  # a widget in a notebook, else a line on stderr
+    from rich.progress import MofNCompleteColumn, Progress  # slow to import
 
-    with tqdm(total=total, delay=PATIENCE, unit="text", leave=False) as bar:
-        yield bar.update
+    from marith.showing import bars
+
+    shown, began = bars(*Progress.get_default_columns(), MofNCompleteColumn()), monotonic()
+    shown.live.transient = True
+    task = shown.add_task("texts", total=total)
+
+    def advance() -> None:
+        shown.advance(task)
+        if monotonic() - began >= PATIENCE:
+            shown.start()
+
+    try:
+        yield advance
+    finally:
+        if shown.live.is_started:  # stopping a bar that is not shown may print an empty line
+            shown.stop()
 
 
 class Entrypoints(ABC):
