@@ -52,6 +52,20 @@ def test_another_module_that_is_missing_is_not_taken_for_the_extra() -> None:
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "eval toxicity --n 1",
+        "tune 'a*M' --range a=0:1 --attribute vader:positive --direction down",
+    ],
+)
+def test_an_evaluation_says_what_to_install(line: str) -> None:
+    with without("inspect_ai", anew="marith.evals"):
+        said = commanded(f"marith {line}")
+    sentence = "marith: evaluations need inspect_ai: pip install 'marith[evals]'"
+    assert said == (2, "", f"{sentence}\n")
+
+
+@pytest.mark.parametrize(
     ("package", "line", "sentence"),
     [
         ("lm_eval", "eval harness --tasks x", "the harness is not installed: pip install "

@@ -33,6 +33,7 @@ app.add_typer(evals, name="eval")
 BARE = "M"  # the bare model, in a formula
 BAD_INPUT = 2
 TIMED_OUT = 124  # the exit code of coreutils' `timeout`
+_OF_EVALS = ("inspect_ai", "scipy")  # packages that evaluations import first
 
 
 def import_modules(context: typer.Context, names: list[str] | None) -> None:
@@ -100,13 +101,22 @@ def _marith(
 
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """Turn a MarithError into one sentence and exit code 2, and a time-out into exit code 124."""
+    """Turn a MarithError into one sentence and exit code 2, and a time-out into exit code 124.
+
+    A missing package of the extra `evals` is one sentence with exit code 2, too.
+    """
     try:
         yield
     except MarithError as error:
         typer.echo(f"marith: {error}", err=True)
         code = TIMED_OUT if isinstance(error, DeadlineExceeded) else BAD_INPUT
         raise typer.Exit(code) from None
+    except ModuleNotFoundError as error:
+        if error.name not in _OF_EVALS:
+            raise
+        needed = f"evaluations need {error.name}: pip install 'marith[evals]'"
+        typer.echo(f"marith: {needed}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
 
 
 def named_terms(prompts: Sequence[str] | None, definitions: Sequence[str] | None) -> dict[str, Any]:

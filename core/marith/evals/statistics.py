@@ -8,13 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from marith.errors import RequestError
-
-try:
-    import scipy.stats
-except ModuleNotFoundError:
-    raise RequestError("evaluations need scipy: pip install 'marith[evals]'") from None
+import scipy.stats
 
 stats: Any = scipy.stats  # which is not typed
 
