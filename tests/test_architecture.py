@@ -135,6 +135,16 @@ def test_a_library_is_imported_in_its_rooms_alone() -> None:
     assert not misplaced
 
 
+def test_importing_marith_imports_no_library_that_is_slow_to_import() -> None:
+    code = """
+import sys
+import marith
+slow = {"torch", "transformers", "numpy", "pydantic", "rich", "typer", "tokenizers", "jinja2"}
+assert not slow & set(sys.modules), slow & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_importing_the_algebra_and_saved_inspections_does_not_import_torch() -> None:
     code = """
 import sys
