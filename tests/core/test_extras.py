@@ -32,6 +32,10 @@ def without(*absent: str, anew: str = "") -> Iterator[None]:
         for name in [name for name in sys.modules if f"{name}.".startswith(own)]:
             del sys.modules[name]
         sys.modules.update(before)
+        for name, module in before.items():
+            package, _, child = name.rpartition(".")
+            if package and f"{name}.".startswith(own):
+                setattr(before[package], child, module)
 
 
 @pytest.mark.parametrize(("module", "absent", "extra"), EXTRAS, ids=[row[0] for row in EXTRAS])
