@@ -28,8 +28,8 @@ inspection
 
 # %% [markdown]
 """
-With `pip install 'marith[notebook]'` the widget shows the card of the token that you press: the push
-of each part, and the other likely tokens. It needs a running notebook.
+With `pip install 'marith[notebook]'` the widget shows the card of the token that you press: the
+push of each part, and the other likely tokens. It needs a running notebook.
 """
 
 # %%
