@@ -12,6 +12,7 @@ from transformers.generation.streamers import BaseStreamer
 
 from benchmarks.rounds import Sample, TokenClock, Variant
 from benchmarks.timed_model import TimedModel, TimedPrompt
+from marith.scoring.passes.passes import cache_argument
 
 GUIDANCE = 1.5
 
@@ -110,9 +111,10 @@ def _compose(
     source = torch.Generator().manual_seed(0)
     clock = TokenClock.start()
     caches = [DynamicCache(config=subject.model.config) for _ in prompts]
+    argument = cache_argument(subject.model)
     for _ in range(tokens):
         logits = [
-            subject.model(ids, past_key_values=cache, logits_to_keep=1).logits[0, -1]
+            subject.model(ids, logits_to_keep=1, **{argument: cache}).logits[0, -1]
             for ids, cache in zip(prompts, caches, strict=True)
         ]
         scores = torch.log_softmax(torch.stack(logits), dim=-1)

@@ -13,6 +13,7 @@ from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 
 from benchmarks.inflating import inflate
 from marith.errors import ModelError
+from marith.scoring.passes.passes import cache_argument
 from marith.testing import tiny_model
 
 FAMILIES = ("llama", "qwen2", "qwen3")
@@ -32,7 +33,8 @@ def logprobs(model: Any, tokens: Tensor) -> Tensor:
 def cached_logprobs(model: Any, tokens: Tensor) -> Tensor:
     """The same, one token at a time with a KV cache."""
     cache = DynamicCache(config=model.config)
-    logits = [model(token, past_key_values=cache).logits for token in tokens.split(1, dim=1)]
+    given = {cache_argument(model): cache}
+    logits = [model(token, **given).logits for token in tokens.split(1, dim=1)]
     return torch.log_softmax(torch.cat(logits, 1).float(), -1)
 
 

@@ -107,8 +107,8 @@ def test_what_is_cached_changes_nothing(tokens: list[int], cut: int) -> None:
     cut = min(cut, len(tokens) - 1)
     with torch.inference_mode():
         cache = DynamicCache(config=model.config)
-        first = model(torch.tensor([tokens[:cut]]), past_key_values=cache).logits[0]
-        rest = model(torch.tensor([tokens[cut:]]), past_key_values=cache).logits[0]
+        first = model(torch.tensor([tokens[:cut]]), cache=cache).logits[0]
+        rest = model(torch.tensor([tokens[cut:]]), cache=cache).logits[0]
     assert torch.equal(torch.cat([first, rest]), logits(model, tokens))
 
 

@@ -26,7 +26,7 @@ import marith
 from marith.errors import ModelError
 from marith.scoring.notices import collecting
 from marith.scoring.passes import layer_masks
-from marith.scoring.passes.passes import Asked, ModelPasses
+from marith.scoring.passes.passes import Asked, ModelPasses, cache_argument
 from marith.scoring.passes.plain_runner import PlainRunner
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.terms import runner as runner_module
@@ -57,11 +57,12 @@ def sharpened(model: Any) -> Any:
 class Careless(LlamaForCausalLM):
     """Takes the positions of all rows to be those of the longest, as long as it has a cache."""
 
-    def forward(self, *args: Any, past_key_values: Any = None, **given: Any) -> Any:
-        if past_key_values is not None:
+    def forward(self, *args: Any, cache: Any = None, **given: Any) -> Any:
+        if cache is not None:
             longest = given["position_ids"].max(dim=0, keepdim=True).values
             given["position_ids"] = longest.expand_as(given["position_ids"])
-        return super().forward(*args, past_key_values=past_key_values, **given)
+            given[cache_argument(super())] = cache
+        return super().forward(*args, **given)
 
 
 def reasons(model: Any, context_length: int = CONTEXT) -> list[str]:

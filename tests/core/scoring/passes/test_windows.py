@@ -19,6 +19,7 @@ from transformers.masking_utils import (
 
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.layer_masks import LayerMasks
+from marith.scoring.passes.passes import cache_argument
 from marith.scoring.terms.runner import start_runner
 
 NAMES = ("mistral", "gemma3_text", "gpt_oss", "llama4_text", "qwen2 window on", "ministral")
@@ -52,7 +53,7 @@ def test_the_masks_are_those_that_the_models_own_code_makes(name: str) -> None:
     own = model.config.get_text_config()
     embedded = torch.zeros(1, length, 4)
     given = {"config": own, "inputs_embeds": embedded, "attention_mask": None}
-    given |= {"past_key_values": None, "position_ids": torch.arange(length)[None]}
+    given |= {cache_argument(model): None, "position_ids": torch.arange(length)[None]}
     for kind, mask in masks.items() if isinstance(masks, dict) else [("sliding_attention", masks)]:
         if kind not in getattr(own, "layer_types", [kind]):
             continue
