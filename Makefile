@@ -11,7 +11,7 @@ WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-r
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*  ## /\1\t/' | expand -t 12
 
-.PHONY: help demo test check format reference site models golden evidence real bench clients ray llamacpp quantised gpu speed way pocket browser pictures clean dist-test coverage notebooks
+.PHONY: help demo test check format reference site models golden evidence real bench clients ray llamacpp quantised gpu speed way pocket browser pictures clean dist-test coverage notebooks test-oldest
 
 demo: .venv/installed  ## show one screen of answers
 	$(BIN)/marith demo
@@ -93,6 +93,21 @@ dist-test: .venv/dist  ## build the distributions and test them in clean environ
 .venv/dist: tools/dist_test/requirements.txt
 	$(PYTHON) -m venv $@
 	$@/bin/python -m pip install --quiet --requirement $<
+	touch $@
+
+# A quarter of an hour: the test suite with the lowest versions that pyproject.toml allows, which uv
+# resolves and pip installs. Old releases warn of one another, so that warnings are no errors here.
+# The pages of docs are made with the versions of constraints.txt, and are left out.
+# Where pip would take torch with CUDA, see `dist-test`.
+test-oldest: .venv/oldest  ## test the lowest versions of the dependencies (15 minutes)
+	OMP_NUM_THREADS=1 .venv/oldest/bin/pytest -W default $(WORKERS) --ignore tests/docs
+
+.venv/oldest: pyproject.toml
+	$(PYTHON) -m venv --clear .venv/uv
+	.venv/uv/bin/python -m pip install --quiet 'uv>=0.8'
+	.venv/uv/bin/uv pip compile --quiet --resolution lowest-direct --extra dev --output-file .venv/uv/lowest.txt $<
+	$(PYTHON) -m venv --clear $@
+	PIP_CONSTRAINT=$(CURDIR)/.venv/uv/lowest.txt $@/bin/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
 # Five minutes: replicas on a cluster of Ray on this machine, in an environment that has Ray.

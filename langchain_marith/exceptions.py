@@ -5,25 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from langchain_core.exceptions import ContextOverflowError, LangChainException
+from langchain_core.exceptions import (
+    ContextOverflowError,
+    LangChainException,
+    ModelConnectionError,
+    ModelInvalidRequestError,
+    ModelNotFoundError,
+    ModelRateLimitError,
+    ModelTimeoutError,
+)
 from pydantic import ValidationError
 
 import marith
-
-try:
-    from langchain_core.exceptions import (
-        ModelConnectionError,
-        ModelInvalidRequestError,
-        ModelNotFoundError,
-        ModelRateLimitError,
-        ModelTimeoutError,
-    )
-except ImportError:  # before langchain-core 1.6 there was one class for all of them
-    ModelConnectionError = LangChainException  # type: ignore[assignment,misc]
-    ModelInvalidRequestError = LangChainException  # type: ignore[assignment,misc]
-    ModelNotFoundError = LangChainException  # type: ignore[assignment,misc]
-    ModelRateLimitError = LangChainException  # type: ignore[assignment,misc]
-    ModelTimeoutError = LangChainException  # type: ignore[assignment,misc]
 
 
 class PromptTooLong(marith.ContextOverflow, ContextOverflowError):

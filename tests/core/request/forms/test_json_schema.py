@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import (
     UUID4,
+    VERSION,
     AwareDatetime,
     Base64Bytes,
     BaseModel,
@@ -94,6 +95,7 @@ def test_a_class_of_any_types_of_pydantics_is_a_schema() -> None:
         assert not accepts(source, WRITTEN.replace(right, wrong))
 
 
+@pytest.mark.skipif(VERSION < "2.14", reason="a Decimal's pattern looks ahead, which is refused")
 def test_a_tool_takes_any_types_of_pydantics() -> None:
     function = {"name": "f", "parameters": Everything.model_json_schema()}
     assert Tools(({"type": "function", "function": function},))
