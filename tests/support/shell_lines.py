@@ -70,6 +70,7 @@ def run(line: str) -> str:
     if words[0] == "marith":
         return _marith(words[1:])
     if words[:2] == ["python", "-m"]:
+        sys.modules.pop(f"{words[2]}.__main__", None)  # another test may have imported it
         return _in_process(words[2:], lambda: runpy.run_module(words[2], run_name="__main__"))
     scripts = entry_points(group="console_scripts", name=words[0])
     if scripts:
