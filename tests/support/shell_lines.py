@@ -24,6 +24,7 @@ from pathlib import Path
 from threading import Thread
 from unittest.mock import patch
 
+import uvloop  # noqa: F401 (it keeps the socket class of its first import, which a test may block)
 from typer.testing import CliRunner
 
 # What is appended to a command: the last value of an option counts.
