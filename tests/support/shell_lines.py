@@ -77,7 +77,10 @@ def run(line: str) -> str:
     if scripts:
         return _in_process(words, next(iter(scripts)).load())
     shell = ["bash", "-euc", f'curl() {{ command curl --fail "$@"; }}\n{line}']
-    done = subprocess.run(shell, capture_output=True, text=True, timeout=60, check=False)
+    environment = dict(os.environ)  # a copy: another thread may change the process's own
+    done = subprocess.run(
+        shell, capture_output=True, text=True, timeout=60, check=False, env=environment
+    )
     assert done.returncode == 0, f"{line}\n{done.stderr}"
     return done.stdout
 
@@ -118,7 +121,7 @@ def run_server(line: str, port: int, ask: Callable[[], str | None]) -> str | Non
 def _ask(port: int, ask: Callable[[], str | None], asked: Future[str | None]) -> None:
     ready = ["curl", "-sf", f"http://localhost:{port}/ready"]
     end = time.monotonic() + 60
-    while subprocess.run(ready, capture_output=True, check=False).returncode:
+    while subprocess.run(ready, capture_output=True, check=False, env=dict(os.environ)).returncode:
         if time.monotonic() > end:
             return
         time.sleep(0.05)
