@@ -225,6 +225,7 @@ class TreeRunner:
         self.passes = 0
         self._padding = padding
         self._cache = KVCache(int(model.config.get_text_config().num_hidden_layers))
+        self._cache_argument = cache_argument(model.base_model)
         self._masks = LayerMasks.of_model(model)
         self.lanes = RectangleLanes(self._cache, most_bytes, self._masks, model.device)
         self._unfinished: dict[Hashable, set[int]] = {}
@@ -341,7 +342,7 @@ class TreeRunner:
             attention_mask=self._masks.within(mask.to(device), places, keys[:, None].to(device)),
             position_ids=places,
             use_cache=True,
-            **{cache_argument(self.model.base_model): self._cache},
+            **{self._cache_argument: self._cache},
         )
         self.passes += 1
         hidden: Tensor = out.last_hidden_state
