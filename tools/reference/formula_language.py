@@ -31,6 +31,10 @@ other name is a key of `terms`. Its value is a system prompt, a term, a formula,
 RECIPES_INTRODUCTION = """A recipe is a published method. It builds a formula of the parts above.
 [Recipes](recipes.md) has its paper, its equation, its default strength, and how it differs from the
 paper."""
+FUNCTIONS = (
+    "parse", "explain", "described_recipes", "load_file", "define", "own_methods", "terms_of",
+    "without_template",
+)  # fmt: skip
 RECIPES_BY_NAME = "`marith.recipes.RECIPES` is a dictionary of these functions by name."
 
 Calls = dict[str, Callable[..., Any]]
@@ -129,11 +133,8 @@ def language_page(links: Links) -> list[str]:
     parts += ["### RECIPES", RECIPES_BY_NAME]
     parts += function_section("faithful_to", faithful_to, links, "###")
     parts += ["## Bounds", "A formula that exceeds a bound raises FormulaError.", bounds()]
-    for function in (
-        marith.parse, marith.explain, marith.described_recipes, marith.load_file, marith.define,
-        marith.own_methods, marith.terms_of, marith.without_template,
-    ):  # fmt: skip
-        parts += function_section(function.__name__, inspect.unwrap(function), links)
+    for name in FUNCTIONS:
+        parts += function_section(name, inspect.unwrap(getattr(marith, name)), links)
     for kind in CLASSES:
         parts += class_section(kind, links)
     return parts

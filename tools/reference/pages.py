@@ -29,6 +29,7 @@ from marith.request.limits import Limits
 from tools.reference import sections
 from tools.reference.command_line import command_page
 from tools.reference.formula_language import CLASSES as OF_FORMULAS
+from tools.reference.formula_language import FUNCTIONS as ON_FORMULAS
 from tools.reference.formula_language import calls, language_page
 from tools.reference.signatures import Links, documented, table
 
@@ -120,11 +121,7 @@ def places() -> dict[str, str]:
     named = {kind.__name__: page for page, (_, kinds) in CLASSES.items() for kind in kinds}
     named |= {error.__name__: ERRORS for error in errors()}
     named |= {"Options": OPTIONS, "Formula": LANGUAGE}
-    functions = (
-        "parse", "explain", "described_recipes", "load_file", "define", "own_methods", "terms_of",
-        "without_template",
-    )  # fmt: skip
-    named |= dict.fromkeys(functions, LANGUAGE)
+    named |= dict.fromkeys(ON_FORMULAS, LANGUAGE)
     named |= {name: page for page, names in FUNCTIONS.items() for name in names}
     named |= {kind.__name__: LANGUAGE for kind in OF_FORMULAS}
     named |= {name: LANGUAGE for kind in calls().values() for name in kind}
