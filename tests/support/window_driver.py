@@ -76,6 +76,24 @@ def composed(block: Block) -> Tensor:
     return evaluate(block.formula, {term: gather(rows) for term, rows in block.rows.items()})
 
 
+class _Pickler(pickle.Pickler):
+    def __init__(self, into: io.BytesIO, number: Callable[[Any], int | None]) -> None:
+        super().__init__(into)
+        self._number = number
+
+    def persistent_id(self, thing: Any) -> int | None:
+        return self._number(thing)
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, state: io.BytesIO, shared: Sequence[Any]) -> None:
+        super().__init__(state)
+        self._shared = shared
+
+    def persistent_load(self, number: Any) -> Any:
+        return self._shared[number]
+
+
 class Driver:
     """Drives the draft windows of one set-up."""
 
@@ -127,15 +145,11 @@ class Driver:
         window.verified.clear()
         window.seen.clear()
         into = io.BytesIO()
-        pickler = pickle.Pickler(into)
-        pickler.persistent_id = self._number  # type: ignore[method-assign]
-        pickler.dump(window)
+        _Pickler(into, self._number).dump(window)
         return into.getvalue()
 
     def thaw(self, state: bytes) -> DraftWindow:
-        unpickler = pickle.Unpickler(io.BytesIO(state))
-        unpickler.persistent_load = self._shared.__getitem__  # type: ignore[method-assign]
-        window: DraftWindow = unpickler.load()
+        window: DraftWindow = _Unpickler(io.BytesIO(state), self._shared).load()
         return window
 
     def _number(self, thing: Any) -> int | None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, StrictInt
 
-from marith.errors import FormulaError, RequestError, shown
+from marith.errors import FormulaError, RequestError, shown, suggestion
 from marith.formula.meaning.binding import require_known
 from marith.formula.text.term_data import read_formula
 from marith.formula.tree.nodes import Formula
@@ -93,12 +93,17 @@ class Plan:
     @classmethod
     def from_json(cls, text: str | bytes) -> Plan:
         """Return the plan that `to_json` wrote. Raises RequestError for an invalid plan."""
+        names = [field.name for field in fields(cls)]
         try:
-            return cls(**json.loads(text))
-        except (TypeError, ValueError, RecursionError) as error:
-            names = ", ".join(field.name for field in fields(cls))
-            problem = f"invalid plan: {str(error)[:200]}"
-            raise RequestError(f"{problem}; it has {names}: {shown(text)}") from None
+            given = json.loads(text)
+            if not isinstance(given, dict):
+                raise RequestError(f"a plan must be a JSON object, not {type(given).__name__}")
+            if unknown := next((name for name in given if name not in names), None):
+                advice = suggestion(unknown, names, f"; it has {', '.join(names)}")
+                raise RequestError(f"a plan has no {unknown!r}{advice}")
+            return cls(**given)
+        except (ValueError, RecursionError) as error:
+            raise RequestError(f"invalid plan: {str(error)[:200]}: {shown(text)}") from None
 
     def to_json(self) -> str:
         """Return the plan as one line of JSON."""

@@ -36,8 +36,9 @@ def test_a_term_is_a_text_or_a_formula(every: Any) -> None:
     [
         ('{"every": [["M", "x"]]}', "the speculative factor of 'M' .*, not 'x'"),
         ('{"every": [["M", true]]}', "the speculative factor of 'M' .*, not True"),
-        ('{"evry": []}', "argument 'evry'; it has every, drafted_by, length"),
-        ("[]", "must be a mapping, not list"),
+        ('{"evry": []}', r"a plan has no 'evry'; did you mean 'every'\?"),
+        ('{"x": []}', "a plan has no 'x'; it has every, drafted_by, length"),
+        ("[]", "must be a JSON object, not list"),
         ('{"drafted_by": "small"}', "drafted_by is a list of formulas, not 'small'"),
         ('{"drafted_by": ["M"], "length": 4.5}', "the length of a draft .*, not 4.5"),
         ("nope", "Expecting value.*: 'nope'"),
