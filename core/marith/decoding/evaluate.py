@@ -122,17 +122,16 @@ def candidates_of(
 ) -> list[list[int]]:
     """Return the tokens that a classifier judges at each position: the guide's best, best first.
 
-    Return at most `count` tokens. With `coverage`, return only the fewest of them whose
-    probabilities reach it.
+    Return at most `count` tokens, and none that has probability 0 under the guide. With `coverage`,
+    return only the fewest of them whose probabilities reach it.
     """
     logprobs = evaluate(formula, rows)
     best = logprobs.topk(min(count, logprobs.shape[-1]), dim=-1)
     tokens: list[list[int]] = best.indices.tolist()
-    if coverage is None:
-        return tokens
-    mass = best.values.double().exp()
-    needed = mass > 0
-    if coverage < 1.0:
+    # Among tokens of probability 0, topk chooses by their places, which differ between libraries.
+    needed = best.values > -math.inf
+    if coverage is not None and coverage < 1.0:
+        mass = best.values.double().exp()
         needed &= mass.cumsum(dim=-1) - mass < coverage
     return [row[:kept] for row, kept in zip(tokens, needed.sum(dim=-1).tolist(), strict=True)]
 

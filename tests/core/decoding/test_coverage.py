@@ -47,10 +47,11 @@ def test_each_position_has_as_many_as_it_needs() -> None:
     assert candidates_of(a, {a: sure}, 4, 0.5) == [[0], [2, 0]]
 
 
-def test_a_coverage_of_one_judges_all_that_is_possible() -> None:
+def test_all_that_is_possible_is_judged_and_nothing_else() -> None:
     world = torch.tensor([[0.5, 0.0, 0.5 - 1e-7, 1e-7]]).log()
     assert candidates_of(a, {a: world}, 4, 1.0) == [[0, 2, 3]]
-    assert candidates_of(a, {a: world}, 4) == [[0, 2, 3, 1]]
+    assert candidates_of(a.top_k(2), {a: world}, 3) == [[0, 2]]
+    assert candidates_of(a, {a: world}, 4) == [[0, 2, 3]]
 
 
 @pytest.mark.parametrize("coverage", [0, -0.1, 1.01, math.nan, math.inf, True, "0.9"])

@@ -129,8 +129,9 @@ class Classifier(Term):
     """A classifier that guides, with weight zero: log C(x₁..x_k) − log C(x₁..x_{k−1}).
 
     - `label`: a class by name or index.
-    - `candidates`: the number of likeliest tokens of `guide` that are judged; other tokens get 0
-      (paper, section 3). The default guide is the formula around it, without classifiers.
+    - `candidates`: the most tokens that are judged, the likeliest of `guide`; other tokens get 0
+      (paper, section 3). A token to which `guide` gives no probability is not judged. The default
+      guide is the formula around it, without classifiers.
     - `coverage`: judge only the fewest candidates whose probabilities under the guide reach it.
     - `read_prompt`: judge the prompt together with the continuation.
     - `scale`: "log" C, C itself ("probability"), or the output of the model's head ("logit"), as
