@@ -94,7 +94,7 @@ def left_early(runner: Runner, longest: int) -> float:
         [answer] = ask(runner, [asked])
         ids = torch.tensor([asked.tokens])
         with torch.inference_mode():
-            _, [early] = passes.run([None], asked.count, [layer], input_ids=ids, use_cache=False)
+            _, [early] = passes.run([None], asked.count, [layer], input_ids=ids)
         worst.append(distance(gather(answer.exits[layer]), passes.logprobs(early)))
     runner.release("early")
     return largest(worst)

@@ -27,8 +27,7 @@ from marith.scoring.passes.lanes import (
     kept,
     rectangle,
 )
-from marith.scoring.passes.passes import Answer, Asked, ModelPasses
-from marith.scoring.passes.rectangle_cache import RectangleLanes
+from marith.scoring.passes.passes import Answer, Asked, Passes
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,12 +45,13 @@ class CachedRunner:
     with the cached tokens, and the cached tail that differs is dropped. By default a call reads at
     most one chunk of long texts. While other texts are decoding, it reads at most `prefill_limit`
     tokens of long texts, or the number of decoding texts if that is larger, and never more than a
-    chunk. After `capture`, passes for single tokens run at fixed shapes, on a GPU as CUDA graphs.
+    chunk. While there are `captured` passes, they run single tokens at fixed shapes, on a GPU as
+    CUDA graphs.
     """
 
     plain = False
 
-    def __init__(self, passes: ModelPasses, lanes: Lanes, prefill_limit: int | None = None) -> None:
+    def __init__(self, passes: Passes, lanes: Lanes, prefill_limit: int | None = None) -> None:
         self.passes = passes
         self.lanes = lanes
         self.memory = lanes.memory
@@ -62,11 +62,6 @@ class CachedRunner:
     def join(self, limit: CacheLimit) -> None:
         """Bound the cache by `limit`, which several models share, from now on."""
         limit.join(self.lanes)
-
-    def capture(self) -> None:
-        """Capture passes from now on, if the keys and values lie in one rectangle."""
-        if isinstance(lanes := self.lanes, RectangleLanes):
-            self.captured = Captured(self.passes.model, lanes.cache, lanes.masks)
 
     def give_up_capture(self, reason: str) -> None:
         """Return to ordinary passes, and warn with the `reason`."""
@@ -217,11 +212,10 @@ class CachedRunner:
             adapters,
             kept(rectangles),
             layers,
+            self.lanes.cache,
             attention_mask=self.lanes.aim(rectangles),
             input_ids=in_one_row([each.ids for each in rectangles]).to(device),
             position_ids=in_one_row([each.places for each in rectangles]).to(device),
-            use_cache=True,
-            **{self.passes.cache_argument: self.lanes.cache},
         )
 
 

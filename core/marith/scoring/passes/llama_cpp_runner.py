@@ -14,6 +14,7 @@ from marith.errors import ModelError
 from marith.scoring.memory import CacheLimit, LaneText, own_lengths
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.chunked_prefill import SMALL_CHUNK
+from marith.scoring.passes.early_exit import Exits
 from marith.scoring.passes.lanes import Lane, Lanes, Rectangle
 from marith.scoring.passes.passes import Answer, Asked, Passes
 from marith.scoring.weights.ggml import FEWEST, GGMLContext, GGMLModel, Item
@@ -193,7 +194,7 @@ class SequencePasses(Passes):
     exits_checked = False
 
     @property
-    def exits(self) -> Any:
+    def exits(self) -> Exits:
         """No exits: raises ModelError, because llama.cpp returns logits of the last layer only."""
         raise ModelError(
             f"backend='llama.cpp' gives no log-probabilities of inner layers, so no term of "
@@ -201,11 +202,17 @@ class SequencePasses(Passes):
         )
 
     def run(
-        self, _adapters: Sequence[Any], _kept: int | Tensor, _layers: Sequence[int], **inputs: Any
+        self,
+        adapters: Sequence[Adapter | None],
+        kept: int | Tensor,
+        layers: Sequence[int] = (),
+        cache: Any = None,
+        **inputs: Any,
     ) -> tuple[Tensor, list[Tensor]]:
         """Return the logits [1, positions, vocab] of the tokens that the lanes aimed at.
 
-        Raises ModelError if llama.cpp fails. All lanes are dropped then.
+        The context of the lanes decides the adapter and the cache. Raises ModelError if llama.cpp
+        fails. All lanes are dropped then.
         """
         aimed: Aimed = inputs["attention_mask"]
         try:
@@ -293,10 +300,9 @@ class LlamaCppRunner:
         return runner
 
     def _reading(self, context: GGMLContext) -> CachedRunner:
-        passes: Any = self.passes  # a runner uses only attributes that these have too
         limit = None if self._model.accelerated else SMALL_CHUNK
         lanes = SequenceLanes(context, self._most_bytes, self._weight)
-        runner = CachedRunner(passes, lanes, limit)
+        runner = CachedRunner(self.passes, lanes, limit)
         if self._limit is not None:
             runner.join(self._limit)
         return runner

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -73,8 +74,8 @@ class Answer:
         return gather(self.rows)
 
 
-class Passes:
-    """Counts the passes of a causal language model, and the tokens that it reads.
+class Passes(ABC):
+    """Runs a causal language model, and counts its passes and the tokens that it reads.
 
     `vocab` is the size of the vocabulary. `holes` are numbers below `vocab` that are not tokens,
     and have probability 0. `name` is the name of the model in messages.
@@ -84,6 +85,32 @@ class Passes:
         self.vocab, self.name, self.device = vocab, name, device
         self.count = self.tokens_read = 0
         self._holes = torch.tensor(holes, dtype=torch.long).to(device)
+
+    @property
+    @abstractmethod
+    def exits_checked(self) -> bool:
+        """True if `exits` are ready."""
+
+    @property
+    @abstractmethod
+    def exits(self) -> Exits:
+        """The early exits of the model. Raises ModelError if the model has no early exits."""
+
+    @abstractmethod
+    def run(
+        self,
+        adapters: Sequence[Adapter | None],
+        kept: int | Tensor,
+        layers: Sequence[int] = (),
+        cache: Any = None,
+        **inputs: Any,
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Return the logits [rows, kept, vocab] of the last `kept` positions, and of early exits.
+
+        `kept` may be an index of positions instead. `adapters` has an adapter for each row, or for
+        each token if all tokens stand in one row. `layers` are the layers of the early exits. The
+        pass reads and writes `cache`, if it is not None.
+        """
 
     def counted(self, tokens: int) -> frozenset[int]:
         """Count a pass that has read `tokens` tokens, and return its number."""
@@ -120,8 +147,8 @@ def cache_argument(model: Any) -> str:
 class ModelPasses(Passes):
     """Runs a causal language model of transformers.
 
-    `arguments` are the names of the arguments that its code takes, and `cache_argument` is the one
-    for a cache. `reader` is the tree of modules that `run` calls.
+    `arguments` are the names of the arguments that its code takes. `takes_cache` is True if one of
+    them is for a cache. `reader` is the tree of modules that `run` calls.
     """
 
     def __init__(self, model: Any, vocab: int, name: str = "", holes: Sequence[int] = ()) -> None:
@@ -131,7 +158,12 @@ class ModelPasses(Passes):
         self._adapted = Adapted(self.model)
         self._exits: Exits | None = None
         self.arguments = frozenset(inspect.signature(model.forward).parameters)
-        self.cache_argument = cache_argument(model)
+        self._cache_argument = cache_argument(model)
+
+    @property
+    def takes_cache(self) -> bool:
+        """True if the model has an argument for a cache of transformers."""
+        return bool(self._cache_argument)
 
     @property
     def exits_checked(self) -> bool:
@@ -160,13 +192,13 @@ class ModelPasses(Passes):
         adapters: Sequence[Adapter | None],
         kept: int | Tensor,
         layers: Sequence[int] = (),
+        cache: Any = None,
         **inputs: Any,
     ) -> tuple[Tensor, list[Tensor]]:
-        """Return the logits [rows, kept, vocab] of the last `kept` positions, and of early exits.
-
-        `kept` may be an index of positions instead. `adapters` has an adapter for each row, or for
-        each token if all tokens stand in one row.
-        """
+        """Run the model, as `Passes.run` says. `inputs` are other arguments of the model."""
+        inputs["use_cache"] = cache is not None
+        if cache is not None:
+            inputs[self._cache_argument] = cache
         if "logits_to_keep" in self.arguments:
             inputs["logits_to_keep"] = kept
         if layers:

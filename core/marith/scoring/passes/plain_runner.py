@@ -46,9 +46,7 @@ class PlainRunner:
     def _answer(self, question: Asked) -> Answer:
         tokens, layers = question.tokens, question.exits
         ids = torch.tensor([tokens], device=self.passes.device)
-        logits, early = self.passes.run(
-            [question.adapter], question.count, layers, input_ids=ids, use_cache=False
-        )
+        logits, early = self.passes.run([question.adapter], question.count, layers, input_ids=ids)
         number = self.passes.counted(len(tokens))
         exits = {
             layer: rows_of(self.passes.logprobs(out))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from marith.scoring.passes.passes import Answer, Asked
+from marith.scoring.passes.passes import Answer, Asked, ModelPasses
 
 if TYPE_CHECKING:
     from marith.scoring.passes.cached_runner import CachedRunner
@@ -56,12 +56,12 @@ def why_inexact(model: Any, context_length: int, differ: Callable[[Any, int], st
     return reason and f"beyond its window of {widest} tokens {reason}"
 
 
-def compare(runner: CachedRunner | StateRunner, extra: int = 0) -> str:
-    """Return how a runner's cached passes differ from uncached passes; "" if they do not.
+def compare(runner: CachedRunner | StateRunner, passes: ModelPasses, extra: int = 0) -> str:
+    """Return how a runner's cached passes differ from uncached `passes`; "" if they do not.
 
     The rows that are compared have unequal lengths.
     """
-    passes, draw = runner.passes, torch.Generator().manual_seed(0)
+    draw = torch.Generator().manual_seed(0)
     texts = torch.randint(0, passes.vocab, (3, SHORT + extra), generator=draw)
     try:
         want = torch.cat([passes.uncached(text[None]) for text in texts])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -123,13 +122,12 @@ class StateRunner:
                 return {}
         tokens = [(asked.continuation or asked.prompt)[-1] for asked in questions]
         ids = torch.tensor(tokens, device=self.passes.device)[:, None]
-        arguments: dict[str, Any] = {self.passes.cache_argument: joined.cache, "use_cache": True}
         inputs, known = joined.inputs(self._places), self.passes.arguments
-        arguments |= {key: v.to(ids.device) for key, v in inputs.items() if key in known}
+        arguments = {key: v.to(ids.device) for key, v in inputs.items() if key in known}
         for asked in questions:
             del self.states.held[asked.lane]  # if the pass fails, the text begins anew
         logits, _ = self.passes.run(
-            [asked.adapter for asked in questions], 1, input_ids=ids, **arguments
+            [asked.adapter for asked in questions], 1, (), joined.cache, input_ids=ids, **arguments
         )
         number, answers = self.passes.counted(len(tokens)), {}
         rows = self._logprobs(logits)
@@ -225,13 +223,11 @@ class StateRunner:
         self, state: State, tokens: list[int], asked: Asked, answer: Answer
     ) -> tuple[Tensor, list[Tensor]]:
         ids = torch.tensor([tokens], device=self.passes.device)
-        arguments: dict[str, Any] = {
-            "input_ids": ids, self.passes.cache_argument: state.cache, "use_cache": True,
-        }  # fmt: skip
+        arguments: dict[str, Tensor] = {"input_ids": ids}
         count, at = min(asked.count, len(tokens)), len(state.tokens)
         if self._places:
             arguments["position_ids"] = torch.arange(len(tokens), device=ids.device)[None] + at
-        out = self.passes.run([asked.adapter], count, asked.exits, **arguments)
+        out = self.passes.run([asked.adapter], count, asked.exits, state.cache, **arguments)
         answer.passes |= self.passes.counted(len(tokens))
         state.tokens += tokens
         self._size.learn(len(state.tokens), lambda: state.nbytes)

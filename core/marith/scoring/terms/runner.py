@@ -12,6 +12,7 @@ from marith.request.limits import CACHE_BYTES
 from marith.scoring.notices import warn
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.chunked_prefill import SMALL_CHUNK
+from marith.scoring.passes.cuda_graphs import Captured
 from marith.scoring.passes.layer_masks import LayerMasks, layer_count, unread_kinds
 from marith.scoring.passes.llama_cpp_runner import LlamaCppRunner
 from marith.scoring.passes.passes import CACHES, ModelPasses
@@ -53,9 +54,9 @@ def start_runner(
     on_gpu = passes.device.type == "cuda" and not getattr(model, "hf_device_map", None)
     captures = on_gpu if capture is None else capture
     runner = _compared(passes, context_length, cache_bytes, captures)
-    if captures and isinstance(runner, CachedRunner):
-        runner.capture()
-        if reason := compare(runner):
+    if captures and isinstance(runner, CachedRunner) and isinstance(runner.lanes, RectangleLanes):
+        runner.captured = Captured(passes.model, runner.lanes.cache, runner.lanes.masks)
+        if reason := compare(runner, passes):
             runner.give_up_capture(reason)
     runner.passes.forget_counts()
     mode = "without a cache" if runner.plain else "with a cache"
@@ -73,7 +74,7 @@ def _compared(
     for make in (usual, text_by_text):
         try:
             runner = make(passes)
-            differ = partial(_differ, runner, make)
+            differ = partial(_differ, runner, passes, make)
             reason = why_inexact(passes.model, context_length, differ)
         except Exception as error:  # any error, for example a missing field of the configuration
             reason = f"no cache can be made for it ({type(error).__name__}: {error})"
@@ -82,18 +83,19 @@ def _compared(
                 _log.info("%r takes a pass for each text: %s", passes.name, reasons[0])
             return runner
         reasons.append(reason)
-    if not passes.cache_argument:
+    if not passes.takes_cache:
         reasons = [f"its code has no argument for a cache ({' or '.join(CACHES)})"]
     plain = PlainRunner(passes, context_length)
     warn(f"{passes.name!r} runs without a cache, which is slower: {reasons[0]}")
     return plain
 
 
-def _differ(runner: Cached, make: Maker, model: Any, extra: int) -> str:
+def _differ(runner: Cached, passes: ModelPasses, make: Maker, model: Any, extra: int) -> str:
     """Return how cached passes differ from uncached ones, or "" if they do not."""
-    if model is not runner.passes.model:
-        runner = make(ModelPasses(model, int(model.config.get_text_config().vocab_size)))
-    return compare(runner, extra)
+    if model is not passes.model:
+        passes = ModelPasses(model, int(model.config.get_text_config().vocab_size))
+        runner = make(passes)
+    return compare(runner, passes, extra)
 
 
 def _usual(context_length: int, cache_bytes: int, captures: bool, passes: ModelPasses) -> Cached:
