@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import Any, Literal, TypedDict
 
@@ -9,7 +10,7 @@ import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.exceptions import OutputParserException
 from langchain_core.utils.function_calling import convert_to_json_schema
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from pydantic.v1 import BaseModel as OldBaseModel
 from support.speaking_model import Make, knots, ring
 
@@ -180,3 +181,33 @@ def test_a_schema_that_cannot_be_followed_is_refused_at_once(
 ) -> None:
     with pytest.raises(ValueError, match=problem):
         ChatMarith(model="/nowhere").with_structured_output(**{"schema": Sailor, **options})
+
+
+class Opening(BaseModel):
+    """When a place opens."""
+
+    place: Literal["pool", "museum"]
+    hour: int = Field(ge=0, le=23)
+
+
+PASSAGE = "The pool opens at 9."
+
+
+def faithful_model(**options: Any) -> ChatMarith:
+    """Cuts the formula to what it finds plausible, which leaves out most marks of JSON."""
+    options = {"faithful": 0.25, "faithful_to": re.escape(PASSAGE), **options}
+    return ChatMarith(model="pocket", temperature=0, max_tokens=80, **options)
+
+
+@each_method
+def test_what_is_faithful_to_a_passage_fills_a_schema(method: Method) -> None:
+    schema: Any = Opening if method != "json_mode" else None
+    read = faithful_model().with_structured_output(schema, method=method)
+    found: Any = read.invoke(f"{PASSAGE} When does the pool open?")
+    assert isinstance(found, dict if method == "json_mode" else Opening)
+
+
+def test_what_is_faithful_to_a_passage_calls_a_tool() -> None:
+    model = faithful_model().bind_tools([Opening], tool_choice="any")
+    [call] = model.invoke(f"{PASSAGE} When does the pool open?").tool_calls
+    assert Opening(**call["args"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from llama_index.core import MockEmbedding, VectorStoreIndex
@@ -13,7 +13,12 @@ from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events import BaseEvent
 from llama_index.core.instrumentation.events.llm import LLMChatStartEvent
 from llama_index.core.memory import ChatMemoryBuffer
+from llama_index.core.prompts import PromptTemplate
+from llama_index.core.prompts.default_prompts import DEFAULT_TEXT_QA_PROMPT
+from llama_index.core.response_synthesizers import ResponseMode
 from llama_index.core.schema import TextNode
+from llama_index.core.tools import FunctionTool
+from pydantic import BaseModel, Field
 
 from llamaindex_marith import Marith
 from llamaindex_marith.chat_messages import to_dicts
@@ -69,3 +74,41 @@ def test_whatever_engine_asks_the_passage_is_hidden(
     seen = see(HIDDEN, to_prompt(to_dicts(heard[-1])).messages)
     assert not any("Tunis" in message["content"] for message in seen)
     assert QUESTION in seen[-1]["content"]
+
+
+class Opening(BaseModel):
+    """When a place opens."""
+
+    place: Literal["pool", "museum"]
+    hour: int = Field(ge=0, le=23)
+
+
+@pytest.mark.parametrize("mode", ["compact", "refine", "tree_summarize"])
+def test_a_query_engine_fills_a_class_from_its_passages(mode: ResponseMode) -> None:
+    index = VectorStoreIndex(
+        [TextNode(text="The pool opens at 9.")], embed_model=MockEmbedding(embed_dim=2)
+    )
+    model = Marith(model="pocket", temperature=0.0, max_tokens=80, faithful=0.25)
+    asked = index.as_query_engine(llm=model, response_mode=mode, output_cls=Opening)
+    answer: Any = asked.query("When does the pool open?")
+    assert isinstance(answer.response, Opening)
+
+
+async def test_every_form_is_filled_from_a_passage() -> None:
+    model = Marith(model="pocket", temperature=0.0, max_tokens=80, faithful=0.25)
+    asked = DEFAULT_TEXT_QA_PROMPT.format(
+        context_str="The pool opens at 9.", query_str="When does the pool open?"
+    )
+    prompt = PromptTemplate(asked)
+    structured = model.as_structured_llm(Opening)
+    found = [
+        model.structured_predict(Opening, prompt),
+        await model.astructured_predict(Opening, prompt),
+        [*model.stream_structured_predict(Opening, prompt)][-1],
+        structured.complete(asked).raw,
+        structured.chat([ChatMessage(asked)]).raw,
+    ]
+    assert all(isinstance(each, Opening) for each in found)
+    tool = FunctionTool.from_defaults(lambda hour: hour, name="opens", description="Opens.")
+    called = model.chat_with_tools([tool], asked, tool_required=True)
+    assert [call.tool_name for call in model.get_tool_calls_from_response(called)] == ["opens"]

@@ -18,9 +18,10 @@ from torch import Tensor
 from marith import Classifier, Completion, Engine, NGram, Prompted, Request
 from marith.decoding.evaluate import evaluate
 from marith.decoding.sampling import warp
-from marith.formula.meaning.analysis import leaves
+from marith.formula.meaning.analysis import leaves, without_cuts
 from marith.formula.meaning.binding import bind, resolve
 from marith.formula.text.trust import parse
+from marith.formula.tree.nodes import Formula
 from marith.request.prompt import to_prompt
 from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
@@ -134,15 +135,20 @@ def truths_of(
     small: Small, request: Request, texts: Sequence[list[int]], allowed: Allowed | None = None
 ) -> Tensor:
     """What each token of each text should be drawn from, [tokens, vocab], by uncached passes."""
-    rows = _composed(small, request, texts)
+    formula = bind(parse(request.formula), resolve(request.terms))
+    rows = _composed(small, formula, request, texts)
     if allowed is not None:
         may = torch.stack([allowed(text[:at]) for text in texts for at in range(len(text))])
+        none = ~(may & (rows > -math.inf)).any(dim=-1)
+        if bool(none.any()):
+            rows[none] = _composed(small, without_cuts(formula), request, texts)[none]
         rows = torch.log_softmax(rows.masked_fill(~may, -math.inf), dim=-1)
     return warp(rows, request.sampling).exp()
 
 
-def _composed(small: Small, request: Request, texts: Sequence[list[int]]) -> Tensor:
-    formula = bind(parse(request.formula), resolve(request.terms))
+def _composed(
+    small: Small, formula: Formula, request: Request, texts: Sequence[list[int]]
+) -> Tensor:
     if any(isinstance(term, Classifier) for term in leaves(formula)):
         distribution = cache(lambda before: small.reference.distribution(request, list(before)))
         rows = [distribution(tuple(t[:at])) for t in texts for at in range(len(t))]

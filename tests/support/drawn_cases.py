@@ -117,6 +117,7 @@ PLANNED = {
 }
 
 ONLINE = "an online n-gram, a nested grammar"
+CUT, CUT_DRAFTED = "a cut of the whole, a nested grammar", "a cut of a part, factors 1 3 4"
 STAGED = "factors 1 3 4, a nested grammar"
 HELD = {
     "nothing drafted, a regular expression": Case(
@@ -137,6 +138,14 @@ HELD = {
         Plan.drafts("own", length=4),
         Sampling(1.0, top_p=0.9),
         2050,
+        language=NESTED,
+    ),
+    CUT: Case("(x - 0.6*y + M).plausible(0.4)", None, Sampling(1.0), 2000, language=NESTED),
+    CUT_DRAFTED: Case(
+        "x - 0.5*y + (1.5*M).plausible(0.2)",
+        Plan.factors({"x": 1, "y": 3, "M": 4}),
+        Sampling(1.5),
+        2000,
         language=NESTED,
     ),
 }

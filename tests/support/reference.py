@@ -19,7 +19,7 @@ from marith.decoding.random_numbers import DRAW, uniform
 from marith.decoding.row_constraints import penalised
 from marith.decoding.sampling import drawn, warp
 from marith.errors import RequestError
-from marith.formula.meaning.analysis import leaves, without_classifiers
+from marith.formula.meaning.analysis import leaves, without_classifiers, without_cuts
 from marith.formula.meaning.binding import bind, resolve
 from marith.formula.text.trust import parse
 from marith.formula.tree.terms import Judgement, Likelihood, Position
@@ -37,8 +37,13 @@ class Reference:
         self.vocabulary = models[None][1]
 
     @torch.no_grad()
-    def distribution(self, request: Request, tokens: list[int]) -> Tensor:
-        """The composed log-probabilities [1, vocab] after `tokens`."""
+    def distribution(
+        self, request: Request, tokens: list[int], allowed: Tensor | None = None
+    ) -> Tensor:
+        """The composed log-probabilities [1, vocab] after `tokens`.
+
+        Where the formula's cuts leave no token that is `allowed`, it is composed without them.
+        """
         formula = bind(parse(request.formula), resolve(request.terms))
         told = request.tools.definitions if request.tools else ()
         asked = to_prompt(request.prompt, told, request.template_options)
@@ -70,7 +75,10 @@ class Reference:
                 spoken[term] = torch.full(
                     (1, self.vocabulary.size), -math.log(self.vocabulary.size)
                 )
-        return evaluate(formula, spoken)
+        whole = evaluate(formula, spoken)
+        if allowed is not None and not bool((whole > -math.inf)[..., allowed].any()):
+            return evaluate(without_cuts(formula), spoken)
+        return whole
 
     def decode(
         self,
@@ -85,9 +93,10 @@ class Reference:
         prompt = len(to_tokens(Prompted(), to_prompt(request.prompt), self.vocabulary))
         most = min(request.stop.max_tokens, context_length - prompt)
         while True:
-            logprobs = self.distribution(request, tokens)
-            if allowed is not None:
-                logprobs = logprobs.masked_fill(~allowed(tokens), -math.inf)
+            may = None if allowed is None else allowed(tokens)
+            logprobs = self.distribution(request, tokens, may)
+            if may is not None:
+                logprobs = logprobs.masked_fill(~may, -math.inf)
             logprobs[:, forbidden[tuple(tokens)]] = -math.inf
             if allowed is not None or forbidden[tuple(tokens)]:
                 logprobs = torch.log_softmax(logprobs, dim=-1)

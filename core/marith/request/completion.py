@@ -152,6 +152,8 @@ class Stats:
     - `implausible`: the share of tokens to which every prompted term gives less than a tenth of
       the probability of its own likeliest token. Above one half, most texts are nonsense. It is 0
       for a formula of one term, and on an accelerator, where it is not counted.
+    - `uncut`: tokens that were drawn without the cuts of the formula, such as `plausible`, because
+      the cuts and the grammar of the answer left no token in common.
     """
 
     tokens: int
@@ -166,6 +168,7 @@ class Stats:
     terms: Mapping[str, TermStats] = field(default_factory=dict)
     rewinds: int = 0
     implausible: float = 0.0
+    uncut: int = 0
 
     @property
     def passes_per_token(self) -> float:

@@ -33,11 +33,13 @@ FORCED = OPENING + 'p", "arguments": {"v": "'
 class Aside(Reference):
     """The specification: M speaks once the text has begun a call."""
 
-    def distribution(self, request: Request, tokens: list[int]) -> Tensor:
+    def distribution(
+        self, request: Request, tokens: list[int], allowed: Tensor | None = None
+    ) -> Tensor:
         assert request.tools is not None
         if not request.tools.steer and OPENING in self.vocabulary.spell(tokens):
             request = replace(request, formula="M")
-        return super().distribution(request, tokens)
+        return super().distribution(request, tokens, allowed)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jsonschema
@@ -17,7 +17,8 @@ from support.families import speaker, tool
 from support.holding import endless
 
 import marith
-from marith import Engine, Grammar, Request, Sampling, Stop, Tools
+from marith import Engine, Formula, Grammar, Request, Sampling, Stop, Tools
+from marith.decoding.evaluate import Evaluation, Value, node_value
 from marith.testing import tiny_model, tiny_tokenizer
 
 
@@ -120,14 +121,28 @@ def test_a_stop_string_ends_a_text_before_its_grammar_does(letters: Engine) -> N
     assert (out.text, out.stop_string) == ("ab" * 9, "c")
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Likeliest(Formula):
+    """A node of one's own that is no cut, and allows only the likeliest token."""
+
+    of: Formula
+
+
+@node_value.register
+def evaluate_likeliest(node: Likeliest, at: Evaluation) -> Value:
+    logprobs = at.logprobs(node.of)
+    return Value(logprobs, 1.0, logprobs == logprobs.amax(dim=-1, keepdim=True))
+
+
 def test_a_grammar_that_leaves_no_probability_fails_its_own_request(letters: Engine) -> None:
     likeliest = letters.next_logprobs("q", "M").topk(3).indices.tolist()
     others = [c for c in "abcdefgh" if letters.encode(c)[0] not in likeliest]
     asked = Request("q", sampling=Sampling(seed=1), stop=Stop(30))
     want = letters.submit(asked).result(60).tokens
     beside = letters.submit(asked)
-    bad = Request("q", "M.top_k(3)", grammar=Grammar.regex(f"[{''.join(others)}]+"))
-    with pytest.raises(marith.FormulaError, match="no probability"):
+    formula = Likeliest(marith.parse("M"))
+    bad = Request("q", formula, grammar=Grammar.regex(f"[{''.join(others)}]+"))
+    with pytest.raises(marith.FormulaError, match=r"no probability.*parts excludes them"):
         letters.submit(bad).result(60)
     assert beside.result(60).tokens == want
 

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from itertools import count, product
 
 import pytest
 from support.drafting import END, Flat, Small, answers
-from support.drawn_cases import ADAPTS, ENOUGH, HELD, ONLINE, PROMPTS, STAGED, TWENTIETH
+from support.drawn_cases import (
+    ADAPTS,
+    CUT_DRAFTED,
+    ENOUGH,
+    HELD,
+    ONLINE,
+    PROMPTS,
+    STAGED,
+    TWENTIETH,
+)
 from support.languages import NESTED, REGULAR, Language
 
 from marith import Plan, Request, Sampling, Stop
 from marith.engine.jobs import generation
-from marith.errors import FormulaError
 from marith.speculation.auto import Controller
 
-WIRED = (STAGED, ONLINE)
+WIRED = (STAGED, ONLINE, CUT_DRAFTED)
 
 
 @pytest.mark.parametrize("name", WIRED)
@@ -93,28 +102,31 @@ def test_at_temperature_zero_no_plan_changes_the_text(small: Small, language: La
             assert (out.text, out.tokens, out.finish_reason) == want, plan
 
 
-def outcome(small: Small, request: Request) -> object:
-    """What comes of a request: its text, or the error that says there is none."""
-    try:
-        out = small.engine.submit(request).result(60)
-    except FormulaError as error:
-        return str(error)
-    return out.text, out.tokens, out.finish_reason
-
-
-def test_no_plan_decides_whether_a_cut_leaves_a_grammar_nothing(small: Small) -> None:
+def test_a_cut_does_not_apply_where_it_leaves_a_grammar_nothing(small: Small) -> None:
     terms = {name: small.terms[name] for name in ("x", "y", "small")}
-    found = set()
-    for kept, prompt in product((2, 4), PROMPTS[::2]):
+    uncut = []
+    for kept, prompt in product((1, 2, 4), PROMPTS[::2]):
         formula = f"(x - 0.6*y + M).top_k({kept})"
         asked = Request(prompt, formula, terms, Sampling(0.0), Stop(16), grammar=REGULAR.grammar)
-        want, *others = (
-            outcome(small, replace(asked, speculation=plan))  # type: ignore[arg-type]
-            for plan in PLANS
-        )
-        assert others == [want] * len(others)
-        found.add(type(want))
-    assert found == {str, tuple}
+        want = expected(small, asked, REGULAR)
+        requests = [replace(asked, speculation=plan) for plan in PLANS]  # type: ignore[arg-type]
+        done = answers(small, requests)
+        for plan, out in zip(PLANS, done, strict=True):
+            assert (out.text, out.tokens, out.finish_reason) == want, plan
+        assert len({out.stats.uncut for out in done}) == 1
+        uncut.append(done[0].stats.uncut)
+    assert min(uncut) == 0 < max(uncut) < 16
+
+
+def test_log_probabilities_of_an_uncut_token_are_finite(small: Small) -> None:
+    terms = {name: small.terms[name] for name in ("x", "y")}
+    sampling, stop = Sampling(0.0), Stop(16)
+    asked = Request(
+        "c", "(x - 0.6*y + M).top_k(1)", terms, sampling, stop, grammar=REGULAR.grammar, logprobs=1
+    )
+    out = small.engine.submit(asked).result(60)
+    assert out.stats.uncut
+    assert all(token.logprob > -math.inf for token in out.logprobs)
 
 
 def test_with_grammars_and_without_each_text_is_as_alone(small: Small) -> None:

@@ -60,7 +60,9 @@ class Costs:
         unread = [_tokens(readings[term]) - self._cached[term] for term in read]
         return max(0, prepared.budget.prompt - max(unread)) if unread else 0
 
-    def stats(self, window: Window, tokens: int, rewinds: int, implausible: float) -> Stats:
+    def stats(
+        self, window: Window, tokens: int, rewinds: int, implausible: float, uncut: int
+    ) -> Stats:
         """Return all figures, at the end of the text."""
         stages = tuple(
             StageStats(str(part), done.evaluated, done.accepted, done.overlap / done.evaluated)
@@ -85,6 +87,7 @@ class Costs:
             terms=terms,
             rewinds=rewinds,
             implausible=implausible,
+            uncut=uncut,
         )
 
     def _has_read(self, term: Term) -> bool:

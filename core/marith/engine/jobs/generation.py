@@ -17,6 +17,7 @@ from marith.answers.backtracking import Backtracking
 from marith.answers.logprobs import LogprobRecorder
 from marith.answers.output import Output, completion
 from marith.decoding import cuts
+from marith.decoding.evaluate import evaluate
 from marith.decoding.matcher import Compiled, Matcher
 from marith.decoding.random_numbers import Draws, fresh_seed
 from marith.decoding.row_constraints import Constraint, CustomConstraint, LeastLength, Penalties
@@ -26,6 +27,8 @@ from marith.engine.prepare import Prepared
 from marith.engine.threads.workers import log
 from marith.engine.ticket import Ticket
 from marith.errors import FormulaError, RequestError, shown
+from marith.formula.meaning.analysis import without_cuts
+from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Term
 from marith.request.completion import Chunk, Completion, Usage
 from marith.request.plan import Plan
@@ -41,8 +44,9 @@ _log = logging.getLogger(__name__)
 class AllowedTokens:
     """Applies the grammar and the ban of one text. Keeps state.
 
-    The class remembers where the grammar leaves no token that the formula allows. If the grammar
-    alone leaves none, the formula is at fault; if the ban does, the text goes back.
+    Where the cuts of the formula and the grammar leave no token in common, the formula is composed
+    without its cuts. Where the grammar still leaves no token, the formula is at fault. If the ban
+    leaves none, the text goes back.
     """
 
     def __init__(
@@ -51,14 +55,43 @@ class AllowedTokens:
         self._matcher = matcher
         self._backtracking = backtracking
         self._window = window
+        self._grammatical: Tensor | None = None  # the grammar's mask [places, vocab] of this step
         self._impossible: set[int] = set()  # places
+        self._uncut: set[int] = set()  # places
+
+    def compose(
+        self, rows: Sequence[Row], blocks: Sequence[Block], places: Sequence[int]
+    ) -> Sequence[Row]:
+        """Return the composed rows, without cuts where cuts and grammar leave no token in common.
+
+        A token that the grammar excludes keeps its probability. Raises RequestError if the grammar
+        excludes a final token.
+        """
+        self._grammatical = self._allowed_by_grammar(places)
+        if self._grammatical is None:
+            return rows
+        logprobs = gather(rows)
+        may = (logprobs > -math.inf) & self._grammatical.to(logprobs.device)
+        left, composed = may.any(dim=-1).tolist(), [*rows]
+        positions = [(block, at) for block in blocks for at in range(block.count)]
+        for i, (place, (block, at)) in enumerate(zip(places, positions, strict=True)):
+            uncut = block.formula if left[i] else without_cuts(block.formula)
+            if is_uncut := uncut != block.formula:
+                of_terms = {term: gather([block.rows[term][at]]) for term in block.terms}
+                composed[i] = evaluate(uncut, of_terms), 0
+            if self._is_whole(block.formula):
+                (self._uncut.add if is_uncut else self._uncut.discard)(place)
+        return composed
+
+    def count_uncut(self, end: int) -> int:
+        """Return the number of tokens before a place that were drawn without cuts."""
+        return sum(place < end for place in self._uncut)
 
     def apply(self, rows: Tensor, text: Sequence[int], places: Sequence[int]) -> Tensor:
-        """Mask tokens that are not allowed. Raises RequestError if no token is allowed."""
-        allowed = self._grammatical(text, places)
+        """Mask tokens that are not allowed in the rows that `compose` returned."""
+        allowed = self._grammatical
         if self._backtracking is not None:
-            plan = self._window.plan
-            whole = [formula in (plan.whole, plan.alternative) for formula in self._window.formulas]
+            whole = [self._is_whole(formula) for formula in self._window.formulas]
             allowed = self._backtracking.allow(rows, allowed, places, whole)
         elif allowed is not None:
             allowed = self._possible(allowed, places, rows)
@@ -68,14 +101,18 @@ class AllowedTokens:
         """Raise FormulaError for a final token where grammar and formula allow no common token."""
         if place in self._impossible:
             raise FormulaError(
-                "the formula gives no probability to any token that the grammar allows here: a "
-                "cut in it, such as plausible or top_k, leaves too few; cut by Sampling instead"
+                "the formula gives no probability to any token that the grammar allows here, "
+                "even without its cuts: one of its parts excludes them"
             )
 
-    def _grammatical(self, text: Sequence[int], places: Sequence[int]) -> Tensor | None:
+    def _is_whole(self, formula: Formula) -> bool:
+        """Return True if a formula is the request's, and not a part of it that drafts."""
+        return formula in (self._window.plan.whole, self._window.plan.alternative)
+
+    def _allowed_by_grammar(self, places: Sequence[int]) -> Tensor | None:
         if self._matcher is None:
             return None
-        allowed = self._matcher.allowed(text, places)
+        allowed = self._matcher.allowed(self._window.tokens, places)
         if self._matcher.reached < self._window.final:  # the grammar refuses a final token
             raise RequestError(self._matcher.refusal)
         return allowed
@@ -185,6 +222,8 @@ class Generation:
     def check(self, rows: Sequence[Row]) -> Check:
         window = self.window
         places, standing = window.places, window.standing()
+        if self._allowed is not None:
+            rows = self._allowed.compose(rows, self._blocks, places)
         if self._logprobs is not None:
             plan = self.prepared.plan
             self._logprobs.record((plan.whole, plan.alternative), self._blocks, places, rows)
@@ -259,7 +298,8 @@ class Generation:
         usage = Usage(prompt, made, cached, output.reasoning_tokens)
         rewinds = 0 if self._backtracking is None else self._backtracking.count
         implausible = 0.0 if self._plausibility is None else self._plausibility.share(output.count)
-        stats = self._costs.stats(self.window, made, rewinds, implausible)
+        uncut = 0 if self._allowed is None else self._allowed.count_uncut(output.count)
+        stats = self._costs.stats(self.window, made, rewinds, implausible, uncut)
         return completion(self._request, self._chunks, usage, stats, output.stop_string)
 
 

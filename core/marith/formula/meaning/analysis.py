@@ -8,8 +8,8 @@ from functools import singledispatch
 from marith.formula.meaning.weights import Weights, weigh
 from marith.formula.tree.factors import Varying
 from marith.formula.tree.node import Node, descend, parts, rebuilt
-from marith.formula.tree.nodes import Formula, Scaled, Sum
-from marith.formula.tree.operators import Intersection, Posterior, Supersede, Union
+from marith.formula.tree.nodes import Cut, Formula, Scaled, Sum
+from marith.formula.tree.operators import Agreed, Intersection, Posterior, Supersede, Union
 from marith.formula.tree.signals import (
     POSITION,
     Balance,
@@ -200,6 +200,21 @@ def _define_part_of_sum(total: Sum, partial: Partial) -> Formula | None:
 @defined.register
 def _define_part_of_supersede(supersede: Supersede, partial: Partial) -> Formula | None:
     return partial.distribution(supersede.of) or partial.distribution(supersede.draft)
+
+
+# -- a formula without its cuts --------------------------------------------------------------------
+
+
+def without_cuts(formula: Formula) -> Formula:
+    """Return the formula without its cuts: it allows every token that its terms allow.
+
+    Cuts within factors and within the guides of classifiers stay, because they allow no tokens.
+    """
+    if isinstance(formula, Cut):
+        return without_cuts(formula.of)
+    if isinstance(formula, Agreed):
+        return Scaled(0.0, formula)  # no score, no weight and no mask
+    return rebuilt(formula, lambda part: without_cuts(part) if isinstance(part, Formula) else part)
 
 
 # -- the guide of a classifier ---------------------------------------------------------------------
