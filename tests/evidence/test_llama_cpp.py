@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from support.ggml_files import write_pocket
+from support.holding import until
 
 from marith import Engine, MarithError, Request, Sampling, Stop
 
@@ -97,6 +98,8 @@ def test_two_thousand_requests_with_cancels_and_drafts(files: Path) -> None:
                 cancelled += 1
         assert done + cancelled == REQUESTS
         assert 0 < cancelled < REQUESTS / 2
-        assert engine.status().lanes == engine.status().running == 0
+        # The lanes of a request that was cancelled are free after the step that runs.
+        assert until(lambda: engine.status().running == 0)
+        assert engine.status().lanes == 0
         assert engine._registry.cache_limit.nbytes <= 80 * 2**20
         print(f"\n{done} done, {cancelled} cancelled")
