@@ -127,11 +127,12 @@ def test_what_a_request_in_flight_uses_stays_and_is_loaded_once(tmp_path: Path) 
         running = one.submit(Request("a b", f"prompted(adapter={first!r})", stop=Stop(1500)))
         chunks = iter(running)
         next(chunks)
-        held = one._registry.base._adapters[first]
+        term, base = Prompted(adapter=first), one._registry.base
+        held = base.loaded_adapter(term)
         for name in others:
             one.generate("a b", f"prompted(adapter={name!r})", stop=Stop(2))
         one.generate("c", f"prompted(adapter={first!r})", stop=Stop(2))
-        assert one._registry.base._adapters[first] is held
+        assert base.loaded_adapter(term) is held
         next(chunks)
         running.cancel()
 
@@ -160,16 +161,16 @@ def test_what_is_forgotten_while_a_request_is_read_is_loaded_on_no_thread_of_a_c
 
     monkeypatch.setattr(scoring_adapters, "read", recorded)
     with endless(2000, loaded_bytes=2**24) as one:
-        registry, found = one._registry, one._registry.scorer_of
+        registry, keep = one._registry, one._registry._keep
 
-        def forgetting(term: Any) -> Any:  # as if another request needed the room just now
+        def forgetting(scorer: Any) -> None:  # as if another request needed the room just now
             registry._recent._kept.clear()
             registry.base.runner.lanes.forget()
-            return found(term)
+            keep(scorer)
 
         for each in (name, other):
             one.generate("a b", f"prompted(adapter={each!r})", stop=Stop(2))
-        monkeypatch.setattr(registry, "scorer_of", forgetting)
+        monkeypatch.setattr(registry, "_keep", forgetting)
         one.generate("a b", f"prompted(adapter={name!r})", stop=Stop(2))
     assert readers == ["marith-load"] * 2
 

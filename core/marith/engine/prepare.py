@@ -30,14 +30,14 @@ class TermLanes:
     """The scorer, the reading and the lane of each term of one request.
 
     A lane is the key under which a scorer caches what it has read. Terms that read the same text
-    share a lane. Requests with the same `salt` share cached prefixes. `loaded` keeps the
-    checkpoints and adapters of the terms in memory as long as this object exists.
+    share a lane. Requests with the same `salt` share cached prefixes. `loaded` has what each scorer
+    loaded for a term, such as an adapter. The text keeps it, even if the files are written again.
     """
 
     scorers: Mapping[Term, Scorer]
     readings: Mapping[Term, Reading]
     salt: str | None
-    loaded: tuple[object, ...]
+    loaded: Mapping[Term, object]
     lanes: Mapping[Term, Hashable] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -57,7 +57,8 @@ class TermLanes:
         For a classifier, `candidates` has the tokens to judge at each position.
         """
         lane, reading = self.lanes[term], self.readings[term]
-        return Span(term, lane, reading, text, count, candidates, self.salt)
+        loaded = self.loaded[term]
+        return Span(term, lane, reading, text, count, candidates, self.salt, loaded)
 
     def lane_texts(self, more: int) -> list[tuple[Scorer, LaneText]]:
         """Return what each lane will hold when `more` tokens follow the prompt."""
@@ -258,23 +259,18 @@ def plan_of(
 
 def _scorers(
     terms: Sequence[Term], registry: Registry, loading: AbstractContextManager[object]
-) -> tuple[dict[Term, Scorer], tuple[object, ...]]:
-    """Return the scorer of each term, and the loaded objects that the caller has to hold.
+) -> tuple[dict[Term, Scorer], dict[Term, object]]:
+    """Return the scorer of each term, and what it loaded for the term.
 
     Missing models are loaded by one thread at a time, and never on a caller's own thread.
     """
-
-    def load() -> tuple[dict[Term, Scorer], tuple[object, ...]]:
-        scorers = {term: registry.scorer_of(term) for term in terms}
-        return scorers, tuple(scorer.loaded(term) for term, scorer in scorers.items())
-
     try:
-        held = [registry.held_for(term) for term in terms]
+        found = [registry.loaded(term) for term in terms]
     except KeyError:
         with loading:
-            return workers.run_in_thread(load)
-    scorers, loaded = load()
-    return scorers, (*held, *loaded)
+            found = workers.run_in_thread(lambda: [registry.load(term) for term in terms])
+    scorers = {term: scorer for term, (scorer, _) in zip(terms, found, strict=True)}
+    return scorers, {term: own for term, (_, own) in zip(terms, found, strict=True)}
 
 
 def _formulas_in_plan(speculation: Speculation, names: Collection[str]) -> Iterator[Formula]:

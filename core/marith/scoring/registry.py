@@ -36,13 +36,13 @@ from marith.scoring.terms.prompted_scorer import PromptedScorer
 from marith.scoring.terms.trivial import PositionScorer, UniformScorer
 from marith.scoring.weights import loader
 from marith.scoring.weights.checkpoint import Checkpoint
-from marith.scoring.weights.locate import GGUF, gguf_file, locate
+from marith.scoring.weights.locate import GGUF, FileTimes, file_times, gguf_file, locate
 from marith.scoring.weights.placing import Placement, composing_device
 
 _log = logging.getLogger(__name__)
 _MUCH = 10  # a formula may enlarge rounding this number of times without a warning
 _amplification = lru_cache(maxsize=64)(amplification)  # many requests have the same formula
-_Key: TypeAlias = "tuple[type[Term], str | None, str | None, str | None]"
+_Key: TypeAlias = "tuple[type[Term], str | None, FileTimes, str | None, str | None]"
 ModelScorer: TypeAlias = "PromptedScorer | ClassifierScorer"
 
 
@@ -50,7 +50,8 @@ class Registry:
     """The scorers of one engine, for all checkpoints that terms name.
 
     The base model always stays loaded. Other checkpoints, adapters and n-grams stay while they are
-    in use; after that, the last used stay while they weigh at most `loaded_bytes` together. Cached
+    in use; after that, the last used stay while they weigh at most `loaded_bytes` together. Files
+    that are written again are loaded again for the next request that begins. Cached
     prefixes of finished texts stay while the caches of all checkpoints, texts in use included,
     weigh at most `cache_bytes`.
 
@@ -84,15 +85,23 @@ class Registry:
             Position: PositionScorer(self.device),
         }
 
-    def held_for(self, term: Term) -> tuple[object, ...]:
-        """Return the checkpoint and the adapter of a term. They stay loaded while they are held.
+    def loaded(self, term: Term) -> tuple[Scorer, object]:
+        """Return the scorer of a term, and what it loaded for the term.
 
-        Raises KeyError if one of them is not loaded.
+        Both stay loaded while they are held. Raises KeyError if one of them is not loaded, or if
+        its files were written again since.
         """
         if type(term) in self._others:
-            return ()
+            return self.load(term)
         scorer = self._models[_key_of(term)]
-        return scorer, scorer.loaded_adapter(term) if isinstance(scorer, PromptedScorer) else None
+        own = scorer.loaded_adapter(term) if isinstance(scorer, PromptedScorer) else None
+        self._keep(scorer)
+        return scorer, own
+
+    def load(self, term: Term) -> tuple[Scorer, object]:
+        """Return the scorer of a term, and what it loads for the term. Raises as `scorer_of`."""
+        scorer = self.scorer_of(term)
+        return scorer, scorer.loaded(term)
 
     def scorer_of(self, term: Term) -> Scorer:
         """Return the scorer of a term, and load its checkpoint if needed.
@@ -108,9 +117,12 @@ class Registry:
             scorer = self._new_scorer(term)
             scorer.runner.join(self.cache_limit)  # after it was tried: now the engine runs it
             self._models[key] = scorer
+        self._keep(scorer)
+        return scorer
+
+    def _keep(self, scorer: ModelScorer) -> None:
         if scorer is not self.base:
             self._recent.use(scorer, scorer.nbytes)
-        return scorer
 
     def warn_of_rounding(self, formula: Formula) -> None:
         """Warn if a formula enlarges the rounding errors of the base model.
@@ -219,15 +231,15 @@ class Registry:
 
 
 def _key_of(term: Term) -> _Key:
-    """Return the key of the weights that a term uses."""
+    """Return the key of the weights that a term uses. Files that are written again change it."""
     match term:
         case Likelihood(of):
             return _key_of(of)
         case Prompted(model=name, device=device, dtype=dtype):
-            return Prompted, name, device, dtype
+            return Prompted, name, file_times(name), device, dtype
         case Classifier(model=name) | Judgement(model=name):
-            return Classifier, name, None, None
-    return type(term), None, None, None
+            return Classifier, name, file_times(name), None, None
+    return type(term), None, (), None, None
 
 
 def device_of(base: Checkpoint) -> str:

@@ -25,7 +25,9 @@ class Span:
     position follows the whole continuation. `reading` is the prompt as the term reads it. `lane`
     names the owner of the reading: a scorer may keep state for a lane, but its answers do not
     depend on the lane. `candidates` are the tokens that a classifier evaluates, a list for each
-    position. Cached prefixes of the text serve only spans of the same `salt`.
+    position. Cached prefixes of the text serve only spans of the same `salt`. `loaded` is what the
+    scorer loaded for the term when the request began, such as an adapter; None for what it loads
+    now.
     """
 
     term: Term
@@ -35,6 +37,7 @@ class Span:
     count: int = 1
     candidates: Sequence[Sequence[int]] | None = None
     salt: str | None = None
+    loaded: object = None
 
 
 @dataclass(slots=True)
@@ -127,7 +130,10 @@ class Scorer(Protocol):
         ...
 
     def loaded(self, term: Any) -> object:
-        """Load and return what only this term needs. It stays loaded while the caller holds it."""
+        """Load and return what only this term needs. It stays loaded while the caller holds it.
+
+        Files that were written again are read again.
+        """
         ...
 
     def score(self, spans: Sequence[Span]) -> Sequence[Scored | None]:

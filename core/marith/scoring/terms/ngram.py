@@ -27,6 +27,7 @@ from marith.scoring.passes.lanes import common
 from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Proposal, Scored, Span, WithoutContext
+from marith.scoring.weights.locate import FileTimes, file_times
 
 Counted: TypeAlias = "tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]"  # tokens; their counts
 Places: TypeAlias = "tuple[int, int]"  # first of a corpus's sorted places; one past the last
@@ -244,15 +245,16 @@ class NGramScorer(WithoutContext):
         self.vocabulary = vocabulary
         self.device = device
         self._recent = recent or Recent(LOADED_BYTES)
-        self._fitted: WeakValueDictionary[NGram, NGramCounts] = WeakValueDictionary()
+        self._fitted: WeakValueDictionary[tuple[NGram, FileTimes], NGramCounts] = (
+            WeakValueDictionary()
+        )
         self._own: dict[Hashable, GrowingText] = {}
 
     def read(self, term: NGram, prompt: Prompt) -> tuple[int, ...]:
         """Return the bare model's prompt for an online term, and no tokens for other terms.
 
-        Raises ModelError if the term's file cannot be read, and RequestError for an invalid prompt.
+        Raises RequestError for an invalid prompt.
         """
-        self.loaded(term)
         if not term.online:
             return ()
         tokens = to_tokens(BARE_MODEL, prompt, self.vocabulary)
@@ -264,13 +266,14 @@ class NGramScorer(WithoutContext):
 
     def loaded(self, term: NGram) -> NGramCounts:
         """Return the term's counts. Raises ModelError if its file cannot be read."""
-        counts = self._fitted.get(term)
+        key = term, file_times(term.path)
+        counts = self._fitted.get(key)
         if counts is None:
             end = sorted(self.vocabulary.eos_ids)[:1]
             texts = ([*self.vocabulary.encode(text), *end] for text in _texts(term))
             vocabulary = self.vocabulary
             counts = NGramCounts(term.order, vocabulary.size, texts, vocabulary.holes)
-            counts = self._fitted.setdefault(term, counts)  # another thread may have been first
+            counts = self._fitted.setdefault(key, counts)  # another thread may have been first
         self._recent.use(counts, counts.nbytes)
         return counts
 
@@ -315,8 +318,7 @@ class NGramScorer(WithoutContext):
 
     def _counts_of(self, span: Span) -> NGramCounts:
         assert isinstance(span.term, NGram)
-        # Fitted already, unless two threads fitted it and one was dropped.
-        return self.loaded(span.term)
+        return span.loaded if isinstance(span.loaded, NGramCounts) else self.loaded(span.term)
 
     def _before(self, span: Span, end: int) -> tuple[list[int], GrowingText | None]:
         """Return the text before `end` in the continuation, and an online term's own counts."""

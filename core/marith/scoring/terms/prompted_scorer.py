@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 import torch
@@ -25,7 +26,10 @@ from marith.scoring.terms.runner import Runner, start_runner
 from marith.scoring.terms.text_likelihood import Histories
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.cpu_threads import computing_with
+from marith.scoring.weights.locate import FileTimes, file_times
 from marith.tensor_rows import Row, gather
+
+_Key: TypeAlias = "tuple[str, FileTimes]"  # an adapter's name, and when its files were written
 
 
 class PromptedScorer:
@@ -43,7 +47,7 @@ class PromptedScorer:
         self.context_length = checkpoint.context_length
         self._output_device = answers  # if it is not the computing device
         self._recent = recent or Recent(LOADED_BYTES)
-        self._adapters: WeakValueDictionary[str, Adapter] = WeakValueDictionary()
+        self._adapters: WeakValueDictionary[_Key, Adapter] = WeakValueDictionary()
         self._histories = Histories()
         with computing_with(checkpoint.threads):
             self.runner = start_runner(
@@ -61,9 +65,8 @@ class PromptedScorer:
     def read(self, term: Prompted | Likelihood, prompt: Prompt) -> tuple[int, ...]:
         """Return the prompt as tokens.
 
-        Raises ContextOverflow if the prompt leaves no room for one more token. If the term names an
-        adapter, its files are read now. Raises ModelError if the adapter cannot be read, or if the
-        model's weights were modified after loading.
+        Raises ContextOverflow if the prompt leaves no room for one more token, and ModelError if
+        the model's weights were modified after loading.
         """
         if _changes(self._weights) != self._changes:
             raise ModelError(
@@ -73,7 +76,6 @@ class PromptedScorer:
         if isinstance(term, Likelihood):
             assert isinstance(term.of, Prompted)
             return self.read(term.of, prompt)
-        self.loaded(term)
         require_text(term, prompt, self.vocabulary)
         tokens = to_tokens(term, prompt, self.vocabulary, self.context_length)
         if max(tokens) >= self.vocabulary.size:
@@ -110,13 +112,16 @@ class PromptedScorer:
     def loaded_adapter(self, term: Term) -> Adapter | None:
         """Return the term's adapter, or None if the term names no adapter.
 
-        Raises KeyError if the adapter is not loaded, and for the first term with an early exit: the
-        model must be tried first, which a caller's thread should not do.
+        Raises KeyError if the adapter is not loaded, or if its files were written again since.
+        Raises KeyError for the first term with an early exit too: the model must be tried first,
+        which a caller's thread should not do. Raises RequestError as `loaded` does.
         """
-        if _exit_layer(term) is not None and not self.runner.passes.exits_checked:
-            raise KeyError(term)
+        if (layer := _exit_layer(term)) is not None:
+            if not self.runner.passes.exits_checked:
+                raise KeyError(term)
+            self.runner.passes.exits.check(layer)
         name = _adapter(term)
-        return None if name is None else self._adapters[name]
+        return None if name is None else self._kept(self._adapters[name, file_times(name)])
 
     def loaded(self, term: Prompted | Likelihood) -> Adapter | None:
         """Load and return the term's adapter, or None if the term names no adapter.
@@ -129,9 +134,13 @@ class PromptedScorer:
         name = _adapter(term)
         if name is None:
             return None
-        adapter = self._adapters.get(name)
+        key = name, file_times(name)
+        adapter = self._adapters.get(key)
         if adapter is None:
-            adapter = self._adapters[name] = _read_adapter(name, self.checkpoint, self.runner)
+            adapter = self._adapters[key] = _read_adapter(name, self.checkpoint, self.runner)
+        return self._kept(adapter)
+
+    def _kept(self, adapter: Adapter) -> Adapter:
         self._recent.use(adapter, adapter.nbytes)
         return adapter
 
@@ -165,7 +174,9 @@ class PromptedScorer:
                 return None
             term, continuation = term.of, continuation[:-1]
         assert isinstance(term, Prompted)
-        adapter = None if term.adapter is None else self._adapters[term.adapter]
+        adapter = None
+        if term.adapter is not None:
+            adapter = span.loaded if isinstance(span.loaded, Adapter) else self.loaded(term)
         exits = () if term.exit_layer is None else (term.exit_layer,)
         return Asked(span.lane, reading, count, adapter, exits, continuation, salt=span.salt)
 

@@ -25,7 +25,7 @@ from marith.scoring.weights.gguf_weights import returning_freed
 from marith.scoring.weights.kinds import CLASSIFIER, LANGUAGE_MODEL
 from marith.scoring.weights.lean_modules import make_lean
 from marith.scoring.weights.llama_cpp_loading import llama_cpp_checkpoint, resolved
-from marith.scoring.weights.locate import GGUF, locate
+from marith.scoring.weights.locate import GGUF, FileTimes, file_times, locate
 from marith.scoring.weights.packing import pack, packs
 from marith.scoring.weights.placing import Placement, device_for, dtype_for
 from marith.scoring.weights.reading import (
@@ -45,7 +45,9 @@ from marith.scoring.weights.shared_weights import independent, nbytes, weights
 _log = logging.getLogger(__name__)
 
 
-_kept: WeakValueDictionary[tuple[str, str, Placement], Checkpoint] = WeakValueDictionary()
+_kept: WeakValueDictionary[tuple[str, str, FileTimes, Placement], Checkpoint] = (
+    WeakValueDictionary()
+)
 
 
 def language_model(
@@ -121,7 +123,7 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
 def _cached(kind: str, name: str, placement: Placement, suits: Suits | None = None) -> Checkpoint:
     where = locate(name)
     exact = _exactly(name, where, placement)
-    key = kind, where, exact
+    key = kind, where, file_times(where), exact
     checkpoint = _kept.get(key)
     if checkpoint is None:
         checkpoint = _kept[key] = _load(kind, name, where, exact, suits=suits)

@@ -7,10 +7,11 @@ network.
 from __future__ import annotations
 
 import json
+import os
 import re
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import huggingface_hub
 from huggingface_hub import HfApi, constants, try_to_load_from_cache
@@ -39,6 +40,8 @@ ADAPTER_CONFIG = "adapter_config.json"
 GGUF = ".gguf"
 # Files of tokenizers: the one file of `tokenizers`, or files of older kinds.
 _TOKENIZERS = ("tokenizer.json", "*.model", "vocab*", "merges.txt", "tekken.json", "*.tiktoken")
+_LOADED = (".safetensors", ".json", GGUF)
+FileTimes: TypeAlias = "tuple[tuple[str, int, int], ...]"
 HUB_ID = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 _HUB_FILE = re.compile(r"([\w.-]+/[\w.-]+):([\w./-]+\.gguf)")
 _NAMES = (
@@ -47,6 +50,27 @@ _NAMES = (
 )
 _CONTEXT = ("max_position_embeddings", "n_positions")  # GPT-2 and similar models have the second
 SECONDS = 5.0  # for one answer of the hub; a download may take longer
+
+
+def file_times(name: str | None) -> FileTimes:
+    """Return the name, the time and the size of each file of a model or an adapter at a path.
+
+    If a file is written again, the result differs. It is () for a name that is not a path.
+    """
+    if name is None or name in EMBEDDED or name in ADAPTERS:
+        return ()
+    path = Path(name).expanduser()
+    try:
+        files = [one for one in os.scandir(path) if one.name.endswith(_LOADED)]
+    except NotADirectoryError:
+        return ((path.name, *_time_and_size(path.stat())),)
+    except OSError:
+        return ()
+    return tuple(sorted((one.name, *_time_and_size(one.stat())) for one in files))
+
+
+def _time_and_size(found: os.stat_result) -> tuple[int, int]:
+    return found.st_mtime_ns, found.st_size
 
 
 def locate(name: str | PathLike[str]) -> str:

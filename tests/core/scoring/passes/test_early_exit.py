@@ -153,7 +153,7 @@ def test_a_layer_that_the_model_has_not_is_refused_before_anything_runs() -> Non
     assert scorer.read(Prompted(exit_layer=3), Prompt(({"role": "user", "content": "a b"},)))
     for layer in (4, 99):
         with pytest.raises(RequestError, match=f"below the 4 layers of the model, not {layer}"):
-            scorer.read(Prompted(exit_layer=layer), Prompt())
+            scorer.loaded(Prompted(exit_layer=layer))
     assert scorer.runner.passes.count == 0
 
 
@@ -165,7 +165,7 @@ def test_a_model_that_ends_otherwise_is_refused_by_its_name() -> None:
     model = scaled().eval()
     scorer = PromptedScorer(loader.from_loaded(model, tiny_tokenizer(), Placement()))
     with pytest.raises(ModelError, match="ends in a norm and a head; GraniteForCausalLM does not"):
-        scorer.read(Prompted(exit_layer=1), Prompt())
+        scorer.loaded(Prompted(exit_layer=1))
     scorer.read(Prompted(), Prompt(({"role": "user", "content": "a"},)))
 
 

@@ -56,7 +56,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ModelError, match=r"text\.txt"):
-        NGramScorer(vocabulary()).read(NGram(path=str(path)), Prompt())
+        NGramScorer(vocabulary()).loaded(NGram(path=str(path)))
 
 
 def test_a_text_with_a_token_that_the_model_does_not_know_is_refused() -> None:
