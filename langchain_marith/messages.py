@@ -20,14 +20,16 @@ from marith.openai_format import plain_messages, require_calls, to_tool_call
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
 
-_NOTED = ("function_call", "refusal")  # OpenAI's fields that LangChain keeps beside the text
+# OpenAI's fields that LangChain keeps beside the text.
+_NOTED = ("function_call", "refusal", "reasoning_content")
 
 
 def to_dicts(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
     """Return messages in OpenAI's format, without LangChain's own `additional_kwargs`.
 
-    The text of any provider's content blocks is kept. The result of a tool within a user's message
-    becomes a message of its own. Raises RequestError for images, audio and files.
+    The text and the reasoning of any provider's content blocks are kept. The result of a tool
+    within a user's message becomes a message of its own. Raises RequestError for images, audio and
+    files.
     """
     return [each for message in messages for each in _dicts(message)]
 

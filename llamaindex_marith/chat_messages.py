@@ -10,16 +10,23 @@ from llama_index.core.base.llms.types import (
     CitableBlock,
     MessageRole,
     TextBlock,
+    ThinkingBlock,
     ToolCallBlock,
 )
 from llama_index.core.llms.llm import ToolSelection
 
 import marith
-from marith.openai_format import carries_media, plain_messages, require_calls, to_tool_call
+from marith.openai_format import (
+    carries_media,
+    plain_messages,
+    reasoning_of,
+    require_calls,
+    to_tool_call,
+)
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
 
-_NOTED = ("function_call", "refusal")  # OpenAI's fields beside the text
+_NOTED = ("function_call", "refusal", "reasoning_content")  # OpenAI's fields beside the text
 _ROLES = {
     MessageRole.CHATBOT: "assistant",
     MessageRole.MODEL: "assistant",
@@ -28,7 +35,7 @@ _ROLES = {
 
 
 def to_dicts(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Return messages in OpenAI's format, with their calls and the calls that tools answer.
+    """Return messages in OpenAI's format, with reasoning, calls and the calls that tools answer.
 
     Raises RequestError for images, audio and documents: the model reads text only.
     """
@@ -58,6 +65,9 @@ def _dict(message: ChatMessage) -> dict[str, Any]:
             )
         as_dict["tool_calls"] = calls
     if role == "assistant":
+        thoughts = [b.content for b in message.blocks if isinstance(b, ThinkingBlock)]
+        blocks = [{"type": "thinking", "thinking": thought} for thought in thoughts]
+        as_dict["reasoning_content"] = reasoning_of(blocks)
         as_dict |= {name: details[name] for name in _NOTED if details.get(name)}
         (as_dict,) = plain_messages(as_dict)
         as_dict.pop("refusal", None)  # it is the text

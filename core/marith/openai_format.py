@@ -22,6 +22,7 @@ from marith.request.forms.schema_formats import schema_of as schema_of
 from marith.request.forms.tools import CHOICES, Tools
 from marith.request.message_content import carries_media as carries_media
 from marith.request.message_content import plain_messages as plain_messages
+from marith.request.message_content import reasoning_of as reasoning_of
 from marith.request.message_content import text_of as text_of
 from marith.request.message_content import to_tool_call as to_tool_call
 

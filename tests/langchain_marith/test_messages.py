@@ -19,6 +19,7 @@ from langchain_core.messages import (
     ToolMessage,
     convert_to_openai_messages,
 )
+from support.speaking_model import Make, sum_of
 
 import marith
 from langchain_marith.messages import to_dicts
@@ -79,17 +80,30 @@ def test_a_streamed_message_is_written_as_a_whole_one() -> None:
     assert to_dicts([message]) == to_dicts([AIMessage("So:", tool_calls=[CALL])])
 
 
-def test_earlier_reasoning_is_left_out() -> None:
+def test_earlier_reasoning_is_kept_beside_the_text() -> None:
+    """The chat template decides whether the model reads it again."""
     thoughts = [
         {"type": "thinking", "thinking": "hm", "signature": "x"},
         {"type": "redacted_thinking", "data": "x"},
-        {"type": "reasoning", "reasoning": "hm"},
+        {"type": "reasoning", "reasoning": "ha"},
     ]
-    message = AIMessage(
-        [*thoughts, {"type": "text", "text": "Blue."}],
-        additional_kwargs={"reasoning_content": "hm"},
-    )
-    assert to_dicts([message]) == [{"role": "assistant", "content": "Blue."}]
+    blocks = [*thoughts, {"type": "text", "text": "Blue."}]
+    want = {"role": "assistant", "content": "Blue."}
+    assert to_dicts([AIMessage(blocks)]) == [{**want, "reasoning_content": "hm\n\nha"}]
+    noted = AIMessage(blocks, additional_kwargs={"reasoning_content": "oh"})
+    assert to_dicts([noted]) == [{**want, "reasoning_content": "oh"}]
+    assert to_dicts([AIMessage([thoughts[1], blocks[-1]])]) == [want]
+
+
+@pytest.mark.parametrize("version", ["v0", "v1"])
+def test_an_answers_own_reasoning_is_read_back(
+    scripted: Make, thinking_dir: str, version: str
+) -> None:
+    model = scripted(model=thinking_dir, output_version=version)
+    for answer in (model.invoke("Hello!"), sum_of(model.stream("Hello!"))):
+        assert to_dicts([answer]) == [
+            {"role": "assistant", "content": "Good day.", "reasoning_content": "A greeting."}
+        ]
 
 
 def test_results_within_a_tools_answer_are_its_text() -> None:

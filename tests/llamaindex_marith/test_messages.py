@@ -39,13 +39,15 @@ def test_every_role_and_text_is_read(role: MessageRole, texts: list[str]) -> Non
     assert written["role"] in ("system", "developer", "user", "assistant", "tool")
 
 
-def test_reasoning_and_cache_points_are_not_sent_again() -> None:
+def test_reasoning_is_kept_beside_the_text_and_cache_points_are_left_out() -> None:
     point = CachePoint(cache_control=CacheControl(type="ephemeral"))
     cited = CitableBlock(title="t", source="s", content=[TextBlock(text="b")])
     blocks: list[ContentBlock] = [ThinkingBlock(content="hm"), TextBlock(text="a"), point, cited]
     assert to_dicts([ChatMessage(role="assistant", blocks=blocks)]) == [
-        {"role": "assistant", "content": "a\nb"}
+        {"role": "assistant", "content": "a\nb", "reasoning_content": "hm"}
     ]
+    asked: list[ContentBlock] = [ThinkingBlock(content="hm"), TextBlock(text="a")]
+    assert to_dicts([ChatMessage(role="user", blocks=asked)]) == [{"role": "user", "content": "a"}]
 
 
 def test_quotations_of_sources_are_left_out() -> None:

@@ -39,7 +39,13 @@ from marith import (
 )
 from marith.errors import shown, valid_options
 from marith.evals.tasks import paper_terms
-from marith.openai_format import composition_costs, schema_grammar, to_logprobs, to_tools
+from marith.openai_format import (
+    composition_costs,
+    reasoning_of,
+    schema_grammar,
+    to_logprobs,
+    to_tools,
+)
 
 # By the name of Inspect's option: the option of marith that it sets.
 _OPTIONS = {
@@ -184,6 +190,8 @@ def plain_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
 
 def _message(message: ChatMessage) -> dict[str, Any]:
     written: dict[str, Any] = {"role": message.role, "content": _text(message.content)}
+    if isinstance(message, ChatMessageAssistant) and (reasoning := _reasoning(message.content)):
+        written["reasoning_content"] = reasoning
     if isinstance(message, ChatMessageAssistant) and message.tool_calls:
         written["tool_calls"] = [
             {
@@ -207,6 +215,13 @@ def _text(content: Any) -> str:
         if not isinstance(part, ContentText | ContentReasoning):
             raise RequestError(f"a message of marith is text, and this one has {part.type}")
     return "".join(part.text for part in content if isinstance(part, ContentText))
+
+
+def _reasoning(content: Any) -> str:
+    """Return the reasoning that Inspect's `reasoning_history` has left in a message."""
+    parts = [part for part in content if isinstance(part, ContentReasoning)]
+    readable = [part.summary if part.redacted else part.reasoning for part in parts]
+    return reasoning_of([{"type": "reasoning", "reasoning": text} for text in readable])
 
 
 def _definition(tool: ToolInfo) -> dict[str, Any]:

@@ -13,10 +13,11 @@ from marith.request.checks import require_json, require_shallow
 _WORD = re.compile(r"[A-Z]?[a-z]+")  # of `image_url`, `text-plain` and `cachePoint`
 _MEDIA = frozenset(("image", "audio", "video", "file", "document", "media"))
 _MEDIA_TYPES = ("mime_type", "mimeType", "media_type")
-# Blocks whose text no model reads again: calls, their results, citations and reasoning.
+_REASONING = re.compile(r"(.*_)?(thinking|thought|reasoning|reasoning_content)")
+# Blocks that are not text of the message: calls, their results, citations and reasoning.
 _LEFT_OUT = re.compile(
-    r"(.*_)?(call|call_output|tool_use|tool_result|tool_reference|function_response|citation"
-    r"|thinking|thought|reasoning|reasoning_content)|mcp_(list_tools|approval_.*)"
+    r"(.*_)?(call|call_output|tool_use|tool_result|tool_reference|function_response|citation)"
+    rf"|mcp_(list_tools|approval_.*)|{_REASONING.pattern}"
 )
 _CALLS = (
     "tool_use",
@@ -27,13 +28,19 @@ _RESULTS = ("tool_result", "function_response", "function_call_output")
 _IDS = ("tool_use_id", "toolUseId", "tool_call_id", "call_id", "id")
 _ARGUMENTS = ("arguments", "args", "input")  # of OpenAI, LangChain, Anthropic
 _ANSWERS = ("content", "response", "output")  # of Anthropic, Gemini, OpenAI
+# Fields of a block of reasoning: of LangChain, Anthropic, Bedrock (two), Gemini, OpenAI (two).
+_THOUGHTS = (
+    "reasoning", "thinking", "reasoning_content", "reasoningContent", "reasoningText", "text",
+    "content", "summary",
+)  # fmt: skip
 
 
 def plain_messages(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a message as OpenAI writes it, with text as its content.
 
-    A tool's result inside another message becomes a message of its own. Raises RequestError for
-    content that is not text.
+    The assistant's reasoning becomes `reasoning_content`, from which the chat template takes what
+    the model was trained to read again. A tool's result inside another message becomes a message of
+    its own. Raises RequestError for content that is not text.
     """
     content = message.get("content")
     blocks = content if isinstance(content, (list, tuple)) else ()
@@ -43,6 +50,9 @@ def plain_messages(message: Mapping[str, Any]) -> list[dict[str, Any]]:
         plain["role"] = "tool"
     if said and not plain["content"] and isinstance(plain.get("refusal"), str):
         plain["content"] = plain["refusal"]
+    noted = plain.pop("reasoning_content", None) or plain.get("reasoning")
+    if said and (reasoning := _reasoning(noted) or reasoning_of(blocks)):
+        plain["reasoning_content"] = reasoning
     called = [block for block in blocks if said and _name(block) in _CALLS]
     if calls := _calls(plain.pop("tool_calls", None), plain.pop("function_call", None), called):
         plain["tool_calls"] = calls  # templates take an empty list for a call
@@ -64,6 +74,11 @@ def text_of(content: Any) -> str:
     return "".join(map(_text, content))
 
 
+def reasoning_of(blocks: Sequence[Any]) -> str:
+    """Return the reasoning in blocks of any provider, or ""."""
+    return _reasoning([block for block in blocks if _REASONING.fullmatch(_name(block))])
+
+
 def carries_media(block: Mapping[str, Any]) -> bool:
     """Return True if a block has a picture, a sound or a file, judged by its type."""
     is_media = not _MEDIA.isdisjoint(_name(block).split("_"))
@@ -73,6 +88,18 @@ def carries_media(block: Mapping[str, Any]) -> bool:
 def to_tool_call(id: str | None, name: Any, arguments: Any) -> dict[str, Any]:  # noqa: A002 (its name)
     """Return a tool call for a message of the assistant."""
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _reasoning(part: Any) -> str:
+    """Return the text in what a provider writes as reasoning; "" if it is encrypted."""
+    match part:
+        case str():
+            return part
+        case list() | tuple():
+            return "\n\n".join(filter(None, map(_reasoning, part)))
+        case Mapping():
+            return next(filter(None, (_reasoning(part.get(name)) for name in _THOUGHTS)), "")
+    return ""
 
 
 def _calls(calls: Any, called_once: Any, blocks: Sequence[Any]) -> list[dict[str, Any]]:

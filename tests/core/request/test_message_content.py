@@ -102,6 +102,22 @@ def test_a_refusal_is_what_the_assistant_said() -> None:
     assert message["content"] == "no"
 
 
+def test_reasoning_stands_beside_the_text_of_an_answer() -> None:
+    """A block that is encrypted has none, and what a user writes there is nobody's reasoning."""
+    thoughts = [{"type": "thinking", "thinking": "j"}, {"thought": True, "text": "k"}]
+    sealed = {"type": "redacted_thinking", "data": "x"}
+    said = {"role": "assistant", "content": [*thoughts, sealed, "l"]}
+    (message,) = plain_messages(said)
+    assert message == {"role": "assistant", "content": "l", "reasoning_content": "j\n\nk"}
+    (message,) = plain_messages({**said, "reasoning_content": "i"})
+    assert message["reasoning_content"] == "i"
+    for empty in (None, "", 7):
+        kept = {"role": "assistant", "content": "l", "reasoning_content": empty}
+        assert plain_messages(kept) == [{"role": "assistant", "content": "l"}]
+    asked = {**said, "role": "user", "reasoning_content": "i"}
+    assert plain_messages(asked) == [{"role": "user", "content": "l"}]
+
+
 CALLS: list[Any] = [
     to_tool_call("c1", "f", {"a": 1}),
     {"name": "f", "args": {"a": 1}, "id": "c1", "type": "tool_call"},

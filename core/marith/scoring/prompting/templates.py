@@ -25,6 +25,7 @@ from marith.scoring.prompting.tool_format import (
     with_tools_listed,
 )
 
+_TEXTS = frozenset(("content", "reasoning_content"))  # the fields of a message that are texts
 ROLES = ("user", "assistant", "system", "developer", "tool", "function")
 
 
@@ -70,7 +71,8 @@ def see(term: Prompted, messages: Sequence[Message]) -> list[dict[str, Any]]:
     seen = [dict(message) for message in messages]
     if term.hide is not None:
         for message in seen:
-            message["content"] = remove_matches(term.hide, message["content"])
+            for name in _TEXTS.intersection(message):
+                message[name] = remove_matches(term.hide, message[name])
     count = 0
     while count < len(seen) and seen[count]["role"] in _SYSTEM:
         count += 1
@@ -198,7 +200,8 @@ def fold(messages: Sequence[Message]) -> list[dict[str, Any]]:
     for _, run in groupby(as_user, key=lambda message: message["role"]):
         first, *more = run
         for message in more:
-            first["content"] = f"{first['content']}\n\n{message['content']}".strip()
+            for name in _TEXTS.intersection(message):
+                first[name] = f"{first.get(name, '')}\n\n{message[name]}".strip()
             if message.get("tool_calls"):
                 first["tool_calls"] = [*first.get("tool_calls", ()), *message["tool_calls"]]
         folded.append(first)

@@ -60,6 +60,20 @@ def test_what_is_hidden_is_gone_from_every_message() -> None:
     assert "Paris" not in read(Prompted(hide=term.hide, template="plain"), messages)
 
 
+def test_what_is_hidden_is_gone_from_reasoning_too() -> None:
+    thought = {**assistant("a"), "reasoning_content": "The page says 42."}
+    (seen,) = see(Prompted(hide="[0-9]+"), [thought])
+    assert seen["reasoning_content"] == "The page says ."
+    assert thought["reasoning_content"] == "The page says 42."
+
+
+def test_joined_turns_keep_the_reasoning_of_both() -> None:
+    thoughts = [{**assistant(text), "reasoning_content": text.upper()} for text in "ab"]
+    want = [{**assistant("a\n\nb"), "reasoning_content": "A\n\nB"}]
+    assert fold(thoughts) == want
+    assert fold([assistant("a"), thoughts[1]]) == [{**want[0], "reasoning_content": "B"}]
+
+
 @given(
     texts=st.lists(st.text(max_size=20), min_size=1, max_size=5),
     pattern=st.sampled_from(["a+", "[0-9]", r"\w"]),
