@@ -67,7 +67,8 @@ ABOUT = {
     "`Engine.submit` takes a `Request`. A prompt "
     "is a text, tokens, or messages such as "
     '`[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi!"}]`; roles are '
-    "`system`, `developer`, `user`, `assistant` and `tool`.",
+    "`system`, `developer`, `user`, `assistant` and `tool`. "
+    "A template that knows no `developer` reads it as `system`.",
     "plan.md": "A `Plan` is one possible value of `speculation`. "
     "[Speculation](../explanation/speculation.md) explains when a plan pays.",
     "completion.md": "`Engine.generate` returns a `Completion`. `Engine.stream` yields values of "

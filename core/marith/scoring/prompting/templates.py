@@ -240,6 +240,8 @@ def _chat_text(prompt: Prompt, vocabulary: Vocabulary) -> str:
     """
     tool_format = vocabulary.tool_format
     messages = [dict(message) for message in prompt.messages]
+    if "developer" not in _template(vocabulary):  # OpenAI's later name of the role
+        messages = [m | {"role": "system"} if m["role"] in _SYSTEM else m for m in messages]
     if prompt.tools and not tool_format.offers:
         messages = with_tools_listed(messages, prompt.tools, tool_format.calls)
         prompt = replace(prompt, tools=())
@@ -279,9 +281,13 @@ def _layouts(
 
 def _check_roles(messages: Sequence[Message], vocabulary: Vocabulary) -> None:
     """Raise RequestError for a role that neither marith nor the template knows."""
-    template = str(getattr(vocabulary.tokenizer, "chat_template", None) or "")
+    template = _template(vocabulary)
     for message in messages:
         role = message["role"]
         if not (role in ROLES or (role and role in template)):
             hint = suggestion(role, ROLES, f"; there are {', '.join(ROLES)}", cutoff=0.5)
             raise RequestError(f"no role of a message is called {shown(role)}{hint}")
+
+
+def _template(vocabulary: Vocabulary) -> str:
+    return str(getattr(vocabulary.tokenizer, "chat_template", None) or "")

@@ -117,6 +117,18 @@ def test_equal_roles_are_one_turn_where_a_template_wants_them_to_alternate() -> 
     assert text.startswith("<s><|turn|>user\nu\n\nv</s><|turn|>assistant\na</s>")
 
 
+@pytest.mark.parametrize("template", [PLAIN_CHAT, REFUSES_SYSTEM, DROPS_SYSTEM])
+def test_a_developer_is_a_system_where_a_template_knows_no_developer(template: str) -> None:
+    """OpenAI's new name of a role that chat models know as system, wherever it stands."""
+    told = [user("u"), assistant("a"), system("Rhyme."), user("v"), system("Be brief.")]
+    as_developer = [
+        {**message, "role": "developer"} if message["role"] == "system" else message
+        for message in told
+    ]
+    assert read(Prompted(), as_developer, template) == read(Prompted(), told, template)
+    assert "developer" in read(Prompted(), as_developer, PLAIN_CHAT + "{# developer #}")
+
+
 @given(roles=st.lists(st.sampled_from(["system", "user", "assistant"]), min_size=1, max_size=8))
 def test_folding_alternates_and_keeps_every_text_in_order(roles: list[str]) -> None:
     messages = [{"role": role, "content": f"text {i}"} for i, role in enumerate(roles)]
