@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
+from marith.answers.output import ends_of
 from marith.engine.threads import workers
 from marith.engine.threads.deadline import NEVER, Deadline
 from marith.errors import ContextOverflow, RequestError
@@ -209,7 +210,7 @@ def _prefix(request: Request, registry: Registry) -> tuple[int, ...]:
     _require_known(tokens, registry, "the prefix")
     _require_known([*dict(request.sampling.logit_bias)], registry, "logit_bias")
     _require_known(request.stop.token_ids, registry, "token_ids")
-    if tokens and (ended := request.stop.ends(vocabulary.eos_ids).intersection(tokens)):
+    if tokens and (ended := ends_of(request, vocabulary).intersection(tokens)):
         raise RequestError(f"the prefix has token {min(ended)}, which ends a text")
     return tokens
 

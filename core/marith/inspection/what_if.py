@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from marith.answers.answer_grammar import AnswerGrammars
+from marith.answers.output import ends_of
 from marith.decoding import cuts
 from marith.decoding.evaluate import evaluate
 from marith.decoding.matcher import Matcher
@@ -98,7 +99,7 @@ class Redrawing:
         _require_repeatable(request)
         self.tokens = tuple(completion.tokens)
         self.ended = completion.finish_reason != "length" and completion.stop_string is None
-        self._ends = request.stop.ends(answers.vocabulary.eos_ids)
+        self._ends = ends_of(request, answers.vocabulary)
         self._sampling = request.sampling
         self._text = [*prepared.prefix, *self.tokens]
         self._first = len(prepared.prefix)

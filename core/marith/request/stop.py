@@ -31,7 +31,9 @@ class Stop:
     """The end of a text: after `max_tokens` tokens, or before the first of `strings`.
 
     With `max_tokens=None` only the context limits the text. `token_ids` end the text, as the
-    model's own end-of-text tokens do. `ignore_eos` makes the model's own end-of-text tokens
+    model's own end-of-text tokens do, and so does a special token whose name is one of `strings`.
+    Special tokens are not in the text, so a longer string with such a name in it matches only where
+    the model writes the name in letters. `ignore_eos` makes the model's own end-of-text tokens
     ordinary. Before `min_tokens` tokens, no token that ends the text is drawn unless nothing else
     may follow, and stop strings do not end it. Stop strings never end JSON of a schema, calls of
     tools, or reasoning.

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.families import read_back, speaker, tool
 from support.reference import before_stop
 
+from marith import Engine, Request, Tools
 from marith.answers.detectors import StopStringFilter
 from marith.answers.output_parser import Piece
 from marith.errors import RequestError
@@ -113,6 +117,55 @@ def test_a_call_after_a_stop_string_is_not_returned() -> None:
     one = StopStringFilter(Stop(strings=("END",)))
     assert one.read(pieces) == [Piece("text", "one ", 0), Piece("text", "", 4, last=True)]
     assert StopStringFilter(Stop(strings=("no",))).read(pieces)[-1] == call
+
+
+@pytest.mark.parametrize("family", ["chatml", "thinking special", "phi"])
+def test_the_name_of_a_special_token_stops_at_the_token(family: str) -> None:
+    """No text shows the token, so that a search of the text cannot find it."""
+    known = speaker(family)
+    for name in known.special_texts:
+        if name in (known.tool_format.thinking or ()):
+            continue
+        tokens = [*known.encode("ab"), *known.encode(name, literal=False)]
+        asked = Request("x", stop=Stop(strings=(name,)))
+        answer = read_back(asked, known, tokens)
+        assert (answer.text, answer.finish_reason) == ("ab", "stop")
+        in_letters = [*known.encode(f"ab{name}cd"), 1]
+        assert read_back(asked, known, in_letters).text == "ab"
+        longer = Request("x", stop=Stop(strings=(f"{name}c",)))
+        assert read_back(longer, known, in_letters).text == "ab"
+
+
+def test_a_stop_string_ends_no_reasoning_and_no_call_whose_marks_are_special() -> None:
+    known = speaker("thinking special")
+    tokens = [*known.encode("<think>j</think>ab", literal=False), 1]
+    answer = read_back(Request("x", stop=Stop(strings=("</think>",))), known, tokens)
+    assert (answer.reasoning, answer.text) == ("j", "ab")
+    known = speaker("hermes special")
+    made = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
+    asked = Request("x", stop=Stop(strings=("<tool_call>",)), tools=Tools([tool("f")]))
+    answer = read_back(asked, known, [*known.encode(made, literal=False), 1])
+    assert [call.name for call in answer.calls] == ["f"]
+    without = replace(asked, tools=None)
+    answer = read_back(without, known, [*known.encode(f"ab{made}", literal=False), 1][:3])
+    assert (answer.text, answer.finish_reason) == ("ab", "stop")
+
+
+def test_the_engine_stops_at_a_special_token() -> None:
+    def forced(rows: Any, text: list[int], places: list[int]) -> Any:
+        wanted = [[user if place == 4 else 300 + place] for place in places]
+        only = torch.full_like(rows, -torch.inf)
+        return only.scatter(1, torch.tensor(wanted), 0.0)
+
+    with Engine.load("pocket") as engine:
+        user = engine._registry.vocabulary.tokenizer.convert_tokens_to_ids("<|user|>")
+        asked = {"constraints": [forced], "max_tokens": 8}
+        on, stopped = (engine.generate("x", **asked, stop=stop) for stop in ([], ["<|user|>"]))
+        chunks = [*engine.stream("x", **asked, stop=["<|user|>"])]
+    assert (len(on.tokens), on.finish_reason) == (8, "length")
+    assert (stopped.tokens, stopped.finish_reason) == (on.tokens[:4], "stop")
+    assert "".join(chunk.text for chunk in chunks) == stopped.text
+    assert on.text.startswith(stopped.text)
 
 
 def test_one_string_stands_for_a_tuple_of_one() -> None:

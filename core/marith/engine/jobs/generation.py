@@ -15,7 +15,7 @@ from torch import Tensor
 from marith.answers.answer_grammar import AnswerGrammars
 from marith.answers.backtracking import Backtracking
 from marith.answers.logprobs import LogprobRecorder
-from marith.answers.output import Output, completion
+from marith.answers.output import Output, completion, ends_of
 from marith.decoding import cuts
 from marith.decoding.evaluate import evaluate
 from marith.decoding.matcher import Compiled, Matcher
@@ -166,7 +166,7 @@ class Generation:
         steered = None
         if not request.steered:
             steered = partial(answers.outside_calls, self.prepared.opened)
-        ends, prefix = request.stop.ends(vocabulary.eos_ids), self.prepared.prefix
+        ends, prefix = ends_of(request, vocabulary), self.prepared.prefix
         if plan.is_plain:
             self.window = PlainWindow(plan, steered, prefix)
         else:

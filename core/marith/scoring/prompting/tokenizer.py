@@ -136,6 +136,10 @@ class Vocabulary:
         """The ids of the special tokens, which are not text."""
         return frozenset(self._ids[text] for text in self.special_texts if text in self._ids)
 
+    def special_named(self, names: Iterable[str]) -> frozenset[int]:
+        """Return the ids of the special tokens that have one of these names."""
+        return self.special_ids.intersection(map(self._ids.get, names))
+
     def finds_special(self, data: Any) -> bool:
         """Return True if a text in `data` has a special token's name, or if `data` is not JSON.
 
