@@ -236,7 +236,8 @@ def _chat_text(prompt: Prompt, vocabulary: Vocabulary) -> str:
     """Return the text that the template renders. Tools that it does not support become text.
 
     If the template refuses the messages or drops the system text, other layouts of the messages are
-    tried: folded roles, calls with new ids, and calls as text.
+    tried: folded roles, calls with new ids, calls as text, and an empty turn of a user before an
+    answer that comes first.
     """
     tool_format = vocabulary.tool_format
     messages = [dict(message) for message in prompt.messages]
@@ -277,6 +278,8 @@ def _layouts(
     for layout in (numbered(written), spelt_out(messages, tool_format.calls, answers=True)):
         yield layout
         yield fold(layout)
+    if messages[0]["role"] == "assistant":  # some templates let a user alone begin
+        yield from _layouts([{"role": "user", "content": ""}, *messages], tool_format)
 
 
 def _check_roles(messages: Sequence[Message], vocabulary: Vocabulary) -> None:

@@ -140,9 +140,25 @@ def test_folding_alternates_and_keeps_every_text_in_order(roles: list[str]) -> N
     assert joined == "\n\n".join(message["content"] for message in messages)
 
 
+def test_a_greeting_follows_an_empty_turn_where_a_user_has_to_begin() -> None:
+    """Companions greet first, and a history that was cut may begin with an answer."""
+    greeting = [assistant("Welcome!"), user("u"), user("v")]
+    text = read(Prompted(), greeting, REFUSES_SYSTEM)
+    begun = "<s><|turn|>user\n</s><|turn|>assistant\nWelcome!</s><|turn|>user\nu\n\nv</s>"
+    assert text.startswith(begun)
+    assert text == read(Prompted(), [user(""), *greeting], REFUSES_SYSTEM)
+    assert read(Prompted(), greeting).startswith("<s><|turn|>assistant\nWelcome!")
+    call = {"type": "function", "id": "c1", "function": {"name": "f", "arguments": "{}"}}
+    calling = {**assistant(""), "tool_calls": [call]}
+    told = {"role": "tool", "content": "Noon.", "tool_call_id": "c1"}
+    text = read(Prompted(), [calling, told], REFUSES_SYSTEM)
+    assert text.startswith("<s><|turn|>user\n</s><|turn|>assistant\n<tool_call>")
+    assert "Noon." in text
+
+
 def test_what_no_template_can_write_is_refused_in_its_words() -> None:
-    with pytest.raises(RequestError, match="must alternate"):
-        read(Prompted(), [assistant("a"), user("u")], REFUSES_SYSTEM)
+    with pytest.raises(RequestError, match="poems alone"):
+        read(Prompted(), [assistant("a"), user("u")], "{{ raise_exception('poems alone') }}")
 
 
 def test_a_template_writes_its_own_start_and_no_second_is_added() -> None:
