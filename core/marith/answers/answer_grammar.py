@@ -179,14 +179,16 @@ def _prose(tool_format: ToolFormat, opened: bool, spell: Spelling, calls: bool) 
     """Return the rule `PROSE`, and `text_calls` for text before calls if calls are allowed.
 
     Neither allows a text that begins with the mark of reasoning. If no call is allowed, the text is
-    not empty.
+    not empty, and does not contain the tag that opens calls, such as `<tool_call>`: a model that
+    has read calls may write them in a spelling of its own.
     """
     unlike = ""
     if tool_format.thinking is not None and not opened:
         unlike = f" & ~/\\s*{_escaped(tool_format.thinking[0])}{ANYTHING}/"
     mark = tool_format.calls.opening
     if not calls:
-        return [f"PROSE: /(?s:.+)/ & {without(mark)}{unlike}"]
+        tag = mark.partition("{")[0].rstrip(" \n[")
+        return [f"PROSE: /(?s:.+)/ & {without(tag or mark)}{unlike}"]
     before_calls = [*spell.until("text", mark, unlike), "text_calls: text called"]
     return [f"PROSE: {without(mark)}{unlike}", *before_calls]
 

@@ -166,9 +166,10 @@ def _turn_marks(plan: ExecutionPlan, prompt: Prompt, registry: Registry) -> tupl
 def _prompt(request: Request, registry: Registry) -> Prompt:
     """Return the prompt. Raises RequestError for an invalid prompt.
 
+    It does not list tools if none may be called, because a model that reads of tools calls them.
     A prompt of tokens also gets their text, for terms that read text.
     """
-    tools = request.tools.definitions if request.tools else ()
+    tools = request.tools.definitions if request.tools and request.tools.callable else ()
     if request.tools is not None and request.tools.choice == "auto":
         registry.warn_of_tools()
     prompt = to_prompt(request.prompt, tools, request.template_options)

@@ -115,6 +115,19 @@ def test_where_calls_are_forbidden_an_answer_is_text(name: str) -> None:
 
 
 @EVERY
+def test_where_calls_are_forbidden_no_spelling_of_a_call_is_text(name: str) -> None:
+    """A model that has read calls also writes them without the white space of its template."""
+    tools = Tools(PAIR, "none")
+    tag = speaker(name).tool_format.calls.opening.partition("{")[0].strip().removesuffix("[")
+    if not tag:  # a call is but JSON
+        return
+    for rest in ("", '{"name": "look"', '\n{"name":"look"', ' [{"look": {}}]', "\n<function=look>"):
+        for said in ("", "I look. "):
+            assert may(name, thought(name) + said + rest + ".", tools)
+            assert not may(name, thought(name) + said + tag.strip() + rest, tools)
+
+
+@EVERY
 @pytest.mark.parametrize(
     "wrong",
     [
