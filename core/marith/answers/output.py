@@ -150,7 +150,7 @@ class Output:
         start = self._detokenizer.written - len(text)
         pieces = [Piece("text", text, start, last=self.finish_reason is not None)]
         if self._parser is not None:
-            pieces = self._parser.read(pieces)
+            pieces = self._parser.read(pieces, cut=self.finish_reason == "length")
         if self._as_text:
             pieces = arguments_as_text(pieces, start + len(text), self.finish_reason is not None)
         for reader in (self._filter, self._detector):

@@ -67,16 +67,16 @@ class OutputParser:
             return not self.calls
         return bool(self.held) and self.state in ("start", "reasoning", "text")
 
-    def read(self, pieces: Iterable[Piece]) -> list[Piece]:
+    def read(self, pieces: Iterable[Piece], cut: bool = False) -> list[Piece]:
         """Split the text of these pieces as far as it is certain.
 
-        After the last piece, the whole text is certain.
+        After the last piece, the whole text is certain. `cut` is as for `flush`.
         """
         parsed: list[Piece] = []
         for piece in pieces:
             parsed += self.feed(piece.text)
             if piece.last:
-                parsed += self.flush()
+                parsed += self.flush(cut)
         return parsed
 
     def feed(self, text: str) -> list[Piece]:
@@ -87,11 +87,19 @@ class OutputParser:
             parsed += pieces
         return parsed
 
-    def flush(self) -> list[Piece]:
-        """Return the pieces that remain when the answer is over. Held characters are not a mark."""
+    def flush(self, cut: bool = False) -> list[Piece]:
+        """Return the pieces that remain when the answer is over.
+
+        If the model ended the answer, held characters are not a mark. If `max_tokens` has `cut` the
+        answer, half of a mark of reasoning is a mark: it belongs to neither reasoning nor text.
+        """
         match self.state:
             case "reasoning":
-                return [self._cut(len(self.held), "reasoning", last=True)]
+                assert self._thinking is not None
+                kept = before_mark(self.held, self._thinking[1])[0] if cut else self.held
+                return [self._cut(len(kept), "reasoning", last=True)]
+            case "start" if cut and self.held.strip():
+                return [end_of_text(self._start, "")]
             case "start" | "text" if self._has_text:
                 return [self._cut(len(self.held), "text", last=True)]
             case "start" | "text" if not self.calls:  # half a mark of a call is not text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,8 @@ SCRIPT = [
     ("Go on", f"{THOUGHT}\n</think>\n\nGood day."),
     ("Think only", f"<think>{THOUGHT}"),
     ("Say only", "Good <b>day</b>, think."),
+    ("Open", "<this is text>"),
+    ("Stop", "<t"),
 ]
 PROMPT_OF = {"thinking": "Begin", "thinking special": "Begin", "opened": "Go on"}
 LOOK = tool("look", at="string")
@@ -38,6 +41,15 @@ def thinkers() -> Iterator[dict[str, Engine]]:
             model = scripted_model(SCRIPT, tokenizer)
             engines[kind] = stack.enter_context(Engine.load(model, tokenizer=tokenizer))
         yield engines
+
+
+@pytest.fixture(scope="module")
+def by_letters() -> Iterator[Engine]:
+    """An engine whose model opens its reasoning letter by letter."""
+    tokenizer = deepcopy(speaker("chatml").tokenizer)
+    tokenizer.chat_template = speaker("thinking").tokenizer.chat_template
+    with Engine.load(scripted_model(SCRIPT, tokenizer), tokenizer=tokenizer) as engine:
+        yield engine
 
 
 def ask(engine: Engine, prompt: str, **options: Any) -> marith.Completion:
@@ -70,6 +82,34 @@ def test_reasoning_that_never_ends_is_all_there_is(thinkers: dict[str, Engine]) 
     assert (cut.text, cut.finish_reason) == ("", "length")
     assert THOUGHT.startswith(cut.reasoning)
     assert cut.reasoning
+
+
+def test_no_part_of_a_mark_is_text_or_reasoning(by_letters: Engine) -> None:
+    """Wherever `max_tokens` cuts the answer."""
+    whole = ask(by_letters, "Begin")
+    assert (whole.reasoning, whole.text) == (THOUGHT, "Good day.")
+    for most in range(1, len(whole.tokens)):
+        cut = ask(by_letters, "Begin", stop=Stop(most))
+        assert THOUGHT.startswith(cut.reasoning.rstrip())
+        assert whole.text.startswith(cut.text)
+        chunks = [*by_letters.stream("Begin", sampling=COLD, stop=Stop(most))]
+        assert "".join(chunk.text for chunk in chunks) == cut.text
+        assert "".join(chunk.reasoning for chunk in chunks) == cut.reasoning
+
+
+def test_what_only_begins_as_a_mark_is_text(by_letters: Engine) -> None:
+    """As soon as another letter, or the end that the model chose, shows that it is no mark.
+
+    Until then a cut text lacks it, and the text that continues it has it.
+    """
+    assert ask(by_letters, "Stop").text == "<t"
+    whole = ask(by_letters, "Open")
+    assert whole.text == "<this is text>"
+    for most in range(1, len(whole.tokens)):
+        cut = ask(by_letters, "Open", stop=Stop(most))
+        on = ask(by_letters, "Open", prefix=cut.tokens)
+        assert cut.text + on.text == whole.text
+    assert ask(by_letters, "Open", stop=Stop(2)).text == ""
 
 
 def test_a_mark_that_goes_on_as_no_call_within_reasoning_is_none(
