@@ -27,7 +27,7 @@ from langchain_marith.invocation import (
     pieces,
     require_one_answer,
 )
-from marith.openai_format import from_logprobs, from_usage
+from marith.openai_format import from_logprobs, from_usage, total_usage
 
 
 class MarithLLM(LangChainOptions, BaseLLM):
@@ -170,8 +170,8 @@ def _result(invocation: Invocation, completions: list[marith.Completion]) -> LLM
     options, n = invocation.options, invocation.n
     answers = [completions[i : i + n] for i in range(0, len(completions), n)]
     generations = [[_generation(options, completion) for completion in each] for each in answers]
-    usage = from_usage(*(completion.usage for completion in completions))
-    output = {"token_usage": usage, "model_name": options.speaks_as}
+    usage = total_usage([completion.usage for completion in completions], n)
+    output = {"token_usage": from_usage(usage), "model_name": options.speaks_as}
     return LLMResult(generations=generations, llm_output=output)
 
 

@@ -241,14 +241,23 @@ def finite_logprob(logprob: float) -> float:
     return max(logprob, LEAST_LOGPROB)
 
 
-def from_usage(*usages: Usage) -> dict[str, int]:
-    """Return the tokens of one answer, or the sum for several answers."""
-    prompt = sum(usage.prompt_tokens for usage in usages)
-    completion = sum(usage.completion_tokens for usage in usages)
+def total_usage(usages: Sequence[Usage], each: int = 1) -> Usage:
+    """Return the sum of the usage. A prompt counts once, although it has `each` answers."""
+    asked = usages[::each]
+    return Usage(
+        sum(usage.prompt_tokens for usage in asked),
+        sum(usage.completion_tokens for usage in usages),
+        sum(usage.cached_tokens for usage in asked),
+        sum(usage.reasoning_tokens for usage in usages),
+    )
+
+
+def from_usage(usage: Usage) -> dict[str, int]:
+    """Return the tokens of an answer, or of several answers together."""
     return {
-        "prompt_tokens": prompt,
-        "completion_tokens": completion,
-        "total_tokens": prompt + completion,
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.total_tokens,
     }
 
 

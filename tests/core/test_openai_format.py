@@ -206,8 +206,10 @@ def test_usage_adds_up_over_answers(completion: marith.Completion) -> None:
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.total_tokens,
     }
-    assert openai_format.from_usage(usage, marith.Usage(2, 3))["total_tokens"] == (
-        usage.total_tokens + 5
+    usages = [marith.Usage(2, 3, 1, 1), marith.Usage(2, 4, 2, 0), marith.Usage(5, 1), usage]
+    assert openai_format.total_usage(usages[:3]) == marith.Usage(9, 8, 3, 1)
+    assert openai_format.total_usage(usages, 2) == marith.Usage(
+        7, 8 + usage.completion_tokens, 1, 1 + usage.reasoning_tokens
     )
 
 

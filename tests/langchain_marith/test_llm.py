@@ -78,6 +78,21 @@ def test_usage_of_a_batch_adds_up(
     assert direct["token_usage"]["total_tokens"] == sum(t.usage.total_tokens for t in truths)
 
 
+async def test_a_prompt_of_several_answers_counts_once(
+    writer: Writer, truths: list[marith.Completion]
+) -> None:
+    prompts = sum(truth.usage.prompt_tokens for truth in truths)
+    model = writer(n=3)
+    for result in (model.generate(PROMPTS), await model.agenerate(PROMPTS)):
+        assert len(result.generations[0]) == 3
+        usage = (result.llm_output or {})["token_usage"]
+        assert usage["prompt_tokens"] == prompts
+        infos = [each.generation_info or {} for row in result.generations for each in row]
+        answers = sum(info["token_usage"]["completion_tokens"] for info in infos)
+        assert usage["completion_tokens"] == answers
+        assert usage["total_tokens"] == prompts + answers
+
+
 async def test_cached_answers_know_a_calls_options(writer: Writer) -> None:
     model = writer(cache=InMemoryCache())
     first = model.invoke("k l")

@@ -45,6 +45,7 @@ from marith.openai_format import (
     schema_grammar,
     to_logprobs,
     to_tools,
+    total_usage,
 )
 
 # By the name of Inspect's option: the option of marith that it sets.
@@ -237,19 +238,17 @@ def _definition(tool: ToolInfo) -> dict[str, Any]:
 
 def _output(options: Options, completions: Sequence[Completion]) -> ModelOutput:
     """Return Inspect's answer; `metadata` has the tokens and what the formula cost."""
-    used = [completion.usage for completion in completions]
-    cached = sum(usage.cached_tokens for usage in used)
-    prompt = sum(usage.prompt_tokens for usage in used)
+    used = total_usage([completion.usage for completion in completions], len(completions))
     first = completions[0].without_texts(options.names_of_terms)
     return ModelOutput(
         model=options.speaks_as,
         choices=[_choice(options, completion) for completion in completions],
         usage=ModelUsage(
-            input_tokens=prompt - cached,
-            input_tokens_cache_read=cached,
-            output_tokens=sum(usage.completion_tokens for usage in used),
-            reasoning_tokens=sum(usage.reasoning_tokens for usage in used),
-            total_tokens=sum(usage.total_tokens for usage in used),
+            input_tokens=used.prompt_tokens - used.cached_tokens,
+            input_tokens_cache_read=used.cached_tokens,
+            output_tokens=used.completion_tokens,
+            reasoning_tokens=used.reasoning_tokens,
+            total_tokens=used.total_tokens,
         ),
         time=max(completion.stats.seconds for completion in completions),
         metadata={

@@ -93,6 +93,20 @@ async def test_several_choices_have_seeds_of_their_own() -> None:
     assert len({choice.message.text for choice in output.choices}) == 3
 
 
+async def test_a_prompt_of_several_choices_counts_once() -> None:
+    used = []
+    for count in (1, 3):
+        config = GenerateConfig(num_choices=count, max_tokens=12)
+        usage = (await model().generate(asked(), config=config)).usage
+        assert usage is not None
+        assert usage.total_tokens == usage.input_tokens + usage.output_tokens + (
+            usage.input_tokens_cache_read or 0
+        )
+        used.append(usage)
+    prompts = [usage.total_tokens - usage.output_tokens for usage in used]
+    assert prompts[0] == prompts[1]
+
+
 async def test_a_schema_holds() -> None:
     schema = JSONSchema(
         type="object", properties={"good": JSONSchema(type="boolean")}, required=["good"]

@@ -8,7 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from marith import CallChunk, Chunk, Completion, TokenLogprob, Usage
-from marith.openai_format import composition_costs, finite_logprob, from_logprobs, to_tool_call
+from marith.openai_format import (
+    composition_costs,
+    finite_logprob,
+    from_logprobs,
+    from_usage,
+    to_tool_call,
+    total_usage,
+)
 from marith.serving.wire.wire_requests import WireRequest
 
 INSPECTION = ".".join(("marith", "inspection"))  # a value of OpenAI's field `object`, not a module
@@ -28,15 +35,11 @@ def answer_head(kind: str, model: str, fingerprint: str) -> dict[str, Any]:
 
 def usage(usages: Sequence[Usage], each: int = 1) -> dict[str, Any]:
     """Return the sum of the usage. A prompt counts once, although it has `each` answers."""
-    prompt = sum(one.prompt_tokens for one in usages[::each])
-    cached = sum(one.cached_tokens for one in usages[::each])
-    made = sum(one.completion_tokens for one in usages)
+    total = total_usage(usages, each)
     return {
-        "prompt_tokens": prompt,
-        "completion_tokens": made,
-        "total_tokens": prompt + made,
-        "prompt_tokens_details": {"cached_tokens": cached},
-        "completion_tokens_details": {"reasoning_tokens": sum(u.reasoning_tokens for u in usages)},
+        **from_usage(total),
+        "prompt_tokens_details": {"cached_tokens": total.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": total.reasoning_tokens},
     }
 
 
