@@ -12,7 +12,6 @@ from support.drafting import Small
 from support.reference import Reference
 
 from marith import Request, Sampling, Stop
-from marith.decoding.row_constraints import penalised
 from marith.decoding.sampling import warp
 
 TERMS = {"x": "b c", "y": "d", "z": "a a a"}
@@ -54,9 +53,7 @@ def pairs_expected(reference: Reference, request: Request) -> dict[tuple[int, ..
 def warped(
     reference: Reference, request: Request, sampling: Sampling, tokens: list[int]
 ) -> list[float]:
-    logprobs = reference.distribution(request, tokens)
-    if sampling.penalises:
-        logprobs = penalised(logprobs, tokens, sampling)
+    logprobs = reference.penalised(request, reference.distribution(request, tokens), tokens)
     return [float(p) for p in warp(logprobs, sampling)[0].exp()]
 
 

@@ -45,8 +45,7 @@ class Reference:
         Where the formula's cuts leave no token that is `allowed`, it is composed without them.
         """
         formula = bind(parse(request.formula), resolve(request.terms))
-        told = request.tools.definitions if request.tools else ()
-        asked = to_prompt(request.prompt, told, request.template_options)
+        asked = self._asked(request)
         spoken: dict[Any, Tensor] = {}
         for term in leaves(formula):
             if isinstance(term, Prompted):
@@ -80,6 +79,17 @@ class Reference:
             return evaluate(without_cuts(formula), spoken)
         return whole
 
+    def _asked(self, request: Request) -> Prompt:
+        told = request.tools.definitions if request.tools and request.tools.callable else ()
+        return to_prompt(request.prompt, told, request.template_options)
+
+    def penalised(self, request: Request, logprobs: Tensor, tokens: list[int]) -> Tensor:
+        """Log-probabilities [1, vocab] after `tokens`, with the penalties of the request."""
+        if not request.sampling.penalises:
+            return logprobs
+        prompt = to_tokens(Prompted(), self._asked(request), self.vocabulary)
+        return penalised(logprobs, tokens, request.sampling, prompt)
+
     def decode(
         self,
         request: Request,
@@ -104,8 +114,7 @@ class Reference:
                 text, end, back = "", None, len(tokens) - 1
             else:
                 number = torch.tensor(uniform([seed], [len(tokens)], [rewinds])[:, DRAW])
-                if request.sampling.penalises:
-                    logprobs = penalised(logprobs, tokens, request.sampling)
+                logprobs = self.penalised(request, logprobs, tokens)
                 masses = warp(logprobs, request.sampling).double().exp()
                 tokens.append(int(drawn(masses, number)[0]))
                 text, end = self._said(request, tokens, most)

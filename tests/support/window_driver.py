@@ -132,7 +132,7 @@ class Driver:
         """Return the log-probabilities that a token is drawn from after the tokens `before`."""
         sampling = self.setup.sampling
         if sampling.penalises:
-            row = penalised(row, before, sampling)
+            row = penalised(row, before, sampling, ())
         return warp(row, sampling)[0]
 
     def accept(self, window: DraftWindow, checks: Sequence[Check], tokens: Sequence[int]) -> None:

@@ -26,34 +26,43 @@ class Constraint(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Penalties:
-    """Changes each row by the tokens before its place, as a `Sampling` says."""
+    """Changes each row by the tokens before its place, as a `Sampling` says.
+
+    `prompt` has the tokens of the prompt, as the bare model reads it.
+    """
 
     sampling: Sampling
+    prompt: Collection[int]
 
     def apply(self, rows: Tensor, text: Sequence[int], places: Sequence[int]) -> Tensor:
         """Return the penalised rows [positions, vocab], normalised; each follows text[:place]."""
         penalised_rows = [
-            penalised(row[None], text[:place], self.sampling)
+            penalised(row[None], text[:place], self.sampling, self.prompt)
             for row, place in zip(rows, places, strict=True)
         ]
         return torch.cat(penalised_rows)
 
 
-def penalised(logprobs: Tensor, tokens: Sequence[int], sampling: Sampling) -> Tensor:
+def penalised(
+    logprobs: Tensor, tokens: Sequence[int], sampling: Sampling, prompt: Collection[int]
+) -> Tensor:
     """Return rows [positions, vocab] that all follow the same tokens, penalised and normalised.
 
-    First, the log-probabilities of earlier tokens are multiplied by the repetition penalty (Keskar
-    et al., 2019). Then OpenAI's presence and frequency penalties are subtracted, and biases are
-    added.
+    First, the log-probabilities of tokens of the prompt and of earlier tokens are multiplied by the
+    repetition penalty (Keskar et al., 2019). Then OpenAI's presence and frequency penalties are
+    subtracted for earlier tokens, and biases are added.
     """
     counts = Counter(tokens)
-    if not counts and not sampling.logit_bias:
+    repeated = {*prompt, *counts} if sampling.repetition_penalty != 1.0 else ()
+    if not (counts or repeated or sampling.logit_bias):
         return logprobs
     logprobs = logprobs.clone()
+    if repeated:
+        at = torch.tensor([*repeated], device=logprobs.device)
+        logprobs[:, at] *= sampling.repetition_penalty
     if counts:
         seen = torch.tensor([*counts], device=logprobs.device)
         times = _like(logprobs, counts.values())
-        logprobs[:, seen] *= sampling.repetition_penalty
         logprobs[:, seen] -= sampling.presence_penalty + sampling.frequency_penalty * times
     if sampling.logit_bias:
         biased = dict(sampling.logit_bias)

@@ -99,7 +99,8 @@ class TokenBudget:
 class Prepared:
     """A request that is bound, loaded and read: its execution plan, its lanes and its token budget.
 
-    The text begins with the tokens of `prefix`. `opened` is True if the prompt, as the bare model
+    The text follows the `prompt`, here as the bare model reads it, and begins with the tokens of
+    `prefix`. `opened` is True if the prompt, as the bare model
     reads it, ends inside of reasoning. A text without a grammar also ends before one of
     `turn_marks`. `vocab_size` is the number of tokens in the vocabulary.
     """
@@ -109,6 +110,7 @@ class Prepared:
     budget: TokenBudget
     vocab_size: int
     deadline: Deadline
+    prompt: Sequence[int]
     prefix: tuple[int, ...]
     opened: bool
     turn_marks: tuple[str, ...]
@@ -149,6 +151,7 @@ def prepare(
         _budget(plan, scorers, readings, prefix, request, len(visible)),
         vocab_size=vocabulary.size,
         deadline=deadline,
+        prompt=visible,
         prefix=prefix,
         opened=vocabulary.opens_reasoning(visible),
         turn_marks=_turn_marks(plan, prompt, registry),

@@ -109,7 +109,7 @@ class Redrawing:
             least = self._first + request.stop.min_tokens
             self._constraints.append(LeastLength(self._ends, least))
         if request.sampling.penalises:
-            self._constraints.append(Penalties(request.sampling))
+            self._constraints.append(Penalties(request.sampling, frozenset(prepared.prompt)))
 
     @property
     def continuation(self) -> list[int]:

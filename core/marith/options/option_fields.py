@@ -62,7 +62,7 @@ class OptionFields(BaseModel):
     min_p: float = 0.0
     """Draw from tokens whose probability is at least this share of the largest probability."""
     repetition_penalty: float = 1.0
-    """Multiply the log-probabilities of tokens that the answer already contains by this."""
+    """Multiply the log-probabilities of tokens that the prompt or the answer contains by this."""
     presence_penalty: float = 0.0
     """Subtract this from the log-probability of each token that the answer already contains."""
     frequency_penalty: float = 0.0

@@ -45,8 +45,9 @@ class Sampling:
 
     They apply in this order:
 
-    - `repetition_penalty` multiplies the log-probabilities of tokens that are already in the
-      continuation (Keskar et al., 2019).
+    - `repetition_penalty` multiplies the log-probabilities of tokens that the prompt, as `M` reads
+      it, or the continuation already has (Keskar et al., 2019). transformers and vLLM count both
+      too.
     - `logit_bias` is added to log-probabilities by token id. `presence_penalty` is subtracted once
       if the continuation has the token, `frequency_penalty` once for each occurrence, as in
       OpenAI's API.

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 from support.strategies import logprobs
 from torch import Tensor
+from transformers import RepetitionPenaltyLogitsProcessor
 
 from marith.decoding.random_numbers import DRAW, uniform
 from marith.decoding.row_constraints import penalised
@@ -49,14 +50,15 @@ def one_by_one(row: list[float], sampling: Sampling, seen: set[int]) -> list[flo
 @given(
     rows, st.floats(0.2, 4.0), st.none() | st.integers(1, 9), st.sampled_from([0.37, 0.81, 1.0]),
     st.sampled_from([0.0, 0.113]), st.sampled_from([0.7, 1.0, 1.8]), st.sets(st.integers(0, 6)),
+    st.sets(st.integers(0, 6)),
 )  # fmt: skip
 def test_warping_is_what_its_definitions_say(
     given_: Tensor, temperature: float, k: int | None, p: float, min_p: float,
-    penalty: float, seen: set[int],
+    penalty: float, seen: set[int], prompt: set[int],
 ) -> None:  # fmt: skip
     sampling = Sampling(temperature, k, p, None, min_p, penalty)
-    warped = warp(penalised(given_, [*seen, *seen], sampling), sampling).exp()
-    expected = [one_by_one(row, sampling, seen) for row in given_.double().tolist()]
+    warped = warp(penalised(given_, [*seen, *seen], sampling, prompt), sampling).exp()
+    expected = [one_by_one(row, sampling, seen | prompt) for row in given_.double().tolist()]
     torch.testing.assert_close(warped, torch.tensor(expected), atol=1e-5, rtol=1e-4)
 
 
@@ -69,7 +71,7 @@ def test_the_default_changes_nothing(given_: Tensor) -> None:
 def test_warping_leaves_its_input_alone(given_: Tensor) -> None:
     before = given_.clone()
     sampling = Sampling(0.5, 3, 0.9, None, 0.1, 1.5)
-    warp(penalised(given_, [0, 1], sampling), sampling)
+    warp(penalised(given_, [0, 1], sampling, ()), sampling)
     warp(given_, sampling)
     assert torch.equal(given_, before)
 
@@ -98,14 +100,25 @@ def test_a_tiny_temperature_takes_the_likeliest(temperature: float) -> None:
     assert warped.exp().tolist() == [[0.0, 1.0, 0.0]]
 
 
+@given(rows, st.floats(0.5, 3.0), st.lists(st.integers(0, 6)), st.lists(st.integers(0, 6)))
+def test_repetition_is_what_it_is_in_transformers(
+    given_: Tensor, penalty: float, prompt: list[int], text: list[int]
+) -> None:
+    theirs = RepetitionPenaltyLogitsProcessor(penalty)
+    read = torch.tensor([[*prompt, *text]] * len(given_), dtype=torch.long)
+    expected = torch.softmax(theirs(read, given_.clone()), dim=-1)
+    ours = penalised(given_, text, Sampling(repetition_penalty=penalty), prompt)
+    torch.testing.assert_close(ours.exp(), expected, atol=1e-6, rtol=1e-5)
+
+
 def test_penalties_and_biases_are_taken_and_added() -> None:
     row = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.0, 0.9]]).log()
     sampling = Sampling(presence_penalty=0.5, frequency_penalty=0.25, logit_bias={"2": 1, 1: -2})
     added = torch.tensor([-0.5 - 2 * 0.25, -2.0, -0.5 - 0.25 + 1.0])
     expected = torch.softmax(row + added, dim=-1)
-    torch.testing.assert_close(penalised(row, [0, 2, 0], sampling).exp(), expected)
+    torch.testing.assert_close(penalised(row, [0, 2, 0], sampling, [1]).exp(), expected)
     only_biased = torch.softmax(row + torch.tensor([0.0, -2.0, 1.0]), dim=-1)
-    torch.testing.assert_close(penalised(row, [], sampling).exp(), only_biased)
+    torch.testing.assert_close(penalised(row, [], sampling, [1]).exp(), only_biased)
     assert sampling.penalises
     assert not sampling.warping.penalises
     assert hash(sampling) == hash(Sampling(**{n: getattr(sampling, n) for n in ADDED}))

@@ -7,6 +7,7 @@ import itertools
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.house import FORMULAS, House, request, wait_until_idle
 from support.reference import Reference
+from transformers import RepetitionPenaltyLogitsProcessor
 
 import marith
 from marith import Engine, Request, Sampling, Stop
@@ -36,6 +38,34 @@ def test_every_formula_is_spoken_as_the_reference_speaks_it(
     text, tokens, reason = house.reference.decode(asked)
     got = house.engine.submit(asked).result(timeout=60)
     assert (got.text, got.tokens, got.finish_reason) == (text, tokens, reason)
+
+
+@pytest.mark.parametrize("how", [None, "auto", marith.Plan.factors({"x": 2, "y": 3})])
+def test_a_repetition_in_the_prompt_counts_as_in_transformers(house: House, how: Any) -> None:
+    """As the bare model reads the prompt, whatever other terms read. Other penalties do not."""
+    formula = "2*M - 0.5*x + 0.3*y"
+    prompt = [*range(3, house.engine.vocabulary_size, 2)]
+    theirs = RepetitionPenaltyLogitsProcessor(1.6)
+
+    def greedy(read: list[int]) -> list[int]:
+        tokens: list[int] = []
+        for _ in range(12):
+            rows = house.engine.next_logprobs(prompt, formula, house.terms, tokens)[None]
+            tokens.append(int(theirs(torch.tensor([[*read, *tokens]]), rows).argmax()))
+        return tokens
+
+    tokens = greedy(prompt)
+    assert tokens != greedy(prompt[:1])
+    cold = Sampling(temperature=0.0, repetition_penalty=1.6)
+    asked = Request(prompt, formula, house.terms, cold, Stop(12, ignore_eos=True), how)
+    whole = house.engine.submit(asked).result(60)
+    assert whole.tokens == tokens
+    continued = replace(asked, prefix=tokens[:5], stop=Stop(7, ignore_eos=True))
+    assert house.engine.submit(continued).result(60).tokens == tokens[5:]
+    later = Sampling(temperature=0.0, presence_penalty=9.0)
+    first = house.engine.submit(replace(asked, sampling=later, stop=Stop(1))).result(60)
+    plain = house.engine.next_logprobs(prompt, formula, house.terms)
+    assert first.tokens == [int(plain.argmax())]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

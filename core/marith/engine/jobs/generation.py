@@ -193,7 +193,8 @@ class Generation:
             least = LeastLength(ends, len(prefix) + request.stop.min_tokens)
             self._constraints = [*self._constraints, least]
         if sampling.penalises:
-            self._constraints = [*self._constraints, Penalties(sampling)]
+            penalties = Penalties(sampling, frozenset(self.prepared.prompt))
+            self._constraints = [*self._constraints, penalties]
         self._begun = True
 
     @property
