@@ -171,7 +171,8 @@ def errors_page(links: Links) -> list[str]:
 def options_page(links: Links) -> list[str]:
     text = (
         "`ChatMarith`, `MarithLLM` and `Marith` inherit these options. A call may set every option "
-        "except `file` and `engine`. [The adapters](adapters.md) describes what they share besides."
+        "except `file` and `engine`. [The adapters](adapters.md) describes what they share "
+        "besides. A checkpoint's `generation_config.json` changes no default."
     )
     table_of_all = sections.options_table(marith.Options, links)
     parts = [text, table_of_all, "## Options", documented(marith.Options, links, "Options")]

@@ -53,7 +53,9 @@ class Sampling:
       OpenAI's API.
     - `temperature` (0 takes the likeliest token), `top_k`, `top_p`, `min_p`.
 
-    The same `seed` gives the same text. All 64 bits of it are used.
+    The values in a checkpoint's `generation_config.json` are not applied, because a formula means
+    the same for every checkpoint; the log names them. The same `seed` gives the same text. All 64
+    bits of it are used.
     """
 
     temperature: float = field(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import fields, replace
 from os import PathLike, fspath
 from typing import Any
 from weakref import WeakValueDictionary
@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 import torch
 
 from marith.errors import ModelError, shown
+from marith.request.sampling import Sampling
 from marith.scoring.memory import free_memory
 from marith.scoring.weights import kinds
 from marith.scoring.weights.checkpoint import Checkpoint
@@ -170,7 +171,18 @@ def _logged(checkpoint: Checkpoint, started: float, copied: str = "") -> Checkpo
     room = checkpoint.room_for_texts(free_memory(str(checkpoint.device)))
     said = ", ".join(filter(None, (checkpoint.summary, copied))) + room
     _log.info("loaded %r in %.2f s: %s", checkpoint.name, seconds, said)
+    if sampling := _sampling(checkpoint.model):
+        what = "has sampling values of its own, which other libraries apply and marith does not"
+        _log.info("%r %s: %s; write them as options to apply them", checkpoint.name, what, sampling)
     return checkpoint
+
+
+def _sampling(model: Any) -> str:
+    """Return what the model's generation config says of sampling, in the words of options."""
+    generation = getattr(model, "generation_config", None)
+    stated = {f.name: (getattr(generation, f.name, None), f.default) for f in fields(Sampling)}
+    own = {name: value for name, (value, default) in stated.items() if value and value != default}
+    return ", ".join(f"{name}={shown(value)}" for name, value in own.items())
 
 
 def _checkpoint(name: str, read: StoredCheckpoint, placement: Placement) -> Checkpoint:

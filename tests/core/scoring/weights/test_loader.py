@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import GenerationConfig
 
+from marith import Engine
 from marith.errors import ModelError
 from marith.scoring.weights import loader
 from marith.scoring.weights.loader import Placement
@@ -59,6 +61,22 @@ def test_one_directory_is_one_checkpoint_however_it_is_spelled(
     assert loader.language_model(f"{saved}/../saved/", CPU) is first
     monkeypatch.chdir(saved.parent)
     assert loader.language_model("./saved", CPU) is first
+
+
+def test_sampling_values_of_a_checkpoint_are_named_once_and_not_applied(
+    saved: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A formula means the same for every checkpoint; other libraries apply these values."""
+    caplog.set_level("INFO", "marith")
+    with Engine.load(saved) as engine:
+        plain = engine.generate("a b", seed=3, max_tokens=12).tokens
+    assert "of its own" not in caplog.text
+    own = GenerationConfig(do_sample=True, temperature=0.1, top_k=1, top_p=1.0, eos_token_id=1)
+    own.save_pretrained(saved)
+    with Engine.load(saved, context_length=32) as engine, Engine.load(saved, context_length=32):
+        assert engine.generate("a b", seed=3, max_tokens=12).tokens == plain
+    (said,) = [line for line in caplog.messages if "of its own" in line]
+    assert "temperature=0.1, top_k=1; write them as options" in said
 
 
 def test_another_placement_is_another_checkpoint(saved: Path) -> None:
