@@ -42,7 +42,8 @@ class StoredModel:
     weights exist. `size` is in bytes on disk, `weights` is the number of weights, and `context` is
     in tokens. `format` is the type in which most weights are stored. `token_numbers` is how many
     numbers the KV cache keeps for each token. `embedding` is the number of weights of the
-    embeddings, and `tied` says that the output head shares them.
+    embeddings, and `tied` says that the output head shares them. `chat` is True if the files have a
+    chat template.
     """
 
     name: str
@@ -56,6 +57,7 @@ class StoredModel:
     token_numbers: int | None = None
     embedding: int = 0
     tied: bool = False
+    chat: bool = False
 
     @property
     def footprint(self) -> Footprint | None:
@@ -148,6 +150,7 @@ def _stored(name: str, folder: Path, place: str) -> StoredModel:
         takes.token,
         takes.embedding,
         takes.tied,
+        _has_chat_template(folder),
     )
 
 
@@ -170,6 +173,7 @@ def _of_gguf(name: str, file: Path) -> StoredModel:
         takes.token,
         takes.embedding,
         takes.tied,
+        "tokenizer.chat_template" in header.metadata,
     )
 
 
@@ -212,6 +216,12 @@ def _architecture(folder: Path) -> str | None:
         return str(listed[0])
     kind = config.get("model_type")
     return None if kind is None else str(kind)
+
+
+def _has_chat_template(folder: Path) -> bool:
+    files = (folder / f"chat_template.{kind}" for kind in ("jinja", "json"))
+    config = _read_json(folder / "tokenizer_config.json")
+    return bool(config.get("chat_template")) or any(file.is_file() for file in files)
 
 
 def _read_json(file: Path) -> dict[str, Any]:

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from marith.models import StoredModel
 
 OWN = "Methods from other packages"
-HEADINGS = ("model", "architecture", "files", "on disk", "float32", "bfloat16", "context")
+HEADINGS = ("model", "architecture", "files", "on disk", "float32", "bfloat16", "context", "chat")
 NOTE = """
 float32 and bfloat16: the memory of the weights on a CPU, where a head that is tied to the
 embeddings is copied. The KV cache, and up to 0.3 GB for the vocabulary, come on top. A GPU
 computes in bfloat16. A CPU does too if it can multiply bfloat16 and the model is stored in
 bfloat16; otherwise it computes in float32. --dtype overrides this. A GGUF file takes less. The
-context is in tokens."""
+context is in tokens. A model without a chat template (the last column) is often a base model, which
+continues a text and does not answer."""
 
 
 @app.command()
@@ -101,6 +102,7 @@ def _row(model: "StoredModel") -> tuple[str, ...]:
         amount(model.memory("float32")),
         amount(model.memory("bfloat16")),
         "-" if model.context is None else str(model.context),
+        "yes" if model.chat else "-",
     )
 
 

@@ -143,6 +143,8 @@ def prepare(
     deadline.check()
     scorers, loaded = _scorers(plan.all_terms, registry, loading)
     registry.warn_of_rounding(plan.whole)
+    if not prompt.tokens and any(_reads_as_chat(term) for term in plan.terms):
+        registry.warn_of_template()
     readings = _readings(plan, scorers, prompt, deadline)
     visible = _visible(bare, readings, registry, prompt)
     return Prepared(
@@ -154,16 +156,8 @@ def prepare(
         prompt=visible,
         prefix=prefix,
         opened=vocabulary.opens_reasoning(visible),
-        turn_marks=_turn_marks(plan, prompt, registry),
+        turn_marks=turn_marks(prompt, vocabulary),
     )
-
-
-def _turn_marks(plan: ExecutionPlan, prompt: Prompt, registry: Registry) -> tuple[str, ...]:
-    """Return the marks that begin another turn. Log once that the model has no template."""
-    marks = turn_marks(prompt, registry.vocabulary)
-    if marks and any(isinstance(t, Prompted) and t.template is None for t in plan.terms):
-        registry.vocabulary.say_it_has_no_template()
-    return marks
 
 
 def _prompt(request: Request, registry: Registry) -> Prompt:
@@ -319,3 +313,8 @@ def _read_by(term: Term) -> Term:
     if isinstance(term, Prompted) and term.exit_layer is not None:
         return replace(term, exit_layer=None)
     return term
+
+
+def _reads_as_chat(term: Term) -> bool:
+    """Return True if the term reads messages by the base model's chat template, if it has one."""
+    return isinstance(term, Prompted) and term.model is None and term.template is None

@@ -76,7 +76,7 @@ class Registry:
         self.placement = Placement(str(base.device), base.dtype)
         self._rounding = base.rounds_coarsely
         self._warned = 0.0  # the largest factor of a warning so far
-        self._warned_of_tools = False
+        self._warned_of_tools = self._warned_of_template = False
         self._models: WeakValueDictionary[_Key, ModelScorer] = WeakValueDictionary()
         self._models[_key_of(Prompted())] = self.base
         self._others: dict[type[Term], Scorer] = {
@@ -157,6 +157,19 @@ class Registry:
             "or take a model that was trained to call tools",
             what, self.base.checkpoint.name,
         )  # fmt: skip
+
+    def warn_of_template(self) -> None:
+        """Warn once if the base model has no chat template."""
+        if self._warned_of_template or self.vocabulary.has_chat_template:
+            return
+        self._warned_of_template = True
+        _log.warning(
+            "%r has no chat template: system prompts and messages are plain text, with `User: …` "
+            "and `Assistant: …` for several messages, and a base model continues such a text "
+            "instead of answering it; take a model that was trained for chats (many have -Instruct "
+            'or -it in their name), or write template="plain" for terms that shall read plain text',
+            self.base.checkpoint.name,
+        )
 
     def scorers(self) -> list[Scorer]:
         """Return the scorer of every loaded checkpoint, once."""

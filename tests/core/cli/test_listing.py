@@ -59,7 +59,13 @@ def test_the_models_of_the_package_and_of_the_cache_are_listed(cache: Path) -> N
     assert whole["architecture"] == half["architecture"] == "LlamaForCausalLM"
     assert whole["weights"] == models["pocket"]["weights"] > 1_000_000
     assert whole["context"] == models["pocket"]["context"] == 1024
+    assert models["pocket"]["chat"]
+    assert not models["pocket-toxicity"]["chat"]
+    assert not models["pocket-polite"]["chat"]
     table = listed(cache)
+    assert "\npocket " in table
+    rows = {line.split()[0]: line.split()[-1] for line in table.splitlines() if line}
+    assert (rows["model"], rows["pocket"], rows["pocket-polite"]) == ("chat", "yes", "-")
     assert "cache, incomplete" in table
     assert table.splitlines()[0].split()[:2] == ["model", "architecture"]
 

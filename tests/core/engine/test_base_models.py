@@ -7,6 +7,7 @@ import logging
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torch import Tensor
@@ -78,11 +79,18 @@ def test_a_grammar_is_followed_past_what_looks_like_a_turn(
     assert "".join(map(str, base.stream(TURNS, grammar=grammar, temperature=0))) == told.text
 
 
-def test_a_missing_template_is_said_once(base: Engine, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("prompt", ["Hi", TURNS[:1], TURNS])
+def test_a_missing_template_is_said_once(
+    base: Engine, prompt: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A base model continues what it reads, so that a persona is no help to it."""
     with caplog.at_level(logging.WARNING, "marith"):
-        base.generate(TURNS, terms={"M": Prompted(template="plain")}, max_tokens=1)
+        base.generate(prompt, terms={"M": Prompted(template="plain")}, max_tokens=1)
+        base.generate(base.encode("Hi"), max_tokens=1)
         assert "chat template" not in caplog.text
         for _ in range(2):
-            base.generate(TURNS, max_tokens=1)
+            base.generate(prompt, "2*kind - M", {"kind": "You are kind."}, max_tokens=1)
     assert caplog.text.count("has no chat template") == 1
     assert 'template="plain"' in caplog.text
+    assert "-Instruct" in caplog.text
+    assert "base" in caplog.text  # the name of the model

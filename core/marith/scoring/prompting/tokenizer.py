@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -14,7 +13,6 @@ from tokenizers import Tokenizer
 from marith.errors import ModelError, RequestError
 from marith.scoring.prompting.tool_format import ToolFormat, json_text, read_tool_format
 
-_log = logging.getLogger(__name__)
 MARGIN = 256  # most tokens that a cut word may have more than the whole word
 PARTIAL = "\ufffd"  # replaces a character whose bytes are incomplete
 
@@ -35,7 +33,6 @@ class Vocabulary:
             kind = type(tokenizer).__name__
             raise ModelError(f"{kind} has no fast tokenizer; use a tokenizer with a tokenizer.json")
         self.tokenizer = tokenizer
-        self._said = False
         self._raw = _bare_copy(backend)
         self._literal = _bare_copy(backend)
         self._literal.encode_special_tokens = True
@@ -54,15 +51,6 @@ class Vocabulary:
     def has_chat_template(self) -> bool:
         """True if the tokenizer has a chat template."""
         return bool(getattr(self.tokenizer, "chat_template", None))
-
-    def say_it_has_no_template(self) -> None:
-        """Log, once, that there is no chat template, and how chats are written without one."""
-        if not self._said:
-            self._said = True
-            _log.warning(
-                "the tokenizer has no chat template: chats are written as plain text, `User: …` "
-                'and `Assistant: …`; a term with template="plain" does not log this message'
-            )
 
     @cached_property
     def tool_format(self) -> ToolFormat:
