@@ -18,7 +18,8 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from marith.errors import ModelError
+from marith.errors import FormulaError, ModelError, shown
+from marith.formula.patterns import compile_pattern
 from marith.request.checks import finite
 from marith.scoring.weights.locate import ADAPTER_CONFIG as CONFIG
 from marith.scoring.weights.locate import ADAPTERS, HUB_ID, WEIGHTS, require_on_hub
@@ -28,7 +29,7 @@ TENSORS = "adapter_model.safetensors"
 _KEY = re.compile(r"base_model\.model\.(?P<layer>.+)\.lora_(?P<part>[AB])\.weight")
 # Fields that a plain LoRA may have. Most describe its training; the tensors have the result.
 _KNOWN = {
-    "r", "lora_alpha", "use_rslora", "rank_pattern", "inference_mode",
+    "r", "lora_alpha", "use_rslora", "rank_pattern", "alpha_pattern", "inference_mode",
     "fan_in_fan_out", "init_lora_weights", "target_modules", "exclude_modules",
     "layers_to_transform", "layers_pattern", "auto_mapping", "runtime_config", "loftq_config",
     "eva_config", "corda_config", "lora_ga_config", "velora_config", "lora_dropout",
@@ -163,11 +164,34 @@ def _update(
     if not rank or stored != ((rank, sizes[0]), (sizes[1], rank)):
         what = f"{stored} for {layer!r}, where (rank, {sizes[0]}) and ({sizes[1]}, rank) fit"
         _refuse(name, f"was made for another model: it has shapes {what}")
-    alpha = finite(config.get("lora_alpha", 8))  # peft's own default
-    if alpha is None:
-        _refuse(name, f"has lora_alpha={config['lora_alpha']!r}; it must be a finite number")
+    alpha = _alpha(name, layer, config)
     scale = alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
     return Update(pair["A"], pair["B"].t() * scale)
+
+
+def _alpha(name: str, layer: str, config: Mapping[str, Any]) -> float:
+    """Return the alpha of a layer: that of the first key of `alpha_pattern` that fits, if any.
+
+    As in peft, a key fits if it matches the end of the layer's name, as a regular expression.
+    """
+    where, given = "lora_alpha", config.get("lora_alpha", 8)  # peft's own default
+    patterns = config.get("alpha_pattern") or {}
+    if not isinstance(patterns, Mapping):
+        _refuse(
+            name, f"has alpha_pattern={shown(patterns)}; it must map names of layers to numbers"
+        )
+    for key, value in patterns.items():
+        try:
+            fits = compile_pattern(rf"(?:.*\.)?(?:{key})", "alpha_pattern").fullmatch(layer)
+        except FormulaError as error:
+            _refuse(name, f"cannot be read: {error}")
+        if fits:
+            where, given = f"alpha_pattern[{shown(key)}]", value
+            break
+    alpha = finite(given)
+    if alpha is None:
+        _refuse(name, f"has {where}={given!r}; it must be a finite number")
+    return alpha
 
 
 def sizes_of(module: object) -> tuple[int, int] | None:

@@ -64,7 +64,8 @@ def family() -> tuple[Any, list[Adapter | None], list[Any]]:
         {"r": 1, "target_modules": ["q_proj", "v_proj"]},
         {"r": 5, "target_modules": "all-linear", "use_rslora": True},
         {"target_modules": ["down_proj", "lm_head"], "lora_alpha": 1},
-        {"target_modules": r".*layers\.1\..*proj", "rank_pattern": {"up_proj": 2, "q.*": 4}},
+        {"target_modules": r".*layers\.1\..*proj", "rank_pattern": {"up_proj": 2, "q.*": 4},
+         "alpha_pattern": {"layers.1.mlp.up_proj": 9, "q_.*": 2, "[kv]_proj": 40}},
     ]  # fmt: skip
     pairs = [made(model, where / str(i), i, **shape) for i, shape in enumerate(shapes)]
     return model, [None, *(a for a, _ in pairs)], [model, *(m for _, m in pairs)]

@@ -82,7 +82,9 @@ BAD_NUMBERS: list[tuple[dict[str, Any], str]] = [
     ({"lora_alpha": "8"}, "lora_alpha='8'"),
     ({"lora_alpha": True}, "lora_alpha=True"),
     ({"lora_alpha": float("nan")}, "lora_alpha=nan"),
-    ({"alpha_pattern": {"q_proj": 9}}, "alpha_pattern={'q_proj': 9}"),
+    ({"alpha_pattern": {"q_proj": "9"}}, "alpha_pattern['q_proj']='9'; it must be a finite number"),
+    ({"alpha_pattern": {"q_(proj": 9}}, "alpha_pattern='(?:.*\\\\.)?(?:q_(proj)' is not a regular"),
+    ({"alpha_pattern": [9]}, "alpha_pattern=[9]; it must map names of layers to numbers"),
 ]
 
 
