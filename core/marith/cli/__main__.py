@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from pathlib import Path
 
 from marith.cli import app
 
@@ -15,6 +16,7 @@ def main(name: str | None = None) -> None:
     The process ends without destroying the modules of torch and transformers, which would take a
     second.
     """
+    _open_closed_streams()
     if not sys.stderr.isatty():  # no progress bars of the hub and of transformers
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     codes: list[int] = []
@@ -24,6 +26,17 @@ def main(name: str | None = None) -> None:
     except SystemExit as end:
         codes += [end.code] if isinstance(end.code, int) else []
         raise
+
+
+def _open_closed_streams() -> None:
+    """Open the null device for each standard stream that is closed, as under cron or a daemon.
+
+    Python sets a closed stream to None. The null device also takes the number of the stream, which
+    would else belong to the next file that is opened.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _leave(codes: list[int]) -> None:

@@ -110,7 +110,8 @@ def progress(total: int) -> Iterator[Callable[[], Any]]:
 
     The bar is shown on a terminal, and in a notebook with ipywidgets.
     """
-    if total < 2 or not ("ipykernel" in sys.modules or sys.stderr.isatty()):
+    on_terminal = sys.stderr is not None and sys.stderr.isatty()
+    if total < 2 or not ("ipykernel" in sys.modules or on_terminal):
         yield lambda: None
         return
     from rich.progress import MofNCompleteColumn, Progress  # slow to import

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,6 +17,7 @@ from inspect_ai.model import get_model
 from marith import Formula, RequestError
 from marith.evals.formulas import NamedFormula
 from marith.evals.results import Measured, Results, TextRow
+from marith.showing import terminal
 
 LOGS = "logs"  # within the folder of an evaluation
 TOGETHER = 512  # samples at once: requests wait at the engine, which batches them
@@ -61,7 +61,7 @@ def run(
             log_dir=str(folder),
             log_dir_allow_dirty=True,
             log_level="warning",
-            display=display or ("rich" if sys.stdout.isatty() else "none"),
+            display=display or ("rich" if terminal().is_terminal else "none"),
             epochs=samples,
             max_tokens=max_tokens,
             temperature=temperature,

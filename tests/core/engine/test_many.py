@@ -30,3 +30,9 @@ def test_a_list_has_a_bar_on_a_terminal_and_a_single_prompt_or_a_pipe_has_none(
         assert pipe.getvalue() == terminal.getvalue() == ""
         engine.generate(["Hello!"] * 5, max_tokens=2)
     assert "5/5" in terminal.getvalue()
+
+
+def test_a_list_is_answered_when_standard_error_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    with Engine.load("pocket") as engine:
+        assert len(engine.generate(["Hello!"] * 2, max_tokens=2)) == 2
