@@ -275,7 +275,7 @@ def from_inspection(inspection: Any) -> dict[str, Any]:
 
 
 def composition_costs(formula: str, completion: Completion) -> dict[str, Any]:
-    """Return the costs of a formula's answer: in total, by term, and by stage.
+    """Return the costs of a formula's answer: in total, by term, and by stage, and its warnings.
 
     If the answer has log-probabilities, `logprobs` has the log-probability of each token under each
     term, and None for a term that did not evaluate the token.
@@ -292,6 +292,8 @@ def composition_costs(formula: str, completion: Completion) -> dict[str, Any]:
         "terms": {term: asdict(cost) for term, cost in stats.terms.items()},
         "stages": [asdict(stage) for stage in stats.stages],
     }
+    if completion.warnings:
+        costs["warnings"] = [*completion.warnings]
     if tokens:
         costs["logprobs"] = {
             term: [

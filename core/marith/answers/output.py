@@ -189,7 +189,12 @@ def _marks(request: Request, vocabulary: Vocabulary) -> frozenset[int]:
 
 
 def completion(
-    request: Request, chunks: Sequence[Chunk], usage: Usage, stats: Stats, stop_string: str | None
+    request: Request,
+    chunks: Sequence[Chunk],
+    usage: Usage,
+    stats: Stats,
+    stop_string: str | None,
+    warnings: tuple[str, ...] = (),
 ) -> Completion:
     """Return the completion of these chunks. The last chunk has the finish reason."""
     reason = chunks[-1].finish_reason
@@ -205,6 +210,7 @@ def completion(
         joined([call for chunk in chunks for call in chunk.calls]),
         None if request.logprobs is None else logprobs,
         stop_string,
+        warnings=warnings,
     )
 
 

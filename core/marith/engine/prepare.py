@@ -86,13 +86,14 @@ class TokenBudget:
     `prompt` is the number of tokens of the prompt, as the bare model reads it. `shortest` is the
     number of tokens that still fit after the prompt into the shortest context of a term;
     `of_drafts` has the same number for each draft. The text will have at most `more` tokens after
-    the prompt.
+    the prompt. `warnings` say that `max_tokens` is larger than what fits.
     """
 
     prompt: int
     shortest: int
     of_drafts: Mapping[Term, int]
     more: int
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -147,10 +148,13 @@ def prepare(
         registry.warn_of_template()
     readings = _readings(plan, scorers, prompt, deadline)
     visible = _visible(bare, readings, registry, prompt)
+    budget = _budget(plan, scorers, readings, prefix, request, len(visible))
+    for warning in budget.warnings:
+        registry.warn_once("max_tokens", warning)
     return Prepared(
         plan,
         TermLanes(scorers, readings, request.cache_salt, loaded),
-        _budget(plan, scorers, readings, prefix, request, len(visible)),
+        budget,
         vocab_size=vocabulary.size,
         deadline=deadline,
         prompt=visible,
@@ -197,8 +201,13 @@ def _budget(
         problem = f"the prefix has {len(prefix)} tokens, and after the prompt there is room for"
         raise ContextOverflow(f"{problem} {shortest}, and the answer needs one")
     of_drafts = {draft: left[draft] for draft in plan.drafts if draft in left}
-    more = min(len(prefix) + (request.stop.max_tokens or shortest), shortest)
-    return TokenBudget(prompt, shortest, of_drafts, more)
+    asked, fits = request.stop.max_tokens, shortest - len(prefix)
+    warnings: tuple[str, ...] = ()
+    if asked is not None and asked > fits:
+        room = f"the context has room for {fits} tokens after the prompt"
+        warnings = (f"max_tokens is {asked}, but {room}; the answer has at most {fits}",)
+    more = min(len(prefix) + (asked or shortest), shortest)
+    return TokenBudget(prompt, shortest, of_drafts, more, warnings)
 
 
 def _prefix(request: Request, registry: Registry) -> tuple[int, ...]:

@@ -201,7 +201,8 @@ class Completion:
     `stop_string` is the stop string that ended the text. It is not in `text`, but its tokens are in
     `tokens`. `text` does not include `calls` and `reasoning`. A call that `max_tokens` cut off is
     included as far as it was generated. `logprobs` and `inspection`, a `marith.Inspection`, are
-    None unless they were requested.
+    None unless they were requested. `warnings` are sentences for the caller, such as about a
+    `max_tokens` that is larger than what fits into the context.
     """
 
     text: str
@@ -214,6 +215,7 @@ class Completion:
     logprobs: tuple[TokenLogprob, ...] | None = None
     stop_string: str | None = None
     inspection: Any = None
+    warnings: tuple[str, ...] = ()
 
     def without_texts(self, names: Mapping[str, str]) -> Completion:
         """Return the completion without the texts of terms, for readers who may not see them.

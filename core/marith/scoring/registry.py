@@ -76,7 +76,7 @@ class Registry:
         self.placement = Placement(str(base.device), base.dtype)
         self._rounding = base.rounds_coarsely
         self._warned = 0.0  # the largest factor of a warning so far
-        self._warned_of_tools = self._warned_of_template = False
+        self._warned_of: set[str] = set()
         self._models: WeakValueDictionary[_Key, ModelScorer] = WeakValueDictionary()
         self._models[_key_of(Prompted())] = self.base
         self._others: dict[type[Term], Scorer] = {
@@ -145,30 +145,36 @@ class Registry:
     def warn_of_tools(self) -> None:
         """Warn once if the base model's chat template does not list tools."""
         vocabulary = self.vocabulary
-        if self._warned_of_tools or vocabulary.tool_format.offers:
+        if vocabulary.tool_format.offers:
             return
-        self._warned_of_tools = True
         what = "the chat template knows no tools"
         if not vocabulary.has_chat_template:
             what = "there is no chat template"
-        _log.warning(
-            "%s of %r: tools are listed in the system prompt, and with tool_choice 'auto' such a "
-            "model may call none or repeat a call; write tool_choice='any' or the name of a tool, "
-            "or take a model that was trained to call tools",
-            what, self.base.checkpoint.name,
-        )  # fmt: skip
+        self.warn_once(
+            "tools",
+            f"{what} of {self.base.checkpoint.name!r}: tools are listed in the system prompt, and "
+            "with tool_choice 'auto' such a model may call none or repeat a call; write "
+            "tool_choice='any' or the name of a tool, or take a model that was trained to call "
+            "tools",
+        )
+
+    def warn_once(self, subject: str, message: str) -> None:
+        """Log a warning, unless there was a warning about the subject before."""
+        if subject not in self._warned_of:
+            self._warned_of.add(subject)
+            _log.warning("%s", message)
 
     def warn_of_template(self) -> None:
         """Warn once if the base model has no chat template."""
-        if self._warned_of_template or self.vocabulary.has_chat_template:
+        if self.vocabulary.has_chat_template:
             return
-        self._warned_of_template = True
-        _log.warning(
-            "%r has no chat template: system prompts and messages are plain text, with `User: …` "
-            "and `Assistant: …` for several messages, and a base model continues such a text "
-            "instead of answering it; take a model that was trained for chats (many have -Instruct "
-            'or -it in their name), or write template="plain" for terms that shall read plain text',
-            self.base.checkpoint.name,
+        self.warn_once(
+            "template",
+            f"{self.base.checkpoint.name!r} has no chat template: system prompts and messages are "
+            "plain text, with `User: …` and `Assistant: …` for several messages, and a base model "
+            "continues such a text instead of answering it; take a model that was trained for "
+            "chats (many have -Instruct or -it in their name), or write "
+            'template="plain" for terms that shall read plain text',
         )
 
     def scorers(self) -> list[Scorer]:

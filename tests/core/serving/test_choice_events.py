@@ -48,8 +48,10 @@ def test_an_event_of_text_is_what_it_would_be_among_others(
 
 def test_the_end_and_reasoning_are_no_text_alone() -> None:
     events = writer("chat.completion", False, False, "m")
-    last = b"".join(events.of(0, Chunk("a", (1,), "stop")))
-    assert b'"finish_reason":"stop"' in last
+    text = b"".join(events.of(0, Chunk("a", (1,), "stop")))
+    assert b'"content":"a"' in text
+    assert b'"finish_reason":"stop"' not in text
+    assert b'"finish_reason":"stop"' in b"".join(events.last([]))
     both = b"".join(events.of(0, Chunk("a", (1,), reasoning="b")))
     assert b'"reasoning_content":"b"' in both
     assert b'"content":"a"' in both

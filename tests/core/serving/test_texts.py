@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -257,3 +258,19 @@ def test_drafts_and_rewinds_are_counted(server: Server, engine: Engine, web: htt
     ):  # fmt: skip
         assert wanted > 0
         assert f'marith_{name}_total{{model_name="counted"}} {float(wanted)}' in told
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+@pytest.mark.parametrize("options", [None, {"include_usage": True}])
+def test_a_limit_beyond_the_context_is_said_whole_and_streamed(
+    path: str, options: Any, tmp_path: Path
+) -> None:
+    personas = '[model]\ncontext_length = 30\n[formulas]\nplain = "M"\n'
+    body = {"model": "plain", "max_tokens": 100_000, "messages": CHAT, "prompt": "Hi."}
+    body = {k: v for k, v in body.items() if k != ("prompt" if "chat" in path else "messages")}
+    with served(tmp_path, personas=personas) as server, client(server) as web:
+        whole = web.post(path, json=body).json()
+        streamed = web.post(path, json={**body, "stream": True, "stream_options": options})
+    for answer in (whole, events(streamed.text)[-1]):
+        [warning] = answer["marith"]["warnings"]
+        assert "max_tokens is 100000, but the context has room for" in warning

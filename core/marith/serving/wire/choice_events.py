@@ -24,7 +24,7 @@ class ChoiceWriter:
     """Writes an answer that has one or more choices, each by its own item of `deltas`.
 
     The common beginning of all events is converted to JSON once. The last event has marith's own
-    fields.
+    fields, because some fields are known only when all choices have ended.
     """
 
     def __init__(
@@ -32,9 +32,6 @@ class ChoiceWriter:
     ) -> None:
         self._asked, self._deltas = asked, deltas
         self._with_usage = asked.fields.usage_in_stream
-        inspects = any(request.inspect for request in asked.requests)
-        says = bool(asked.warnings) or asked.fields.marith.composition or inspects
-        self._ends_apart = says and not self._with_usage
         self._ends: list[Mapping[str, Any]] = []
         kind = {"object": "chat.completion.chunk"} if "chat" in head["object"] else {}
         self._begin = event({**head, **kind}).removesuffix(b"}\n\n")
@@ -54,7 +51,7 @@ class ChoiceWriter:
             yield json_line(chunk.text).join(around)
             return
         for choice in self._deltas[index].of(chunk):
-            if self._ends_apart and choice["finish_reason"] is not None:
+            if not self._with_usage and choice["finish_reason"] is not None:
                 self._ends.append(choice)
             else:
                 yield self._event([choice], self._usage)

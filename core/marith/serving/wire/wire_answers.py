@@ -77,7 +77,8 @@ def ending(completion: Completion) -> dict[str, Any]:
 
 def own(asked: WireRequest, completions: Sequence[Completion]) -> dict[str, Any]:
     """Return marith's own fields: warnings, and the costs and inspections that were requested."""
-    found: dict[str, Any] = warnings_note(asked.warnings).get("marith", {})
+    warnings = dict.fromkeys([*asked.warnings, *(w for one in completions for w in one.warnings)])
+    found: dict[str, Any] = warnings_note([*warnings]).get("marith", {})
     if asked.fields.marith.composition:
         found["composition"] = [composition_costs(asked.formula, one) for one in completions]
     if any(one.inspection for one in completions):
