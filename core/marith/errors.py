@@ -194,13 +194,27 @@ def require_known(
 ) -> None:
     """Raise UnknownOption for an argument name that is not in `names`."""
     for name in used:
-        if name in names:
-            continue
-        meant = similar(name, [*names, *instead])
-        if meant is not None and meant in instead:
-            raise UnknownOption(f"{called} takes no {name!r}; {instead[meant]}")
-        listed = f"; did you mean {meant!r}?" if meant else f", but {', '.join(names)}"
-        raise UnknownOption(f"{called} takes no {name!r}{listed}")
+        if name not in names:
+            raise UnknownOption(f"{called} takes no {name!r}{option_hint(name, names, instead)}")
+
+
+def option_hint(
+    name: object,
+    names: Collection[str],
+    instead: Mapping[str, str] = MappingProxyType({}),
+    listed: Iterable[str] = (),
+) -> str:
+    """Return the end of a sentence about an unknown option.
+
+    `instead` has advice for names that other libraries use. An option that resembles none of the
+    names gets a list of the `listed` names, or of all `names`.
+    """
+    meant = similar(name, [*names, *instead])
+    if meant is not None and meant not in names:
+        if similar(name, [meant], _NEARLY):
+            return f"; {instead[meant]}"
+        meant = similar(name, names)
+    return f"; did you mean {meant!r}?" if meant else f", but {', '.join(listed or names)}"
 
 
 def missing_extra(
@@ -245,6 +259,7 @@ _BRIEF.maxstring = _BRIEF.maxother = 200
 _BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxdict = 8
 _BRIEF.maxlevel = 4
 _WINDOW = 72
+_NEARLY = 0.9  # how similar a name must be to a name of another library: these are many
 
 
 def _quotation(text: str, start: int, end: int) -> str:

@@ -25,6 +25,7 @@ from marith.request.message_content import plain_messages as plain_messages
 from marith.request.message_content import reasoning_of as reasoning_of
 from marith.request.message_content import text_of as text_of
 from marith.request.message_content import to_tool_call as to_tool_call
+from marith.request.other_names import RENAMED as RENAMED
 
 ToDefinitions: TypeAlias = (
     "Callable[[Any], Sequence[Mapping[str, Any]]]"  # converts tools to OpenAI's definitions

@@ -42,5 +42,5 @@ def test_it_is_known_whether_torch_was_first(first: str, long: bool) -> None:
 def test_a_number_of_threads_is_said_to_be_an_environment_variable() -> None:
     with pytest.raises(MarithError, match="takes no 'n_threads'; set OMP_NUM_THREADS"):
         Engine.load("pocket", n_threads=2)
-    with pytest.raises(ValidationError, match=r"takes no option 'threads': set OMP_NUM_THREADS"):
+    with pytest.raises(ValidationError, match=r"takes no option 'threads'; set OMP_NUM_THREADS"):
         Options(threads=2)

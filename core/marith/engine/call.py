@@ -9,15 +9,16 @@ from typing import Any, TypeAlias, TypedDict, TypeVar
 from marith.errors import (
     RequestError,
     UnknownOption,
+    option_hint,
     require_known,
     shown,
-    suggestion,
 )
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.checks import fields_by_option, whole
 from marith.request.completion import Completion
 from marith.request.forms.tools import Tools
+from marith.request.other_names import instead
 from marith.request.prompt import AnyPrompt, prompts_of
 from marith.request.request import IS_SAMPLING, Request, RequestOptions, Speculation
 from marith.request.sampling import Sampling, sample_seed
@@ -164,30 +165,14 @@ def _check_names(options: Mapping[str, Any]) -> None:
             advice = "; inspect the text: marith.inspect(engine, prompt, completion.tokens, …)"
         elif name in names:
             continue
-        elif name in ("n", "num_return_sequences"):
-            advice = "; generate and agenerate take n, the number of samples"
-        elif name in _OTHER_NAMES:
-            advice = f"; write {_OTHER_NAMES[name]}"
         else:
-            others = ("formula", "terms", "sampling", "stop")
-            advice = suggestion(name, [*names, *others], f", but {', '.join(names)}")
+            named = [*names, "formula", "terms", "sampling", "speculation"]
+            advice = option_hint(name, named, {**instead(named, _OWN), **_FIELDS_OF_STOP})
         raise UnknownOption(f"a call takes no {name!r}{advice}")
 
 
-# What others call an option of a request.
-_OTHER_NAMES = {
-    "max_new_tokens": "max_tokens=…",
-    "max_completion_tokens": "max_tokens=…",
-    "max_length": "max_tokens=…",
-    "strings": "stop=['…']",
-    "token_ids": "stop_token_ids=[…]",
-    "stop_strings": "stop=['…']",
-    "stop_sequences": "stop=['…']",
-    "request_timeout": "timeout=…",
-    "do_sample": "temperature=0 for the likeliest tokens",
-    "schema": "grammar=Grammar.json_schema(…)",
-    "response_format": "grammar=Grammar.json_schema(…)",
-}
+_OWN = {"stop": "stop=['…']", "stop_token_ids": "stop_token_ids=[…]"}
+_FIELDS_OF_STOP = {"strings": "write stop=['…']", "token_ids": "write stop_token_ids=[…]"}
 
 
 def _stop(stop: Stops) -> Stop:

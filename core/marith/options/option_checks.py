@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from os import PathLike
 from typing import Any
@@ -13,13 +13,12 @@ from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel
 
-from marith.errors import RequestError, shown
+from marith.errors import RequestError, option_hint, shown
 from marith.formula.text.calls import listed
 from marith.request.ban import Ban
 from marith.request.checks import (
     Check,
     backend_name,
-    check_names,
     device_name,
     dtype_name,
     fields_by_option,
@@ -30,6 +29,7 @@ from marith.request.checks import (
     whole_from,
 )
 from marith.request.limits import Limits
+from marith.request.other_names import instead
 from marith.request.request import Request
 from marith.request.sampling import Sampling, token_biases
 from marith.request.stop import Stop
@@ -74,12 +74,12 @@ AT_CREATION = ("file", "engine", "loaded_engine")  # set when options are made, 
 _NOT_GIVEN = {name for name, field in _DRAWN.items() if "None" not in field.type}
 _NOT_GIVEN |= {"ban", "cache_salt", "chat_template_kwargs", "constraints", "inspect", "terms"}
 _LOADED = "pass a loaded model as engine=marith.Engine.load(model, tokenizer=…)"
-# Options of other libraries, and what to write instead.
+_SAMPLES = "a call returns one answer; for more call again with seed=1, 2, … or use Engine.generate"
+# What to write instead of an option that other libraries or other calls of marith have.
 _INSTEAD: Mapping[str, str] = {
     "engine": "set it when the options are made",
-    "n": "a call returns one answer; for more call again with seed=1, 2, … or use Engine.generate",
-    "tokenizer": _LOADED,
-    "threads": "set OMP_NUM_THREADS in the environment before Python starts",
+    **dict.fromkeys(("n", "num_return_sequences"), _SAMPLES),
+    **dict.fromkeys(("tokenizer", "tokenizer_name"), _LOADED),
 }
 NO_DATA = {
     "loaded_engine": "a loaded engine cannot be pickled or stored; give its model by name instead",
@@ -114,10 +114,13 @@ def by_name(named: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def check_fields(options: Mapping[str, Any], kind: type[BaseModel]) -> None:
-    """Raise RequestError for a name that is not a field of `kind`."""
+def check_fields(
+    options: Mapping[str, Any], kind: type[BaseModel], own: Iterable[str] = ()
+) -> None:
+    """Raise RequestError for a name that is not a field of `kind`. Its list has `own` fields."""
     aliases = [*ALIASES, *filter(None, (field.alias for field in kind.model_fields.values()))]
-    _check_names(options, [*dict.fromkeys([*kind.model_fields, *aliases])], kind.__name__)
+    names = [*dict.fromkeys([*kind.model_fields, *aliases])]
+    _check_names(options, names, kind.__name__, own)
 
 
 def check_call(options: Mapping[str, Any], names: Sequence[str], kind: str) -> None:
@@ -128,11 +131,20 @@ def check_call(options: Mapping[str, Any], names: Sequence[str], kind: str) -> N
     _check_names(options, names, kind)
 
 
-def _check_names(options: Mapping[str, Any], names: Sequence[str], kind: str) -> None:
+def _check_names(
+    options: Mapping[str, Any], names: Sequence[str], kind: str, listed: Iterable[str] = ()
+) -> None:
     for name in options:
-        if name in _INSTEAD and name not in names:
-            raise RequestError(f"{kind} takes no option {name!r}: {_INSTEAD[name]}")
-    check_names(options, names, kind)
+        if name not in names:
+            advice = option_advice(name, names, listed)
+            raise RequestError(f"{kind} takes no option {shown(name)}{advice}")
+
+
+def option_advice(name: object, names: Collection[str], listed: Iterable[str] = ()) -> str:
+    """Return the end of a sentence about an option that is not in `names`; see `option_hint`."""
+    others = {**instead(names), **_INSTEAD}
+    known = {other: advice for other, advice in others.items() if other not in names}
+    return option_hint(name, names, known, listed)
 
 
 def variable(option: str) -> str | None:

@@ -139,7 +139,7 @@ class OptionFields(BaseModel):
     def _with_its_file(cls, data: Any) -> Any:
         if not isinstance(data, Mapping):
             return data
-        check_fields(data, cls)
+        check_fields(data, cls, OptionFields.model_fields)
         options = by_name(data)
         if options.get("loaded_engine") is not None:
             return with_engine(options, {name: _default(name) for name in PLACEMENT})

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, fields
 from typing import Any, TypeAlias
 
-from marith.errors import MarithError, RequestError, shown, suggestion
+from marith.errors import MarithError, RequestError, shown
 from marith.formula.tree.factors import plain
 
 LEVELS = 100  # templates and JSON recurse once for each level
@@ -172,14 +172,6 @@ def require_json(value: Any, name: str) -> None:
         json.dumps(value)
     except (TypeError, ValueError) as error:
         raise RequestError(f"{name} is not JSON, {error}: {shown(value)}") from None
-
-
-def check_names(options: Mapping[str, Any], names: Collection[str], kind: str) -> None:
-    """Raise RequestError for an unknown option, and suggest the name that resembles it."""
-    for name in options:
-        if name not in names:
-            hint = suggestion(name, names, f", but {', '.join(names)}")
-            raise RequestError(f"{kind} takes no option {shown(name)}{hint}")
 
 
 def distinct_texts(name: str, value: Any) -> tuple[str, ...]:

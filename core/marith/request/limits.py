@@ -5,20 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from marith.request.checks import by, hold, optional, whole_from
+from marith.request.other_names import OF_ENGINES, instead
 
 CACHE_BYTES = 2**30
 LOADED_BYTES = 2**35
 
-_THREADS = "set OMP_NUM_THREADS in the environment before Python starts"
-# Names of engine options in other libraries, with advice.
-OTHER_NAMES = {
-    "trust_remote_code": "marith never runs the code of a checkpoint",
-    "device_map": "write device=…",
-    "torch_dtype": "write dtype=…",
-    "model_name": "write model=…",
-    **dict.fromkeys(("max_model_len", "max_seq_len", "n_ctx"), "write context_length=…"),
-    **dict.fromkeys(("threads", "n_threads", "num_threads"), _THREADS),
-}
+OTHER_NAMES = instead(OF_ENGINES)  # names of other libraries, with advice for a new engine
 
 
 @dataclass(frozen=True, slots=True)

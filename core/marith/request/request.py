@@ -28,6 +28,7 @@ from marith.request.checks import (
 )
 from marith.request.forms.grammar import Grammar
 from marith.request.forms.tools import Tools
+from marith.request.other_names import instead
 from marith.request.plan import Plan, check_speculation
 from marith.request.prompt import AnyPrompt
 from marith.request.sampling import Sampling
@@ -63,9 +64,17 @@ RowFunction: TypeAlias = Callable[[Any, list[int], list[int]], Any]
 
 
 IS_SAMPLING = of_kind(Sampling, "Sampling(temperature=0.7)")
+_ELSEWHERE = {
+    **{f.name: f"sampling=Sampling({f.name}=…)" for f in fields(Sampling)},
+    **{name: f"stop=Stop({name}=…)" for name in ("max_tokens", "min_tokens")},
+    "stop_token_ids": "stop=Stop(token_ids=[…])",
+}
+_OWN = {"stop": "stop=Stop(strings=['…'])"}
 _INSTEAD = {
-    **{f.name: f"write sampling=Sampling({f.name}=…)" for f in fields(Sampling)},
-    **dict.fromkeys(("max_tokens", "max_new_tokens"), "write stop=Stop(max_tokens=…)"),
+    **instead(
+        ("ban", "cache_salt", "constraints", "speculation", "timeout"), {**_ELSEWHERE, **_OWN}
+    ),
+    **{name: f"write {there}" for name, there in _ELSEWHERE.items()},
     "messages": "write prompt=…",
 }
 

@@ -8,14 +8,21 @@ from typing import Any, TypeAlias
 
 from marith.errors import RequestError, names_checked, shown
 from marith.request.checks import by, finite, hold, number, optional, whole, whole_from
+from marith.request.other_names import instead
 
 Bias: TypeAlias = "Mapping[int, float] | tuple[tuple[int, float], ...]"
 MOST_BIASES = 1024  # tokens of one logit_bias: each adds a number to every row
 
+_OF_STOP = {
+    "max_tokens": "Stop(max_tokens=…)",
+    "min_tokens": "Stop(min_tokens=…)",
+    "stop": "Stop(strings=['…'])",
+    "stop_token_ids": "Stop(token_ids=[…])",
+}
 _INSTEAD = {
-    **dict.fromkeys(("max_tokens", "max_new_tokens", "max_length"), "write Stop(max_tokens=…)"),
-    **dict.fromkeys(("stop", "strings"), "write Stop(strings=['…'])"),
-    "do_sample": "write temperature=0 for the likeliest tokens",
+    **instead(("temperature", "repetition_penalty"), _OF_STOP),
+    **{name: f"write {there}" for name, there in _OF_STOP.items()},
+    "strings": f"write {_OF_STOP['stop']}",
 }
 
 

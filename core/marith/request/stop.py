@@ -9,12 +9,14 @@ from typing import Any
 from marith.errors import RequestError, names_checked, shown
 from marith.request.ban import LETTERS, Tree, tree_of
 from marith.request.checks import by, flag, hold, optional, texts, whole, whole_from
+from marith.request.other_names import instead
 from marith.request.sampling import Sampling
 
+_OF_SAMPLING = {field.name: f"Sampling({field.name}=…)" for field in fields(Sampling)}
+_OWN = {"stop": "strings=['…']", "stop_token_ids": "token_ids=[…]"}
 _INSTEAD = {
-    **{field.name: f"write Sampling({field.name}=…)" for field in fields(Sampling)},
-    **dict.fromkeys(("stop", "stop_strings", "stop_sequences"), "write strings=['…']"),
-    "max_new_tokens": "write max_tokens=…",
+    **instead(("max_tokens", "min_tokens"), {**_OF_SAMPLING, **_OWN}),
+    **{name: f"write {there}" for name, there in {**_OF_SAMPLING, **_OWN}.items()},
 }
 
 

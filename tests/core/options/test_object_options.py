@@ -90,7 +90,7 @@ def test_what_an_engine_decides_is_not_given_beside_it(engine: marith.Engine) ->
             Options(engine=engine, **{option: value})
         with pytest.raises((ValidationError, RequestError), match=option):
             Options(engine=engine).over({option: value})
-    with pytest.raises(RequestError, match="takes no option 'engine': set it when"):
+    with pytest.raises(RequestError, match="takes no option 'engine'; set it when"):
         Options().over({"engine": engine})
 
 
@@ -116,7 +116,7 @@ def test_what_is_no_engine_is_refused_with_what_to_write(engine: marith.Engine) 
         )
         with pytest.raises(ValidationError, match=says):
             Options(model=loaded)
-    with pytest.raises(ValidationError, match=f"takes no option 'tokenizer': .* {how}"):
+    with pytest.raises(ValidationError, match=f"takes no option 'tokenizer'; .* {how}"):
         Options(model="pocket", tokenizer=tiny_tokenizer())
     with pytest.raises(ValidationError, match=r"engine is a marith.Engine, .*, not 'pocket'"):
         Options(engine="pocket")

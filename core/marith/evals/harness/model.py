@@ -20,7 +20,7 @@ from tqdm import tqdm
 from marith import ContextOverflow, Engine, Options, Request, RequestError, Sampling, Stop
 from marith.errors import require_known, valid_options
 from marith.evals.harness.contexts import Contexts, chat_text, shorter
-from marith.request.limits import OTHER_NAMES
+from marith.request.other_names import instead
 
 NAME = "marith"
 AUTO = 64  # requests in flight
@@ -33,7 +33,7 @@ _ARGUMENTS = (
 )  # fmt: skip
 # What the harness's own models call an argument, and what to write here.
 _INSTEAD = {
-    **OTHER_NAMES,
+    **instead(_ARGUMENTS),
     "max_length": "write context_length=…",
     "peft": "write formula=prompted(adapter=…)",
     "tokenizer": "a model brings its own tokenizer",

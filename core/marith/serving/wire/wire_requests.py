@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from marith import Grammar, NumberedFormula, Options, Request, RequestError, Tools
-from marith.openai_format import text_of, to_grammar, to_logprobs, to_tools
+from marith.openai_format import RENAMED, text_of, to_grammar, to_logprobs, to_tools
 from marith.serving.served_models import ServedModel
 from marith.serving.server_settings import Bounds, ServerSettings
 from marith.serving.wire.refusals import Refusal, naming
@@ -195,11 +195,16 @@ def _most_tokens(
 
 
 def warnings_of(fields: KnownFields) -> list[str]:
-    """Return a warning for each unknown field.
+    """Return a warning for each unknown field, with the name that the field has here.
 
     Raises Refusal for a field that would change the text.
     """
-    return [f"the field {name!r} is unknown, and was ignored" for name in fields.unknown()]
+    warnings = []
+    for name in fields.unknown():
+        known = RENAMED.get(name)
+        hint = f"; write {known}" if known in type(fields).model_fields else ""
+        warnings.append(f"the field {name!r} is unknown, and was ignored{hint}")
+    return warnings
 
 
 def hold_messages(messages: Sequence[Mapping[str, Any]], bounds: Bounds) -> None:

@@ -1,0 +1,104 @@
+"""Maps names of options in other libraries to marith's names, or to a sentence.
+
+The names are from transformers, llama.cpp and llama-cpp-python, Ollama, vLLM, OpenAI's API,
+LangChain and LlamaIndex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+
+# Names of other libraries by marith's name of the option.
+_BY_OPTION: Mapping[str, tuple[str, ...]] = {
+    "ban": ("bad_words", "bad_words_ids"),
+    "cache_bytes": ("gpu_memory_utilization", "kv_cache_memory_bytes"),
+    "cache_salt": ("prompt_cache_key",),
+    "constraints": ("logits_processor", "logits_processors"),
+    "context_length": (
+        "max_model_len", "max_seq_len", "n_ctx", "num_ctx", "context_window", "context_size",
+    ),
+    "device": (
+        "device_map", "n_gpu_layers", "num_gpu", "gpu_layers", "tensor_parallel_size", "main_gpu",
+    ),
+    "dtype": ("torch_dtype",),
+    "max_lanes": ("max_num_seqs", "n_parallel"),
+    "max_tokens": (
+        "max_new_tokens", "max_length", "max_completion_tokens", "max_output_tokens", "n_predict",
+        "num_predict", "max_gen_toks", "num_output", "max_tokens_to_sample",
+    ),
+    "min_tokens": ("min_new_tokens", "min_length"),
+    "model": (
+        "model_name", "model_path", "model_id", "pretrained", "repo_id", "model_url",
+        "pretrained_model_name_or_path",
+    ),
+    "repetition_penalty": ("repeat_penalty",),
+    "speculation": (
+        "assistant_model", "prompt_lookup_num_tokens", "draft_model", "speculative_config",
+    ),
+    "stop": ("stop_sequences", "stop_strings", "stop_words"),
+    "stop_token_ids": ("eos_token_id", "stopping_ids"),
+    "temperature": ("temp",),
+    "timeout": ("request_timeout", "max_time"),
+}  # fmt: skip
+_BITS = "load a checkpoint that is quantised already, or a GGUF file"
+_FORM = "write grammar=Grammar.json_schema(…) for a call; or regex(…), choice(…), lark(…)"
+_SYSTEM = "write a message of the role system, or a term: terms={'chef': 'You are a chef.'}"
+_LOCAL = "marith runs the model in this process"
+_SAMPLED = "tokens are sampled; write temperature=0 for the likeliest tokens"
+_TEMPLATE = "the template comes with the checkpoint; chat_template_kwargs has its options"
+_THREADS = "set OMP_NUM_THREADS in the environment before Python starts"
+_LORA = "write a term: terms={'style': Prompted(adapter='…')}"
+_PROMPT = "the prompt is the first argument of a call, and a list of prompts gives a list of texts"
+_MANY = "generate and agenerate take n, the number of samples"
+_BY_NAME = "write each option by its name"
+# What to write instead of an option that marith does not have.
+_SENTENCES: Mapping[str, str] = {
+    **dict.fromkeys(("load_in_4bit", "load_in_8bit", "quantization", "quantize"), _BITS),
+    "quantization_config": _BITS,
+    **dict.fromkeys(("guided_json", "guided_regex", "guided_choice", "guided_grammar"), _FORM),
+    **dict.fromkeys(("structured_outputs", "json_schema", "schema", "format"), _FORM),
+    "response_format": _FORM,
+    **dict.fromkeys(("system", "system_prompt", "system_message", "instructions"), _SYSTEM),
+    **dict.fromkeys(("api_key", "openai_api_key", "huggingfacehub_api_token"), _LOCAL),
+    **dict.fromkeys(("base_url", "api_base", "openai_api_base", "organization"), _LOCAL),
+    **dict.fromkeys(("do_sample", "num_beams", "use_beam_search", "length_penalty"), _SAMPLED),
+    "typical_p": "write top_p, top_k or min_p",
+    **dict.fromkeys(("chat_template", "chat_format", "template"), _TEMPLATE),
+    **dict.fromkeys(("enable_thinking", "reasoning_effort"), "write chat_template_kwargs={…}"),
+    **dict.fromkeys(("threads", "n_threads", "num_threads", "num_thread"), _THREADS),
+    **dict.fromkeys(("lora_path", "lora_request", "peft"), _LORA),
+    **dict.fromkeys(("n", "num_return_sequences", "best_of"), _MANY),
+    **dict.fromkeys(("messages", "prompts", "inputs"), _PROMPT),
+    **dict.fromkeys(("model_kwargs", "generate_kwargs", "pipeline_kwargs"), _BY_NAME),
+    "streaming": "call stream or astream",
+    "guidance_scale": "write a formula with the recipe cfg",
+    "trust_remote_code": "marith never runs the code of a checkpoint",
+}
+# Marith's names of options by the names of other libraries.
+RENAMED: Mapping[str, str] = {
+    other: name for name, others in _BY_OPTION.items() for other in others
+}
+OF_ENGINES = ("cache_bytes", "context_length", "device", "dtype", "max_lanes", "model")
+
+
+def instead(
+    names: Collection[str],
+    spelled: Mapping[str, str] = MappingProxyType({}),
+    engines: str = "an option of an engine, such as Engine.load(…, {}=…)",
+    calls: str = "an option of a call, such as engine.generate(…, {}=…)",
+) -> dict[str, str]:
+    """Return what to write instead of other libraries' names, where the options are `names`.
+
+    `spelled` are options that have another name or form here, such as `strings=['…']` for `stop`.
+    `engines` and `calls` say where the options of an engine and of a call are written, if they are
+    not in `names`.
+    """
+    advice = dict(_SENTENCES)
+    for other, name in RENAMED.items():
+        if name in spelled or name in names:
+            advice[other] = f"write {spelled.get(name, f'{name}=…')}"
+        else:
+            where = (engines if name in OF_ENGINES else calls).format(name)
+            advice[other] = f"{name} is {where}"
+    return {other: sentence for other, sentence in advice.items() if other not in names}

@@ -1,0 +1,117 @@
+"""What other libraries call an option is answered by marith's name of it, at every door."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.mistakes import refusal
+
+from langchain_marith import ChatMarith, MarithLLM
+from llamaindex_marith import Marith
+from marith import Engine, Options, Request, Sampling, Stop
+from marith.engine.call import CallOptions, request_of
+from marith.evals.harness.model import _ARGUMENTS, MarithLM
+from marith.options.option_checks import PLACEMENT
+from marith.request.other_names import _SENTENCES, OF_ENGINES, RENAMED
+from marith.serving.wire.wire_fields import ChatFields
+from marith.serving.wire.wire_requests import warnings_of
+
+OTHERS = [*RENAMED, *_SENTENCES]
+ENGINE = {*signature(Engine.load).parameters}
+CALL = {*CallOptions.__annotations__, "prompt", "formula", "terms", "sampling", "stop"}
+CALL |= {"speculation", "n"}
+ADAPTERS = (ChatMarith, MarithLLM, Marith)
+
+
+def of_options(kind: Any) -> set[str]:
+    return {*kind.model_fields, *kind.call_names(), "engine"}
+
+
+def over(kind: Any) -> Callable[..., Any]:
+    return lambda **named: kind().over(named)
+
+
+def called(**named: Any) -> Any:
+    return request_of("Hi", "M", None, None, Stop(), None, named)  # type: ignore[arg-type]
+
+
+# Each door: how an option is given there, and the names that it takes.
+DOORS: Mapping[str, tuple[Callable[..., Any], set[str]]] = {
+    "Engine.load": (lambda **named: Engine.load("pocket", **named), ENGINE),
+    "Engine.generate": (called, CALL),
+    "Sampling": (Sampling, {field.name for field in fields(Sampling)}),
+    "Stop": (Stop, {field.name for field in fields(Stop)}),
+    "Request": (lambda **named: Request("Hi", **named), {f.name for f in fields(Request)}),
+    "MarithLM": (lambda **named: MarithLM(**named), {*_ARGUMENTS}),
+    "Options": (Options, of_options(Options)),
+    "over": (over(Options), of_options(Options)),
+    **{kind.__name__: (kind, of_options(kind)) for kind in ADAPTERS},
+    "invoke": (lambda **named: ChatMarith().invoke("Hi", **named), of_options(ChatMarith)),
+    "complete": (lambda **named: Marith().complete("Hi", **named), of_options(Marith)),
+}  # fmt: skip
+# Options that a call of an adapter takes besides those of marith, and arguments of LangChain.
+IN_CALLS = {"response_format", "grammar", "tools", "n", "messages", "prompts"}
+WRITTEN = re.compile(r"write (\w+)=")
+ENGINES_OWN = re.compile(r"Engine\.load\(…, (\w+)=")
+CALLS_OWN = re.compile(r"engine\.generate\(…, (\w+)=")
+OF_CALLS = {"grammar", "chat_template_kwargs", "terms", "temperature"}  # sentences name them
+
+
+def test_every_door_takes_the_options_that_the_table_names() -> None:
+    assert {*RENAMED.values()} <= ENGINE | CALL | {*Options.model_fields}
+    assert {*OF_ENGINES} <= {"model", *PLACEMENT}
+    assert not {*RENAMED} & {*_SENTENCES}
+    assert not {*OTHERS} & {*PLACEMENT}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_every_name_of_another_library_has_an_answer(door: str) -> None:
+    give, names = DOORS[door]
+    for other in OTHERS:
+        if other in names or (door in ("invoke", "complete") and other in IN_CALLS):
+            continue
+        sentence = refusal(lambda name=other: give(**{name: 1}))  # type: ignore[misc]
+        assert repr(other) in sentence
+        assert "did you mean" not in sentence, sentence
+        assert ", but " not in sentence, sentence
+        assert {*WRITTEN.findall(sentence)} <= names | OF_CALLS | {"sampling", "stop"}, sentence
+        assert {*ENGINES_OWN.findall(sentence)} <= ENGINE, sentence
+        assert {*CALLS_OWN.findall(sentence)} <= CALL, sentence
+
+
+def test_a_persona_file_has_the_same_answers(tmp_path: Path) -> None:
+    path = tmp_path / "marith.toml"
+    for other in OTHERS:
+        if other not in Options.model_fields:
+            path.write_text(f"[model]\n{other} = 1\n", encoding="utf-8")
+            sentence = refusal(lambda: Options.from_file(path))
+            assert f"no option {other!r}; " in sentence
+            assert "did you mean" not in sentence, sentence
+
+
+def test_a_server_says_its_own_name_of_an_unknown_field() -> None:
+    body = {"messages": [{"role": "user", "content": "Hi"}], "repeat_penalty": 1.1, "n_predict": 5}
+    fields = ChatFields.model_validate({**body, "n_ctx": 9, "stop_sequences": ["."]})
+    assert warnings_of(fields) == [
+        "the field 'repeat_penalty' is unknown, and was ignored; write repetition_penalty",
+        "the field 'n_predict' is unknown, and was ignored; write max_tokens",
+        "the field 'n_ctx' is unknown, and was ignored",
+        "the field 'stop_sequences' is unknown, and was ignored; write stop",
+    ]
+
+
+@pytest.mark.parametrize("kind", [Options, *ADAPTERS])
+def test_a_refusal_lists_the_options_of_marith_first(kind: Any) -> None:
+    sentence = refusal(lambda: kind(zzzz=1))
+    assert f"{kind.__name__} takes no option 'zzzz', but model, formula, terms, temper" in sentence
+
+
+def test_a_name_of_another_library_may_be_misspelt() -> None:
+    assert "'max_new_token'; write max_tokens=…" in refusal(lambda: Options(max_new_token=1))
+    assert "'temprature'; did you mean 'temperature'?" in refusal(lambda: Options(temprature=1))
