@@ -74,6 +74,7 @@ def test_an_interrupt_ends_streams_with_an_error(tmp_path: Path) -> None:
             rest = [line for line in lines if line.startswith("data: ")]
         assert json.loads(rest[-2][6:])["error"]["code"] == "engine_closed"
         assert server.wait(10) == 0
+    assert "Traceback" not in (tmp_path / "log").read_text()
 
 
 @pytest.mark.parametrize(
