@@ -200,6 +200,9 @@ def completion(
     reason = chunks[-1].finish_reason
     assert reason is not None
     logprobs = tuple(logprob for chunk in chunks for logprob in chunk.logprobs)
+    calls = joined([call for chunk in chunks for call in chunk.calls])
+    if reason == "length" and calls and not calls[-1].is_whole:
+        warnings += (f"the call of {calls[-1].name!r} was cut off: its arguments are not whole",)
     return Completion(
         "".join(chunk.text for chunk in chunks),
         [token for chunk in chunks for token in chunk.tokens],
@@ -207,7 +210,7 @@ def completion(
         usage,
         stats,
         "".join(chunk.reasoning for chunk in chunks),
-        joined([call for chunk in chunks for call in chunk.calls]),
+        calls,
         None if request.logprobs is None else logprobs,
         stop_string,
         warnings=warnings,

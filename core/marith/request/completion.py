@@ -24,6 +24,15 @@ class ToolCall:
     arguments: str
 
     @property
+    def is_whole(self) -> bool:
+        """True if the arguments are JSON, and False if the call was cut off."""
+        try:
+            json.loads(self.arguments)
+        except ValueError:
+            return False
+        return True
+
+    @property
     def parsed(self) -> dict[str, Any]:
         """The arguments as a dict. Raises ValueError if the call was cut off."""
         parsed: dict[str, Any] = json.loads(self.arguments)
@@ -202,7 +211,7 @@ class Completion:
     `tokens`. `text` does not include `calls` and `reasoning`. A call that `max_tokens` cut off is
     included as far as it was generated. `logprobs` and `inspection`, a `marith.Inspection`, are
     None unless they were requested. `warnings` are sentences for the caller, such as about a
-    `max_tokens` that is larger than what fits into the context.
+    `max_tokens` that is larger than what fits into the context, or a call that was cut off.
     """
 
     text: str

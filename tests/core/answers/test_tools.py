@@ -42,6 +42,9 @@ def wild() -> Iterator[Engine]:
         yield engine
 
 
+CUT_OFF = "the call of 'look' was cut off: its arguments are not whole"
+
+
 def asked(seed: int, tools: Tools, **options: Any) -> Request:
     given = {"stop": Stop(160), **options}
     return Request("q", FORMULA, TERMS, Sampling(1.0, seed=seed), tools=tools, **given)
@@ -144,6 +147,8 @@ def test_a_call_that_is_cut_off_is_returned_as_far_as_it_came(scripted: Engine) 
             assert call.name == "look"
             assert whole.calls[0].arguments.startswith(call.arguments.rstrip("\ufffd"))
             met.add(call.arguments == whole.calls[0].arguments)
+            assert call.is_whole == (call.arguments == whole.calls[0].arguments)
+            assert out.warnings == (() if call.is_whole else (CUT_OFF,))
             if call.arguments != whole.calls[0].arguments:
                 with pytest.raises(json.JSONDecodeError):
                     call.parsed  # noqa: B018  # a property that parses
