@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -111,11 +111,28 @@ def application(server: Server, loads: bool = True, alone: bool = False) -> Star
     return app
 
 
+_CHATS = "write chats to /v1/chat/completions"
+# What to write instead of paths of other servers.
+_ELSEWHERE: Mapping[str, str] = {
+    "/v1/responses": f"the Responses API is not served: {_CHATS}, with OpenAI's SDK "
+    "client.chat.completions.create(…), with LangChain ChatOpenAI(…, use_responses_api=False)",
+    "/v1/messages": f"Anthropic's API is not served: {_CHATS}",
+    "/v1/embeddings": "marith serves language models, and no embeddings",
+    "/api/chat": f"Ollama's API is not served: {_CHATS}",
+    "/api/generate": f"Ollama's API is not served: {_CHATS}",
+}
+
+
 async def _not_found(web: WebRequest, _: Exception) -> Response:
-    known = ", ".join(ROUTES)
-    return Refusal(
-        f"there is no path {web.url.path!r:.80}; the paths are {known}", 404, "not_found"
-    ).response()
+    path = web.url.path
+    without = path.replace("/v1", "")
+    if path in _ELSEWHERE:
+        advice = _ELSEWHERE[path]
+    elif f"/v1{without}" in ROUTES:
+        advice = f"the base URL of a client ends in one /v1: http://…/v1, for /v1{without:.80}"
+    else:
+        advice = "GET /openapi.json lists the paths"
+    return Refusal(f"there is no path {path!r:.80}; {advice}", 404, "not_found").response()
 
 
 async def _wrong_method(web: WebRequest, _: Exception) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,13 @@ import marith
 from marith import Engine, Options, RequestError
 from marith.serving.server_settings import Bounds, ServerSettings
 from marith.serving.wire.refusals import Refusal
+
+_OPERATORS = re.compile(r"[*+()]|\s-\s")  # of a formula, and of no name of a model
+_OWN_FORMULA = (
+    "a formula is no model: on a server with --allow-formulas it is the field "
+    '{"marith": {"formula": …}} of the body, in OpenAI\'s SDK '
+    'extra_body={"marith": {"formula": …}}'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,8 @@ class ServedModels:
         if persona is None:
             served = f", but {', '.join(self.by_name)}"
             hint = marith.errors.suggestion(name[:80], self.by_name, served)
+            if _OPERATORS.search(name):
+                hint = f"; {_OWN_FORMULA}"
             problem = f"there is no model {name!r:.80}{hint}"
             raise Refusal(problem, 404, "model_not_found", "model")
         return persona

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from pydantic import (
@@ -119,6 +119,12 @@ class KnownFields(BaseModel):
 
     model: StrictStr = Field(default="", max_length=256)
 
+    @property
+    def own_fields(self) -> Collection[str]:
+        """The fields of the object `marith`, if the body has this object."""
+        own = getattr(self, "marith", None)
+        return () if own is None else type(own).model_fields
+
     @field_validator("marith", mode="before", check_fields=False)
     @classmethod
     def _nothing_given(cls, value: Any) -> Any:
@@ -128,6 +134,11 @@ class KnownFields(BaseModel):
         """Return the unknown fields. Raises Refusal for a field that would change the text."""
         unknown = []
         for name, value in (self.model_extra or {}).items():
+            if name in self.own_fields and value not in _NEUTRAL:
+                where = f'write it within marith: {{"marith": {{"{name}": …}}}}'
+                sdk = f'in OpenAI\'s SDK extra_body={{"marith": {{"{name}": …}}}}'
+                problem = f"{name!r} is a field of marith's own; {where}, {sdk}"
+                raise Refusal(problem, code="unsupported_parameter", param=name)
             if name in REFUSED and value not in _NEUTRAL_OF.get(name, _NEUTRAL):
                 problem = f"{name!r} is not supported; {REFUSED[name]}"
                 raise Refusal(problem, code="unsupported_parameter", param=name)

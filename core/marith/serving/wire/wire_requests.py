@@ -176,6 +176,10 @@ def _options(
         raise Refusal(f"{problem}, not {fields.min_tokens}", param="min_tokens")
     call["timeout"] = min(filter(None, (bounds.seconds, persona.options.timeout)), default=None)
     options = options_of(fields, persona, settings).over(call)
+    if own.faithful and options.faithful_to is None:
+        problem = "marith.faithful needs the option faithful_to, a regular expression that finds"
+        advice = "only the server's persona file can set it, in its table [model]"
+        raise Refusal(f"{problem} retrieved text; {advice}", param="marith")
     if own.speculation is not None:
         drafts = None if own.speculation == "none" else own.speculation
         options = options.model_copy(update={"speculation": drafts})

@@ -1,0 +1,84 @@
+"""What a client sends to another place, or as another server reads it, is said in one sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+from support.serving import CHAT, WEATHER, events
+
+BASE: dict[str, Any] = {"messages": CHAT, "max_tokens": 2}
+
+
+def error(answer: httpx.Response, status: int = 400) -> Any:
+    assert answer.status_code == status, answer.text
+    found = answer.json()["error"]
+    assert len(found["message"]) < 300
+    return found
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("/v1/responses", "client.chat.completions.create(…), with LangChain ChatOpenAI(…, use_re"),
+        ("/v1/embeddings", "no embeddings"),
+        ("/v1/messages", "Anthropic's API is not served"),
+        ("/api/chat", "Ollama's API is not served: write chats to /v1/chat/completions"),
+        ("/chat/completions", "ends in one /v1: http://…/v1, for /v1/chat/completions"),
+        ("/completions", "ends in one /v1: http://…/v1, for /v1/completions"),
+        ("/v1/v1/chat/completions", "ends in one /v1: http://…/v1, for /v1/chat/completions"),
+        ("/v1/never", "there is no path '/v1/never'; GET /openapi.json lists the paths"),
+    ],
+)
+def test_a_path_of_another_server_has_one_helpful_sentence(
+    web: httpx.Client, path: str, problem: str
+) -> None:
+    found = error(web.post(path, json=BASE), 404)
+    assert found["code"] == "not_found"
+    assert problem in found["message"]
+
+
+@pytest.mark.parametrize("formula", ["M - 0.5*rude", "2*polite", "union(rude, M)"])
+def test_a_formula_as_the_model_is_said_to_be_a_field(web: httpx.Client, formula: str) -> None:
+    found = error(web.post("/v1/chat/completions", json={**BASE, "model": formula}), 404)
+    assert found["code"] == "model_not_found"
+    assert f"there is no model {formula!r}; a formula is no model" in found["message"]
+    assert 'extra_body={"marith": {"formula": …}}' in found["message"]
+
+
+OWN = {"formula": "M", "terms": {"a": "b"}, "faithful": 0.5, "ban": ["a"], "inspect": True}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_field_of_marith_at_the_top_is_an_error(web: httpx.Client, name: str) -> None:
+    found = error(web.post("/v1/chat/completions", json={**BASE, name: OWN[name]}))
+    assert found["param"] == name
+    assert f'extra_body={{"marith": {{"{name}": …}}}}' in found["message"]
+    assert web.post("/v1/chat/completions", json={**BASE, name: None}).status_code == 200
+
+
+def test_faithful_without_the_files_pattern_names_the_field_of_the_file(web: httpx.Client) -> None:
+    found = error(web.post("/v1/chat/completions", json={**BASE, "marith": {"faithful": 0.5}}))
+    assert found["param"] == "marith"
+    assert "faithful_to" in found["message"]
+    assert "only the server's persona file can set it, in its table [model]" in found["message"]
+    none = web.post("/v1/chat/completions", json={**BASE, "marith": {"faithful": 0}})
+    assert none.status_code == 200
+
+
+def test_a_call_that_is_cut_off_ends_by_length_and_is_said(web: httpx.Client) -> None:
+    asked = {**BASE, "tools": [WEATHER], "tool_choice": "required", "seed": 1, "max_tokens": 16}
+    cut = web.post("/v1/chat/completions", json=asked).json()
+    [choice] = cut["choices"]
+    [call] = choice["message"]["tool_calls"]
+    assert choice["finish_reason"] == "length"
+    assert call["function"]["arguments"].startswith('{"city": "')
+    [warning] = cut["marith"]["warnings"]
+    assert warning == "the call of 'weather' was cut off: its arguments are not whole"
+    streamed = events(web.post("/v1/chat/completions", json={**asked, "stream": True}).text)
+    assert streamed[-1]["choices"][0]["finish_reason"] == "length"
+    assert streamed[-1]["marith"]["warnings"] == [warning]
+    whole = web.post("/v1/chat/completions", json={**asked, "max_tokens": 40}).json()
+    assert whole["choices"][0]["finish_reason"] == "tool_calls"
+    assert "marith" not in whole
