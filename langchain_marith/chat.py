@@ -15,8 +15,8 @@ from langchain_core.language_models import (
 )
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.runnables.config import get_config_list, patch_config, run_in_executor
+from langchain_core.runnables import Runnable
+from langchain_core.runnables.config import run_in_executor
 from langchain_core.tools import BaseTool
 from pydantic import ConfigDict
 
@@ -36,7 +36,7 @@ from langchain_marith.invocation import (
 )
 from langchain_marith.messages import to_dicts
 from langchain_marith.structured_output import Method, Schema, model_and_parser, with_parser
-from langchain_marith.tool_definitions import to_definitions
+from langchain_marith.tool_definitions import TOOLS_AND_FORM, ModelWithTools, to_definitions
 from marith.openai_format import to_tools
 
 
@@ -83,7 +83,8 @@ class ChatMarith(LangChainOptions, BaseChatModel):
             "parallel_tool_calls": parallel_tool_calls,
         }
         tool_options = {name: value for name, value in options.items() if value is not None}
-        return self.bind(tools=definitions, **tool_options, **kwargs)
+        bound = {"tools": definitions, **tool_options, **kwargs}
+        return ModelWithTools(bound=self, kwargs=bound, config={})
 
     def with_structured_output(
         self,
@@ -107,9 +108,10 @@ class ChatMarith(LangChainOptions, BaseChatModel):
         "raw" and "parsed".
         """
         with translated():
-            if kwargs:
-                problem = f"with_structured_output takes no option {next(iter(kwargs))!r}"
-                raise marith.RequestError(problem)
+            for name in kwargs:
+                problem = f"with_structured_output takes no option {name!r}"
+                advice = f"; {TOOLS_AND_FORM}" if name == "tools" else ""
+                raise marith.RequestError(problem + advice)
             model, parser = model_and_parser(self, schema, method, strict, show_schema)
         return with_parser(model, parser, include_raw)
 
@@ -127,22 +129,6 @@ class ChatMarith(LangChainOptions, BaseChatModel):
             return engine.count_tokens(
                 to_dicts(messages), to_definitions(tools or ()), self.chat_template_kwargs
             )
-
-    def batch(
-        self,
-        inputs: list[LanguageModelInput],
-        config: RunnableConfig | list[RunnableConfig] | None = None,
-        *,
-        return_exceptions: bool = False,
-        **kwargs: Any,
-    ) -> list[AIMessage]:
-        """Answer all inputs at the same time, or `max_concurrency` of the config at a time."""
-        at_once = min(len(inputs), self.max_lanes)
-        configs = [
-            patch_config(each, max_concurrency=each.get("max_concurrency") or at_once)
-            for each in get_config_list(config, len(inputs))
-        ]
-        return super().batch(inputs, configs, return_exceptions=return_exceptions, **kwargs)
 
     def _resolve_model_profile(self) -> ModelProfile:
         """Return what the model can do, and its context if the model's files state it."""

@@ -10,7 +10,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Self
 
 from langchain_core.language_models import LangSmithParams
-from langchain_core.runnables.config import run_in_executor
+from langchain_core.runnables import Runnable
+from langchain_core.runnables.config import get_config_list, patch_config, run_in_executor
 from pydantic import field_validator, model_validator
 
 import marith
@@ -118,14 +119,23 @@ class LangChainOptions(marith.Options):
             return await super().ainvoke(input, config, **kwargs)
 
         def batch(self, inputs: Any, config: Any = None, **kwargs: Any) -> Any:
-            """All inputs in flight together. Raises RequestError for `n` above 1."""
+            """Answer all inputs at the same time, or `max_concurrency` of the config at a time.
+
+            With `return_exceptions=True`, an input that fails has its own exception. Raises
+            RequestError for `n` above 1.
+            """
             require_one_answer("batch", self, kwargs)
-            return super().batch(inputs, config, **kwargs)
+            at_once = min(len(inputs), self.max_lanes)
+            configs = [
+                patch_config(each, max_concurrency=each.get("max_concurrency") or at_once)
+                for each in get_config_list(config, len(inputs))
+            ]
+            return Runnable.batch(self, inputs, configs, **kwargs)
 
         async def abatch(self, inputs: Any, config: Any = None, **kwargs: Any) -> Any:
-            """All inputs in flight together. Raises RequestError for `n` above 1."""
+            """As `batch`, without blocking the event loop."""
             require_one_answer("abatch", self, kwargs)
-            return await super().abatch(inputs, config, **kwargs)
+            return await Runnable.abatch(self, inputs, config, **kwargs)
 
     def over(
         self, options: Mapping[str, Any], stop: str | Iterable[str] | None = None

@@ -1,4 +1,4 @@
-"""Convert tools in every form that LangChain accepts to OpenAI's definitions."""
+"""Converts tools in every form of LangChain to OpenAI's definitions, and binds them to a model."""
 
 from __future__ import annotations
 
@@ -7,16 +7,40 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from langchain_core.language_models import LanguageModelInput
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableBinding
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel
 
 import marith
+from langchain_marith.exceptions import translated
 from marith.openai_format import without_titles
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
 
+# The one way to have both tools and a form of the answer.
+TOOLS_AND_FORM = (
+    "a model that may call tools, and else answers in a form, is bind_tools(tools, "
+    "response_format=…), whose text is read by model_validate_json"
+)
 _REFERENCE = re.compile(r'"#/\$defs/([^"]+)"')
+
+
+class ModelWithTools(RunnableBinding[LanguageModelInput, AIMessage]):
+    """A model with its tools, as LangChain binds them. A form of the answer may be bound too."""
+
+    @classmethod
+    def lc_id(cls) -> list[str]:
+        """Return the id of LangChain's own binding, as which it is written and read."""
+        return RunnableBinding.lc_id()
+
+    def with_structured_output(self, *_: Any, **__: Any) -> Any:
+        """Raise RequestError: LangChain's binding would return a model without the tools."""
+        with translated():
+            problem = "with_structured_output would leave out the tools that are bound"
+            raise marith.RequestError(f"{problem}; {TOOLS_AND_FORM}")
 
 
 def to_definitions(tools: Sequence[Any]) -> list[dict[str, Any]]:

@@ -114,6 +114,21 @@ def test_a_batch_is_in_flight_together(writer: Writer, monkeypatch: pytest.Monke
     assert steps[1] < 4 * steps[0]  # sixteen prompts, but not sixteen times the steps
 
 
+async def test_one_bad_prompt_of_a_batch_harms_no_other(writer: Writer) -> None:
+    model, prompts = writer(), ["k l", "k " * 1200, "k l"]
+    whole = model.invoke("k l")
+    for good, bad, other in (
+        model.batch(prompts, return_exceptions=True),
+        model.batch(prompts, {"max_concurrency": 2}, return_exceptions=True),
+        await model.abatch(prompts, return_exceptions=True),
+    ):
+        assert good == other == whole
+        assert isinstance(bad, marith.ContextOverflow)
+    with pytest.raises(marith.ContextOverflow):
+        model.batch(prompts)
+    assert model.batch([]) == []
+
+
 def test_logprobs_and_formats_may_be_asked_for(writer: Writer, scripted: Make) -> None:
     (generation,) = writer().generate(["k l"], logprobs=2).generations[0]
     info = generation.generation_info or {}

@@ -9,6 +9,8 @@ from typing import Any, Literal, TypedDict
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.exceptions import OutputParserException
+from langchain_core.load import dumpd
+from langchain_core.runnables import RunnableBinding
 from langchain_core.utils.function_calling import convert_to_json_schema
 from pydantic import BaseModel, Field
 from pydantic.v1 import BaseModel as OldBaseModel
@@ -167,12 +169,23 @@ def test_a_format_beside_tools_holds_the_answer_alone(scripted: Make) -> None:
     assert [call["name"] for call in called.tool_calls] == ["ring"]
 
 
+def test_a_form_after_tools_is_refused_and_never_loses_them(scripted: Make) -> None:
+    bound = scripted().bind_tools([knots, ring])
+    for model in (bound, bound.bind(seed=1), bound.with_config(tags=["a"])):
+        with pytest.raises(ValueError, match=r"leave out the tools .* bind_tools\(tools, resp"):
+            model.with_structured_output(Sailor)
+    assert isinstance(bound, RunnableBinding)
+    written = RunnableBinding(bound=scripted(), kwargs=bound.kwargs)
+    assert dumpd(bound)["id"] == dumpd(written)["id"]
+    assert bound.kwargs["tools"][0]["function"]["name"] == "knots"
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
         ({"method": "xml"}, "method is .*not 'xml'"),
         ({"schema": None}, "'json_schema' needs a schema"),
-        ({"tools": []}, "takes no option 'tools'"),
+        ({"tools": []}, r"takes no option 'tools'; .* bind_tools\(tools, response_format=…\)"),
         ({"schema": {"type": "oddity"}}, "oddity"),
     ],
 )
