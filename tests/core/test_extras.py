@@ -10,6 +10,8 @@ from importlib import import_module
 import pytest
 from support.mistakes import commanded, refusal
 
+from marith.scoring.weights import ggml
+
 EXTRAS = [
     ("langchain_marith", ["langchain_core"], "langchain"),
     ("langchain_marith.chat", ["langchain_core"], "langchain"),
@@ -89,3 +91,10 @@ def test_a_command_says_what_to_install(package: str, line: str, sentence: str) 
 
     with without(package):
         assert commanded(f"marith {line}") == (2, "", f"marith: {sentence}\n")
+
+
+def test_llama_cpp_says_what_to_install_and_what_works_without_it() -> None:
+    with without("llama_cpp"):
+        said = refusal(ggml.library.__wrapped__)
+    assert "leave out backend, and transformers runs the file" in said
+    assert "pip install 'marith[llamacpp]'" in said

@@ -41,8 +41,9 @@ def library() -> Any:
     """Return the module of bindings. Raises ModelError if it is not installed."""
     if find_spec(PACKAGE) is None:
         raise ModelError(
-            "backend='llama.cpp' needs llama-cpp-python: `pip install marith[llamacpp]` builds it "
-            "in some minutes; see docs/how-to/gguf.md for built packages"
+            "backend='llama.cpp' needs llama-cpp-python, which 'marith[all]' does not have: leave "
+            "out backend, and transformers runs the file; or pip install 'marith[llamacpp]', which "
+            "builds it in some minutes (docs/how-to/gguf.md has built wheels)"
         )
     module = import_module(PACKAGE)
     module.llama_log_set(_log(), ctypes.c_void_p())
