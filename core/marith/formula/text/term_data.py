@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -22,6 +23,12 @@ _READ_AS_PROMPT = (
     "term %s is a system prompt, and its text is also a formula, which is written "
     '{"formula": "…"}, or marith.parse("…") in Python'
 )
+_READ_AS_PATH = (
+    "term %s is a system prompt, and its text is also a path: an adapter is written "
+    'Prompted(adapter="…") in Python, and {"adapter": "…"} as data'
+)
+# A path has no blank, and begins or ends as only paths do.
+_PATH = re.compile(r"(~|\.{1,2})?/\S+|[A-Za-z]:\\\S+|\S+\.(gguf|safetensors)")
 _READ = 1_024  # texts whose formulas are cached, because many requests share them
 
 Terms: TypeAlias = "Mapping[str, str | Formula | Mapping[str, Any]]"
@@ -38,7 +45,8 @@ def read_formula(formula: str | Formula) -> Formula:
 def read_terms(terms: Terms | None) -> dict[str, Formula]:
     """Return the terms of a request by name, see `read_term`. Raises FormulaError.
 
-    Logs a warning for a system prompt that could be read as a formula over the names of the terms.
+    Logs a warning for a system prompt that could be read as a path, or as a formula over the names
+    of the terms.
     """
     checked = checked_terms(terms)
     keys = tuple(
@@ -159,7 +167,9 @@ def _read(terms: tuple[tuple[str, Any], ...]) -> dict[str, Formula]:
         Name(name)  # raises unless the name is a plain word
     by_name = {name: dict(t.items) if isinstance(t, _Table) else t for name, t in terms}
     for name, term in by_name.items():
-        if isinstance(term, str) and _spells_formula(term, {BARE, *by_name} - {name}):
+        if isinstance(term, str) and _PATH.fullmatch(term):
+            _log.warning(_READ_AS_PATH, shown(name))
+        elif isinstance(term, str) and _spells_formula(term, {BARE, *by_name} - {name}):
             _log.warning(_READ_AS_PROMPT, shown(name))
     return {name: read_term(name, term) for name, term in by_name.items()}
 

@@ -89,6 +89,25 @@ def test_a_prompt_that_is_a_formula_is_said_once(
     assert text not in said.getMessage().removeprefix("term 'x'")
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["/no/such/lora", "./adapter", "../a/b", "~/lora", "C:\\lora", "m.Q4.gguf", "a.safetensors"],
+)
+def test_a_prompt_that_is_a_path_is_said_once(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(3):
+        assert read_terms({"x": text})["x"] == Prompted(text)
+    (said,) = caplog.records
+    assert said.getMessage().startswith("term 'x' is a system prompt, and its text is also a path")
+    assert 'Prompted(adapter="…")' in said.getMessage()
+    assert text not in said.getMessage()
+
+
+@pytest.mark.parametrize("text", ["Write to /tmp.", "and/or", "Use ./a", "/", "2 / 3", "Be kind."])
+def test_a_prompt_with_a_slash_is_no_path(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert read_terms({"x": text})["x"] == Prompted(text)
+    assert not caplog.records
+
+
 @pytest.mark.parametrize("text", ["2*unknown - M", "x", "Be kind - M", "kind, M", "7", "2*M +"])
 def test_of_other_prompts_nothing_is_said(text: str, caplog: pytest.LogCaptureFixture) -> None:
     assert read_terms({"kind": "Be kind.", "x": text})["x"] == Prompted(text)
