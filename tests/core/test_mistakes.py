@@ -19,6 +19,7 @@ CALLS = [
     ("engine.generate('Hi', {'chef': 'Cook.'})", "terms are given after it, or by name: terms={…}"),
     ("engine.generate('Hi', 'chef', 'Cook.')", "terms map names to prompts or terms, such as"),
     ("engine.generate('Hi', 'union')", "'union' is a function, called as union(…), and not a term"),
+    ("Prompted(prompt='Cook.')", "Prompted takes no 'prompt'; write system=…"),
     ("engine.generate('Hi', grammar='yes|no')", "for example, Grammar.regex('yes|no')"),
     ("engine.generate('Hi', max_new_tokens=5)", "'max_new_tokens'; write max_tokens=…"),
     ("engine.generate('Hi', stop_sequences=['.'])", "'stop_sequences'; write stop=['…']"),

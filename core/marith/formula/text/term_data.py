@@ -13,7 +13,7 @@ from marith.errors import FormulaError, shown, suggestion
 from marith.formula.text.calls import BARE, misfit
 from marith.formula.text.parsing import parse_text
 from marith.formula.tree.nodes import Formula, Name, names_of
-from marith.formula.tree.terms import Classifier, NGram, Prompted
+from marith.formula.tree.terms import SPELLED, Classifier, NGram, Prompted
 
 _log = logging.getLogger(__name__)
 _KEYS = {"classifier": "model", "ngram": "path", "prompted": "system"}
@@ -108,6 +108,8 @@ def _of_table(name: str, table: dict[str, Any]) -> Formula:
         if unknown in _KEYS:
             raise FormulaError(f"term {name!r} has both {kind!r} and {unknown!r}")
         hint = suggestion(unknown, ["formula", *_KEYS, *known])
+        if unknown in SPELLED:
+            hint = f'; write {{"{SPELLED[unknown]}": …}}'
         raise FormulaError(f"term {name!r} has an unknown key {unknown!r}{hint}; {_TABLE}")
     try:
         term: Formula = _KINDS[kind](**table)

@@ -68,7 +68,14 @@ class Observation(Term):
     __slots__ = ()
 
 
-@names_checked()
+# What a field of `Prompted` may be called by mistake.
+SPELLED: Mapping[str, str] = {
+    **dict.fromkeys(("prompt", "system_prompt", "text", "content", "instructions"), "system"),
+    **dict.fromkeys(("lora", "lora_path", "adapter_path", "peft"), "adapter"),
+}
+
+
+@names_checked(instead={name: f"write {field}=…" for name, field in SPELLED.items()})
 @dataclass(frozen=True, slots=True, eq=False)
 class Prompted(Term):
     """A language model with a system prompt and its own way to read the request's messages.

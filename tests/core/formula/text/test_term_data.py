@@ -46,6 +46,11 @@ def test_a_term_is_a_text_a_table_or_a_formula() -> None:
         ({"prompted": "a", "system": "b"}, "has both 'prompted' and 'system'"),
         ({"formula": "M", "hide": "a"}, "has 'formula' and 'hide'; 'formula' must be the only key"),
         ({"formla": "M"}, "has an unknown key 'formla'; did you mean 'formula'"),
+        (
+            {"prompt": "You are sad."},
+            """an unknown key 'prompt'; write {"system": …}; a table is""",
+        ),
+        ({"lora": "./rude"}, """an unknown key 'lora'; write {"adapter": …}; a table is"""),
         ({"formula": 5}, "in term 'x': a formula is a text or a Formula, not 5"),
         ({"formula": "M +"}, "in term 'x': not a formula"),
     ],
