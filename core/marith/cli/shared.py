@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from marith import (
     DeadlineExceeded,
@@ -22,7 +23,28 @@ from marith import (
 )
 from marith.errors import unreadable
 
+# Commands by the name that Python, the server or another program has for them.
+OTHER_NAMES = {
+    "explain": "show",
+    "inspect": "why",
+    **dict.fromkeys(("run", "ask", "complete"), "generate"),
+    **dict.fromkeys(("list", "ls"), "models"),
+    "train": "train-classifier",
+}
+
+
+class Commands(TyperGroup):
+    """The commands of the program, which it also knows by `OTHER_NAMES`, to name the right one."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that `args` begin with. Ends the program for an unknown command."""
+        if args and args[0] in OTHER_NAMES:
+            ctx.fail(f"No such command {args[0]!r}. Write `marith {OTHER_NAMES[args[0]]} …`.")
+        return super().resolve_command(ctx, args)
+
+
 app = typer.Typer(
+    cls=Commands,
     help="Language models composed by arithmetic.",
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 from typer.testing import CliRunner
 
 import marith
 from marith.cli import app
+from marith.cli.shared import OTHER_NAMES
 
 # A process that runs commands of the command line one after the other, and imports no torch.
 WITHOUT_TORCH = """
@@ -30,6 +32,18 @@ def run(*arguments: str) -> tuple[int, str, str]:
 
 def test_the_version_is_that_of_the_package() -> None:
     assert run("--version") == (0, f"marith {marith.__version__}\n", "")
+
+
+@pytest.mark.parametrize("other", OTHER_NAMES)
+def test_a_command_by_another_name_names_the_command(other: str) -> None:
+    code, out, err = run(other, "M")
+    assert (code, out) == (2, "")
+    assert f"No such command {other!r}. Write `marith {OTHER_NAMES[other]} …`." in err
+    assert run(OTHER_NAMES[other], "--help")[0] == 0
+
+
+def test_a_misspelt_command_has_a_suggestion() -> None:
+    assert "'sho'. Did you mean 'show'?" in run("sho", "M")[2]
 
 
 def test_what_loads_no_model_imports_no_torch() -> None:
