@@ -180,7 +180,9 @@ def read_options(file: Path | None, persona: str | None, values: Mapping[str, An
     if persona is not None and not path:
         raise RequestError(f"--persona {persona!r} needs a persona file; write --file too")
     with valid_options():
-        return Options.from_file(path, persona, **values) if path else Options(**values)
+        if path and (file or persona):
+            return Options.from_file(path, persona, **values)
+        return Options(**values)  # which reads the file that MARITH_FILE names
 
 
 def _terms(

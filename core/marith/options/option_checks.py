@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from os import PathLike
 from typing import Any
@@ -13,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel
 
-from marith.errors import RequestError, option_hint, shown
+from marith.errors import FormulaError, MarithError, RequestError, option_hint, shown
 from marith.formula.text.calls import listed
 from marith.request.ban import Ban
 from marith.request.checks import (
@@ -150,6 +151,21 @@ def option_advice(name: object, names: Collection[str], listed: Iterable[str] = 
 def variable(option: str) -> str | None:
     """Return the value of an option in the environment, or None."""
     return os.environ.get(f"MARITH_{option.upper()}") or None
+
+
+@contextmanager
+def naming_variable(option: str, is_set: bool) -> Iterator[None]:
+    """Name the environment variable in an error of its value, unless the option itself `is_set`."""
+    try:
+        yield
+    except MarithError as error:
+        if is_set or variable(option) is None:
+            raise
+        where = f"the environment variable MARITH_{option.upper()}"
+        if isinstance(error, FormulaError):
+            problem = f"{where}: {error.problem}"
+            raise FormulaError(problem, error.text, error.start, error.end) from None
+        raise RequestError(f"{where}: {error}") from None
 
 
 def with_engine(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:

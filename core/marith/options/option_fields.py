@@ -34,6 +34,7 @@ from marith.options.option_checks import (
     PLACEMENT,
     by_name,
     check_fields,
+    naming_variable,
     variable,
     with_engine,
 )
@@ -143,11 +144,16 @@ class OptionFields(BaseModel):
         options = by_name(data)
         if options.get("loaded_engine") is not None:
             return with_engine(options, {name: _default(name) for name in PLACEMENT})
-        file = opened_file(options.get("file", variable("file")))
-        if file is None:
-            return options
-        model = options.get("model", None if "formula" in options else variable("model"))
-        return file.apply(options, model, OptionFields)
+        with naming_variable("file", "file" in options):
+            file = opened_file(options.get("file", variable("file")))
+        if file is not None:
+            model = options.get("model", None if "formula" in options else variable("model"))
+            options = file.apply(options, model, OptionFields)
+        for name in ("device", "dtype"):
+            if name not in options:
+                with naming_variable(name, is_set=False):
+                    CHECKS[name](name, variable(name))
+        return options
 
     @field_validator(*CHECKS, mode="before")
     @classmethod
@@ -173,7 +179,8 @@ class OptionFields(BaseModel):
     def _formula_means_something(self) -> Self:
         check_allowed(self.allowed, self.trusted)
         meaning.stop(self.max_tokens, (), (), self.min_tokens, False)  # raises if they contradict
-        meaning.require_meaning(*self._meaning, self.speculation)
+        with naming_variable("formula", "formula" in self.model_fields_set):
+            meaning.require_meaning(*self._meaning, self.speculation)
         return self
 
     @field_serializer("loaded_engine", "constraints")

@@ -64,3 +64,28 @@ def test_a_misspelt_option_has_a_suggestion(tmp_path: Path) -> None:
     path.write_text("[model]\ntemprature = 0")
     with pytest.raises(FormulaError, match="there is no option 'temprature'; did you mean"):
         Options.from_file(path)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "problem"),
+    [
+        ("device", "gpu", "device is a device of torch"),
+        ("dtype", "float99", "dtype is a floating-point type of torch"),
+        ("formula", "M +", "not a formula"),
+        ("formula", "M - nobody", "unknown term 'nobody'"),
+        ("file", "/nowhere.toml", "cannot read '/nowhere.toml'"),
+    ],
+)
+def test_an_error_in_the_environment_names_the_variable(
+    option: str, value: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"MARITH_{option.upper()}", value)
+    for kind in (Options, ChatMarith, Marith):
+        says = f"the environment variable MARITH_{option.upper()}: {problem}"
+        with pytest.raises(ValidationError, match=says):
+            kind()
+    with pytest.raises(ValidationError) as given:
+        Options(**{option: value})
+    assert "MARITH_" not in str(given.value)
+    known: dict[str, Any] = {"device": "cpu", "dtype": "float32", "formula": "M", "file": None}
+    assert Options(**{option: known[option]})

@@ -24,6 +24,8 @@ from marith.formula.tree.terms import Classifier, NGram, Prompted
 _TABLES = ("model", "terms", "formulas")
 # A file may lower trust, never raise it: these values win over the application's.
 LOWERED = {"trusted": False, "frozen": True}
+_BACKSLASHES = "; write a path with backslashes in single quotes: 'C:\\models\\tiny.gguf'"
+_ESCAPED = frozenset("\b\t\n\f\r")  # what TOML reads for \b, \t, \n, \f and \r in a path
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,8 @@ def load_file(path: str | Path, trusted: bool = True, allowed: Collection[str] =
             check(parsed[name], bound)
     for table in (options := dict(options), *tables.values()):
         if "model" in table:
-            table["model"] = _path_in(folder, table["model"])
+            with _located(f"{str(path)!r}"):
+                table["model"] = _path_in(folder, table["model"])
     descriptions = {name: table.pop("description", "") for name, table in tables.items()}
     return FormulaFile(placed, parsed, options, tables, descriptions)
 
@@ -121,6 +124,8 @@ def _toml(path: str | Path) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         is_value = str(error).startswith(("Invalid value", "Expected newline"))
         advice = "; put the formula in quotes, like every text" if is_value else ""
+        if str(error).startswith(("Unescaped '\\'", "Invalid hex value")):
+            advice = _BACKSLASHES
         raise FormulaError(f"{str(path)!r} is not TOML: {error}{advice}") from None
 
 
@@ -147,8 +152,10 @@ def _path_in(folder: Path, name: Any, always: bool = False) -> Any:
 
     An absolute path stays unchanged. The name of a model on the hub or in the package also stays:
     this is a name that does not look like a path and does not exist in the folder. With `always`
-    every name is a path.
+    every name is a path. Raises FormulaError for a path whose backslashes TOML read as escapes.
     """
+    if isinstance(name, str) and not _ESCAPED.isdisjoint(name):
+        raise FormulaError(f"the path {name!r} has a character of an escape{_BACKSLASHES}")
     if not isinstance(name, str) or folder == Path() or name.startswith(("/", "~")):
         return name
     is_gguf = name.lower().endswith(".gguf") and ":" not in name

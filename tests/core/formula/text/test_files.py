@@ -86,6 +86,10 @@ def test_a_formula_may_say_more_than_its_text(tmp_path: Path) -> None:
 BROKEN = [
     ("[terms", "is not TOML"),
     ("[formulas]\nf = M - a", "is not TOML: .*; put the formula in quotes"),
+    ('[model]\nmodel = "C:\\models\\a.gguf"', "is not TOML: .*; write a path .* in single quotes"),
+    ('[model]\nmodel = "C:\\Users\\a.gguf"', "is not TOML: .*; write a path .* in single quotes"),
+    ('[model]\nmodel = "C:\\new.gguf"', r"has a character of an escape; .* in single quotes"),
+    ("[formulas]\nf = 'prompted(adapter=\"a\\tb\")'", "escape; .* in single quotes"),
     ("[term]\nx = 'X'", "unknown table 'term'"),
     ("terms = 5", "'terms' .* is a table, not 5"),
     ("[terms]\nx = 5", "term 'x' is a system prompt, .*, not 5"),
