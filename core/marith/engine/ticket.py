@@ -53,10 +53,11 @@ class Ticket:
             self._wake()
 
     def cancel(self) -> None:
-        """Cancel the request. A waiting reader gets a RequestError."""
-        require_not_forked()
-        self.cancelled = True
-        self.end(RequestError("the request was cancelled"))
+        """Cancel the request, unless it has ended. A waiting reader gets a RequestError."""
+        if self._end is None:  # a generator that the interpreter's end closes has no globals here
+            require_not_forked()
+            self.cancelled = True
+            self.end(RequestError("the request was cancelled"))
 
     def result(self, timeout: float | None = None) -> Completion:
         """Wait for the completion. After `timeout` seconds, cancel and raise TimeoutError."""
