@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -14,7 +15,9 @@ from marith.engine.threads.deadline import NEVER, Deadline
 from marith.errors import ContextOverflow, RequestError
 from marith.formula.meaning.binding import BARE, BARE_MODEL, bind, resolve
 from marith.formula.meaning.checking import check
+from marith.formula.meaning.effective import extreme
 from marith.formula.tree.nodes import Formula, Name
+from marith.formula.tree.printing import unquoted, without_texts
 from marith.formula.tree.terms import Prompted, Term
 from marith.request.plan import Plan, formula_in_plan
 from marith.request.prompt import Prompt, to_prompt
@@ -24,6 +27,8 @@ from marith.scoring.prompting.templates import to_tokens, turn_marks
 from marith.scoring.registry import Registry
 from marith.scoring.scorer import Demand, Reading, Scorer, Span
 from marith.speculation.execution_plan import LOOKUP, ExecutionPlan
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,10 +252,17 @@ def _bound(
     speculation: Speculation,
     alternative: Formula | None,
 ) -> tuple[ExecutionPlan, Formula]:
-    """Resolve the names that the formula and the plan use, and make the execution plan."""
+    """Resolve the names that the formula and the plan use, and make the execution plan.
+
+    Logs a warning about factors that are too large, without the texts of terms.
+    """
     by_name = dict(terms)
     names = resolve(by_name, formula, *_formulas_in_plan(speculation, {BARE, *by_name}))
-    return plan_of(formula, names, speculation, alternative), names[BARE]
+    plan = plan_of(formula, names, speculation, alternative)
+    if warning := extreme(bind(formula, names), names):
+        shown = without_texts(formula), unquoted(warning)
+        workers.log(_log, logging.WARNING, "%s: %s", *shown)
+    return plan, names[BARE]
 
 
 def plan_of(
