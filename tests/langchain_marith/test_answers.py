@@ -89,7 +89,7 @@ def test_tokens_of_messages_and_tools_are_counted(scripted: Make) -> None:
     counted = model.get_num_tokens_from_messages(messages)
     assert counted == (model.invoke(conversation).usage_metadata or {})["input_tokens"]
     with_tools = model.get_num_tokens_from_messages(messages, tools=[clock, MAP])
-    answer = model.bind_tools([clock, MAP], tool_choice="none").invoke(conversation)
+    answer = model.bind_tools([clock, MAP], tool_choice="auto").invoke(conversation)
     assert with_tools == (answer.usage_metadata or {})["input_tokens"] > counted
     assert model.get_num_tokens("Be brief.") == len(model.get_token_ids("Be brief.")) > 1
     assert model.get_num_tokens("") == 0
