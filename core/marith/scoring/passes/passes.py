@@ -132,7 +132,8 @@ class Passes(ABC):
             logits = logits.index_fill(-1, self._holes, -math.inf)
         logprobs = torch.log_softmax(logits, dim=-1)
         if bool(logprobs[:, -1].isnan().any()):  # one NaN makes its whole row NaN
-            raise ModelError("the model computed NaN (not a number)")
+            advice = "a model of float16 may need dtype='bfloat16' or 'float32'"
+            raise ModelError(f"{self.name!r} computed NaN (not a number); {advice}")
         return logprobs
 
 

@@ -102,7 +102,11 @@ def check_loaded(name: str, model: Any) -> None:
 
 @torch.inference_mode()
 def try_out(name: str, model: Any) -> None:
-    """Run a forward pass over two tokens. Raises ModelError if it fails or returns no logits."""
+    """Run a forward pass over two tokens.
+
+    Raises ModelError if the pass fails or returns no logits, or if it returns NaN: for damaged
+    weights, with the tensors that have values that are not finite.
+    """
     text = torch.zeros(1, 2, dtype=torch.long, device=main_device(model))
     kind = type(model).__name__
     with raising_model_error(f"{name!r} ({kind}) cannot read tokens as {LANGUAGE_MODEL} does"):
@@ -111,3 +115,28 @@ def try_out(name: str, model: Any) -> None:
         raise ModelError(
             f"{name!r} ({kind}) is a model without a head; marith needs {LANGUAGE_MODEL}"
         )
+    if bool(out.logits.isnan().any()):
+        raise ModelError(_why_nan(name, model))
+
+
+def _why_nan(name: str, model: torch.nn.Module) -> str:
+    """Return why a model computes NaN: damaged weights, or a number type with too small a range."""
+    # Not every torch counts the values of 8 bits, and tensors elsewhere have none here.
+    tensors = [
+        (key, one)
+        for key, one in model.named_parameters()
+        if one.is_floating_point() and one.element_size() > 1 and not one.is_meta
+    ]
+    bad = {key: int((~one.isfinite()).sum()) for key, one in tensors}
+    damaged = {key: count for key, count in bad.items() if count}
+    if not damaged:
+        dtype = str(getattr(model, "dtype", torch.float32)).removeprefix("torch.")
+        other = "bfloat16" if dtype == "float16" else "float32"
+        advice = "its weights are finite, but a number within it is too large for the type"
+        return f"{name!r} computes NaN (not a number) in {dtype}: {advice}; write dtype={other!r}"
+    key, count = next(iter(damaged.items()))
+    values = f"{count} of the {model.get_parameter(key).numel()} values of {key!r}"
+    return (
+        f"the weights of {name!r} are damaged: {len(damaged)} of its {len(tensors)} tensors have "
+        f"values that are not finite numbers, such as {values}; copy its files again"
+    )

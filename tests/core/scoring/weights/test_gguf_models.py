@@ -168,7 +168,7 @@ def test_what_cannot_be_loaded_is_one_sentence(pocket: Path, tmp_path: Path) -> 
     (tmp_path / "none.gguf").write_bytes(b"PK" + whole[2:])
     wrong = {
         "absent.gguf": r"there is no model",
-        "cut.gguf": r"is not a complete GGUF file",
+        "cut.gguf": r"complete GGUF file: it has 5000 bytes, and ends within its header; copy it",
         "half.gguf": r"is not a complete GGUF file: it ends before its last tensor",
         "none.gguf": r"does not begin with GGUF",
     }

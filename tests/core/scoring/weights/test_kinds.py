@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from marith.errors import ModelError
 from marith.scoring.notices import collecting
 from marith.scoring.weights import loader
 from marith.scoring.weights.loader import Placement
-from marith.testing import tiny_classifier, tiny_model
+from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 
 TOKENIZER = speaker("none").tokenizer
 T5 = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4,
@@ -149,3 +150,28 @@ def test_code_of_its_own_is_named_and_not_run(tmp_path: Path) -> None:
         ModelError, match="its own code for the model type 'brandnew', which marith"
     ):
         marith.Engine.load(str(tmp_path), device="cpu")
+
+
+def test_damaged_weights_are_named_with_their_tensors(tmp_path: Path) -> None:
+    model = tiny_model()
+    with torch.no_grad():
+        model.model.layers[1].mlp.up_proj.weight[3, :5] = math.nan
+        model.model.layers[1].mlp.down_proj.weight[0, 0] = math.inf
+    model.save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    with pytest.raises(ModelError) as caught:
+        marith.Engine.load(tmp_path)
+    said = str(caught.value)
+    assert f"weights of {str(tmp_path)!r} are damaged: 2 of its 21 tensors" in said
+    assert "such as 5 of the 1536 values of 'model.layers.1.mlp.up_proj.weight'" in said
+    with pytest.raises(ModelError, match="are damaged"):
+        marith.Engine.load(model, tokenizer=tiny_tokenizer())
+
+
+def test_a_type_with_too_small_a_range_is_named_with_another() -> None:
+    model = tiny_model()
+    with torch.no_grad():
+        for layer in model.model.layers:
+            layer.mlp.up_proj.weight.mul_(3e4)
+    with pytest.raises(ModelError, match=r"NaN .* in float16: .*; write dtype='bfloat16'"):
+        marith.Engine.load(model.half(), tokenizer=tiny_tokenizer())
