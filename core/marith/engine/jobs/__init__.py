@@ -1,5 +1,6 @@
 """The jobs that the engine runs.
 
+- `allowed_tokens`: applies the grammar and the ban of a text.
 - `costs`: the cost of a generated text, and its plausibility.
 - `generation`: a text that is generated: its tokens, constraints and chunks.
 - `job`: the protocol of jobs, and who drafts for them.
