@@ -21,6 +21,7 @@ from torch import Tensor
 
 from marith.decoding import cuts, divergences
 from marith.errors import FormulaError
+from marith.formula.meaning.analysis import without_cuts
 from marith.formula.tree.factors import Arithmetic, Comparison, Extreme, Factor, Sigmoid, Varying
 from marith.formula.tree.node import Node, parts
 from marith.formula.tree.nodes import Cut, Formula, Scaled, Sum, Tempered
@@ -115,6 +116,26 @@ def evaluate(formula: Formula, rows: Mapping[Term, Tensor]) -> Tensor:
 def value_of(formula: Formula, rows: Mapping[Term, Tensor]) -> Value:
     """Return score, weight and allowed tokens of a formula, for the `rows` of `evaluate`."""
     return Evaluation(rows, repeated(formula)).value(formula)
+
+
+def lift_cuts(
+    formula: Formula,
+    composed: Tensor,
+    allowed: Tensor,
+    rows_at: Callable[[list[int]], Mapping[Term, Tensor]],
+) -> tuple[Tensor, list[int]]:
+    """Return composed rows, without the formula's cuts where these leave no `allowed` token.
+
+    `composed` and `allowed` are [positions, vocab]. `rows_at` returns the rows of the formula's
+    terms at some positions, as `evaluate` takes them. Return the positions without cuts too.
+    """
+    stuck = (~((composed > -math.inf) & allowed).any(dim=-1)).nonzero().flatten().tolist()
+    uncut = without_cuts(formula) if stuck else formula
+    if uncut == formula:
+        return composed, []
+    composed = composed.clone()
+    composed[stuck] = evaluate(uncut, rows_at(stuck))
+    return composed, stuck
 
 
 def candidates_of(

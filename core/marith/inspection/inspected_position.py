@@ -143,7 +143,8 @@ class InspectedPosition:
     """One position of a text.
 
     `place` is the number of tokens of the continuation before it. `logprob`, `rank`, `top` and
-    `entropy` (in nats) are of the composed distribution before `Sampling`, grammar and bans.
+    `entropy` (in nats) are of the composed distribution before `Sampling`, grammar and bans, with
+    all cuts of the formula: `logprob` is None for a token that was drawn without them.
     `weight` is the total weight by which scores are divided.
 
     `bare_logprob`, `bare_rank` and `bare_likeliest` are of the bare model `M`, also if the formula

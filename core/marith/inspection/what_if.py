@@ -13,7 +13,7 @@ from torch import Tensor
 from marith.answers.answer_grammar import AnswerGrammars
 from marith.answers.output import ends_of
 from marith.decoding import cuts
-from marith.decoding.evaluate import evaluate
+from marith.decoding.evaluate import evaluate, lift_cuts
 from marith.decoding.matcher import Matcher
 from marith.decoding.random_numbers import DRAW, uniform
 from marith.decoding.row_constraints import Constraint, CustomConstraint, LeastLength, Penalties
@@ -121,13 +121,19 @@ class Redrawing:
         """The number of tokens of the prefix in the continuation."""
         return self._first
 
-    def drawn(self, composed: Tensor, start: int) -> list[int]:
-        """Draw a token for each row of composed log-probabilities, from position `start` on."""
+    def drawn(self, formula: Formula, rows: Mapping[Term, Tensor], start: int) -> list[int]:
+        """Draw a token of a formula at each position of the terms' `rows`, from `start` on."""
+        composed = evaluate(formula, rows)
         places = [*range(self._first + start, self._first + start + len(composed))]
         stuck = torch.zeros(len(composed), dtype=torch.bool)
         if self._grammar is not None:
-            allowed = Matcher(self._grammar).allowed(self._text, places)
-            may = (composed > -math.inf) & allowed.to(composed.device)
+            allowed = Matcher(self._grammar).allowed(self._text, places).to(composed.device)
+
+            def rows_at(positions: list[int]) -> Mapping[Term, Tensor]:
+                return {term: of_term[positions] for term, of_term in rows.items()}
+
+            composed, _ = lift_cuts(formula, composed, allowed, rows_at)
+            may = (composed > -math.inf) & allowed
             stuck = ~may.any(dim=-1)
             composed = cuts.keep(composed, may | stuck[:, None])
         for constraint in self._constraints:
@@ -300,7 +306,7 @@ class WhatIf:
         for start in range(0, len(first), at_once):
             part = slice(start, start + at_once)
             rows = {term: row[part] for term, row in self._rows.items()}
-            tokens += self._redrawing.drawn(evaluate(formula, rows), start)
+            tokens += self._redrawing.drawn(formula, rows, start)
         return tokens
 
 

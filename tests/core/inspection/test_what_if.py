@@ -51,6 +51,21 @@ def test_constraints_and_the_prefix_are_replayed(house: House) -> None:
             assert first_difference(completion, other) == foreseen, options
 
 
+def test_cuts_that_leave_a_grammar_nothing_are_lifted_as_in_the_text(house: House) -> None:
+    request = Request(
+        "a b", "(2*x - M).top_k(2)", house.terms, Sampling(seed=1), Stop(12),
+        grammar=Grammar.regex("[a-m]{3,9}[n-z]"),
+    )  # fmt: skip
+    completion = house.engine.submit(request).result()
+    assert completion.stats.uncut
+    kept = marith.what_if(house.engine, request, completion)
+    assert kept.at(0, [2.0]).first_flip == (None,)
+    redrawn = kept.at(0, [1.05, 1.5, 3.0])
+    for value, foreseen in zip(redrawn.values, redrawn.first_flip, strict=True):
+        other = house.engine.submit(replace(request, formula=kept.changed(0, value))).result()
+        assert first_difference(completion, other) == foreseen
+
+
 def test_what_is_begun_is_kept_without_waiting(house: House) -> None:
     request = Request("a", "2*x - 0.5*M", house.terms, Sampling(seed=3), Stop(8))
     completion = house.engine.submit(request).result()

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from torch import Tensor
 
 from marith.answers.backtracking import Backtracking
 from marith.decoding import cuts
-from marith.decoding.evaluate import evaluate
+from marith.decoding.evaluate import lift_cuts
 from marith.decoding.matcher import Matcher
 from marith.errors import FormulaError, RequestError
-from marith.formula.meaning.analysis import without_cuts
 from marith.formula.tree.nodes import Formula
+from marith.formula.tree.terms import Term
 from marith.speculation.window import Block, Window
-from marith.tensor_rows import Row, gather
+from marith.tensor_rows import Row, gather, rows_of
 
 
 class AllowedTokens:
@@ -47,17 +48,16 @@ class AllowedTokens:
         self._grammatical = self._allowed_by_grammar(places)
         if self._grammatical is None:
             return rows
-        logprobs = gather(rows)
-        may = (logprobs > -math.inf) & self._grammatical.to(logprobs.device)
-        left, composed = may.any(dim=-1).tolist(), [*rows]
-        positions = [(block, at) for block in blocks for at in range(block.count)]
-        for i, (place, (block, at)) in enumerate(zip(places, positions, strict=True)):
-            uncut = block.formula if left[i] else without_cuts(block.formula)
-            if is_uncut := uncut != block.formula:
-                of_terms = {term: gather([block.rows[term][at]]) for term in block.terms}
-                composed[i] = evaluate(uncut, of_terms), 0
+        composed: list[Row] = []
+        for block in blocks:
+            part = slice(len(composed), len(composed) + block.count)
+            logprobs = gather(rows[part])
+            allowed = self._grammatical[part].to(logprobs.device)
+            lifted, at = lift_cuts(block.formula, logprobs, allowed, partial(_rows_at, block))
+            composed += rows_of(lifted) if at else rows[part]
             if self._is_whole(block.formula):
-                (self._uncut.add if is_uncut else self._uncut.discard)(place)
+                self._uncut.difference_update(places[part])
+                self._uncut.update(places[part][i] for i in at)
         return composed
 
     def count_uncut(self, end: int) -> int:
@@ -101,3 +101,8 @@ class AllowedTokens:
         flags = left[:, 0].tolist()
         self._impossible = {place for place, some in zip(places, flags, strict=True) if not some}
         return may | ~left
+
+
+def _rows_at(block: Block, positions: Sequence[int]) -> Mapping[Term, Tensor]:
+    """Return the rows [positions, vocab] of each term of a block."""
+    return {term: gather([block.rows[term][at] for at in positions]) for term in block.terms}
