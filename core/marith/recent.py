@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Hashable
 from threading import Lock
 
 
@@ -16,21 +17,30 @@ class Recent:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._kept: OrderedDict[int, tuple[object, int]] = OrderedDict()  # value and weight, by id
+        # Value, weight and name, by id.
+        self._kept: OrderedDict[int, tuple[object, int, Hashable]] = OrderedDict()
         self._weight = 0
         self._lock = Lock()
 
-    def use(self, value: object, weight: int) -> None:
-        """Keep a value that was used just now, and drop the least recently used if needed."""
+    def use(self, value: object, weight: int, name: Hashable = None) -> None:
+        """Keep a value that was used just now, and drop the least recently used if needed.
+
+        Another value of the same `name`, such as an older version of a file, is dropped too.
+        """
         dropped = []  # freed after the lock is released
         with self._lock:
-            _, weight_before = self._kept.pop(id(value), (value, 0))
-            self._weight -= weight_before
+            older = [] if name is None else self._named(name)
+            for key in {*older, id(value)} & self._kept.keys():
+                dropped.append(self._kept.pop(key))
+                self._weight -= dropped[-1][1]
             if weight > self.limit:
                 return
-            self._kept[id(value)] = value, weight
+            self._kept[id(value)] = value, weight, name
             self._weight += weight
             while self._weight > self.limit:
                 _, oldest = self._kept.popitem(last=False)
                 dropped.append(oldest)
                 self._weight -= oldest[1]
+
+    def _named(self, name: Hashable) -> list[int]:
+        return [key for key, (_, _, its_name) in self._kept.items() if its_name == name]

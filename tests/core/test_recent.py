@@ -48,6 +48,17 @@ def test_the_longest_unused_go_first_and_what_someone_holds_is_found() -> None:
     assert set(alive) == {"a", "d", "e"}
 
 
+def test_a_value_takes_the_place_of_another_of_its_name() -> None:
+    recent, first, second = Recent(10), Thing(), Thing()
+    recent.use(first, 4, "file")
+    recent.use(second, 4, "file")
+    recent.use(Thing(), 4)
+    first_is, second_is = ref(first), ref(second)
+    del first, second
+    assert first_is() is None
+    assert second_is() is not None
+
+
 def test_any_number_of_threads_use_at_once() -> None:
     recent, things = Recent(50), [Thing() for _ in range(100)]
 
@@ -60,7 +71,7 @@ def test_any_number_of_threads_use_at_once() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    weights = [weight for _, weight in recent._kept.values()]
+    weights = [weight for _, weight, _ in recent._kept.values()]
     assert sum(weights) == recent._weight <= 50
 
 
@@ -163,10 +174,12 @@ def test_what_is_forgotten_while_a_request_is_read_is_loaded_on_no_thread_of_a_c
     with endless(2000, loaded_bytes=2**24) as one:
         registry, keep = one._registry, one._registry._keep
 
-        def forgetting(scorer: Any) -> None:  # as if another request needed the room just now
+        def forgetting(
+            key: Any, scorer: Any
+        ) -> None:  # as if another request needed the room just now
             registry._recent._kept.clear()
             registry.base.runner.lanes.forget()
-            keep(scorer)
+            keep(key, scorer)
 
         for each in (name, other):
             one.generate("a b", f"prompted(adapter={each!r})", stop=Stop(2))

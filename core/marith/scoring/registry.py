@@ -79,8 +79,9 @@ class Registry:
         self._warned_of: set[str] = set()
         self._models: WeakValueDictionary[_Key, ModelScorer] = WeakValueDictionary()
         self._models[_key_of(Prompted())] = self.base
+        self._ngrams = NGramScorer(self.vocabulary, self.device, self._recent)
         self._others: dict[type[Term], Scorer] = {
-            NGram: NGramScorer(self.vocabulary, self.device, self._recent),
+            NGram: self._ngrams,
             Uniform: UniformScorer(self.vocabulary, self.device),
             Position: PositionScorer(self.device),
         }
@@ -91,11 +92,12 @@ class Registry:
         Both stay loaded while they are held. Raises KeyError if one of them is not loaded, or if
         its files were written again since.
         """
-        if type(term) in self._others:
-            return self.load(term)
-        scorer = self._models[_key_of(term)]
+        if (other := self._others.get(type(term))) is not None:
+            return other, self._ngrams.fitted(term) if isinstance(term, NGram) else None
+        key = _key_of(term)
+        scorer = self._models[key]
         own = scorer.loaded_adapter(term) if isinstance(scorer, PromptedScorer) else None
-        self._keep(scorer)
+        self._keep(key, scorer)
         return scorer, own
 
     def load(self, term: Term) -> tuple[Scorer, object]:
@@ -117,12 +119,13 @@ class Registry:
             scorer = self._new_scorer(term)
             scorer.runner.join(self.cache_limit)  # after it was tried: now the engine runs it
             self._models[key] = scorer
-        self._keep(scorer)
+        self._keep(key, scorer)
         return scorer
 
-    def _keep(self, scorer: ModelScorer) -> None:
+    def _keep(self, key: _Key, scorer: ModelScorer) -> None:
         if scorer is not self.base:
-            self._recent.use(scorer, scorer.nbytes)
+            kind, name, _, device, dtype = key
+            self._recent.use(scorer, scorer.nbytes, (kind, name, device, dtype))
 
     def warn_of_rounding(self, formula: Formula) -> None:
         """Warn if a formula enlarges the rounding errors of the base model.

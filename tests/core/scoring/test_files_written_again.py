@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 from support.holding import endless, endless_model
 
-from marith import Engine, Request, Sampling, Stop
+from marith import Engine, ModelError, Request, Sampling, Stop
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 
 LAYER = "model.layers.0.mlp.down_proj"
@@ -79,3 +79,28 @@ def test_the_next_request_reads_them_and_a_running_one_keeps_its_own(
     assert second != first
     with endless(2000) as fresh:
         assert fresh.submit(asked).result(60).tokens == second
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_older_version_that_no_request_uses_is_dropped(
+    tmp_path: Path, one: Engine, kind: str
+) -> None:
+    write, formula = KINDS[kind]
+    path, kept = tmp_path / "file", one._registry._recent._kept
+    for version in (0, 1, 0, 1):
+        write(path, version)
+        one.generate("a b", formula.format(str(path)), max_tokens=1)
+        assert sum(name is not None for _, _, name in kept.values()) == 1
+
+
+@pytest.mark.parametrize("kind", ["adapter", "ngram"])
+def test_files_that_cannot_be_looked_at_are_an_error_of_marith(
+    tmp_path: Path, one: Engine, kind: str
+) -> None:
+    _, formula = KINDS[kind]
+    path = tmp_path / "file"
+    path.mkdir()
+    (path / "adapter_config.json").symlink_to(tmp_path / "absent")
+    for name in (str(path), "a\0b"):
+        with pytest.raises(ModelError):
+            one.generate("a b", formula.format(name), max_tokens=1)

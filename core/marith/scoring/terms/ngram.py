@@ -274,7 +274,16 @@ class NGramScorer(WithoutContext):
             vocabulary = self.vocabulary
             counts = NGramCounts(term.order, vocabulary.size, texts, vocabulary.holes)
             counts = self._fitted.setdefault(key, counts)  # another thread may have been first
-        self._recent.use(counts, counts.nbytes)
+        return self._kept(term, counts)
+
+    def fitted(self, term: NGram) -> NGramCounts:
+        """Return the term's counts. Raises KeyError if they must be fitted, or fitted anew."""
+        if term.path is None and not term.texts:  # it has nothing to read
+            return self.loaded(term)
+        return self._kept(term, self._fitted[term, file_times(term.path)])
+
+    def _kept(self, term: NGram, counts: NGramCounts) -> NGramCounts:
+        self._recent.use(counts, counts.nbytes, term if term.path else None)
         return counts
 
     def score(self, spans: Sequence[Span]) -> list[Scored]:
@@ -363,6 +372,6 @@ def _texts(term: NGram) -> Iterable[str]:
     if term.path is None:
         return term.texts
     try:
-        return Path(term.path).read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        return Path(term.path).expanduser().read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, ValueError, RuntimeError) as error:
         raise ModelError(f"cannot read the n-gram's text {term.path!r}: {error}") from None

@@ -121,7 +121,7 @@ class PromptedScorer:
                 raise KeyError(term)
             self.runner.passes.exits.check(layer)
         name = _adapter(term)
-        return None if name is None else self._kept(self._adapters[name, file_times(name)])
+        return None if name is None else self._kept(name, self._adapters[name, file_times(name)])
 
     def loaded(self, term: Prompted | Likelihood) -> Adapter | None:
         """Load and return the term's adapter, or None if the term names no adapter.
@@ -138,10 +138,10 @@ class PromptedScorer:
         adapter = self._adapters.get(key)
         if adapter is None:
             adapter = self._adapters[key] = _read_adapter(name, self.checkpoint, self.runner)
-        return self._kept(adapter)
+        return self._kept(name, adapter)
 
-    def _kept(self, adapter: Adapter) -> Adapter:
-        self._recent.use(adapter, adapter.nbytes)
+    def _kept(self, name: str, adapter: Adapter) -> Adapter:
+        self._recent.use(adapter, adapter.nbytes, (id(self), name))
         return adapter
 
     def count(self, term: Prompted, prompt: Prompt) -> int:

@@ -7,7 +7,6 @@ network.
 from __future__ import annotations
 
 import json
-import os
 import re
 from os import PathLike
 from pathlib import Path
@@ -40,7 +39,6 @@ ADAPTER_CONFIG = "adapter_config.json"
 GGUF = ".gguf"
 # Files of tokenizers: the one file of `tokenizers`, or files of older kinds.
 _TOKENIZERS = ("tokenizer.json", "*.model", "vocab*", "merges.txt", "tekken.json", "*.tiktoken")
-_LOADED = (".safetensors", ".json", GGUF)
 FileTimes: TypeAlias = "tuple[tuple[str, int, int], ...]"
 HUB_ID = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 _HUB_FILE = re.compile(r"([\w.-]+/[\w.-]+):([\w./-]+\.gguf)")
@@ -53,24 +51,21 @@ SECONDS = 5.0  # for one answer of the hub; a download may take longer
 
 
 def file_times(name: str | None) -> FileTimes:
-    """Return the name, the time and the size of each file of a model or an adapter at a path.
+    """Return the name, the modification time and the size of each file at a path.
 
-    If a file is written again, the result differs. It is () for a name that is not a path.
+    The path is a file, or the folder of a model or an adapter. If a file is written again, the
+    result differs. Return () for a name that is not a path, and for files that cannot be looked at,
+    such as files that another program replaces just now: reading them raises its own error.
     """
     if name is None or name in EMBEDDED or name in ADAPTERS:
         return ()
-    path = Path(name).expanduser()
     try:
-        files = [one for one in os.scandir(path) if one.name.endswith(_LOADED)]
-    except NotADirectoryError:
-        return ((path.name, *_time_and_size(path.stat())),)
-    except OSError:
+        path = Path(name).expanduser()
+        files = path.iterdir() if path.is_dir() else [path]
+        found = [(file.name, file.stat()) for file in files]
+    except (OSError, ValueError, RuntimeError):  # a broken link, a null character, an unknown user
         return ()
-    return tuple(sorted((one.name, *_time_and_size(one.stat())) for one in files))
-
-
-def _time_and_size(found: os.stat_result) -> tuple[int, int]:
-    return found.st_mtime_ns, found.st_size
+    return tuple(sorted((file, seen.st_mtime_ns, seen.st_size) for file, seen in found))
 
 
 def locate(name: str | PathLike[str]) -> str:
