@@ -16,6 +16,7 @@ from torch import Tensor
 from marith.errors import ModelError
 from marith.scoring.passes.early_exit import Exits
 from marith.scoring.passes.lora import Adapted, Adapter
+from marith.scoring.weights.kinds import why_nan
 from marith.scoring.weights.placing import main_device
 from marith.tensor_rows import Row, gather
 
@@ -118,6 +119,10 @@ class Passes(ABC):
         self.tokens_read += tokens
         return frozenset((self.count,))
 
+    def why_nan(self) -> str:
+        """Return a sentence on log-probabilities that are NaN."""
+        return f"{self.name!r} computed NaN (not a number)"
+
     def forget_counts(self) -> None:
         """Reset the counters, for example after probing."""
         self.count = self.tokens_read = 0
@@ -132,8 +137,7 @@ class Passes(ABC):
             logits = logits.index_fill(-1, self._holes, -math.inf)
         logprobs = torch.log_softmax(logits, dim=-1)
         if bool(logprobs[:, -1].isnan().any()):  # one NaN makes its whole row NaN
-            advice = "a model of float16 may need dtype='bfloat16' or 'float32'"
-            raise ModelError(f"{self.name!r} computed NaN (not a number); {advice}")
+            raise ModelError(self.why_nan())
         return logprobs
 
 
@@ -160,6 +164,10 @@ class ModelPasses(Passes):
         self._exits: Exits | None = None
         self.arguments = frozenset(inspect.signature(model.forward).parameters)
         self._cache_argument = cache_argument(model)
+
+    def why_nan(self) -> str:
+        """Return a sentence on NaN, with the damaged tensors if there are any."""
+        return why_nan(self.name, self.model)
 
     @property
     def takes_cache(self) -> bool:

@@ -167,12 +167,11 @@ def _read(path: str, size: int, _changed: int) -> GGUFHeader:
                 raise ModelError(f"{path!r} is not a GGUF file: it does not begin with GGUF")
             metadata, count, place = _reader()._read_metadata(data, path)
             listed, place = _reader()._read_tensor_table(data, count, place)
-    except struct.error as error:  # its message has numbers of bytes that help nobody
+    except struct.error as error:
         ends = f"it has {size} bytes, and ends within its header"
         raise ModelError(f"{path!r} is not a complete GGUF file: {ends}; copy it again") from error
     except (ValueError, MemoryError, OverflowError) as error:
-        damaged = "its header is damaged; copy it again"
-        raise ModelError(f"{path!r} is not a valid GGUF file: {damaged}") from error
+        raise ModelError(f"{path!r} is not a complete GGUF file: {error}") from error
     deep = next((name for name, shape, *_ in listed if len(shape) > _MOST_DIMENSIONS), None)
     if deep is not None:
         raise ModelError(

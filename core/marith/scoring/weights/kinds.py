@@ -116,11 +116,14 @@ def try_out(name: str, model: Any) -> None:
             f"{name!r} ({kind}) is a model without a head; marith needs {LANGUAGE_MODEL}"
         )
     if bool(out.logits.isnan().any()):
-        raise ModelError(_why_nan(name, model))
+        raise ModelError(why_nan(name, model))
 
 
-def _why_nan(name: str, model: torch.nn.Module) -> str:
-    """Return why a model computes NaN: damaged weights, or a number type with too small a range."""
+def why_nan(name: str, model: torch.nn.Module) -> str:
+    """Return why a model computes NaN: damaged weights, or a number type with too small a range.
+
+    Weights that were packed are not looked at.
+    """
     # Not every torch counts the values of 8 bits, and tensors elsewhere have none here.
     tensors = [
         (key, one)
@@ -131,12 +134,15 @@ def _why_nan(name: str, model: torch.nn.Module) -> str:
     damaged = {key: count for key, count in bad.items() if count}
     if not damaged:
         dtype = str(getattr(model, "dtype", torch.float32)).removeprefix("torch.")
-        other = "bfloat16" if dtype == "float16" else "float32"
-        advice = "its weights are finite, but a number within it is too large for the type"
-        return f"{name!r} computes NaN (not a number) in {dtype}: {advice}; write dtype={other!r}"
+        problem = (
+            f"{name!r} computes NaN (not a number) in {dtype}, although its weights are finite"
+        )
+        other = {"float16": "; write dtype='bfloat16'", "bfloat16": "; write dtype='float32'"}
+        return problem + other.get(dtype, "")
     key, count = next(iter(damaged.items()))
     values = f"{count} of the {model.get_parameter(key).numel()} values of {key!r}"
     return (
         f"the weights of {name!r} are damaged: {len(damaged)} of its {len(tensors)} tensors have "
-        f"values that are not finite numbers, such as {values}; copy its files again"
+        f"values that are not finite numbers, such as {values}; if they come from files, copy the "
+        "files again"
     )

@@ -184,7 +184,7 @@ def test_a_model_of_no_numbers_is_refused_with_and_without_a_cache(make: Any) ->
         runner = start_runner(model, VOCAB, CONTEXT)
     with torch.no_grad():
         model.get_output_embeddings().weight.fill_(torch.nan)
-    with pytest.raises(ModelError, match="not a number"):
+    with pytest.raises(ModelError, match="not finite numbers"):
         runner.ask([Asked(0, text(5))])
 
 

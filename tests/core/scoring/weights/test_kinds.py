@@ -168,10 +168,21 @@ def test_damaged_weights_are_named_with_their_tensors(tmp_path: Path) -> None:
         marith.Engine.load(model, tokenizer=tiny_tokenizer())
 
 
+def test_a_damaged_tensor_that_the_first_pass_does_not_read_is_named_later() -> None:
+    model = tiny_model()
+    with torch.no_grad():
+        model.model.embed_tokens.weight[9, 0] = math.nan
+    said = r"1 of the \d+ values of 'model\.embed_tokens"
+    with pytest.warns(UserWarning, match=said):  # the probe reads the token
+        engine = marith.Engine.load(model, tokenizer=tiny_tokenizer())
+    with engine, pytest.raises(ModelError, match=said):
+        engine.next_logprobs([9, 9], "M")
+
+
 def test_a_type_with_too_small_a_range_is_named_with_another() -> None:
     model = tiny_model()
     with torch.no_grad():
         for layer in model.model.layers:
             layer.mlp.up_proj.weight.mul_(3e4)
-    with pytest.raises(ModelError, match=r"NaN .* in float16: .*; write dtype='bfloat16'"):
+    with pytest.raises(ModelError, match=r"NaN .* in float16, .*; write dtype='bfloat16'"):
         marith.Engine.load(model.half(), tokenizer=tiny_tokenizer())
