@@ -40,21 +40,24 @@ class Spelling:
 
         The pieces are not tokens, because some tokenizers lose a space when they decode a token.
         """
-        return [self._piece(part) for part in self._parts(text)]
+        return [_piece(part) for part in self._parts(text)]
 
-    def __call__(self, text: str) -> str:
-        """Return the text as a sequence of Lark."""
-        return " ".join(self.pieces(text))
+    def __call__(self, text: str, name: str = "", after: str = "") -> str:
+        """Return a text, a name and the text after it as a sequence of Lark.
 
-    def as_json(self, text: str) -> str:
-        """Return the text as a sequence of Lark, cut where a lexer cuts JSON.
+        The names of special tokens are special tokens in the texts, and letters in the name.
+        """
+        return " ".join(map(_piece, self._parts(text, name, after)))
+
+    def as_json(self, text: str, name: str = "", after: str = "") -> str:
+        """Return what a call returns, cut where a lexer cuts JSON.
 
         A lexer takes the longest piece that is allowed. The whole text as one piece, such as
         `{"name": "add"`, would exclude every other JSON text that begins with `{`.
         """
-        parts = self._parts(text)
-        cut = [[part] if part in self.special else _JSON.findall(part) for part in parts]
-        return " ".join(self._piece(piece) for pieces in cut for piece in pieces)
+        parts = self._parts(text, name, after)
+        cut = [_JSON.findall(part) if isinstance(part, str) else [part] for part in parts]
+        return " ".join(_piece(piece) for pieces in cut for piece in pieces)
 
     def until(self, rule: str, mark: str, unlike: str = "") -> list[str]:
         """Return rules for `rule`: any text up to, and including, the first occurrence of a mark.
@@ -69,14 +72,23 @@ class Spelling:
         terminal = f"{before}: /{ANYTHING}{_escaped(json.loads(first))}/{unlike}"
         return [f"{rule}: {rule}_mark {' '.join(rest)}", f"{rule}_mark[lazy]: {before}", terminal]
 
-    def _parts(self, text: str) -> list[str]:
+    def _parts(self, text: str, name: str = "", after: str = "") -> list[str | int]:
+        """Split a text, a name and a text into texts and the ids of special tokens."""
+        parts: list[str | int] = []
+        for part in (*self._split(text), name, *self._split(after)):
+            if parts and isinstance(parts[-1], str) and isinstance(part, str):
+                part = parts.pop() + part
+            parts.append(part)
+        return [part for part in parts if part != ""]
+
+    def _split(self, text: str) -> list[str | int]:
         longest_first = sorted(map(re.escape, self.special), key=len, reverse=True)
         parts = re.split(f"({'|'.join(longest_first)})", text) if self.special else [text]
-        return [part for part in parts if part]
+        return [self.special.get(part, part) for part in parts]
 
-    def _piece(self, part: str) -> str:
-        number = self.special.get(part)
-        return json.dumps(part, ensure_ascii=False) if number is None else f"<[{number}]>"
+
+def _piece(part: str | int) -> str:
+    return json.dumps(part, ensure_ascii=False) if isinstance(part, str) else f"<[{part}]>"
 
 
 class AnswerGrammars:
@@ -95,7 +107,7 @@ class AnswerGrammars:
     def lexicon(self) -> Lexicon:
         """The vocabulary's tokens as bytes."""
         vocabulary = self.vocabulary
-        return Lexicon(vocabulary.raw, vocabulary.size, sorted(vocabulary.eos_ids))
+        return Lexicon(vocabulary.literal, vocabulary.size, sorted(vocabulary.eos_ids))
 
     @cached_property
     def _spelling(self) -> Spelling:
@@ -202,9 +214,9 @@ def _calls(tools: Tools, tool_format: CallFormat, spell: Spelling) -> list[str]:
     after = f"{more} {spell(tool_format.closing)}"
     rules = [f"calls: ({first}) {after}", f"called: ({next_}) {after}"]
     for i, tool in enumerate(tools.callable):
-        name = json_text(tool["name"]) + tool_format.middle
-        rules.append(f"first_{i}: {spell.as_json(tool_format.opening + name)} arguments_{i}")
-        rules.append(f"next_{i}: {spell(name)} arguments_{i}")
+        name = json_text(tool["name"]), tool_format.middle
+        rules.append(f"first_{i}: {spell.as_json(tool_format.opening, *name)} arguments_{i}")
+        rules.append(f"next_{i}: {spell('', *name)} arguments_{i}")
         rules.append(f"arguments_{i}: %json {tools.schema_of(tool)}")
     return rules
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -16,14 +17,16 @@ CANNOT_WRITE = (
     "the grammar asks for text that this vocabulary cannot write; JSON and calls of tools need a "
     "model whose tokens have letters, digits and punctuation"
 )
+_MARK = b"\xff"  # before the name of a special token; no text has this byte
 _STUCK = "NoExtensionBias"  # llguidance's error when no token is possible
 
 
 class Lexicon:
     """The tokens of a vocabulary as bytes, as grammars read them.
 
-    `raw` is a `tokenizers.Tokenizer`. Tokens from `size` on do not exist. `ends` are the tokens
-    that end a text; a grammar allows them where a text may end. Safe to share between threads.
+    `raw` is a `tokenizers.Tokenizer` for which the names of special tokens are text. Tokens from
+    `size` on do not exist. `ends` are the tokens that end a text; a grammar allows them where a
+    text may end. Safe to share between threads.
     """
 
     def __init__(self, raw: Any, size: int, ends: Sequence[int]) -> None:
@@ -131,34 +134,75 @@ def _problem(matcher: LLMatcher) -> str:
 
 
 def _tokenizer(raw: Any, size: int, ends: list[int]) -> LLTokenizer:
-    """Return llguidance's tokenizer, from the definition of `raw` or else from its decoded tokens.
+    """Return llguidance's tokenizer, which splits text by `raw`.
 
     llguidance needs a token that ends a text. If the vocabulary has no such token, one is added.
     """
     count = max(size, raw.get_vocab_size(with_added_tokens=True))
     if not ends:
         ends, count, size = [count], count + 1, count + 1
+    encoder = _Encoder(raw, _bytes_of(raw, size, count, ends), ends[0])
+    return LLTokenizer(TokenizerWrapper(encoder), n_vocab=count, eos_token=ends)
+
+
+def _bytes_of(raw: Any, size: int, count: int, ends: list[int]) -> list[bytes]:
+    """Return the bytes of `count` tokens. A special token has its name, behind a mark."""
     try:
-        return LLTokenizer(raw.to_str(), n_vocab=count, eos_token=ends)
+        known = LLTokenizer(raw.to_str(), n_vocab=count, eos_token=ends, slices=[])
     except ValueError:  # a kind of tokenizer whose definition llguidance does not read
-        return LLTokenizer(
-            TokenizerWrapper(_DecodedTokens(raw, size, ends)), n_vocab=size, eos_token=ends
-        )
-
-
-class _DecodedTokens:
-    """The tokens of a tokenizer, each decoded; special tokens by their names."""
-
-    def __init__(self, raw: Any, size: int, ends: list[int]) -> None:
         added = raw.get_added_tokens_decoder()
         special = {i for i, token in added.items() if token.special} | set(ends)
-        self.eos_token_id, self.bos_token_id = ends[0], None
-        self.special_token_ids = sorted(i for i in special if i < size)
-        self.tokens = [
+        texts = [
             (raw.id_to_token(i) or f"[{i}]" if i in special else raw.decode([i])).encode()
             for i in range(size)
         ]
+    else:
+        special = {i for i in range(size) if known.is_special_token(i)}
+        texts = [bytes(known.decode_bytes([i])) for i in range(size)]
+    marked = [_MARK + text if i in special else text for i, text in enumerate(texts)]
+    return marked + [b""] * (count - size)
+
+
+class _Encoder:
+    """Splits a text into tokens whose bytes are exactly the bytes of the text.
+
+    llguidance asks for the tokens of the text that a grammar forces. The tokens that `raw` gives
+    may have other bytes, because some tokenizers put a space before a text, change letters, or read
+    names of special tokens. Such a text is split into the longest tokens that fit.
+    """
+
+    def __init__(self, raw: Any, tokens: list[bytes], end: int) -> None:
+        self.tokens, self.eos_token_id, self.bos_token_id = tokens, end, None
         self._raw = raw
 
     def __call__(self, text: str) -> list[int]:
+        data = text.encode()
+        # A tokenizer puts a space before the first letter alone, so another letter goes before it.
+        for first in ("", "\x01"):
+            tokens = self._ids(first + text)[len(self._ids(first)) :]
+            if b"".join(self.tokens[token] for token in tokens) == data:
+                return tokens
+        return self._longest(data)
+
+    def _ids(self, text: str) -> list[int]:
         return list(self._raw.encode(text, add_special_tokens=False).ids)
+
+    def _longest(self, data: bytes) -> list[int]:
+        """Return the longest tokens with these bytes, or no tokens if the vocabulary lacks them."""
+        ids, longest = self._by_bytes
+        steps: dict[int, tuple[int, int]] = {}  # from a place: a token, and the place after it
+        for place in reversed(range(len(data))):
+            for end in range(min(place + longest, len(data)), place, -1):
+                token = ids.get(data[place:end])
+                if token is not None and (end in steps or end == len(data)):
+                    steps[place] = token, end
+                    break
+        tokens, place = [], 0
+        while place in steps:
+            token, place = steps[place]
+            tokens.append(token)
+        return tokens
+
+    @cached_property
+    def _by_bytes(self) -> tuple[dict[bytes, int], int]:
+        return {data: i for i, data in enumerate(self.tokens)}, max(map(len, self.tokens))

@@ -62,6 +62,11 @@ class Vocabulary:
         """The raw tokenizer. Callers only read it and never change its settings."""
         return self._raw
 
+    @property
+    def literal(self) -> Tokenizer:
+        """The raw tokenizer for text in which names of special tokens are plain characters."""
+        return self._literal
+
     @cached_property
     def fingerprint(self) -> str:
         """A hash that is equal for two vocabularies only if all token ids mean the same in both."""
