@@ -271,6 +271,8 @@ def _closed(schema: Any, left_open: frozenset[str], closes: bool, itself: bool =
     properties of the others. Examples are members of `allOf`, and definitions to which such members
     refer. `left_open` has the references to these definitions.
     """
+    if isinstance(schema, list):  # draft 7 lists the schemas of an array's items in `items`
+        return [_closed(member, left_open, closes) for member in schema]
     if not isinstance(schema, Mapping):
         return schema
     closed, together = dict(schema), len(_describing(schema)) > 1 or not itself

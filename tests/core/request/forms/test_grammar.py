@@ -114,6 +114,7 @@ def test_objects_hold_what_they_name_unless_it_is_said() -> None:
         lambda schema: {"allOf": [schema]},
         lambda schema: {"type": "array", "items": schema},
         lambda schema: {"type": "array", "prefixItems": [schema], "items": False},
+        lambda schema: {"type": "array", "items": [schema], "additionalItems": False},
         lambda schema: {"type": "object", "additionalProperties": schema},
     ],
 )
