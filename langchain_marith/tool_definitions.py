@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 import marith
 from langchain_marith.exceptions import translated
-from marith.openai_format import without_titles
+from marith.openai_format import schema_of, without_titles
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
 
@@ -69,22 +69,21 @@ def _definition(tool: Any) -> dict[str, Any]:
         definition = {"type": "function", "function": function}
     if kind != "function":
         raise marith.RequestError(f"only functions can be called, not a {kind!r} tool")
-    schema = _pydantic_schema(tool)
-    if schema is not None and _is_recursive(
-        schema
-    ):  # LangChain would resolve references, and lose recursive ones
-        definition["function"]["parameters"] = schema
+    arguments: Any = tool.tool_call_schema if isinstance(tool, BaseTool) else tool
+    is_model = isinstance(arguments, type) and issubclass(arguments, BaseModel)
+    if is_model and _loses(arguments.model_json_schema()):
+        definition["function"]["parameters"] = dict(schema_of(arguments))
     return definition
 
 
-def _pydantic_schema(tool: Any) -> dict[str, Any] | None:
-    """Return pydantic's own schema of a tool's arguments, if they are a pydantic class."""
-    kind: Any = tool.tool_call_schema if isinstance(tool, BaseTool) else tool
-    is_model = isinstance(kind, type) and issubclass(kind, BaseModel)
-    return dict(kind.model_json_schema()) if is_model else None
+def _loses(schema: Mapping[str, Any]) -> bool:
+    """Return True if LangChain's form of a pydantic schema does not say what pydantic reads.
 
-
-def _is_recursive(schema: Mapping[str, Any]) -> bool:
+    LangChain resolves references, and so loses recursive ones. Of the classes of a union, exactly
+    one has to match in LangChain's form, but pydantic lets a tag or a function choose the class.
+    """
+    if '"oneOf"' in json.dumps(schema):
+        return True
     definitions = schema.get("$defs", {})
     names = {name: set(_REFERENCE.findall(json.dumps(d))) for name, d in definitions.items()}
     for _ in definitions:  # each round follows one reference more

@@ -78,7 +78,7 @@ def _definition(tool: Any) -> dict[str, Any]:
     definition["function"]["name"] = tool.metadata.get_name()  # by which LlamaIndex finds it
     if tool.metadata.fn_schema is not None:
         # LlamaIndex passes only a part of the schema.
-        schema = openai_format.without_titles(tool.metadata.fn_schema.model_json_schema())
+        schema = openai_format.without_titles(openai_format.schema_of(tool.metadata.fn_schema))
         schema.pop("description", None)  # the tool has its own
         definition["function"]["parameters"] = schema
     return definition

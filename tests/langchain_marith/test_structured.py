@@ -14,6 +14,7 @@ from langchain_core.runnables import RunnableBinding
 from langchain_core.utils.function_calling import convert_to_json_schema
 from pydantic import BaseModel, Field
 from pydantic.v1 import BaseModel as OldBaseModel
+from support.any_class import Tree
 from support.speaking_model import Make, knots, ring
 
 from langchain_marith import ChatMarith
@@ -224,3 +225,10 @@ def test_what_is_faithful_to_a_passage_calls_a_tool() -> None:
     model = faithful_model().bind_tools([Opening], tool_choice="any")
     [call] = model.invoke(f"{PASSAGE} When does the pool open?").tool_calls
     assert Opening(**call["args"])
+
+
+@each_method
+def test_a_union_is_read_although_its_tag_has_a_default(method: Method) -> None:
+    chat = ChatMarith(model="pocket", temperature=1, seed=3, max_tokens=200)
+    model = chat.with_structured_output(Tree, method=method)
+    assert all(isinstance(answer, Tree) for answer in model.batch(["Name a tree."] * 3))

@@ -13,6 +13,7 @@ from llama_index.core.llms import ChatMessage, ChatResponse
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.types import PydanticProgramMode
 from pydantic import BaseModel, Field, RootModel, field_validator
+from support.any_class import Tree
 from support.llamaindex_calls import Make
 
 import marith
@@ -176,3 +177,10 @@ async def test_llama_indexs_own_programs_run_too(scripted: Make) -> None:
     for mode in (PydanticProgramMode.FUNCTION, PydanticProgramMode.LLM):
         for answers in await every_way(scripted(pydantic_program_mode=mode)):
             assert answers[-1].model_dump() == ADA.model_dump(), mode
+
+
+@pytest.mark.parametrize("mode", [PydanticProgramMode.DEFAULT, PydanticProgramMode.FUNCTION])
+def test_a_union_is_read_although_its_tag_has_a_default(mode: PydanticProgramMode) -> None:
+    for seed in range(2):
+        model = Marith(model="pocket", temperature=1, seed=seed, pydantic_program_mode=mode)
+        assert isinstance(model.structured_predict(Tree, PromptTemplate("Name a tree.")), Tree)

@@ -138,6 +138,11 @@ def one_line(problem: str) -> str:
 
 def _reason(kind: str, text: str, problem: str) -> str:
     """Return llguidance's error. For a regex, the error shows the regex."""
+    if problem.startswith("oneOf"):  # llguidance names an option of its own
+        return (
+            "'oneOf' has schemas that may match the same value; write 'anyOf', or a required "
+            "property with another constant in each schema"
+        )
     match = _PARSE_ERROR.search(problem) if kind == "regex" else None
     return f"{one_line(match[1])}: {shown(text[:80])}" if match else one_line(problem)
 

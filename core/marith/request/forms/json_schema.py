@@ -42,6 +42,7 @@ def hold_keywords(schema: Node, drops_repeats: bool) -> None:
     """
     waiting: list[Any] = [schema]
     met: set[int] = set()
+    known: dict[frozenset[int], list[str]] = {}
     while waiting:
         node = waiting.pop()
         if not isinstance(node, dict) or id(node) in met:
@@ -52,6 +53,7 @@ def hold_keywords(schema: Node, drops_repeats: bool) -> None:
         _hold_constants(node)
         _hold_texts(node)
         _hold_unique(node, drops_repeats)
+        _hold_tags(node, schema, known)
         waiting += inner_schemas(node)
         if isinstance(node.get("$ref"), str):
             waiting.append(target(schema, node["$ref"]))
@@ -178,6 +180,60 @@ def _hold_unique(node: Node, drops_repeats: bool) -> None:
             "'uniqueItems' cannot be enforced; leave it out, and drop repeats when the answer "
             "is read"
         )
+
+
+def _hold_tags(node: Node, schema: Node, known: dict[frozenset[int], list[str]]) -> None:
+    """Require the properties that tell the members of a union apart, such as `kind`.
+
+    The schema of a pydantic class does not require a tag with a default, but pydantic reads no
+    object without it. Members with tags exclude each other, so their `oneOf` means `anyOf`. `known`
+    has the tags of the unions of this schema, by their objects.
+    """
+    members = list(_members(node, schema))
+    objects = {id(each): each for each in members if isinstance(each.get("properties"), dict)}
+    discriminator = node.pop("discriminator", None)
+    named = isinstance(discriminator, Mapping) and discriminator.get("propertyName")
+    key = frozenset(objects)
+    if key not in known:
+        known[key] = _tags([each["properties"] for each in objects.values()])
+    tags = [named] if named else known[key]
+    for each in objects.values():
+        required = each.get("required", [])
+        missing = [tag for tag in tags if tag in each["properties"] and tag not in required]
+        if missing and isinstance(required, list):
+            each["required"] = [*required, *missing]
+    apart = any(all(tag in each["properties"] for each in objects.values()) for tag in tags)
+    if apart and len(objects) == len(members) and "oneOf" in node and "anyOf" not in node:
+        node["anyOf"] = node.pop("oneOf")
+
+
+def _members(node: Node, schema: Node) -> Iterator[Node]:
+    """Yield the members of a union, and of unions that are written within it."""
+    for member in (*_listed(node, "oneOf"), *_listed(node, "anyOf")):
+        inner = list(_members(member, schema)) if isinstance(member, dict) else []
+        if not inner and isinstance(resolved := _resolved(member, schema), dict):
+            inner = [resolved]
+        yield from inner
+
+
+def _tags(objects: Sequence[Node]) -> list[str]:
+    """Return the properties that have given values in all objects, and no value twice."""
+    if len(objects) < 2:
+        return []
+    tags = []
+    for name in min(objects, key=len):
+        given = [each.get(name) for each in objects]
+        values = [json.dumps(value) for property_ in given for value in _given_values(property_)]
+        if len(values) == len(set(values)) and all(map(_given_values, given)):
+            tags.append(name)
+    return tags
+
+
+def _given_values(schema: Any) -> list[Any]:
+    """Return the only values that a schema allows, or an empty list if it does not list them."""
+    if not isinstance(schema, Mapping):
+        return []
+    return [schema["const"]] if "const" in schema else _listed(schema, "enum")
 
 
 def other_than(names: Sequence[str]) -> str:

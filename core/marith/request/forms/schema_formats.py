@@ -92,6 +92,13 @@ class _ReadByPydantic(GenerateJsonSchema):
                 number["exclusiveMinimum"] = max(-limit, number.get("exclusiveMinimum", -limit))
         return number
 
+    def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
+        """Return the schema of a union. Where a function chooses the class, any may match."""
+        written = super().tagged_union_schema(schema)
+        if "discriminator" not in written:
+            written["anyOf"] = written.pop("oneOf")
+        return written
+
 
 def schema_of(schema: Mapping[str, Any] | type[BaseModel]) -> Mapping[str, Any]:
     """Return the JSON schema of a pydantic class, or the schema itself. Raises RequestError."""

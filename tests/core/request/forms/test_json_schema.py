@@ -24,6 +24,7 @@ from pydantic import (
     SecretStr,
     create_model,
 )
+from support.any_class import Tree
 from support.schema_walks import accepts, walk
 
 from marith.errors import RequestError
@@ -132,9 +133,30 @@ def test_what_a_class_is_held_to_is_what_it_reads(kind: Any, written: str, wrong
     [
         ({"required": None}, "invalid JSON schema: a keyword has a value of another kind"),
         ({"enum": "a"}, "enum must be an array"),
+        (
+            {"oneOf": [{"type": "integer"}, {"type": "number"}]},
+            "'oneOf' has schemas that may match",
+        ),
     ],
 )
 def test_a_keyword_of_another_kind_is_refused(schema: Any, sentence: str) -> None:
     with pytest.raises(RequestError) as refused:
         Grammar.json_schema(schema)
     assert sentence in str(refused.value)
+
+
+TREE = '{"first": {"kind": "bark", "old": true}, "then": {"kind": "leaf", "size": 2}}'
+
+
+@pytest.mark.parametrize("schema", [Tree, Tree.model_json_schema()], ids=["class", "schema"])
+def test_the_tag_of_a_union_is_written_although_it_has_a_default(schema: Any) -> None:
+    source = Grammar.json_schema(schema).source
+    assert accepts(source, TREE)
+    assert Tree.model_validate_json(TREE)
+    for tag in ('"kind": "bark", ', '"kind": "leaf", '):
+        assert not accepts(source, TREE.replace(tag, ""))
+
+
+def test_what_is_the_same_in_all_members_of_a_union_is_no_tag() -> None:
+    one, two = ({"properties": {"a": {"const": 1}, n: {}}, "type": "object"} for n in "xy")
+    assert accepts(Grammar.json_schema({"anyOf": [one, two]}).source, "{}")
