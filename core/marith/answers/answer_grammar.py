@@ -74,12 +74,10 @@ class Spelling:
 
     def _parts(self, text: str, name: str = "", after: str = "") -> list[str | int]:
         """Split a text, a name and a text into texts and the ids of special tokens."""
-        parts: list[str | int] = []
-        for part in (*self._split(text), name, *self._split(after)):
-            if parts and isinstance(parts[-1], str) and isinstance(part, str):
-                part = parts.pop() + part
-            parts.append(part)
-        return [part for part in parts if part != ""]
+        before, behind = self._split(text), self._split(after)
+        # A split text begins and ends with a text, which the name joins.
+        joined = f"{before.pop()}{name}{behind.pop(0)}"
+        return [part for part in (*before, joined, *behind) if part != ""]
 
     def _split(self, text: str) -> list[str | int]:
         longest_first = sorted(map(re.escape, self.special), key=len, reverse=True)

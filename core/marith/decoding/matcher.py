@@ -32,7 +32,16 @@ class Lexicon:
     def __init__(self, raw: Any, size: int, ends: Sequence[int]) -> None:
         self.size = size
         self._raw = raw
-        self.tokenizer = _tokenizer(raw, size, sorted(ends))
+        count = max(size, raw.get_vocab_size(with_added_tokens=True))
+        if not ends:  # llguidance needs a token that ends a text
+            ends, count, size = [count], count + 1, count + 1
+        tokens = _bytes_of(raw, size, count, sorted(ends))
+        self.lacks_bytes = len(tokens) > count  # True if a text may have bytes that no token has
+        self.tokenizer = LLTokenizer(
+            TokenizerWrapper(_Encoder(raw, tokens, min(ends))),
+            n_vocab=len(tokens),
+            eos_token=sorted(ends),
+        )
 
     def is_special(self, token: int) -> bool:
         """Return True if the token has no text in a grammar, and is named there by its number."""
@@ -55,12 +64,34 @@ class Compiled:
     def __init__(self, source: str, lexicon: Lexicon) -> None:
         self.size = lexicon.size
         self.letters = len(source)
+        self.lacks_bytes = lexicon.lacks_bytes
+        self._lexicon = lexicon
         self._fresh = LLMatcher(lexicon.tokenizer, source, log_level=0, limits=LIMITS)
-        _require_sound(self._fresh)
+        if self._fresh.is_error():
+            raise RequestError(_cannot_follow(self._fresh))
 
     def matcher(self) -> LLMatcher:
         """Return a matcher at the beginning of a text."""
         return self._fresh.deep_copy()
+
+    def refusal(self, text: Sequence[int], reached: int) -> str:
+        """Return why the grammar allows no text after `text[:reached]`, or not the text there."""
+        matcher = self.matcher()
+        matcher.try_consume_tokens(list(text[:reached]))
+        row = _row(matcher)
+        if not matcher.is_error() and not row[: self.size].any():
+            return CANNOT_WRITE
+        if not matcher.is_error() and reached < len(text):
+            if not row[text[reached]]:
+                return f"the grammar does not allow the text after {self._end(text[:reached])}"
+            reached += 1  # the token is allowed, but nothing may follow it
+            matcher.try_consume_tokens([text[reached - 1]])
+        if matcher.is_error() and _STUCK not in matcher.get_error():
+            return _cannot_follow(matcher)
+        return f"no text matches the part of the grammar after {self._end(text[:reached])}"
+
+    def _end(self, text: Sequence[int]) -> str:
+        return repr(self._lexicon.tokenizer.decode_str(list(text))[-40:])
 
 
 class Matcher:
@@ -77,7 +108,14 @@ class Matcher:
         self._read: list[int] = []
         self._matcher = grammar.matcher()
         self.reached = 0  # the number of tokens of the last text that the grammar allows
-        self.refusal = ""  # why the grammar does not allow the next token
+        self._text: Sequence[int] = ()  # the last text
+        self._place = 0  # the last place in it
+
+    @property
+    def refusal(self) -> str:
+        """Why the grammar does not allow the next token of the last text."""
+        allowed = self.reached == self._place
+        return "" if allowed else self._grammar.refusal(self._text, self.reached)
 
     def allowed(self, text: Sequence[int], places: Sequence[int]) -> Tensor:
         """Return a mask [places, vocab] of the tokens that are allowed after `text[:place]`.
@@ -90,6 +128,7 @@ class Matcher:
         if self._read != before[: len(self._read)]:
             self._restart()
         matcher, self.reached = self._matcher, len(self._read)
+        self._text, self._place = text, order[-1]
         rows: dict[int, Tensor] = {}
         allowed_so_far = True
         for place in order:
@@ -98,7 +137,6 @@ class Matcher:
             if allowed_so_far:
                 self.reached += matcher.try_consume_tokens(list(text[self.reached : place]))
                 allowed_so_far = self.reached == place
-                self.refusal = "" if allowed_so_far else _problem(matcher) or CANNOT_WRITE
             rows[place] = self._mask(matcher) if allowed_so_far else self._every_token()
         self._read = before
         if self.reached < order[0]:
@@ -112,41 +150,29 @@ class Matcher:
         return torch.ones(self._size, dtype=torch.bool)
 
     def _mask(self, matcher: LLMatcher) -> Tensor:
-        packed = torch.frombuffer(bytearray(matcher.compute_bitmask()), dtype=torch.uint8)
-        _require_sound(matcher)
-        bits = (packed[:, None] >> torch.arange(8, dtype=torch.uint8)) & 1
-        return bits.flatten()[: self._size].bool()
+        row = _row(matcher)[: self._size]
+        if matcher.is_error() or (self._grammar.lacks_bytes and not row.any()):
+            self._restart()
+            raise RequestError(self._grammar.refusal(self._text, self.reached))
+        return row
 
 
-def _require_sound(matcher: LLMatcher) -> None:
-    if problem := _problem(matcher):
-        raise RequestError(problem)
+def _row(matcher: LLMatcher) -> Tensor:
+    """Return which tokens a matcher allows, with those for missing bytes: [tokens or more]."""
+    packed = torch.frombuffer(bytearray(matcher.compute_bitmask()), dtype=torch.uint8)
+    bits = (packed[:, None] >> torch.arange(8, dtype=torch.uint8)) & 1
+    return bits.flatten().bool()
 
 
-def _problem(matcher: LLMatcher) -> str:
-    """Return why a matcher has stopped, for example a limit of llguidance; "" if it can go on."""
-    if not matcher.is_error():
-        return ""
-    problem = matcher.get_error()
-    if _STUCK in problem:
-        return CANNOT_WRITE
-    return f"the grammar cannot be followed: {one_line(problem)}"
-
-
-def _tokenizer(raw: Any, size: int, ends: list[int]) -> LLTokenizer:
-    """Return llguidance's tokenizer, which splits text by `raw`.
-
-    llguidance needs a token that ends a text. If the vocabulary has no such token, one is added.
-    """
-    count = max(size, raw.get_vocab_size(with_added_tokens=True))
-    if not ends:
-        ends, count, size = [count], count + 1, count + 1
-    encoder = _Encoder(raw, _bytes_of(raw, size, count, ends), ends[0])
-    return LLTokenizer(TokenizerWrapper(encoder), n_vocab=count, eos_token=ends)
+def _cannot_follow(matcher: LLMatcher) -> str:
+    return f"the grammar cannot be followed: {one_line(matcher.get_error())}"
 
 
 def _bytes_of(raw: Any, size: int, count: int, ends: list[int]) -> list[bytes]:
-    """Return the bytes of `count` tokens. A special token has its name, behind a mark."""
+    """Return the bytes of `count` tokens. A special token has its name, behind a mark.
+
+    Then come tokens for the bytes that no token has, by which it is seen that a grammar needs them.
+    """
     try:
         known = LLTokenizer(raw.to_str(), n_vocab=count, eos_token=ends, slices=[])
     except ValueError:  # a kind of tokenizer whose definition llguidance does not read
@@ -160,7 +186,8 @@ def _bytes_of(raw: Any, size: int, count: int, ends: list[int]) -> list[bytes]:
         special = {i for i in range(size) if known.is_special_token(i)}
         texts = [bytes(known.decode_bytes([i])) for i in range(size)]
     marked = [_MARK + text if i in special else text for i, text in enumerate(texts)]
-    return marked + [b""] * (count - size)
+    missing = {bytes([byte]) for byte in range(255)}.difference(marked)
+    return [*marked, *[b""] * (count - size), *sorted(missing)]
 
 
 class _Encoder:
@@ -177,30 +204,25 @@ class _Encoder:
 
     def __call__(self, text: str) -> list[int]:
         data = text.encode()
-        # A tokenizer puts a space before the first letter alone, so another letter goes before it.
-        for first in ("", "\x01"):
-            tokens = self._ids(first + text)[len(self._ids(first)) :]
-            if b"".join(self.tokens[token] for token in tokens) == data:
-                return tokens
-        return self._longest(data)
+        tokens = self._ids(text)
+        if self._bytes_of(tokens) != data:
+            # A tokenizer may put a space before the first letter, so another letter precedes it.
+            tokens = self._ids(f"\x01{text}")[len(self._ids("\x01")) :]
+        return tokens if self._bytes_of(tokens) == data else self._longest(data)
+
+    def _bytes_of(self, tokens: list[int]) -> bytes:
+        return b"".join([self.tokens[token] for token in tokens])
 
     def _ids(self, text: str) -> list[int]:
         return list(self._raw.encode(text, add_special_tokens=False).ids)
 
     def _longest(self, data: bytes) -> list[int]:
-        """Return the longest tokens with these bytes, or no tokens if the vocabulary lacks them."""
         ids, longest = self._by_bytes
-        steps: dict[int, tuple[int, int]] = {}  # from a place: a token, and the place after it
-        for place in reversed(range(len(data))):
-            for end in range(min(place + longest, len(data)), place, -1):
-                token = ids.get(data[place:end])
-                if token is not None and (end in steps or end == len(data)):
-                    steps[place] = token, end
-                    break
-        tokens, place = [], 0
-        while place in steps:
-            token, place = steps[place]
-            tokens.append(token)
+        tokens = []
+        while data:
+            end = next(end for end in range(longest, 0, -1) if data[:end] in ids)
+            tokens.append(ids[data[:end]])
+            data = data[end:]
         return tokens
 
     @cached_property

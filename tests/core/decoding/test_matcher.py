@@ -14,7 +14,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from torch import equal
 from transformers import AutoTokenizer
 
-from marith.decoding.matcher import Compiled, Lexicon, Matcher
+from marith.decoding.matcher import CANNOT_WRITE, Compiled, Lexicon, Matcher
+from marith.errors import RequestError
 from marith.request.forms.grammar import Grammar
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.weights.loader import locate
@@ -213,3 +214,31 @@ def test_no_text_begins_or_ends_within_a_character() -> None:
     assert rows[0, tokens[1]]
     assert not rows[0, tokens[2]]
     assert [bool(row[1]) for row in rows] == [True, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("kind", "grammar", "text", "sentence"),
+    [
+        (byte_level, Grammar.lark("start: /[pq]/ A\nA: /a/ & /b/"), "p", "after 'p'"),
+        (byte_level, Grammar.lark("start: /[pq]/ a | /pr/\na: b\nb: a"), "q", "after 'q'"),
+        (byte_level, Grammar.regex("[pq]é"), "qx", "does not allow the text after 'q'"),
+        (words, Grammar.regex("[ab]x"), "a", CANNOT_WRITE),
+        (words, Grammar.regex("[ab][xy]"), "a", CANNOT_WRITE),
+    ],
+)
+def test_a_dead_end_says_whether_the_grammar_or_the_vocabulary_is_at_fault(
+    kind: Any, grammar: Grammar, text: str, sentence: str
+) -> None:
+    matcher, tokens = Matcher(Compiled(grammar.source, lexicon(kind))), spelt(kind, text)
+    matcher.allowed([], [0])
+    for _ in range(2):  # a step that fails is taken once more
+        assert sentence in refusal(matcher, tokens)
+
+
+def refusal(matcher: Matcher, tokens: list[int]) -> str:
+    """Why nothing may follow these tokens."""
+    try:
+        matcher.allowed(tokens, [len(tokens)])
+    except RequestError as error:
+        return str(error)
+    return matcher.refusal

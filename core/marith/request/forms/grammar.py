@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from marith.errors import RequestError, shown
 from marith.request.checks import distinct_texts
+from marith.request.forms.finite_schemas import require_finite
 from marith.request.forms.json_schema import (
     LEVELS,
     levels,
@@ -28,6 +29,7 @@ _MAKE: dict[str, Callable[[str], str]] = {
 }
 
 
+FORCED = 100  # bytes at the beginning of a text, if a grammar leaves no choice of them
 LETTERS = 250_000  # characters of a grammar: at most half a second and about 80 MB
 RULES = 1_000  # of a Lark grammar: a chain of 3,000 rules overflowed the stack
 # An object of n optional properties has 4n items in a row and 5n symbols, so n is at most 4,000.
@@ -40,7 +42,8 @@ LIMITS = LLParserLimits(
 _NO_NAME = re.compile(r"[^\w-]+", re.ASCII)
 # The line of llguidance's error that says what is wrong with a regular expression.
 _PARSE_ERROR = re.compile(r"^ *error: ([^\n]+)", re.MULTILINE)
-_STUCK = "NoExtensionBias <non-verbose/>"  # llguidance's error if no token may follow
+_STUCK = "NoExtensionBias"  # in llguidance's error if no token may follow
+_ENDLESS = "ff_tokens"  # in llguidance's error if it cannot read the whole text that is forced
 _RULE = re.compile(r"^\s*[\w?!]+(\.\d+)?(\[[^\]\n]*\])?\s*:", re.MULTILINE)
 
 
@@ -148,7 +151,7 @@ def _reason(kind: str, text: str, problem: str) -> str:
 
 
 def require_bounded(kind: str, text: str) -> None:
-    """Raise RequestError for a grammar that costs too much to compile.
+    """Raise RequestError for a grammar that costs too much to compile, or has no finite text.
 
     llguidance finds all other faults.
     """
@@ -171,6 +174,8 @@ def require_bounded(kind: str, text: str) -> None:
             raise RequestError(
                 f"this json_schema and its definitions have more than {LEVELS} levels together"
             )
+        if '"$ref"' in text:
+            require_finite(schema)
 
 
 @lru_cache(maxsize=64)  # many requests have the same grammar
@@ -185,12 +190,29 @@ def _source(kind: str, text: str) -> str:
     if is_invalid:
         raise RequestError(f"this {kind} cannot be followed: {_reason(kind, text, problems[0])}")
     if "<" not in text or kind != "lark":  # a vocabulary of bytes has no special tokens
-        first = LLMatcher(_byte_tokens(), source, log_level=0, limits=LIMITS)
-        first.compute_bitmask()
-        if first.is_error():
-            problem = one_line(first.get_error()).replace(_STUCK, "no text follows it")
-            raise RequestError(f"this {kind} cannot be followed: {problem}")
+        _require_text(kind, source)
     return source
+
+
+def _require_text(kind: str, source: str) -> None:
+    """Raise RequestError if no text matches a grammar, as far as its forced beginning shows it."""
+    matcher, forced = LLMatcher(_byte_tokens(), source, log_level=0, limits=LIMITS), bytearray()
+    while len(forced) < FORCED:
+        mask = int.from_bytes(matcher.compute_bitmask(), "little")
+        byte = mask.bit_length() - 1
+        if not matcher.is_error():
+            if mask.bit_count() > 1 or byte > 255:  # a choice, or the end of the text
+                return
+            if matcher.try_consume_tokens([byte]):
+                forced.append(byte)
+                continue
+        problem = one_line(matcher.get_error())
+        if _ENDLESS in problem:
+            problem = "the text that it forces is too long or has no end"
+        elif _STUCK in problem or not problem:
+            place = repr(forced.decode(errors="replace")) if forced else "it"
+            problem = f"no text follows {place}"
+        raise RequestError(f"this {kind} cannot be followed: {problem}")
 
 
 @lru_cache(maxsize=1)

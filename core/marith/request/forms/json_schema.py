@@ -53,7 +53,8 @@ def hold_keywords(schema: Node, drops_repeats: bool) -> None:
         _hold_constants(node)
         _hold_texts(node)
         _hold_unique(node, drops_repeats)
-        _hold_tags(node, schema, known)
+        if "oneOf" in node or "anyOf" in node:
+            _hold_tags(node, schema, known)
         waiting += inner_schemas(node)
         if isinstance(node.get("$ref"), str):
             waiting.append(target(schema, node["$ref"]))

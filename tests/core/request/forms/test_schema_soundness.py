@@ -16,6 +16,7 @@ from support.schema_walks import accepts, problems, walk
 
 from marith.errors import RequestError
 from marith.request.forms.grammar import Grammar
+from marith.request.forms.tools import Tools
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
@@ -145,6 +146,10 @@ def test_what_cannot_be_held_is_refused_by_its_keyword(schema: Schema, sentence:
     assert sentence in str(refused.value)
 
 
+ITSELF: Schema = {"type": "object", "properties": {"n": {"$ref": "#/$defs/n"}}, "required": ["n"]}
+LISTED: Schema = {"type": "array", "items": {"$ref": "#/$defs/n"}}
+
+
 @pytest.mark.parametrize("value", [5, "a", [5], [[]], {"a": 5}, None, True, {}, [], ["a"]], ids=str)
 @pytest.mark.parametrize(
     "keyword",
@@ -178,6 +183,9 @@ def test_no_value_of_a_keyword_raises_another_error(keyword: str, value: Any) ->
         {keyword: value},
         {**beside, keyword: value},
         {"propertyNames": {keyword: value}},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"type": ["object"], keyword: value}}},
+        {"$ref": "#/$defs/a", "$defs": {"a": {**LISTED, "minItems": 1, keyword: value}}},
+        {"anyOf": [{**ITSELF, keyword: value}, beside], "discriminator": {"propertyName": value}},
     ):
         for strict in (None, False):
             with suppress(RequestError):
@@ -242,9 +250,52 @@ def test_references_that_come_back_after_a_value_are_read() -> None:
     [
         (lambda: Grammar.json_schema({"type": "integer", "multipleOf": 1000000007}), "fuel"),
         (lambda: Grammar.lark('start: start "a"'), "no text follows it"),
-        (lambda: Grammar.json_schema({"$ref": "#"}), "no text follows it"),
+        (lambda: Grammar.lark('start: "x" A\nA: /a/ & /b/'), "no text follows 'x'"),
+        (lambda: Grammar.lark('start: "é" a\na: b\nb: a'), "no text follows 'é'"),
+        (lambda: Grammar.lark('start: "a" start'), "the text that it forces .* has no end"),
     ],
 )
 def test_what_fails_at_its_first_token_is_refused_when_it_is_made(make: Any, reason: str) -> None:
     with pytest.raises(RequestError, match=f"cannot be followed: .*{reason}"):
         make()
+
+
+@pytest.mark.parametrize(
+    "definitions",
+    [
+        {"n": ITSELF},
+        {"n": {"$ref": "#/$defs/m"}, "m": {"$ref": "#/$defs/n"}},
+        {"n": {**LISTED, "minItems": 2}},
+        {"n": {**LISTED, "items": [{}, {"$ref": "#/$defs/n"}], "minItems": 2}},
+        {"n": {"anyOf": [{"$ref": "#/$defs/m"}, ITSELF]}, "m": {"allOf": [ITSELF]}},
+    ],
+)
+def test_a_definition_that_no_finite_text_matches_is_named(definitions: Schema) -> None:
+    for holder in (
+        {"properties": {"x": {"$ref": "#/$defs/n"}}, "required": ["x"]},
+        {"properties": {"x": {"$ref": "#/$defs/n"}, "y": {"const": 1}}},
+    ):
+        schema = {"$defs": definitions, "type": "object", **holder}
+        with pytest.raises(RequestError, match=r"no finite text matches '#/\$defs/[nm]'"):
+            Grammar.json_schema(schema)
+        function = {"name": "f", "parameters": schema}
+        with pytest.raises(RequestError, match="the tool 'f': no finite text matches"):
+            Tools(({"type": "function", "function": function},))
+    with pytest.raises(RequestError, match="no finite text matches '#'"):
+        Grammar.json_schema({"$ref": "#"})
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        LISTED,
+        {**LISTED, "items": [{}, {"$ref": "#/$defs/n"}], "minItems": 1},
+        {**ITSELF, "required": []},
+        {**ITSELF, "type": ["object", "null"]},
+        {"anyOf": [ITSELF, {"type": "null"}]},
+        {**ITSELF, "properties": {"n": {"anyOf": [{"$ref": "#/$defs/n"}, {"const": 1}]}}},
+    ],
+)
+def test_a_definition_that_may_hold_itself_is_read(definition: Schema) -> None:
+    source = Grammar.json_schema({"$defs": {"n": definition}, "$ref": "#/$defs/n"}).source
+    assert walk(source, random.Random(1)) is not None

@@ -1,0 +1,78 @@
+"""Find definitions of a JSON schema that no finite text matches, because they hold themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from marith.errors import RequestError
+from marith.request.forms.json_schema import inner_schemas, target
+
+_ROUNDS = 20  # over the definitions; the others count as finite, so that this takes no long time
+
+
+def require_finite(schema: Any) -> None:
+    """Raise RequestError for a definition that always contains itself."""
+    endless = _references(schema)
+    for _ in range(_ROUNDS):
+        before = len(endless)
+        for reference in reversed([*endless]):
+            if _is_finite(target(schema, reference), endless):
+                del endless[reference]
+        if len(endless) == before:
+            break
+    else:
+        return
+    if endless:
+        problem = f"no finite text matches {[*endless][-1]!r}, because it always contains itself"
+        raise RequestError(f"{problem}; make the property optional, or allow null there")
+
+
+def _references(schema: Any) -> dict[str, None]:
+    """Return the references of a schema, in the order in which they are found."""
+    found: dict[str, None] = {}
+    waiting = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Mapping):
+            reference = node.get("$ref")
+            if isinstance(reference, str) and f"{reference}/".startswith("#/"):
+                if reference not in found:
+                    waiting.append(target(schema, reference))
+                found[reference] = None
+            waiting += inner_schemas(node)
+    return found
+
+
+def _is_finite(definition: Any, endless: Collection[str]) -> bool:
+    try:
+        return _ends(definition, endless)
+    except (AttributeError, TypeError):  # a keyword of another kind, which llguidance refuses
+        return True
+
+
+def _ends(node: Any, endless: Collection[str]) -> bool:
+    """Return False if every text of a schema contains a text of an `endless` definition."""
+    if not isinstance(node, Mapping) or "const" in node or "enum" in node:
+        return True
+    if isinstance(node.get("$ref"), str) and node["$ref"] in endless:
+        return False
+    if not all(_ends(member, endless) for member in node.get("allOf", ())):
+        return False
+    for key in ("anyOf", "oneOf"):
+        if node.get(key) and not any(_ends(member, endless) for member in node[key]):
+            return False
+    return all(_ends(part, endless) for part in _needed(node))
+
+
+def _needed(node: Mapping[str, Any]) -> list[Any]:
+    """Return the schemas whose texts every object or array of a schema contains."""
+    if node.get("type") in ("object", ["object"]):
+        named, others = node.get("properties", {}), node.get("additionalProperties")
+        return [named.get(name, others) for name in node.get("required", ())]
+    if node.get("type") in ("array", ["array"]) and (least := node.get("minItems", 0)):
+        items = node.get("items")
+        listed = items if isinstance(items, list) else node.get("prefixItems", [])
+        rest = node.get("additionalItems") if isinstance(items, list) else items
+        return [*listed[:least], *([rest] if least > len(listed) else [])]
+    return []
