@@ -84,7 +84,7 @@ def test_a_pass_that_fails_leaves_nothing_behind() -> None:
     kept = model.get_output_embeddings().weight.detach().clone()
     with torch.no_grad():
         model.get_output_embeddings().weight.fill_(torch.nan)
-    with pytest.raises(ModelError, match="not a number"):
+    with pytest.raises(ModelError, match="not finite numbers"):
         runner.ask([Asked(lane, [*tokens, 1]) for lane, tokens in enumerate(texts)])
     with torch.no_grad():
         model.get_output_embeddings().weight.copy_(kept)
