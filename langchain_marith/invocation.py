@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequen
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from langchain_core.language_models import LangSmithParams
 from langchain_core.runnables import Runnable
@@ -37,6 +37,11 @@ def formula_without_texts(formula: str) -> str:
 
 class LangChainOptions(marith.Options):
     """The options that both kinds of model have, and the methods that LangChain expects of them."""
+
+    _advice: ClassVar[Mapping[str, str]] = {
+        "response_format": "write llm.invoke(…, response_format=…), or for a ChatMarith "
+        "llm.with_structured_output(…)"
+    }
 
     n: int = 1
     """How many answers `generate` returns for each prompt, by the seeds seed, seed + 1, …"""

@@ -150,11 +150,11 @@ def suggestion(name: object, names: Iterable[str], otherwise: str = "", cutoff: 
 
 
 def names_checked(
-    instead: Mapping[str, str] = MappingProxyType({}),
+    advice: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Target], Target]:
     """Return a decorator that makes a function or class refuse unknown argument names.
 
-    `instead` has advice for names that other libraries use.
+    `advice` says what to write instead of names of other libraries and of other options.
     """
 
     def decorate(target: Target) -> Target:
@@ -169,7 +169,7 @@ def names_checked(
         @wraps(target)
         def checked(*args: Any, **named: Any) -> Any:
             if not named.keys() <= accepted:
-                require_known(_called(called, args), named, names, instead)
+                require_known(_called(called, args), named, names, advice)
             return target(*args, **named)
 
         vars(checked)["__signature__"] = takes
@@ -190,31 +190,29 @@ def require_known(
     called: str,
     used: Iterable[str],
     names: Collection[str],
-    instead: Mapping[str, str] = MappingProxyType({}),
+    advice: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Raise UnknownOption for an argument name that is not in `names`."""
     for name in used:
         if name not in names:
-            raise UnknownOption(f"{called} takes no {name!r}{option_hint(name, names, instead)}")
+            raise UnknownOption(f"{called} takes no {name!r}{option_hint(name, names, advice)}")
 
 
 def option_hint(
     name: object,
     names: Collection[str],
-    instead: Mapping[str, str] = MappingProxyType({}),
+    advice: Mapping[str, str] = MappingProxyType({}),
     listed: Iterable[str] = (),
 ) -> str:
     """Return the end of a sentence about an unknown option.
 
-    `instead` has advice for names that other libraries use. An option that resembles none of the
-    names gets a list of the `listed` names, or of all `names`.
+    `advice` says what to write instead of names of other libraries and of other options. An option
+    that resembles none of the names gets a list of the `listed` names, or of all `names`.
     """
-    meant = similar(name, [*names, *instead])
-    if meant is not None and meant not in names:
-        if similar(name, [meant], _NEARLY):
-            return f"; {instead[meant]}"
-        meant = similar(name, names)
-    return f"; did you mean {meant!r}?" if meant else f", but {', '.join(listed or names)}"
+    meant = similar(name, [*names, *advice])
+    if meant is not None and meant not in names and similar(name, [meant], _NEARLY):
+        return f"; {advice[meant]}"
+    return suggestion(name, names, f", but {', '.join(listed or names)}")
 
 
 def missing_extra(
@@ -259,7 +257,8 @@ _BRIEF.maxstring = _BRIEF.maxother = 200
 _BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxdict = 8
 _BRIEF.maxlevel = 4
 _WINDOW = 72
-_NEARLY = 0.9  # how similar a name must be to a name of another library: these are many
+# How similar a name must be to a name with advice. These names are many.
+_NEARLY = 0.9
 
 
 def _quotation(text: str, start: int, end: int) -> str:

@@ -17,12 +17,13 @@ from llamaindex_marith import Marith
 from marith import Engine, Options, Request, Sampling, Stop
 from marith.engine.call import CallOptions, request_of
 from marith.evals.harness.model import _ARGUMENTS, MarithLM
-from marith.options.option_checks import PLACEMENT
-from marith.request.other_names import _SENTENCES, OF_ENGINES, RENAMED
+from marith.request.other_names import _BY_OPTION, _SENTENCES, OF_ENGINES, RENAMED
 from marith.serving.wire.wire_fields import ChatFields
 from marith.serving.wire.wire_requests import warnings_of
 
 OTHERS = [*RENAMED, *_SENTENCES]
+# And the names of marith's own options, which not every door takes.
+NAMES = [*OTHERS, *_BY_OPTION]
 ENGINE = {*signature(Engine.load).parameters}
 CALL = {*CallOptions.__annotations__, "prompt", "formula", "terms", "sampling", "stop"}
 CALL |= {"speculation", "n"}
@@ -65,15 +66,17 @@ OF_CALLS = {"grammar", "chat_template_kwargs", "terms", "temperature"}  # senten
 
 def test_every_door_takes_the_options_that_the_table_names() -> None:
     assert {*RENAMED.values()} <= ENGINE | CALL | {*Options.model_fields}
-    assert {*OF_ENGINES} <= {"model", *PLACEMENT}
+    assert {*OF_ENGINES} <= {*_BY_OPTION}
     assert not {*RENAMED} & {*_SENTENCES}
-    assert not {*OTHERS} & {*PLACEMENT}
+    assert not {*OTHERS} & {*_BY_OPTION}
+    drawn = {field.name for field in fields(Sampling)}
+    assert drawn | {"stop", "max_tokens", "min_tokens", "ignore_eos"} <= {*_BY_OPTION}
 
 
 @pytest.mark.parametrize("door", DOORS)
 def test_every_name_of_another_library_has_an_answer(door: str) -> None:
     give, names = DOORS[door]
-    for other in OTHERS:
+    for other in NAMES:
         if other in names or (door in ("invoke", "complete") and other in IN_CALLS):
             continue
         sentence = refusal(lambda name=other: give(**{name: 1}))  # type: ignore[misc]
@@ -115,3 +118,26 @@ def test_a_refusal_lists_the_options_of_marith_first(kind: Any) -> None:
 def test_a_name_of_another_library_may_be_misspelt() -> None:
     assert "'max_new_token'; write max_tokens=…" in refusal(lambda: Options(max_new_token=1))
     assert "'temprature'; did you mean 'temperature'?" in refusal(lambda: Options(temprature=1))
+
+
+@pytest.mark.parametrize(
+    ("door", "name", "advice"),
+    [
+        ("Engine.load", "max_tokens", "max_tokens is an option of a call, such as engine.generate"),
+        ("Engine.load", "top_p", "top_p is an option of a call, such as engine.generate(…, top_p="),
+        ("Engine.generate", "model", "model is an option of an engine, such as Engine.load(…, mod"),
+        ("Engine.generate", "strings", "write stop=['…']"),
+        ("Request", "strings", "write stop=Stop(strings=['…'])"),
+        ("Request", "seed", "write sampling=Sampling(seed=…)"),
+        ("Sampling", "token_ids", "write Stop(token_ids=[…])"),
+        ("Stop", "timeout", "timeout is an option of a call, such as engine.generate(…, timeout="),
+        ("Options", "strings", "write stop=…"),
+        ("Options", "response_format", "a call takes grammar=Grammar.json_schema(…)"),
+        ("ChatMarith", "response_format", "write llm.invoke(…, response_format=…), or for a"),
+    ],
+)
+def test_a_name_of_marith_at_the_wrong_door_is_sent_to_the_right_one(
+    door: str, name: str, advice: str
+) -> None:
+    give, _ = DOORS[door]
+    assert f"{name!r}; {advice}" in refusal(lambda: give(**{name: 1}))

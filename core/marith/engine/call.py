@@ -18,7 +18,7 @@ from marith.formula.tree.nodes import Formula
 from marith.request.checks import fields_by_option, whole
 from marith.request.completion import Completion
 from marith.request.forms.tools import Tools
-from marith.request.other_names import instead
+from marith.request.other_names import advice_for
 from marith.request.prompt import AnyPrompt, prompts_of
 from marith.request.request import IS_SAMPLING, Request, RequestOptions, Speculation
 from marith.request.sampling import Sampling, sample_seed
@@ -167,12 +167,11 @@ def _check_names(options: Mapping[str, Any]) -> None:
             continue
         else:
             named = [*names, "formula", "terms", "sampling", "speculation"]
-            advice = option_hint(name, named, {**instead(named, _OWN), **_FIELDS_OF_STOP})
+            advice = option_hint(name, named, advice_for(named, _SPELLED))
         raise UnknownOption(f"a call takes no {name!r}{advice}")
 
 
-_OWN = {"stop": "stop=['…']", "stop_token_ids": "stop_token_ids=[…]"}
-_FIELDS_OF_STOP = {"strings": "write stop=['…']", "token_ids": "write stop_token_ids=[…]"}
+_SPELLED = {"stop": "stop=['…']", "stop_token_ids": "stop_token_ids=[…]"}
 
 
 def _stop(stop: Stops) -> Stop:

@@ -30,7 +30,7 @@ from marith.errors import ModelError, RequestError, faults_named, names_checked,
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.checks import memory_limits, whole
-from marith.request.limits import OTHER_NAMES, EngineStatus, Limits
+from marith.request.limits import ENGINE_ADVICE, EngineStatus, Limits
 from marith.request.plan import Plan
 from marith.request.prompt import AnyPrompt, Message
 from marith.request.request import Request
@@ -68,7 +68,7 @@ class Engine(Entrypoints, TokenCalls):
         self._closing = weakref.finalize(self, self._thread.close)
 
     @classmethod
-    @names_checked(instead=OTHER_NAMES)
+    @names_checked(ENGINE_ADVICE)
     def load(
         cls,
         model: Any = "pocket",
@@ -107,7 +107,7 @@ class Engine(Entrypoints, TokenCalls):
             return cls(base, limits)
 
     @classmethod
-    @names_checked(instead=OTHER_NAMES)
+    @names_checked(ENGINE_ADVICE)
     def shared(
         cls,
         model: str | PathLike[str] = "pocket",

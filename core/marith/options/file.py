@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from marith.errors import FormulaError, RequestError, from_validation, suggestion
+from marith.errors import FormulaError, RequestError, from_validation, option_hint, suggestion
 from marith.formula.text.files import LOWERED, load_file
 from marith.formula.text.term_data import TermData, as_text, terms_as_data
-from marith.options.option_checks import option_advice, variable
+from marith.options.option_checks import ADVICE, variable
+from marith.request.other_names import advice_for
 from marith.request.plan import read_speculation
 
 Kind = TypeVar("Kind", bound=BaseModel)
@@ -216,7 +217,7 @@ def _check(kind: type[BaseModel], file: Personas, name: str) -> None:
     elsewhere = {*ELSEWHERE, *(("trusted", "frozen") if name else ())}  # they apply to all formulas
     known = sorted(set(kind.model_fields) - elsewhere)
     for option in sorted(options.difference(known)):
-        hint = option_advice(option, known)
+        hint = option_hint(option, known, {**advice_for(known), **ADVICE})
         raise FormulaError(f"{where}: there is no option {option!r}{hint}")
     try:
         made(kind, file, name)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from os import PathLike
+from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 from weakref import WeakKeyDictionary
@@ -30,7 +31,7 @@ from marith.request.checks import (
     whole_from,
 )
 from marith.request.limits import Limits
-from marith.request.other_names import instead
+from marith.request.other_names import PLACEMENT, advice_for
 from marith.request.request import Request
 from marith.request.sampling import Sampling, token_biases
 from marith.request.stop import Stop
@@ -38,10 +39,6 @@ from marith.request.stop import Stop
 # Fields of `Request` that are options. Other fields belong to one request or combine options.
 _OF_REQUESTS = (
     "timeout", "chat_template_kwargs", "constraints", "cache_salt", "inspect", "trusted",
-)  # fmt: skip
-PLACEMENT = (
-    "device", "dtype", "max_lanes", "max_queue", "cache_bytes", "loaded_bytes",
-    "context_length", "revision", "backend", "max_memory",
 )  # fmt: skip
 
 _DRAWN = fields_by_option(Sampling, Stop)
@@ -75,9 +72,11 @@ AT_CREATION = ("file", "engine", "loaded_engine")  # set when options are made, 
 _NOT_GIVEN = {name for name, field in _DRAWN.items() if "None" not in field.type}
 _NOT_GIVEN |= {"ban", "cache_salt", "chat_template_kwargs", "constraints", "inspect", "terms"}
 _LOADED = "pass a loaded model as engine=marith.Engine.load(model, tokenizer=…)"
-_SAMPLES = "a call returns one answer; for more call again with seed=1, 2, … or use Engine.generate"
+_SAMPLES = (
+    "a call returns one answer; for more, call again with seed=1, 2, … or use Engine.generate"
+)
 # What to write instead of an option that other libraries or other calls of marith have.
-_INSTEAD: Mapping[str, str] = {
+ADVICE: Mapping[str, str] = {
     "engine": "set it when the options are made",
     **dict.fromkeys(("n", "num_return_sequences"), _SAMPLES),
     **dict.fromkeys(("tokenizer", "tokenizer_name"), _LOADED),
@@ -116,12 +115,18 @@ def by_name(named: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_fields(
-    options: Mapping[str, Any], kind: type[BaseModel], own: Iterable[str] = ()
+    options: Mapping[str, Any],
+    kind: type[BaseModel],
+    own: Iterable[str],
+    advice: Mapping[str, str],
 ) -> None:
-    """Raise RequestError for a name that is not a field of `kind`. Its list has `own` fields."""
+    """Raise RequestError for a name that is not a field of `kind`. Its list has `own` fields.
+
+    `advice` says what to write instead of names that only the calls of `kind` take.
+    """
     aliases = [*ALIASES, *filter(None, (field.alias for field in kind.model_fields.values()))]
     names = [*dict.fromkeys([*kind.model_fields, *aliases])]
-    _check_names(options, names, kind.__name__, own)
+    _check_names(options, names, kind.__name__, own, advice)
 
 
 def check_call(options: Mapping[str, Any], names: Sequence[str], kind: str) -> None:
@@ -133,19 +138,16 @@ def check_call(options: Mapping[str, Any], names: Sequence[str], kind: str) -> N
 
 
 def _check_names(
-    options: Mapping[str, Any], names: Sequence[str], kind: str, listed: Iterable[str] = ()
+    options: Mapping[str, Any],
+    names: Sequence[str],
+    kind: str,
+    listed: Iterable[str] = (),
+    advice: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     for name in options:
         if name not in names:
-            advice = option_advice(name, names, listed)
-            raise RequestError(f"{kind} takes no option {shown(name)}{advice}")
-
-
-def option_advice(name: object, names: Collection[str], listed: Iterable[str] = ()) -> str:
-    """Return the end of a sentence about an option that is not in `names`; see `option_hint`."""
-    others = {**instead(names), **_INSTEAD}
-    known = {other: advice for other, advice in others.items() if other not in names}
-    return option_hint(name, names, known, listed)
+            hint = option_hint(name, names, {**advice_for(names), **ADVICE, **advice}, listed)
+            raise RequestError(f"{kind} takes no option {shown(name)}{hint}")
 
 
 def variable(option: str) -> str | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -31,7 +32,6 @@ from marith.options.file import Personas, opened
 from marith.options.option_checks import (
     CHECKS,
     NO_DATA,
-    PLACEMENT,
     by_name,
     check_fields,
     naming_variable,
@@ -39,6 +39,7 @@ from marith.options.option_checks import (
     with_engine,
 )
 from marith.request.limits import LOADED_BYTES
+from marith.request.other_names import PLACEMENT
 from marith.request.plan import Plan, read_speculation
 from marith.request.request import RowFunction
 
@@ -47,6 +48,8 @@ class OptionFields(BaseModel):
     """The fields of `Options`. All are checked when they are made, before any model loads."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True, use_attribute_docstrings=True)
+    # What to write instead of names that only the calls of a class take.
+    _advice: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     model: str = Field(default_factory=lambda: variable("model") or "pocket")
     """A directory, GGUF file, hub id, "pocket", or formula of `file`. Environment: MARITH_MODEL."""
@@ -140,7 +143,7 @@ class OptionFields(BaseModel):
     def _with_its_file(cls, data: Any) -> Any:
         if not isinstance(data, Mapping):
             return data
-        check_fields(data, cls, OptionFields.model_fields)
+        check_fields(data, cls, OptionFields.model_fields, cls._advice)
         options = by_name(data)
         if options.get("loaded_engine") is not None:
             return with_engine(options, {name: _default(name) for name in PLACEMENT})
@@ -179,8 +182,12 @@ class OptionFields(BaseModel):
     def _formula_means_something(self) -> Self:
         check_allowed(self.allowed, self.trusted)
         meaning.stop(self.max_tokens, (), (), self.min_tokens, False)  # raises if they contradict
+        terms = tuple(read_terms(self.terms).items())
+        # An error of a term is not the variable's.
+        meaning.resolved(terms)
         with naming_variable("formula", "formula" in self.model_fields_set):
-            meaning.require_meaning(*self._meaning, self.speculation)
+            meaning.require_meaning(read_formula(self.formula), terms, 0.0, None, None)
+        meaning.require_meaning(*self._meaning, self.speculation)
         return self
 
     @field_serializer("loaded_engine", "constraints")

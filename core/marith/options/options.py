@@ -17,12 +17,12 @@ from marith.options.option_checks import (
     ALIASES,
     AT_CREATION,
     NO_DATA,
-    PLACEMENT,
     by_name,
     check_call,
     unique_name,
 )
 from marith.options.option_fields import OptionFields, opened_file
+from marith.request.other_names import PLACEMENT
 from marith.request.plan import Plan
 from marith.request.prompt import AnyPrompt, hides, to_prompt
 from marith.request.request import InspectedOptions, Request

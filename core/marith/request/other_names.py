@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
-# Names of other libraries by marith's name of the option.
+# Names of other libraries, and of fields of `Stop`, by marith's name of the option.
 _BY_OPTION: Mapping[str, tuple[str, ...]] = {
+    "backend": (),
     "ban": ("bad_words", "bad_words_ids"),
     "cache_bytes": ("gpu_memory_utilization", "kv_cache_memory_bytes"),
     "cache_salt": ("prompt_cache_key",),
@@ -22,27 +23,39 @@ _BY_OPTION: Mapping[str, tuple[str, ...]] = {
         "device_map", "n_gpu_layers", "num_gpu", "gpu_layers", "tensor_parallel_size", "main_gpu",
     ),
     "dtype": ("torch_dtype",),
+    "frequency_penalty": (),
+    "ignore_eos": (),
+    "loaded_bytes": (),
+    "logit_bias": (),
     "max_lanes": ("max_num_seqs", "n_parallel"),
+    "max_memory": (),
+    "max_queue": (),
     "max_tokens": (
         "max_new_tokens", "max_length", "max_completion_tokens", "max_output_tokens", "n_predict",
         "num_predict", "max_gen_toks", "num_output", "max_tokens_to_sample",
     ),
+    "min_p": (),
     "min_tokens": ("min_new_tokens", "min_length"),
     "model": (
         "model_name", "model_path", "model_id", "pretrained", "repo_id", "model_url",
         "pretrained_model_name_or_path",
     ),
+    "presence_penalty": (),
     "repetition_penalty": ("repeat_penalty",),
+    "revision": (),
+    "seed": (),
     "speculation": (
         "assistant_model", "prompt_lookup_num_tokens", "draft_model", "speculative_config",
     ),
-    "stop": ("stop_sequences", "stop_strings", "stop_words"),
-    "stop_token_ids": ("eos_token_id", "stopping_ids"),
+    "stop": ("stop_sequences", "stop_strings", "stop_words", "strings"),
+    "stop_token_ids": ("eos_token_id", "stopping_ids", "token_ids"),
     "temperature": ("temp",),
     "timeout": ("request_timeout", "max_time"),
+    "top_k": (),
+    "top_p": (),
 }  # fmt: skip
 _BITS = "load a checkpoint that is quantised already, or a GGUF file"
-_FORM = "write grammar=Grammar.json_schema(…) for a call; or regex(…), choice(…), lark(…)"
+_FORM = "a call takes grammar=Grammar.json_schema(…), regex(…), choice(…) or lark(…)"
 _SYSTEM = "write a message of the role system, or a term: terms={'chef': 'You are a chef.'}"
 _LOCAL = "marith runs the model in this process"
 _SAMPLED = "tokens are sampled; write temperature=0 for the likeliest tokens"
@@ -58,7 +71,7 @@ _SENTENCES: Mapping[str, str] = {
     "quantization_config": _BITS,
     **dict.fromkeys(("guided_json", "guided_regex", "guided_choice", "guided_grammar"), _FORM),
     **dict.fromkeys(("structured_outputs", "json_schema", "schema", "format"), _FORM),
-    "response_format": _FORM,
+    **dict.fromkeys(("response_format", "grammar"), _FORM),
     **dict.fromkeys(("system", "system_prompt", "system_message", "instructions"), _SYSTEM),
     **dict.fromkeys(("api_key", "openai_api_key", "huggingfacehub_api_token"), _LOCAL),
     **dict.fromkeys(("base_url", "api_base", "openai_api_base", "organization"), _LOCAL),
@@ -79,26 +92,29 @@ _SENTENCES: Mapping[str, str] = {
 RENAMED: Mapping[str, str] = {
     other: name for name, others in _BY_OPTION.items() for other in others
 }
-OF_ENGINES = ("cache_bytes", "context_length", "device", "dtype", "max_lanes", "model")
+# The options that place a model, and bound its engine.
+PLACEMENT = (
+    "device", "dtype", "max_lanes", "max_queue", "cache_bytes", "loaded_bytes",
+    "context_length", "revision", "backend", "max_memory",
+)  # fmt: skip
+OF_ENGINES = ("model", *PLACEMENT)
+_OF_AN_ENGINE = "{} is an option of an engine, such as Engine.load(…, {}=…)"
+_OF_A_CALL = "{} is an option of a call, such as engine.generate(…, {}=…)"
 
 
-def instead(
-    names: Collection[str],
-    spelled: Mapping[str, str] = MappingProxyType({}),
-    engines: str = "an option of an engine, such as Engine.load(…, {}=…)",
-    calls: str = "an option of a call, such as engine.generate(…, {}=…)",
+def advice_for(
+    names: Collection[str], spelled: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, str]:
-    """Return what to write instead of other libraries' names, where the options are `names`.
+    """Return what to write instead of a name that is not one of the options `names`.
 
+    The name may be another library's, or marith's name of an option that belongs elsewhere.
     `spelled` are options that have another name or form here, such as `strings=['…']` for `stop`.
-    `engines` and `calls` say where the options of an engine and of a call are written, if they are
-    not in `names`.
     """
     advice = dict(_SENTENCES)
-    for other, name in RENAMED.items():
+    for other, name in {**RENAMED, **{name: name for name in (*_BY_OPTION, *spelled)}}.items():
         if name in spelled or name in names:
             advice[other] = f"write {spelled.get(name, f'{name}=…')}"
         else:
-            where = (engines if name in OF_ENGINES else calls).format(name)
-            advice[other] = f"{name} is {where}"
+            where = _OF_AN_ENGINE if name in OF_ENGINES else _OF_A_CALL
+            advice[other] = where.format(name, name)
     return {other: sentence for other, sentence in advice.items() if other not in names}

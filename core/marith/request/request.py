@@ -28,7 +28,7 @@ from marith.request.checks import (
 )
 from marith.request.forms.grammar import Grammar
 from marith.request.forms.tools import Tools
-from marith.request.other_names import instead
+from marith.request.other_names import advice_for
 from marith.request.plan import Plan, check_speculation
 from marith.request.prompt import AnyPrompt
 from marith.request.sampling import Sampling
@@ -64,17 +64,14 @@ RowFunction: TypeAlias = Callable[[Any, list[int], list[int]], Any]
 
 
 IS_SAMPLING = of_kind(Sampling, "Sampling(temperature=0.7)")
-_ELSEWHERE = {
+_SPELLED = {
     **{f.name: f"sampling=Sampling({f.name}=…)" for f in fields(Sampling)},
-    **{name: f"stop=Stop({name}=…)" for name in ("max_tokens", "min_tokens")},
+    **{name: f"stop=Stop({name}=…)" for name in ("max_tokens", "min_tokens", "ignore_eos")},
+    "stop": "stop=Stop(strings=['…'])",
     "stop_token_ids": "stop=Stop(token_ids=[…])",
 }
-_OWN = {"stop": "stop=Stop(strings=['…'])"}
-_INSTEAD = {
-    **instead(
-        ("ban", "cache_salt", "constraints", "speculation", "timeout"), {**_ELSEWHERE, **_OWN}
-    ),
-    **{name: f"write {there}" for name, there in _ELSEWHERE.items()},
+_ADVICE = {
+    **advice_for(("ban", "cache_salt", "constraints", "speculation", "timeout"), _SPELLED),
     "messages": "write prompt=…",
 }
 
@@ -128,7 +125,7 @@ def template_options(name: str, options: Any) -> Mapping[str, Any]:
     return options
 
 
-@names_checked(instead=_INSTEAD)
+@names_checked(_ADVICE)
 @dataclass(frozen=True, slots=True)
 class Request:
     """A prompt, the formula that answers it, and how its tokens are drawn and stopped.

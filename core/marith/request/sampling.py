@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from marith.errors import RequestError, names_checked, shown
 from marith.request.checks import by, finite, hold, number, optional, whole, whole_from
-from marith.request.other_names import instead
+from marith.request.other_names import advice_for
 
 Bias: TypeAlias = "Mapping[int, float] | tuple[tuple[int, float], ...]"
 MOST_BIASES = 1024  # tokens of one logit_bias: each adds a number to every row
@@ -18,11 +18,6 @@ _OF_STOP = {
     "min_tokens": "Stop(min_tokens=…)",
     "stop": "Stop(strings=['…'])",
     "stop_token_ids": "Stop(token_ids=[…])",
-}
-_INSTEAD = {
-    **instead(("temperature", "repetition_penalty"), _OF_STOP),
-    **{name: f"write {there}" for name, there in _OF_STOP.items()},
-    "strings": f"write {_OF_STOP['stop']}",
 }
 
 
@@ -45,7 +40,7 @@ def token_biases(name: str, value: Any) -> tuple[tuple[int, float], ...]:
     return tuple(sorted(biases.items()))
 
 
-@names_checked(instead=_INSTEAD)
+@names_checked(advice_for(("temperature", "repetition_penalty"), _OF_STOP))
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """The options for drawing a token from the composed distribution.

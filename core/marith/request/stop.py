@@ -9,14 +9,13 @@ from typing import Any
 from marith.errors import RequestError, names_checked, shown
 from marith.request.ban import LETTERS, Tree, tree_of
 from marith.request.checks import by, flag, hold, optional, texts, whole, whole_from
-from marith.request.other_names import instead
+from marith.request.other_names import advice_for
 from marith.request.sampling import Sampling
 
-_OF_SAMPLING = {field.name: f"Sampling({field.name}=…)" for field in fields(Sampling)}
-_OWN = {"stop": "strings=['…']", "stop_token_ids": "token_ids=[…]"}
-_INSTEAD = {
-    **instead(("max_tokens", "min_tokens"), {**_OF_SAMPLING, **_OWN}),
-    **{name: f"write {there}" for name, there in {**_OF_SAMPLING, **_OWN}.items()},
+_SPELLED = {
+    **{field.name: f"Sampling({field.name}=…)" for field in fields(Sampling)},
+    "stop": "strings=['…']",
+    "stop_token_ids": "token_ids=[…]",
 }
 
 
@@ -27,7 +26,7 @@ def token_numbers(name: str, value: Any) -> tuple[int, ...]:
     return tuple(dict.fromkeys(whole(f"a token of {name}", token, 0) for token in value))
 
 
-@names_checked(instead=_INSTEAD)
+@names_checked(advice_for(("max_tokens", "min_tokens"), _SPELLED))
 @dataclass(frozen=True, slots=True)
 class Stop:
     """The end of a text: after `max_tokens` tokens, or before the first of `strings`.

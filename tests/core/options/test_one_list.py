@@ -10,9 +10,10 @@ import pytest
 
 from marith import Engine, Options, Request, Sampling, Stop
 from marith.engine.call import CallOptions, ScoringOptions
-from marith.options.option_checks import CHECKS, PLACEMENT
+from marith.options.option_checks import CHECKS
 from marith.request.checks import fields_by_option
 from marith.request.limits import Limits
+from marith.request.other_names import PLACEMENT
 from marith.request.request import InspectedOptions
 
 ARGUMENTS = {"prompt", "formula", "terms", "sampling", "stop", "speculation"}

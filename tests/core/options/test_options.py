@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from pydantic import ValidationError
+from support.mistakes import refusal
 from support.strategies import NAMES, formulas
 
 from marith import Classifier, Formula, Options, Plan, Prompted, RequestError
@@ -116,6 +117,23 @@ def test_a_formula_of_the_environment_is_checked_too(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("MARITH_FORMULA", "M - nobody")
     with pytest.raises(ValidationError, match="unknown term 'nobody'"):
         Options()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"speculation": Plan.factors({"zzz": 4})},
+        {"terms": {"b": {"formula": "a2"}}},
+        {"faithful": 1, "faithful_to": "("},
+    ],
+)
+def test_the_environment_is_not_blamed_for_other_options(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MARITH_FORMULA", "M")
+    assert "MARITH_FORMULA" not in refusal(lambda: Options(**options))
+    monkeypatch.setenv("MARITH_FORMULA", "M - nobody")
+    assert "MARITH_FORMULA: unknown term 'nobody'" in refusal(Options)
 
 
 def test_a_request_says_all_that_the_options_say() -> None:

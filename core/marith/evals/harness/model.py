@@ -20,7 +20,7 @@ from tqdm import tqdm
 from marith import ContextOverflow, Engine, Options, Request, RequestError, Sampling, Stop
 from marith.errors import require_known, valid_options
 from marith.evals.harness.contexts import Contexts, chat_text, shorter
-from marith.request.other_names import instead
+from marith.request.other_names import advice_for
 
 NAME = "marith"
 AUTO = 64  # requests in flight
@@ -31,9 +31,13 @@ _ARGUMENTS = (
     "model", "pretrained", "formula", "terms", "file", "persona", "batch_size", "max_gen_toks",
     "seed", *_PLACED,
 )  # fmt: skip
+_SPELLED = {
+    "max_tokens": "max_gen_toks=…",
+    **{f.name: f"--gen_kwargs {f.name}=…" for f in fields(Sampling) if f.name not in _ARGUMENTS},
+}
 # What the harness's own models call an argument, and what to write here.
-_INSTEAD = {
-    **instead(_ARGUMENTS),
+_ADVICE = {
+    **advice_for(_ARGUMENTS, _SPELLED),
     "max_length": "write context_length=…",
     "peft": "write formula=prompted(adapter=…)",
     "tokenizer": "a model brings its own tokenizer",
@@ -70,7 +74,7 @@ class MarithLM(LM):
         **options: Any,
     ) -> None:
         super().__init__()
-        require_known("MarithLM", options, _ARGUMENTS, _INSTEAD)
+        require_known("MarithLM", options, _ARGUMENTS, _ADVICE)
         if pretrained is not None and model not in (None, pretrained):
             raise RequestError(f"pretrained is model, and has another value: {pretrained!r}")
         if persona is not None and file is None:

@@ -75,7 +75,7 @@ SPELLED: Mapping[str, str] = {
 }
 
 
-@names_checked(instead={name: f"write {field}=…" for name, field in SPELLED.items()})
+@names_checked({name: f"write {field}=…" for name, field in SPELLED.items()})
 @dataclass(frozen=True, slots=True, eq=False)
 class Prompted(Term):
     """A language model with a system prompt and its own way to read the request's messages.

@@ -32,7 +32,7 @@ def harness(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"trust_remote_code": True}, "'trust_remote_code'; marith never runs the code of a"),
         ({"max_length": 64}, "MarithLM takes no 'max_length'; write context_length=…"),
         ({"peft": "x"}, "MarithLM takes no 'peft'; write formula=prompted(adapter=…)"),
-        ({"temperature": 1}, "MarithLM takes no 'temperature', but model, pretrained, formula"),
+        ({"temperature": 1}, "MarithLM takes no 'temperature'; write --gen_kwargs temperature=…"),
         ({"persona": "x"}, "the persona 'x' is of a file: write file=PATH too"),
         ({"batch_size": "many"}, "batch_size is a whole number from 1 or 'auto', not 'many'"),
         ({"terms": {"x": "long " * 5000}, "formula": "x"}, "leave no room in a context of"),
