@@ -27,8 +27,9 @@ _READ_AS_PATH = (
     "term %s is a system prompt, and its text is also a path: an adapter is written "
     'Prompted(adapter="…") in Python, and {"adapter": "…"} as data'
 )
-# A path has no blank, and begins or ends as only paths do.
-_PATH = re.compile(r"(~|\.{1,2})?/\S+|[A-Za-z]:\\\S+|\S+\.(gguf|safetensors)")
+# A path has no blank. A path from the root has a second slash, because `/no_think` of Qwen3 is a
+# prompt.
+_PATH = re.compile(r"(~|\.{1,2})/\S+|/\S+/\S*|[A-Za-z]:\\\S+|\S+\.(gguf|safetensors)")
 _READ = 1_024  # texts whose formulas are cached, because many requests share them
 
 Terms: TypeAlias = "Mapping[str, str | Formula | Mapping[str, Any]]"
@@ -108,7 +109,7 @@ def _of_table(name: str, table: dict[str, Any]) -> Formula:
         if unknown in _KEYS:
             raise FormulaError(f"term {name!r} has both {kind!r} and {unknown!r}")
         hint = suggestion(unknown, ["formula", *_KEYS, *known])
-        if unknown in SPELLED:
+        if kind == "prompted" and unknown in SPELLED:
             hint = f'; write {{"{SPELLED[unknown]}": …}}'
         raise FormulaError(f"term {name!r} has an unknown key {unknown!r}{hint}; {_TABLE}")
     try:

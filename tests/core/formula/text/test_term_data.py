@@ -51,6 +51,8 @@ def test_a_term_is_a_text_a_table_or_a_formula() -> None:
             """an unknown key 'prompt'; write {"system": …}; a table is""",
         ),
         ({"lora": "./rude"}, """an unknown key 'lora'; write {"adapter": …}; a table is"""),
+        ({"ngram": "x", "text": "y"}, "an unknown key 'text'; did you mean 'texts'"),
+        ({"classifier": "c", "lora": "x"}, r"an unknown key 'lora'; a table is"),
         ({"formula": 5}, "in term 'x': a formula is a text or a Formula, not 5"),
         ({"formula": "M +"}, "in term 'x': not a formula"),
     ],
@@ -107,7 +109,9 @@ def test_a_prompt_that_is_a_path_is_said_once(text: str, caplog: pytest.LogCaptu
     assert text not in said.getMessage()
 
 
-@pytest.mark.parametrize("text", ["Write to /tmp.", "and/or", "Use ./a", "/", "2 / 3", "Be kind."])
+@pytest.mark.parametrize(
+    "text", ["Write to /tmp.", "and/or", "Use ./a", "/", "2 / 3", "Be kind.", "/no_think", "/think"]
+)
 def test_a_prompt_with_a_slash_is_no_path(text: str, caplog: pytest.LogCaptureFixture) -> None:
     assert read_terms({"x": text})["x"] == Prompted(text)
     assert not caplog.records
