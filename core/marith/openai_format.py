@@ -290,6 +290,7 @@ def composition_costs(formula: str, completion: Completion) -> dict[str, Any]:
         "seconds": stats.seconds,
         "drafted": stats.drafted,
         "accepted": stats.accepted,
+        "uncut": stats.uncut,
         "terms": {term: asdict(cost) for term, cost in stats.terms.items()},
         "stages": [asdict(stage) for stage in stats.stages],
     }

@@ -50,8 +50,9 @@ def plain_messages(message: Mapping[str, Any]) -> list[dict[str, Any]]:
         plain["role"] = "tool"
     if said and not plain["content"] and isinstance(plain.get("refusal"), str):
         plain["content"] = plain["refusal"]
-    noted = plain.pop("reasoning_content", None) or plain.get("reasoning")
-    if said and (reasoning := _reasoning(noted) or reasoning_of(blocks)):
+    # No second copy stays beside it, from which a term's `hide` would not remove anything.
+    noted = [plain.pop(name, None) for name in ("reasoning_content", "reasoning")]
+    if said and (reasoning := _reasoning(noted[0] or noted[1]) or reasoning_of(blocks)):
         plain["reasoning_content"] = reasoning
     called = [block for block in blocks if said and _name(block) in _CALLS]
     if calls := _calls(plain.pop("tool_calls", None), plain.pop("function_call", None), called):

@@ -37,7 +37,7 @@ class Stop:
     the model writes the name in letters. `ignore_eos` makes the model's own end-of-text tokens
     ordinary. Before `min_tokens` tokens, no token that ends the text is drawn unless nothing else
     may follow, and stop strings do not end it. Stop strings never end JSON of a schema, calls of
-    tools, or reasoning.
+    tools, or reasoning; a special token whose name is one of `strings` ends reasoning too.
     """
 
     max_tokens: int | None = field(default=256, metadata=by(optional(whole_from(1))))

@@ -151,6 +151,14 @@ def test_a_stop_string_ends_no_reasoning_and_no_call_whose_marks_are_special() -
     assert (answer.text, answer.finish_reason) == ("ab", "stop")
 
 
+def test_a_special_token_that_a_stop_string_names_ends_reasoning_too() -> None:
+    known = speaker("thinking special")
+    name = next(n for n in known.special_texts if n not in (known.tool_format.thinking or ()))
+    tokens = known.encode(f"<think>j{name}", literal=False)
+    answer = read_back(Request("x", stop=Stop(strings=(name,))), known, tokens)
+    assert (answer.reasoning, answer.text, answer.finish_reason) == ("j", "", "stop")
+
+
 def test_the_engine_stops_at_a_special_token() -> None:
     def forced(rows: Any, text: list[int], places: list[int]) -> Any:
         wanted = [[user if place == 4 else 300 + place] for place in places]

@@ -114,6 +114,8 @@ def test_reasoning_stands_beside_the_text_of_an_answer() -> None:
     for empty in (None, "", 7):
         kept = {"role": "assistant", "content": "l", "reasoning_content": empty}
         assert plain_messages(kept) == [{"role": "assistant", "content": "l"}]
+    (message,) = plain_messages({**said, "reasoning_content": "i", "reasoning": "i"})
+    assert "reasoning" not in message, "a copy would stay when `hide` cleans the first"
     asked = {**said, "role": "user", "reasoning_content": "i"}
     assert plain_messages(asked) == [{"role": "user", "content": "l"}]
 
