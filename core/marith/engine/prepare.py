@@ -22,6 +22,7 @@ from marith.formula.tree.terms import Prompted, Term
 from marith.request.plan import Plan, formula_in_plan
 from marith.request.prompt import Prompt, to_prompt
 from marith.request.request import Request, Speculation
+from marith.request.stop import Stop
 from marith.scoring.memory import LaneText
 from marith.scoring.prompting.templates import to_tokens, turn_marks
 from marith.scoring.registry import Registry
@@ -29,6 +30,7 @@ from marith.scoring.scorer import Demand, Reading, Scorer, Span
 from marith.speculation.execution_plan import LOOKUP, ExecutionPlan
 
 _log = logging.getLogger(__name__)
+_DEFAULT_TOKENS = Stop().max_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,8 @@ class TokenBudget:
     `prompt` is the number of tokens of the prompt, as the bare model reads it. `shortest` is the
     number of tokens that still fit after the prompt into the shortest context of a term;
     `of_drafts` has the same number for each draft. The text will have at most `more` tokens after
-    the prompt. `warnings` say that `max_tokens` is larger than what fits.
+    the prompt. `warnings` say that `max_tokens` is larger than what fits, unless it is the
+    default.
     """
 
     prompt: int
@@ -208,7 +211,8 @@ def _budget(
     of_drafts = {draft: left[draft] for draft in plan.drafts if draft in left}
     asked, fits = request.stop.max_tokens, shortest - len(prefix)
     warnings: tuple[str, ...] = ()
-    if asked is not None and asked > fits:
+    # A caller who sets no max_tokens wants a whole answer, and the default is no promise.
+    if asked is not None and asked > fits and asked != _DEFAULT_TOKENS:
         room = f"the context has room for {fits} tokens after the prompt"
         warnings = (f"max_tokens is {asked}, but {room}; the answer has at most {fits}",)
     more = min(len(prefix) + (asked or shortest), shortest)

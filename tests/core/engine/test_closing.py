@@ -46,6 +46,20 @@ def test_a_close_that_a_step_outlasts_returns_and_says_what_is_computed(
     assert "threading.py:" in warning  # where it stands: it waits for the event of this test
 
 
+def test_a_thread_that_ends_with_an_error_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: int | None) -> str:
+        raise MemoryError("no more")
+
+    monkeypatch.setattr(engine_thread, "take_threads", fail)
+    with loaded(max_lanes=2) as engine, pytest.raises(marith.EngineClosed, match="MemoryError"):
+        engine.generate("a")
+    record = caplog.records[-1]
+    assert record.levelno == logging.ERROR
+    assert 'raise MemoryError("no more")' in record.getMessage()
+
+
 # Two engines; the one that is closed first at the end of the program cannot be closed.
 FAULTY = """
 import atexit, marith

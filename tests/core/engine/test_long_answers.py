@@ -31,8 +31,15 @@ def test_a_limit_beyond_the_context_is_what_fits_and_the_completion_says_so(
     assert f"room for {fits} tokens" in warning
 
 
-def test_the_default_limit_and_a_prefix_are_counted(engine: marith.Engine) -> None:
-    assert "max_tokens is 256" in engine.generate(PROMPT).warnings[0]
+def test_nothing_is_said_of_a_limit_that_nobody_wrote(
+    engine: marith.Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "marith"):
+        assert engine.generate(PROMPT, ignore_eos=True, temperature=0).warnings == ()
+    assert caplog.records == []
+
+
+def test_a_prefix_is_counted(engine: marith.Engine) -> None:
     fits = 40 - engine.generate(PROMPT, max_tokens=1).usage.prompt_tokens
     prefix = "Hello there"
     begun = len(engine.encode(prefix))

@@ -97,6 +97,8 @@ class EngineThread:
             log(_log, logging.INFO, "the engine's thread computes with %s", threads)
             self.scheduler.run()
         except BaseException as error:
+            trace = "".join(traceback.format_exception(error))
+            log(_log, logging.ERROR, "the engine's thread ended with an error\n%s", trace)
             self.queue.close(f"the engine's thread ended with {type(error).__name__}: {error}")
         finally:
             self._end()
