@@ -111,13 +111,13 @@ def application(server: Server, loads: bool = True, alone: bool = False) -> Star
     return app
 
 
-_CHATS = "write chats to /v1/chat/completions"
+_CHATS = "send chats to /v1/chat/completions"
 # What to write instead of paths of other servers.
 _ELSEWHERE: Mapping[str, str] = {
     "/v1/responses": f"the Responses API is not served: {_CHATS}, with OpenAI's SDK "
     "client.chat.completions.create(…), with LangChain ChatOpenAI(…, use_responses_api=False)",
     "/v1/messages": f"Anthropic's API is not served: {_CHATS}",
-    "/v1/embeddings": "marith serves language models, and no embeddings",
+    "/v1/embeddings": "marith serves language models; embeddings are not served",
     "/api/chat": f"Ollama's API is not served: {_CHATS}",
     "/api/generate": f"Ollama's API is not served: {_CHATS}",
 }
@@ -129,7 +129,7 @@ async def _not_found(web: WebRequest, _: Exception) -> Response:
     if path in _ELSEWHERE:
         advice = _ELSEWHERE[path]
     elif f"/v1{without}" in ROUTES:
-        advice = f"the base URL of a client ends in one /v1: http://…/v1, for /v1{without:.80}"
+        advice = f"write /v1{without:.80}: the client's base URL is http://…/v1"
     else:
         advice = "GET /openapi.json lists the paths"
     return Refusal(f"there is no path {path!r:.80}; {advice}", 404, "not_found").response()

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import marith
-from marith import Engine, Options, RequestError
+from marith import Engine, FormulaError, Options, RequestError
 from marith.serving.server_settings import Bounds, ServerSettings
 from marith.serving.wire.refusals import Refusal
 
-_OPERATORS = re.compile(r"[*+()]|\s-\s")  # of a formula, and of no name of a model
+# Operators of a formula. Names of models have `-` without blanks.
+_OPERATORS = re.compile(r"[*+()]|\s-\s")
 _OWN_FORMULA = (
-    "a formula is no model: on a server with --allow-formulas it is the field "
-    '{"marith": {"formula": …}} of the body, in OpenAI\'s SDK '
-    'extra_body={"marith": {"formula": …}}'
+    'to use a formula, write {"marith": {"formula": …}} in the body, in OpenAI\'s SDK '
+    'extra_body={"marith": {"formula": …}}; the server needs --allow-formulas'
 )
 
 
@@ -107,8 +107,8 @@ class ServedModels:
         if persona is None:
             served = f", but {', '.join(self.by_name)}"
             hint = marith.errors.suggestion(name[:80], self.by_name, served)
-            if _OPERATORS.search(name):
-                hint = f"; {_OWN_FORMULA}"
+            if _is_formula(name):
+                hint = f"{served}; {_OWN_FORMULA}"
             problem = f"there is no model {name!r:.80}{hint}"
             raise Refusal(problem, 404, "model_not_found", "model")
         return persona
@@ -116,6 +116,17 @@ class ServedModels:
     def engines(self) -> list[Engine]:
         """Return every engine once."""
         return list({id(one.engine): one.engine for one in self.by_name.values()}.values())
+
+
+def _is_formula(name: str) -> bool:
+    """Return True for a formula with an operator, whatever its terms are."""
+    if not _OPERATORS.search(name):
+        return False
+    try:
+        marith.parse(name, trusted=False)
+    except FormulaError as error:
+        return error.problem.startswith("unknown term")
+    return True
 
 
 def load_models(settings: ServerSettings) -> ServedModels:

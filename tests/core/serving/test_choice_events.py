@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marith import Chunk
+from marith import Chunk, Request
 from marith.serving.wire.choice_events import ChoiceWriter
 from marith.serving.wire.wire_answers import ChatDeltas, TextDeltas, answer_head
+from marith.serving.wire.wire_fields import ChatFields
+from marith.serving.wire.wire_requests import WireRequest
 
 ODD = st.sampled_from(["\0", '"\\u0000"', "\u2028\u2029\x85", "\U0001f600", '"\\', "\n", "</p>"])
 TEXTS = st.one_of(ODD, st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
 
 
 def writer(kind: str, with_usage: bool, logprobs: bool, model: str) -> ChoiceWriter:
-    fields = SimpleNamespace(usage_in_stream=with_usage, marith=SimpleNamespace(composition=False))
-    asked: Any = SimpleNamespace(fields=fields, warnings=[], requests=[SimpleNamespace(inspect=0)])
+    options = {"include_usage": with_usage}
+    fields = ChatFields(messages=[{"role": "user", "content": "x"}], stream_options=options)
+    asked = WireRequest([Request("x")], [], fields, "M")
     head = answer_head(kind, model, "fp_1")
     deltas = ChatDeltas if kind == "chat.completion" else TextDeltas
     return ChoiceWriter(head, asked, [deltas(i, logprobs) for i in range(2)])
@@ -50,7 +51,8 @@ def test_the_end_and_reasoning_are_no_text_alone() -> None:
     events = writer("chat.completion", False, False, "m")
     text = b"".join(events.of(0, Chunk("a", (1,), "stop")))
     assert b'"content":"a"' in text
-    assert b'"finish_reason":"stop"' not in text
+    assert b'"finish_reason":"stop"' in text, "it is sent, also if the other choice fails"
+    assert b'"finish_reason":"stop"' not in b"".join(events.of(1, Chunk("a", (1,), "stop")))
     assert b'"finish_reason":"stop"' in b"".join(events.last([]))
     both = b"".join(events.of(0, Chunk("a", (1,), reasoning="b")))
     assert b'"reasoning_content":"b"' in both

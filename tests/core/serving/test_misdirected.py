@@ -22,12 +22,12 @@ def error(answer: httpx.Response, status: int = 400) -> Any:
     ("path", "problem"),
     [
         ("/v1/responses", "client.chat.completions.create(…), with LangChain ChatOpenAI(…, use_re"),
-        ("/v1/embeddings", "no embeddings"),
+        ("/v1/embeddings", "; marith serves language models; embeddings are not served"),
         ("/v1/messages", "Anthropic's API is not served"),
-        ("/api/chat", "Ollama's API is not served: write chats to /v1/chat/completions"),
-        ("/chat/completions", "ends in one /v1: http://…/v1, for /v1/chat/completions"),
-        ("/completions", "ends in one /v1: http://…/v1, for /v1/completions"),
-        ("/v1/v1/chat/completions", "ends in one /v1: http://…/v1, for /v1/chat/completions"),
+        ("/api/chat", "Ollama's API is not served: send chats to /v1/chat/completions"),
+        ("/chat/completions", "; write /v1/chat/completions: the client's base URL is http://…/v1"),
+        ("/completions", "; write /v1/completions: the client's base URL is http://…/v1"),
+        ("/v1/v1/chat/completions", "; write /v1/chat/completions: the client's base URL is"),
         ("/v1/never", "there is no path '/v1/never'; GET /openapi.json lists the paths"),
     ],
 )
@@ -43,8 +43,14 @@ def test_a_path_of_another_server_has_one_helpful_sentence(
 def test_a_formula_as_the_model_is_said_to_be_a_field(web: httpx.Client, formula: str) -> None:
     found = error(web.post("/v1/chat/completions", json={**BASE, "model": formula}), 404)
     assert found["code"] == "model_not_found"
-    assert f"there is no model {formula!r}; a formula is no model" in found["message"]
+    assert f"there is no model {formula!r}, but pocket, polite; to use a form" in found["message"]
     assert 'extra_body={"marith": {"formula": …}}' in found["message"]
+
+
+@pytest.mark.parametrize("name", ["command-r (GGUF)", "c4ai-command-r+", "qwen-small", "a*b*"])
+def test_a_name_that_is_no_formula_is_said_to_be_no_model(web: httpx.Client, name: str) -> None:
+    found = error(web.post("/v1/chat/completions", json={**BASE, "model": name}), 404)
+    assert found["message"] == f"there is no model {name!r}, but pocket, polite"
 
 
 OWN = {"formula": "M", "terms": {"a": "b"}, "faithful": 0.5, "ban": ["a"], "inspect": True}

@@ -13,6 +13,7 @@ from support.serving import CHAT, client, events, served, until
 
 from marith import Ban, Engine, Options, Plan, Prompted
 from marith.serving.server import Server
+from marith.serving.server_settings import Bounds
 
 FORMULA, TERMS = "M - 0.5*rude + 0.3*kind", {"rude": "You are rude.", "kind": "You are kind."}
 TEXT = "The sea is wide"
@@ -274,3 +275,18 @@ def test_a_limit_beyond_the_context_is_said_whole_and_streamed(
     for answer in (whole, events(streamed.text)[-1]):
         [warning] = answer["marith"]["warnings"]
         assert "max_tokens is 100000, but the context has room for" in warning
+
+
+def test_of_two_limits_the_smaller_is_said_for_the_number_that_the_client_wrote(
+    tmp_path: Path,
+) -> None:
+    personas = '[model]\ncontext_length = 30\n[formulas]\nplain = "M"\n'
+    body = {"model": "plain", "messages": CHAT, "ignore_eos": True}
+    with served(tmp_path, Bounds(tokens=29), personas) as server, client(server) as web:
+        cut, silent = (
+            web.post("/v1/chat/completions", json={**body, **most}).json()
+            for most in ({"max_completion_tokens": 99_999}, {})
+        )
+    [warning] = cut["marith"]["warnings"]
+    assert "max_tokens is 99999, but the context has room for" in warning
+    assert "marith" not in silent

@@ -40,7 +40,8 @@ from marith.serving.wire.wire_fields import ChatFields, TextFields
 from marith.serving.wire.wire_requests import WireRequest, chat_requests, text_requests
 
 _log = logging.getLogger(__name__)
-TIMED_OUT, ENDING = 504, 503  # no fault of the server: too slow, or the server is stopped
+# The answer was too slow, or the engine has ended, which the engine logs unless it was closed.
+TIMED_OUT, ENDED = 504, 503
 MOST_PROMPTS = 64
 
 
@@ -132,7 +133,7 @@ class Answering:
         """Count and log a stream that ended with an error, or whose client left."""
         self._abandon()
         status = LEFT if is_of_the_client(error) else refusal(error).status
-        if status >= 500 and status not in (TIMED_OUT, ENDING):
+        if status >= 500 and status not in (TIMED_OUT, ENDED):
             _log.error("the stream of %s failed", self.web.scope[ID], exc_info=error)
         note(self.web, ended=f"{type(error).__name__}", model=self.persona.name)
         self.server.metrics.failed.labels(str(status)).inc()

@@ -24,7 +24,8 @@ class ChoiceWriter:
     """Writes an answer that has one or more choices, each by its own item of `deltas`.
 
     The common beginning of all events is converted to JSON once. The last event has marith's own
-    fields, because some fields are known only when all choices have ended.
+    fields, because some fields are known only when all choices have ended. So the end of the choice
+    that ends last is held back for `last`.
     """
 
     def __init__(
@@ -32,7 +33,8 @@ class ChoiceWriter:
     ) -> None:
         self._asked, self._deltas = asked, deltas
         self._with_usage = asked.fields.usage_in_stream
-        self._ends: list[Mapping[str, Any]] = []
+        self._open = len(deltas)
+        self._last: list[Mapping[str, Any]] = []
         kind = {"object": "chat.completion.chunk"} if "chat" in head["object"] else {}
         self._begin = event({**head, **kind}).removesuffix(b"}\n\n")
         self._usage: Mapping[str, Any] = {"usage": None} if self._with_usage else {}
@@ -50,17 +52,19 @@ class ChoiceWriter:
         if around is not None and chunk.text and not more:
             yield json_line(chunk.text).join(around)
             return
+        self._open -= chunk.finish_reason is not None
         for choice in self._deltas[index].of(chunk):
-            if not self._with_usage and choice["finish_reason"] is not None:
-                self._ends.append(choice)
+            is_end = choice["finish_reason"] is not None
+            if is_end and not self._open and not self._with_usage:
+                self._last = [choice]
             else:
                 yield self._event([choice], self._usage)
 
     def last(self, completions: Sequence[Completion]) -> Iterator[bytes]:
         """Yield the events after the end of all choices."""
         note = own(self._asked, completions)
-        for choice in self._ends:
-            yield self._event([choice], note if choice is self._ends[-1] else {})
+        if self._last:
+            yield self._event(self._last, note)
         if self._with_usage:
             taken = usage(
                 [completion.usage for completion in completions], len(self._asked.requests)

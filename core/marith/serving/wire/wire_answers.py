@@ -77,13 +77,30 @@ def ending(completion: Completion) -> dict[str, Any]:
 
 def own(asked: WireRequest, completions: Sequence[Completion]) -> dict[str, Any]:
     """Return marith's own fields: warnings, and the costs and inspections that were requested."""
-    warnings = dict.fromkeys([*asked.warnings, *(w for one in completions for w in one.warnings)])
-    found: dict[str, Any] = warnings_note([*warnings]).get("marith", {})
+    found: dict[str, Any] = warnings_note(_warnings(asked, completions)).get("marith", {})
     if asked.fields.marith.composition:
         found["composition"] = [composition_costs(asked.formula, one) for one in completions]
     if any(one.inspection for one in completions):
         found["inspection"] = [one.inspection and one.inspection.as_dict() for one in completions]
     return {"marith": found} if found else {}
+
+
+def _warnings(asked: WireRequest, completions: Sequence[Completion]) -> list[str]:
+    """Return the warnings about a body and its answers.
+
+    The warning about the length has the number that the client wrote, and the smaller of two
+    limits: the context's, or the server's. Nothing is said to a client that wrote no number.
+    """
+    wrote, most = asked.fields.most_tokens, asked.requests[0].stop.max_tokens
+    of_engine = [*dict.fromkeys(warning for one in completions for warning in one.warnings)]
+    lengths = [warning for warning in of_engine if warning.startswith(f"max_tokens is {most},")]
+    rest = [warning for warning in of_engine if warning not in lengths]
+    if wrote is None:
+        return [*asked.warnings, *rest]
+    said = [warning.replace(str(most), str(wrote), 1) for warning in lengths]
+    if not said and most is not None and most < wrote:
+        said = [f"an answer of this server has at most {most} tokens, not {wrote}"]
+    return [*asked.warnings, *said, *rest]
 
 
 def warnings_note(warnings: Sequence[str]) -> dict[str, Any]:

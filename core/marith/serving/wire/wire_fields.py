@@ -220,6 +220,12 @@ class AskedFields(DrawnFields):
         """True if a stream ends with the usage."""
         return bool(self.stream_options and self.stream_options.get("include_usage"))
 
+    @property
+    def most_tokens(self) -> int | None:
+        """The maximum number of tokens of an answer, as the client wrote it, or None."""
+        longest: int | None = getattr(self, "max_completion_tokens", None)
+        return self.max_tokens if longest is None else longest
+
 
 class ChatFields(AskedFields):
     """The body of a chat: `POST /v1/chat/completions`."""

@@ -44,7 +44,7 @@ def chat_requests(
     """Return the requests of a chat. Raises Refusal, RequestError or FormulaError."""
     bounds, messages = settings.bounds, fields.messages
     hold_messages(messages, bounds)
-    options, warnings = _options(fields, fields.max_completion_tokens, persona, settings)
+    options, warnings = _options(fields, persona, settings)
     prefix: str | Sequence[int] = fields.marith.prefix or ""
     if fields.continue_final_message:
         *messages, last = messages
@@ -74,7 +74,7 @@ def text_requests(
         raise Refusal(
             "marith.prefix is for chats only; append its tokens to the prompt", param="marith"
         )
-    options, warnings = _options(fields, None, persona, settings)
+    options, warnings = _options(fields, persona, settings)
     persona.hold_text(prompt, "prompt", settings.bounds)
     tokens = persona.engine.encode(prompt, start=True) if isinstance(prompt, str) else [*prompt]
     if isinstance(prompt, str):
@@ -145,7 +145,7 @@ def with_formula(
 
 
 def _options(
-    fields: AskedFields, longest: int | None, persona: ServedModel, settings: ServerSettings
+    fields: AskedFields, persona: ServedModel, settings: ServerSettings
 ) -> tuple[Options, list[str]]:
     """Return the persona's options, overridden by the body, and warnings about the body."""
     bounds, warnings = settings.bounds, warnings_of(fields)
@@ -162,7 +162,7 @@ def _options(
     call |= own.model_dump(include={"faithful"}, exclude_none=True)
     if own.ban:
         call["ban"] = [*persona.options.ban, *own.ban]
-    asked = longest if longest is not None else fields.max_tokens
+    asked = fields.most_tokens
     if asked == 0 and not getattr(fields, "echo", False):
         raise Refusal(
             "max_tokens must be a whole number from 1, or 0 with echo", param="max_tokens"
@@ -170,7 +170,7 @@ def _options(
     limit = min(
         filter(None, (bounds.tokens, most_inspected(fields, persona, bounds))), default=None
     )
-    call["max_tokens"] = _most_tokens(asked, limit, persona.own_tokens, warnings)
+    call["max_tokens"] = _most_tokens(asked, limit, persona.own_tokens)
     if call["max_tokens"] is not None and (fields.min_tokens or 0) > call["max_tokens"]:
         problem = f"min_tokens must be at most max_tokens, which is {call['max_tokens']}"
         raise Refusal(f"{problem}, not {fields.min_tokens}", param="min_tokens")
@@ -186,16 +186,10 @@ def _options(
     return options, warnings
 
 
-def _most_tokens(
-    asked: int | None, limit: int | None, default: int | None, warnings: list[str]
-) -> int | None:
+def _most_tokens(asked: int | None, limit: int | None, default: int | None) -> int | None:
     """Return the maximum number of tokens: `asked` or else the `default`, at most `limit`."""
-    if asked is None:
-        return min(filter(None, (limit, default)), default=None)
-    if limit is not None and asked > limit:
-        warnings.append(f"an answer of this server has at most {limit} tokens, not {asked}")
-        return limit
-    return max(asked, 1)
+    wanted = default if asked is None else max(asked, 1)
+    return min(filter(None, (limit, wanted)), default=None)
 
 
 def warnings_of(fields: KnownFields) -> list[str]:
