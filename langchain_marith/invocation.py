@@ -138,7 +138,7 @@ class LangChainOptions(marith.Options):
             return Runnable.batch(self, inputs, configs, **kwargs)
 
         async def abatch(self, inputs: Any, config: Any = None, **kwargs: Any) -> Any:
-            """As `batch`, without blocking the event loop."""
+            """Answer as `batch` does, without blocking the event loop."""
             require_one_answer("abatch", self, kwargs)
             return await Runnable.abatch(self, inputs, config, **kwargs)
 

@@ -22,8 +22,8 @@ shown = marith.errors.shown  # a value as marith's own errors quote it
 
 # The one way to have both tools and a form of the answer.
 TOOLS_AND_FORM = (
-    "a model that may call tools, and else answers in a form, is bind_tools(tools, "
-    "response_format=…), whose text is read by model_validate_json"
+    "write llm.bind_tools(tools, response_format=Person), and read the text with "
+    "Person.model_validate_json"
 )
 _REFERENCE = re.compile(r'"#/\$defs/([^"]+)"')
 

@@ -91,7 +91,7 @@ class OutputParser:
         """Return the pieces that remain when the answer is over.
 
         If the model ended the answer, held characters are not a mark. If `max_tokens` has `cut` the
-        answer, half of a mark of reasoning is a mark: it belongs to neither reasoning nor text.
+        answer, an incomplete mark of reasoning is dropped.
         """
         match self.state:
             case "reasoning":

@@ -32,7 +32,7 @@ def _open_closed_streams() -> None:
     """Open the null device for each standard stream that is closed, as under cron or a daemon.
 
     Python sets a closed stream to None. The null device also takes the number of the stream, which
-    would else belong to the next file that is opened.
+    would otherwise be given to the next file that is opened.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:

@@ -34,7 +34,7 @@ OTHER_NAMES = {
 
 
 class Commands(TyperGroup):
-    """The commands of the program, which it also knows by `OTHER_NAMES`, to name the right one."""
+    """The commands. For a name in `OTHER_NAMES`, the error names the right command."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that `args` begin with. Ends the program for an unknown command."""

@@ -169,7 +169,7 @@ class Admission:
         free = self._bytes_left(memory)
         if memory <= free:
             return None
-        tokens = prepared.budget.prompt + prepared.budget.more
+        tokens = prepared.budget.prompt_tokens + prepared.budget.more
         return RequestError(
             f"the request may need {amount(memory)} for keys and values of up to "
             f"{tokens} tokens, and {amount(free)} are free: "

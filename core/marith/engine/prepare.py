@@ -90,14 +90,14 @@ class TermLanes:
 class TokenBudget:
     """The number of tokens that a text may have.
 
-    `prompt` is the number of tokens of the prompt, as the bare model reads it. `shortest` is the
-    number of tokens that still fit after the prompt into the shortest context of a term;
+    `prompt_tokens` is the number of tokens of the prompt, as the bare model reads it. `shortest` is
+    the number of tokens that still fit after the prompt into the shortest context of a term;
     `of_drafts` has the same number for each draft. The text will have at most `more` tokens after
     the prompt. `warnings` say that `max_tokens` is larger than what fits, unless it is the
     default.
     """
 
-    prompt: int
+    prompt_tokens: int
     shortest: int
     of_drafts: Mapping[Term, int]
     more: int
@@ -195,9 +195,9 @@ def _budget(
     readings: Mapping[Term, Reading],
     prefix: Sequence[int],
     request: Request,
-    prompt: int,
+    prompt_tokens: int,
 ) -> TokenBudget:
-    """Return the token budget after a prompt of `prompt` tokens.
+    """Return the token budget after a prompt of `prompt_tokens` tokens.
 
     Raises ContextOverflow if no token fits after the prefix.
     """
@@ -216,7 +216,7 @@ def _budget(
         room = f"the context has room for {fits} tokens after the prompt"
         warnings = (f"max_tokens is {asked}, but {room}; the answer has at most {fits}",)
     more = min(len(prefix) + (asked or shortest), shortest)
-    return TokenBudget(prompt, shortest, of_drafts, more, warnings)
+    return TokenBudget(prompt_tokens, shortest, of_drafts, more, warnings)
 
 
 def _prefix(request: Request, registry: Registry) -> tuple[int, ...]:

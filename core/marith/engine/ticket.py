@@ -54,7 +54,8 @@ class Ticket:
 
     def cancel(self) -> None:
         """Cancel the request, unless it has ended. A waiting reader gets a RequestError."""
-        if self._end is None:  # a generator that the interpreter's end closes has no globals here
+        # When the interpreter ends, it closes generators after the globals of this file are gone.
+        if self._end is None:
             require_not_forked()
             self.cancelled = True
             self.end(RequestError("the request was cancelled"))

@@ -55,8 +55,8 @@ def hold(value: Any) -> None:
 def whole(name: str, value: Any, minimum: int, maximum: int | None = None) -> int:
     """Return a whole number of a range as an int. Raises RequestError about `name` otherwise."""
     number = plain(value)
-    is_whole = isinstance(number, int) and not isinstance(number, bool)
-    if not (is_whole and minimum <= number and (maximum is None or number <= maximum)):
+    is_integer = isinstance(number, int) and not isinstance(number, bool)
+    if not (is_integer and minimum <= number and (maximum is None or number <= maximum)):
         range_ = f"from {minimum}" if maximum is None else f"from {minimum} to {maximum}"
         raise RequestError(f"{name} is a whole number {range_}, not {shown(value)}")
     return int(number)

@@ -161,8 +161,8 @@ class Stats:
     - `implausible`: the share of tokens to which every prompted term gives less than a tenth of
       the probability of its own likeliest token. Above one half, most texts are nonsense. It is 0
       for a formula of one term, and on an accelerator, where it is not counted.
-    - `uncut`: tokens that were drawn without the cuts of the formula, such as `plausible`, because
-      the cuts and the grammar of the answer left no token in common.
+    - `uncut`: the number of tokens that were drawn without the cuts of the formula, such as
+      `plausible`, because the cuts and the grammar of the answer left no token in common.
     """
 
     tokens: int
@@ -210,8 +210,8 @@ class Completion:
     `stop_string` is the stop string that ended the text. It is not in `text`, but its tokens are in
     `tokens`. `text` does not include `calls` and `reasoning`. A call that `max_tokens` cut off is
     included as far as it was generated. `logprobs` and `inspection`, a `marith.Inspection`, are
-    None unless they were requested. `warnings` are sentences for the caller, such as about a
-    `max_tokens` that is larger than what fits into the context, or a call that was cut off.
+    None unless they were requested. `warnings` say, for example, that `max_tokens` is larger than
+    what fits into the context, or that a call was cut off.
     """
 
     text: str

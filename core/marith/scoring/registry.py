@@ -177,7 +177,7 @@ class Registry:
             "plain text, with `User: …` and `Assistant: …` for several messages, and a base model "
             "continues such a text instead of answering it; take a model that was trained for "
             "chats (many have -Instruct or -it in their name), or write "
-            'template="plain" for terms that shall read plain text',
+            'template="plain" for terms that should read plain text',
         )
 
     def scorers(self) -> list[Scorer]:

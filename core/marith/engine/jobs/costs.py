@@ -58,7 +58,7 @@ class Costs:
         prepared, readings = self._prepared, self._prepared.lanes.readings
         read = [t for t in prepared.plan.terms if self._has_read(t)]
         unread = [_tokens(readings[term]) - self._cached[term] for term in read]
-        return max(0, prepared.budget.prompt - max(unread)) if unread else 0
+        return max(0, prepared.budget.prompt_tokens - max(unread)) if unread else 0
 
     def stats(
         self, window: Window, tokens: int, rewinds: int, implausible: float, uncut: int

@@ -206,7 +206,7 @@ class Generation:
         output = self._output if self._backtracking is None else self._backtracking.output
         cached = self._costs.cached_prompt()
         prefix = len(self.prepared.prefix)
-        prompt, made = self.prepared.budget.prompt + prefix, output.count - prefix
+        prompt, made = self.prepared.budget.prompt_tokens + prefix, output.count - prefix
         usage = Usage(prompt, made, cached, output.reasoning_tokens)
         rewinds = 0 if self._backtracking is None else self._backtracking.count
         implausible = 0.0 if self._plausibility is None else self._plausibility.share(output.count)

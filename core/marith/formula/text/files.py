@@ -25,7 +25,8 @@ _TABLES = ("model", "terms", "formulas")
 # A file may lower trust, never raise it: these values win over the application's.
 LOWERED = {"trusted": False, "frozen": True}
 _BACKSLASHES = "; write a path with backslashes in single quotes: 'C:\\models\\tiny.gguf'"
-_ESCAPED = frozenset("\b\t\n\f\r")  # what TOML reads for \b, \t, \n, \f and \r in a path
+# TOML reads the escapes \b, \t, \n, \f and \r in a path as these characters.
+_ESCAPED = frozenset("\b\t\n\f\r")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,8 @@ def _path_in(folder: Path, name: Any, always: bool = False) -> Any:
     every name is a path. Raises FormulaError for a path whose backslashes TOML read as escapes.
     """
     if isinstance(name, str) and not _ESCAPED.isdisjoint(name):
-        raise FormulaError(f"the path {name!r} has a character of an escape{_BACKSLASHES}")
+        problem = f"the path {name!r} contains a control character: TOML reads a backslash as an"
+        raise FormulaError(f"{problem} escape{_BACKSLASHES}")
     if not isinstance(name, str) or folder == Path() or name.startswith(("/", "~")):
         return name
     is_gguf = name.lower().endswith(".gguf") and ":" not in name

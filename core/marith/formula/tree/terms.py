@@ -123,7 +123,7 @@ class Prompted(Term):
             _check_text("hide", self.hide)
             compile_pattern(self.hide)
         _take_number(self, "exit_layer")
-        if self.exit_layer is not None and not _is_whole(self.exit_layer, 0):
+        if self.exit_layer is not None and not _is_whole_number(self.exit_layer, 0):
             raise FormulaError(f"exit_layer is a whole number from 0, not {shown(self.exit_layer)}")
         object.__setattr__(self, "options", _frozen_options(self.options))
         kinds = tuple(type(value).__name__ for _, value in self.options)
@@ -158,7 +158,7 @@ class Classifier(Term):
         if self.scale not in SCALES:
             raise FormulaError(f"scale is one of {', '.join(SCALES)}, not {self.scale!r}")
         _take_number(self, "candidates")
-        if not _is_whole(self.candidates, 1):
+        if not _is_whole_number(self.candidates, 1):
             raise FormulaError(f"candidates is a whole number from 1, not {shown(self.candidates)}")
         if self.guide is not None and not isinstance(self.guide, Formula):
             raise FormulaError(f"guide is a formula, not {self.guide!r}")
@@ -252,7 +252,7 @@ def _take_number(term: Term, name: str) -> None:
     object.__setattr__(term, name, plain(getattr(term, name)))
 
 
-def _is_whole(value: object, least: int) -> bool:
+def _is_whole_number(value: object, least: int) -> bool:
     if isinstance(value, bool) or not isinstance(value, int):
         return False
     return least <= value <= MOST_TOKENS
@@ -260,7 +260,7 @@ def _is_whole(value: object, least: int) -> bool:
 
 def _check_label(model: object, label: object) -> None:
     _check_text("a classifier's model", model)
-    if not (isinstance(label, str) or _is_whole(label, -MOST_TOKENS)):
+    if not (isinstance(label, str) or _is_whole_number(label, -MOST_TOKENS)):
         raise FormulaError(f"label is a class's name or index, not {shown(label)}")
 
 

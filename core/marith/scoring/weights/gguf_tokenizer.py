@@ -87,7 +87,7 @@ def _fast(backend: Tokenizer, named: Mapping[str, Any]) -> PreTrainedTokenizerFa
     return made
 
 
-def ends_of(header: GGUFHeader, tokenizer: Any) -> Sequence[int]:
+def gguf_end_tokens(header: GGUFHeader, tokenizer: Any) -> Sequence[int]:
     """Return the tokens that end a text: those that the file names, and those with known texts."""
     named = (header.metadata.get(f"tokenizer.ggml.{kind}_token_id") for kind in _ENDS)
     vocabulary = tokenizer.get_vocab()

@@ -24,7 +24,7 @@ from marith.scoring.weights.footprint import amount
 from marith.scoring.weights.ggml import FEWEST, GGMLAdapter, GGMLModel, library
 from marith.scoring.weights.gguf_config import LONG
 from marith.scoring.weights.gguf_header import GGUFHeader
-from marith.scoring.weights.gguf_tokenizer import ends_of
+from marith.scoring.weights.gguf_tokenizer import gguf_end_tokens
 from marith.scoring.weights.locate import GGUF, local_file, locate
 from marith.scoring.weights.lora_files import Adapter
 from marith.scoring.weights.placing import Placement
@@ -155,7 +155,7 @@ def llama_cpp_checkpoint(
     if suits is not None and isinstance(listed, int):
         suits(vocabulary_of(name, words, listed))
     model = _loaded(name, header, accelerated)
-    vocabulary = Vocabulary(words, model.vocab, [*ends_of(header, words), *model.ends()])
+    vocabulary = Vocabulary(words, model.vocab, [*gguf_end_tokens(header, words), *model.ends()])
     _check_tokens(name, model, vocabulary)
     length = placement.context(name, model.positions)
     checkpoint = LlamaCppCheckpoint(

@@ -22,7 +22,7 @@ from marith.scoring.weights import kinds
 from marith.scoring.weights.footprint import Footprint
 from marith.scoring.weights.gguf_config import gguf_config
 from marith.scoring.weights.gguf_header import GGUFHeader, read_header
-from marith.scoring.weights.gguf_tokenizer import ends_of, gguf_tokenizer
+from marith.scoring.weights.gguf_tokenizer import gguf_end_tokens, gguf_tokenizer
 from marith.scoring.weights.gguf_weights import gguf_model, require_library
 from marith.scoring.weights.kinds import CLASSES, LANGUAGE_MODEL, raising_model_error
 from marith.scoring.weights.locate import (
@@ -176,7 +176,7 @@ def _read_gguf(
             model, report = gguf_model(name, header, made, config, **how)
         model = _placed(model, placement, place, None)
     complete = _complete(name, kind, model, report["missing_keys"])
-    return StoredCheckpoint(complete, tokenizer, ends_of(header, tokenizer))
+    return StoredCheckpoint(complete, tokenizer, gguf_end_tokens(header, tokenizer))
 
 
 def _how(

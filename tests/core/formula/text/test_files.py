@@ -88,7 +88,10 @@ BROKEN = [
     ("[formulas]\nf = M - a", "is not TOML: .*; put the formula in quotes"),
     ('[model]\nmodel = "C:\\models\\a.gguf"', "is not TOML: .*; write a path .* in single quotes"),
     ('[model]\nmodel = "C:\\Users\\a.gguf"', "is not TOML: .*; write a path .* in single quotes"),
-    ('[model]\nmodel = "C:\\new.gguf"', r"has a character of an escape; .* in single quotes"),
+    (
+        '[model]\nmodel = "C:\\new.gguf"',
+        r"contains a control character: TOML .* escape; .* in single quotes",
+    ),
     ("[formulas]\nf = 'prompted(adapter=\"a\\tb\")'", "escape; .* in single quotes"),
     ("[term]\nx = 'X'", "unknown table 'term'"),
     ("terms = 5", "'terms' .* is a table, not 5"),
