@@ -41,6 +41,14 @@ class Output:
         self.finish_reason: FinishReason | None = None
         self._given = ""  # text of the prefix that a reader holds back; the caller already has it
         self._ends, self._max_tokens = ends_of(request, vocabulary), max_tokens
+        own = request.stop.ends(vocabulary.eos_ids)
+        # The special tokens that end the text because a stop string names them.
+        self._names = {
+            token: text
+            for text in request.stop.strings
+            for token in vocabulary.special_named((text,)) - own
+        }
+        self._name: str | None = None
         self._tokens: tuple[int, ...] = ()  # since the last chunk
         self._logprobs: tuple[TokenLogprob, ...] = ()
         tool_format, tools = vocabulary.tool_format, request.tools
@@ -76,12 +84,12 @@ class Output:
     @property
     def stop_string(self) -> str | None:
         """The stop string that ended the text, or None."""
-        return None if self._filter is None else self._filter.found
+        return self._name if self._filter is None else self._filter.found or self._name
 
     def take(self, token: int, logprob: TokenLogprob | None = None) -> Chunk | None:
         """Take a final token, and return its chunk, or None if nothing can be emitted yet."""
         if token in self._ends:
-            self.finish_reason = "stop"
+            self.finish_reason, self._name = "stop", self._names.get(token)
             text = self._detokenizer.flush()
         else:
             self.count += 1

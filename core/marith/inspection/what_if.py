@@ -98,11 +98,14 @@ class Redrawing:
     ) -> None:
         _require_repeatable(request)
         self.tokens = tuple(completion.tokens)
-        self.ended = completion.finish_reason != "length" and completion.stop_string is None
         self._ends = ends_of(request, answers.vocabulary)
         self._sampling = request.sampling
         self._text = [*prepared.prefix, *self.tokens]
         self._first = len(prepared.prefix)
+        # A stop string that the text does not have is the name of the special token that ended it.
+        found = completion.stop_string
+        in_text = found is not None and found in answers.vocabulary.decode(self._text)
+        self.ended = completion.finish_reason != "length" and not in_text
         self._grammar = answers.compiled(request, prepared.opened)
         self._constraints: list[Constraint] = [*map(CustomConstraint, request.constraints)]
         if request.stop.min_tokens:

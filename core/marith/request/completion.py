@@ -208,10 +208,11 @@ class Completion:
     """A finished text. `tokens` are the sampled tokens, without an end-of-text token.
 
     `stop_string` is the stop string that ended the text. It is not in `text`, but its tokens are in
-    `tokens`. `text` does not include `calls` and `reasoning`. A call that `max_tokens` cut off is
-    included as far as it was generated. `logprobs` and `inspection`, a `marith.Inspection`, are
-    None unless they were requested. `warnings` say, for example, that `max_tokens` is larger than
-    what fits into the context, or that a call was cut off.
+    `tokens`, unless it is the name of a special token that ended the text. `text` does not include
+    `calls` and `reasoning`. A call that `max_tokens` cut off is included as far as it was
+    generated. `logprobs` and `inspection`, a `marith.Inspection`, are None unless they were
+    requested. `warnings` say, for example, that `max_tokens` is larger than what fits into the
+    context, or that a call was cut off.
     """
 
     text: str

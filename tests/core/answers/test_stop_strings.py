@@ -130,6 +130,8 @@ def test_the_name_of_a_special_token_stops_at_the_token(family: str) -> None:
         asked = Request("x", stop=Stop(strings=(name,)))
         answer = read_back(asked, known, tokens)
         assert (answer.text, answer.finish_reason) == ("ab", "stop")
+        own = known.special_named([name]) <= known.eos_ids
+        assert answer.stop_string == (None if own else name)
         in_letters = [*known.encode(f"ab{name}cd"), 1]
         assert read_back(asked, known, in_letters).text == "ab"
         longer = Request("x", stop=Stop(strings=(f"{name}c",)))
@@ -172,6 +174,7 @@ def test_the_engine_stops_at_a_special_token() -> None:
         chunks = [*engine.stream("x", **asked, stop=["<|user|>"])]
     assert (len(on.tokens), on.finish_reason) == (8, "length")
     assert (stopped.tokens, stopped.finish_reason) == (on.tokens[:4], "stop")
+    assert stopped.stop_string == "<|user|>"
     assert "".join(chunk.text for chunk in chunks) == stopped.text
     assert on.text.startswith(stopped.text)
 

@@ -66,6 +66,22 @@ def test_cuts_that_leave_a_grammar_nothing_are_lifted_as_in_the_text(house: Hous
         assert first_difference(completion, other) == foreseen
 
 
+def test_a_special_token_that_a_stop_string_names_is_one_more_position() -> None:
+    def forced(rows: torch.Tensor, text: list[int], places: list[int]) -> torch.Tensor:
+        wanted = [[user if place == 4 else 300 + place] for place in places]
+        return torch.full_like(rows, -math.inf).scatter(1, torch.tensor(wanted), 0.0)
+
+    with Engine.load("pocket") as engine:
+        user = engine._registry.vocabulary.tokenizer.convert_tokens_to_ids("<|user|>")
+        stop, seed = Stop(8, ("<|user|>",)), Sampling(seed=1)
+        request = Request("x", "2*M", None, seed, stop, constraints=[forced])
+        completion = engine.submit(request).result()
+        kept = marith.what_if(engine, request, completion)
+    assert completion.stop_string == "<|user|>"
+    assert kept.ended
+    assert [len(row) for row in kept.at(0, [1.0]).tokens] == [5]
+
+
 def test_what_is_begun_is_kept_without_waiting(house: House) -> None:
     request = Request("a", "2*x - 0.5*M", house.terms, Sampling(seed=3), Stop(8))
     completion = house.engine.submit(request).result()

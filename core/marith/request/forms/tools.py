@@ -21,7 +21,7 @@ class Tools:
     """Functions that the model may call, in OpenAI's format: each has a name and a JSON schema.
 
     - `choice`: "auto" (text, calls, or text and then calls), "required" (only calls), the name of
-      a tool (one call of it), or "none" (neither the prompt nor the answer has them).
+      a tool (one call of it), or "none" (the prompt lists no tools, and the answer has no calls).
     - `parallel`: if True, an answer may have several calls. It ends before a repeated call.
     - `strict`: as for `Grammar.json_schema`. A tool's own "strict" has priority. Array items may
       repeat despite `uniqueItems`, so a tool that takes a set must drop repeats.
