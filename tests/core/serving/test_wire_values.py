@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.serving import CHAT, JSON, WEATHER, client, lanes
 
+from marith.serving.app import ROUTES
 from marith.serving.server import Server
 
 
@@ -148,14 +149,14 @@ TYPED: dict[str, Any] = {
     "marith": st.fixed_dictionaries(
         {}, optional={"ban": TEXTS, "faithful": NUMBER, "formula": st.text(max_size=6),
                       "speculation": st.sampled_from(["auto", "none", "x"])},
-    ),
+    ) | ODD,
     **dict.fromkeys(("stream", "logprobs", "echo", "continue_final_message"), st.booleans()),
     **dict.fromkeys(("stream_options", "chat_template_kwargs", "model"), ODD),
 }  # fmt: skip
 FIELDS = st.lists(st.sampled_from([*TYPED]), max_size=3, unique=True).flatmap(
     lambda names: st.fixed_dictionaries({name: TYPED[name] for name in names})
 )
-PATHS = ["/v1/chat/completions", "/v1/completions", "/v1/score", "/tokenize", "/detokenize"]
+PATHS = [path for path, route in ROUTES.items() if route.takes]
 EXAMPLES = 150 if settings.get_current_profile_name() == "ci" else 10_000 * len(PATHS)
 
 
@@ -171,6 +172,26 @@ def test_no_body_is_the_servers_fault(path: str, odd: dict[str, Any], valid: boo
 @given(st.sampled_from(PATHS), st.binary(max_size=60))
 def test_no_bytes_are_the_servers_fault(path: str, body: bytes) -> None:
     assert_no_fault(_web[0], path, body)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("own", [{"formula": "M - M"}, {"x": 1}, "x", 7, ["x"], True], ids=str)
+def test_no_route_ignores_a_field_of_an_object_marith(
+    web: httpx.Client, path: str, own: Any
+) -> None:
+    body = {"messages": CHAT, "tokens": [1], "continuation": "a", "marith": own}
+    answer = web.post(path, json=body)
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"]["message"].count("\n") == 0
+
+
+@pytest.mark.parametrize("path", ["/v1/explain", "/tokenize", "/detokenize"])
+@pytest.mark.parametrize("own", [{}, None], ids=str)
+def test_an_object_marith_without_fields_changes_nothing(
+    web: httpx.Client, path: str, own: Any
+) -> None:
+    answer = web.post(path, json={"prompt": "a", "tokens": [1], "marith": own})
+    assert answer.status_code == 200, answer.text
 
 
 _web: list[httpx.Client] = []

@@ -74,6 +74,8 @@ REFUSED: Mapping[str, str] = {
     "bad_words": "write marith.ban",
     "chat_template": "a template comes with the checkpoint",
     "typical_p": "write top_p, top_k or min_p",
+    # Only bodies that have no such object refuse it.
+    "marith": "write the fields of this route in the body itself",
 }
 
 
@@ -121,9 +123,9 @@ class KnownFields(BaseModel):
 
     @property
     def own_fields(self) -> Collection[str]:
-        """The fields of the object `marith`, if the body has this object."""
-        own = getattr(self, "marith", None)
-        return () if own is None else type(own).model_fields
+        """The fields of the object `marith`, if bodies of this kind have this object."""
+        own = type(self).model_fields.get("marith")
+        return () if own is None else type(own.default).model_fields
 
     @field_validator("marith", mode="before", check_fields=False)
     @classmethod
