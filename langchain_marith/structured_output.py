@@ -115,6 +115,8 @@ def model_and_parser(
         raise marith.RequestError(f"method is one of {', '.join(get_args(Method))}, not {method!r}")
     if schema is None and method != "json_mode":
         raise marith.RequestError(f"method {method!r} needs a schema")
+    if isinstance(schema, dict):
+        schema_of(schema)  # raises for an envelope, whose schema LangChain would leave out
     field = None
     if isinstance(schema, type) and issubclass(schema, Enum):
         schema, field = _object_of(schema), _VALUE

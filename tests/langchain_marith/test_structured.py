@@ -55,6 +55,9 @@ SCHEMAS: dict[str, tuple[Any, Any]] = {
     "JSON schema without a name": (NAMELESS, ADA),
     "function": (FUNCTION, ADA),
 }
+# The forms in which OpenAI's API takes a schema.
+ENVELOPE = {"name": "Sailor", "schema": NAMELESS, "strict": True}
+ENVELOPES = (ENVELOPE, {"type": "json_schema", "json_schema": ENVELOPE})
 each_schema = pytest.mark.parametrize(("schema", "truth"), SCHEMAS.values(), ids=SCHEMAS)
 Method = Literal["json_schema", "function_calling", "json_mode"]
 each_method = pytest.mark.parametrize("method", ["json_schema", "function_calling", "json_mode"])
@@ -191,7 +194,13 @@ def test_a_form_after_tools_is_refused_and_never_loses_them(scripted: Make) -> N
             r"takes no option 'tools'; .* llm.bind_tools\(tools, response_format=Person\)",
         ),
         ({"schema": {"type": "oddity"}}, "oddity"),
+        *(
+            ({"schema": envelope, "method": method}, "pass only the schema itself")
+            for envelope in ENVELOPES
+            for method in ("json_schema", "function_calling", "json_mode")
+        ),
     ],
+    ids=lambda value: str(value)[:40],
 )
 def test_a_schema_that_cannot_be_followed_is_refused_at_once(
     options: dict[str, Any], problem: str

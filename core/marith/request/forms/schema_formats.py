@@ -111,4 +111,7 @@ def schema_of(schema: Mapping[str, Any] | type[BaseModel]) -> Mapping[str, Any]:
     if not isinstance(schema, Mapping):
         problem = "a JSON schema is a mapping, or a class of pydantic's"
         raise RequestError(f"{problem}, not {shown(schema)}")
+    if any(isinstance(schema.get(key), Mapping) for key in ("schema", "json_schema")):
+        problem = "this JSON schema is in an envelope of OpenAI's; pass only the schema itself"
+        raise RequestError(f"{problem}, which is under 'schema': {shown(schema)}")
     return schema

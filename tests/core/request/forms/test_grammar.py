@@ -201,6 +201,8 @@ def test_lark_derives_from_start() -> None:
         (lambda: Grammar.regex(5), "a regex is a text, not 5"),  # type: ignore[arg-type]
         (lambda: Grammar.json_schema([1]), r"a mapping, or a class of pydantic's, not \[1\]"),  # type: ignore[arg-type]
         (lambda: Grammar.json_schema(int), "a class of pydantic's, not <class 'int'>"),  # type: ignore[arg-type]
+        (lambda: Grammar.json_schema({"name": "a", "schema": A}), "pass only the schema itself"),
+        (lambda: Grammar.json_schema({"json_schema": {"schema": A}}), "which is under 'schema'"),
         (lambda: Grammar.regex("("), "unclosed group"),
         (lambda: Grammar.regex("(?=a)b"), "look-around"),
         (lambda: Grammar.regex(r"(a)\1"), "backreferences"),
