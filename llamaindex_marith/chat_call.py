@@ -15,6 +15,8 @@ from llamaindex_marith.tool_selection import to_tools
 
 _TOOL_OPTIONS = ("tools", "tool_choice", "tool_required", "allow_parallel_tool_calls", "strict")
 _ANSWER_OPTIONS = ("grammar", "logprobs")
+# How `faithful` finds the context of a template.
+_TEMPLATE = "for a template of your own write faithful_to=context_of(template)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class ChatCall:
 
     def for_prompt(self, prompt: Sequence[dict[str, Any]]) -> ChatCall:
         """Return the call for one prompt. Without retrieved text in the prompt, `faithful` is 0."""
-        if self.options.retrieves(prompt):
+        if self.options.retrieves(prompt, _TEMPLATE):
             return self
         return replace(self, options=self.options.model_copy(update={"faithful": 0.0}))
 

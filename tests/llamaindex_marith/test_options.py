@@ -56,6 +56,17 @@ def test_a_template_of_ones_own_is_known_beside_those_of_llama_index(make: Make)
     assert strength(make(faithful=0.5), asked) == 0
 
 
+def test_the_log_says_once_how_to_name_a_template_of_ones_own(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = [ChatMessage("Our notes:\na b c\nNow answer: k l")]
+    for model in (make(faithful=0.5, faithful_to="not here"),) * 2:
+        strength(model, asked)
+        strength(model, FOUND)
+    [once] = [each for each in caplog.messages if "faithful is 0.5" in each]
+    assert "context_of(template)" in once
+
+
 def test_a_persona_of_a_file_brings_its_own_faithfulness(tiny_dir: str, tmp_path: Path) -> None:
     path = tmp_path / "marith.toml"
     path.write_text(f'[model]\nmodel = "{tiny_dir}"\n{FILE}')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
@@ -17,6 +18,7 @@ from marith.request.plan import Plan
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 
+_log = logging.getLogger(__name__)
 Terms: TypeAlias = tuple[tuple[str, Formula], ...]  # pairs of a name and its term
 
 
@@ -50,6 +52,16 @@ def require_meaning(
     for each in dict.fromkeys((formula, faithfully(formula, terms, faithful, faithful_to))):
         check(each, names)
         ExecutionPlan.of(each, names, speculation)
+
+
+@lru_cache(maxsize=64)
+def say_unmatched(faithful: float, faithful_to: str, advice: str) -> None:  # noqa: ARG001 (a key)
+    """Log that `faithful_to` matched nothing. The cache keeps it from being logged again.
+
+    The record does not contain the pattern, because an application may keep patterns private.
+    """
+    problem = f"faithful is {faithful}, but faithful_to matches nothing in a prompt"
+    _log.warning("%s, and has no effect there; %s; this is not said again", problem, advice)
 
 
 def other_models(formula: Formula, terms: Terms) -> set[str]:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from marith.formula.tree.nodes import Formula
 
 FIRST_PAUSE = 0.1  # seconds before the first retry on a busy engine; each pause is twice the last
+# How a pattern matches retrieved text.
+_PATTERN = "a . of faithful_to matches a line break only after (?s)"
 # Fields that frameworks set by themselves.
 _OF_FRAMEWORKS = (
     "callback_manager", "callbacks", "completion_to_prompt", "messages_to_prompt", "metadata",
@@ -201,16 +203,20 @@ class Options(OptionFields):
         others = map(context_length_of, meaning.other_models(self.faithfully, self._meaning[1]))
         return base and min([base, *filter(None, others)])
 
-    def retrieves(self, prompt: AnyPrompt) -> bool:
+    def retrieves(self, prompt: AnyPrompt, advice: str = "") -> bool:
         """Return whether `faithful` is set and `faithful_to` matches in a prompt.
 
-        Raises RequestError if `faithful` is set without `faithful_to`.
+        If it does not match, the log says so and gives `advice`, once for each pattern. Raises
+        RequestError if `faithful` is set without `faithful_to`.
         """
         if not self.faithful:
             return False
         if self.faithful_to is None:
             raise RequestError(f"faithful is {self.faithful}, but faithful_to is not given")
-        return hides(self.faithful_to, to_prompt(prompt).messages)
+        found = hides(self.faithful_to, to_prompt(prompt).messages)
+        if not found:
+            meaning.say_unmatched(self.faithful, self.faithful_to, advice or _PATTERN)
+        return found
 
     def engine(self) -> Engine:
         """Return the process's engine for this model and placement. Loads it at the first call.

@@ -71,6 +71,23 @@ def test_where_nothing_was_retrieved_the_formula_speaks_as_it_is(prompt: Any) ->
     assert str(asked("pocket", SHOWN, **PERSONA).formula) == PERSONA["formula"]
 
 
+def test_the_log_says_once_that_nothing_was_found(caplog: pytest.LogCaptureFixture) -> None:
+    def said(pattern: str, prompt: str) -> list[str]:
+        caplog.clear()
+        options = Options(model="/nowhere", faithful=0.5, faithful_to=pattern)
+        for copy in (options, options.model_copy(), Options(**options.values())):
+            copy.request(prompt)
+        return caplog.messages
+
+    lines = "<seen>a\nb</seen> c"
+    [once] = said("<seen>.*</seen>", lines)
+    assert "faithful is 0.5, but faithful_to matches nothing" in once
+    assert "(?s)" in once
+    assert "seen" not in once, "a pattern may be private"
+    assert caplog.records[0].levelname == "WARNING"
+    assert said("(?s)<seen>.*</seen>", lines) == []
+
+
 def test_any_message_may_hold_what_was_retrieved() -> None:
     for role in ("system", "user", "tool"):
         found = {"role": role, "content": SHOWN}
