@@ -12,7 +12,7 @@ from langchain_core.messages.tool import invalid_tool_call, tool_call, tool_call
 from langchain_core.outputs import ChatGenerationChunk
 
 import marith
-from langchain_marith.invocation import PROVIDER, formula_without_texts
+from langchain_marith.invocation import PROVIDER
 from marith.openai_format import (
     composition_costs,
     finish_fields,
@@ -96,7 +96,7 @@ def metadata(options: marith.Options, completion: marith.Completion) -> dict[str
         "model_name": options.speaks_as,
         "model_provider": PROVIDER,
         **finish_fields(completion),
-        "composition": composition_costs(formula_without_texts(options.formula), completion),
+        "composition": composition_costs(completion),
         **from_inspection(completion.inspection),
     }
 

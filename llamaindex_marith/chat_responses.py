@@ -111,7 +111,8 @@ def _raw(options: marith.Options, completion: marith.Completion) -> dict[str, An
     """Return the model's name, the finish reason, the costs and the inspection, as plain data."""
     usage = completion.usage
     details = {"cached_tokens": usage.cached_tokens, "reasoning_tokens": usage.reasoning_tokens}
-    costs = openai_format.composition_costs(options.formula, completion)
+    named = completion.without_texts(options.names_of_terms)
+    costs = openai_format.composition_costs(named)
     return {
         "usage": {**openai_format.from_usage(usage), **details},
         **openai_format.finish_fields(completion),

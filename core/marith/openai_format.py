@@ -275,15 +275,15 @@ def from_inspection(inspection: Any) -> dict[str, Any]:
     return {} if inspection is None else {"inspection": inspection.as_dict()}
 
 
-def composition_costs(formula: str, completion: Completion) -> dict[str, Any]:
-    """Return the costs of a formula's answer: in total, by term, and by stage, and its warnings.
+def composition_costs(completion: Completion) -> dict[str, Any]:
+    """Return the costs of an answer: its formula, in total, by term, by stage, and its warnings.
 
     If the answer has log-probabilities, `logprobs` has the log-probability of each token under each
     term, and None for a term that did not evaluate the token.
     """
     stats, tokens = completion.stats, completion.logprobs
     costs: dict[str, Any] = {
-        "formula": formula,
+        "formula": completion.formula,
         "passes": stats.passes,
         "calls": stats.calls,
         "judgements": stats.judgements,

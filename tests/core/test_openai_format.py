@@ -172,7 +172,7 @@ def test_a_token_that_cannot_follow_is_json_too() -> None:
 
 
 def test_the_composition_says_what_each_term_cost(completion: marith.Completion) -> None:
-    costs = openai_format.composition_costs("2*a - 0.5*M", completion)
+    costs = openai_format.composition_costs(completion)
     stats, tokens = completion.stats, completion.logprobs
     assert tokens
     assert (costs["formula"], costs["passes"], costs["calls"]) == (
@@ -192,7 +192,7 @@ def test_the_composition_says_what_each_term_cost(completion: marith.Completion)
 def test_stages_are_listed_and_logprobs_that_nobody_asked_for_are_not() -> None:
     stats = marith.Stats(3, 2, 4, 0.5, stages=(StageStats("a", 4, 3, 0.7),), uncut=1)
     plain = marith.Completion("x", [1, 2, 3], "stop", marith.Usage(2, 3), stats, stop_string="\n")
-    costs = openai_format.composition_costs("a", plain)
+    costs = openai_format.composition_costs(plain)
     assert costs["stages"] == [{"part": "a", "evaluated": 4, "accepted": 3, "predicted": 0.7}]
     assert costs["uncut"] == 1
     assert "logprobs" not in costs

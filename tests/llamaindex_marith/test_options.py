@@ -46,6 +46,14 @@ def test_answers_are_faithful_where_something_was_retrieved(make: Make) -> None:
     assert strength(make(), FOUND, faithful=0.25) == 0.25
 
 
+def test_the_formula_that_answered_is_reported_with_names_of_terms(make: Make) -> None:
+    answer = make(faithful=0.5, max_tokens=4, formula="2*a - M").chat(FOUND)
+    assert answer.raw is not None
+    costs = answer.raw["composition"]
+    assert costs["formula"] == '(2*a - M).plausible(0.1) + 0.5*(M - prompted(hide="…"))'
+    assert costs["terms"].keys() == {"a", "M", 'prompted(hide="…")'}
+
+
 def test_a_template_of_ones_own_is_known_beside_those_of_llama_index(make: Make) -> None:
     mine = PromptTemplate("Notes:\n{context_str}\nEnd of notes.\n{query_str}")
     asked = mine.format_messages(context_str="a b c", query_str="k l")

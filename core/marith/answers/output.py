@@ -222,6 +222,7 @@ def completion(
         None if request.logprobs is None else logprobs,
         stop_string,
         warnings=warnings,
+        formula=str(request.formula),
     )
 
 

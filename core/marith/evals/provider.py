@@ -253,7 +253,7 @@ def _output(options: Options, completions: Sequence[Completion]) -> ModelOutput:
         time=max(completion.stats.seconds for completion in completions),
         metadata={
             "tokens": [list(completion.tokens) for completion in completions],
-            "composition": composition_costs(str(options.formula), first),
+            "composition": composition_costs(first),
         },
     )
 

@@ -212,7 +212,7 @@ class Completion:
     `calls` and `reasoning`. A call that `max_tokens` cut off is included as far as it was
     generated. `logprobs` and `inspection`, a `marith.Inspection`, are None unless they were
     requested. `warnings` say, for example, that `max_tokens` is larger than what fits into the
-    context, or that a call was cut off.
+    context, or that a call was cut off. `formula` is the text of the formula that answered.
     """
 
     text: str
@@ -226,6 +226,7 @@ class Completion:
     stop_string: str | None = None
     inspection: Any = None
     warnings: tuple[str, ...] = ()
+    formula: str = ""
 
     def without_texts(self, names: Mapping[str, str]) -> Completion:
         """Return the completion without the texts of terms, for readers who may not see them.
@@ -238,7 +239,8 @@ class Completion:
             replace(token, terms=_renamed(token.terms, names)) for token in self.logprobs
         )
         inspection = self.inspection and self.inspection.without_texts()
-        return replace(self, stats=stats, logprobs=logprobs, inspection=inspection)
+        formula = renamed(self.formula, names)
+        return replace(self, stats=stats, logprobs=logprobs, inspection=inspection, formula=formula)
 
     def __repr__(self) -> str:
         calls = [f"calls {', '.join(call.name for call in self.calls)}"] * bool(self.calls)

@@ -79,7 +79,7 @@ def own(asked: WireRequest, completions: Sequence[Completion]) -> dict[str, Any]
     """Return marith's own fields: warnings, and the costs and inspections that were requested."""
     found: dict[str, Any] = warnings_note(_warnings(asked, completions)).get("marith", {})
     if asked.fields.marith.composition:
-        found["composition"] = [composition_costs(asked.formula, one) for one in completions]
+        found["composition"] = [composition_costs(one) for one in completions]
     if any(one.inspection for one in completions):
         found["inspection"] = [one.inspection and one.inspection.as_dict() for one in completions]
     return {"marith": found} if found else {}

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from marith import Grammar, NumberedFormula, Options, Request, RequestError, Tools
+from marith import Grammar, Options, Request, RequestError, Tools
 from marith.openai_format import RENAMED, text_of, to_grammar, to_logprobs, to_tools
 from marith.serving.served_models import ServedModel
 from marith.serving.server_settings import Bounds, ServerSettings
@@ -35,7 +35,6 @@ class WireRequest:
     requests: Sequence[Request]
     warnings: Sequence[str]
     fields: AskedFields
-    formula: str
 
 
 def chat_requests(
@@ -59,7 +58,7 @@ def chat_requests(
         inspect=inspected_top(fields, persona) or False,
         cache_salt=fields.salt(key),
     )
-    return _answers(request, fields, options, warnings, settings)
+    return _answers(request, fields, options, warnings)
 
 
 def text_requests(
@@ -89,7 +88,7 @@ def text_requests(
         inspect=inspected_top(fields, persona) or False,
         cache_salt=fields.salt(key),
     )
-    return _answers(request, fields, options, warnings, settings)
+    return _answers(request, fields, options, warnings)
 
 
 def inspected_top(fields: AskedFields, persona: ServedModel) -> int:
@@ -282,7 +281,6 @@ def _answers(
     fields: AskedFields,
     options: Options,
     warnings: Sequence[str],
-    settings: ServerSettings,
 ) -> WireRequest:
     """Return a request for each of `n` choices, with the seeds seed, seed + 1, … in 64 bits."""
     count = fields.n or 1
@@ -291,7 +289,4 @@ def _answers(
         first = options.model_copy(update={"seed": secrets.randbits(62)})
     seeds = [first.sample(i).seed for i in range(count)]
     requests = [replace(request, sampling=replace(request.sampling, seed=one)) for one in seeds]
-    formula = options.formula
-    if not settings.allow_formulas:
-        formula = NumberedFormula.of(formula).without_texts().text
-    return WireRequest(requests, warnings, fields, formula)
+    return WireRequest(requests, warnings, fields)
