@@ -111,7 +111,8 @@ class Prepared:
     The text follows the `prompt`, here as the bare model reads it, and begins with the tokens of
     `prefix`. `opened` is True if the prompt, as the bare model
     reads it, ends inside of reasoning. A text without a grammar also ends before one of
-    `turn_marks`. `vocab_size` is the number of tokens in the vocabulary.
+    `turn_marks`. `vocab_size` is the number of tokens in the vocabulary. `warnings` are sentences
+    for the caller, about the formula and the token budget.
     """
 
     plan: ExecutionPlan
@@ -123,6 +124,7 @@ class Prepared:
     prefix: tuple[int, ...]
     opened: bool
     turn_marks: tuple[str, ...]
+    warnings: tuple[str, ...]
 
     @cached_property
     def texts(self) -> Sequence[tuple[Scorer, LaneText]]:
@@ -148,7 +150,7 @@ def prepare(
     """
     vocabulary = registry.vocabulary
     prompt, prefix = _prompt(request, registry), _prefix(request, registry)
-    plan, bare = bound(request, alternative)
+    plan, bare, warnings = bound(request, alternative)
     deadline.check()
     scorers, loaded = _scorers(plan.all_terms, registry, loading)
     registry.warn_of_rounding(plan.whole)
@@ -169,6 +171,7 @@ def prepare(
         prefix=prefix,
         opened=vocabulary.opens_reasoning(visible),
         turn_marks=turn_marks(prompt, vocabulary),
+        warnings=(*warnings, *budget.warnings),
     )
 
 
@@ -237,8 +240,10 @@ def _require_known(tokens: Sequence[int], registry: Registry, where: str) -> Non
         raise RequestError(f"{where} has token {max(tokens)}, and the model has {size} tokens")
 
 
-def bound(request: Request, alternative: Formula | None = None) -> tuple[ExecutionPlan, Formula]:
-    """Return the execution plan of a request, and the bare model.
+def bound(
+    request: Request, alternative: Formula | None = None
+) -> tuple[ExecutionPlan, Formula, tuple[str, ...]]:
+    """Return the execution plan of a request, the bare model, and warnings about the formula.
 
     `alternative` may use `M` and the names of the request's formula. Raises FormulaError or
     RequestError.
@@ -255,18 +260,19 @@ def _bound(
     terms: tuple[tuple[str, Formula], ...],
     speculation: Speculation,
     alternative: Formula | None,
-) -> tuple[ExecutionPlan, Formula]:
+) -> tuple[ExecutionPlan, Formula, tuple[str, ...]]:
     """Resolve the names that the formula and the plan use, and make the execution plan.
 
-    Logs a warning about factors that are too large, without the texts of terms.
+    Returns and logs a warning about factors that are too large, without the texts of terms.
     """
     by_name = dict(terms)
     names = resolve(by_name, formula, *_formulas_in_plan(speculation, {BARE, *by_name}))
     plan = plan_of(formula, names, speculation, alternative)
+    warnings: tuple[str, ...] = ()
     if warning := extreme(bind(formula, names), names):
-        shown = without_texts(formula), unquoted(warning)
-        workers.log(_log, logging.WARNING, "%s: %s", *shown)
-    return plan, names[BARE]
+        warnings = (f"{without_texts(formula)}: {unquoted(warning)}",)
+        workers.log(_log, logging.WARNING, "%s", *warnings)
+    return plan, names[BARE], warnings
 
 
 def plan_of(

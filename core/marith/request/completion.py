@@ -212,7 +212,8 @@ class Completion:
     `calls` and `reasoning`. A call that `max_tokens` cut off is included as far as it was
     generated. `logprobs` and `inspection`, a `marith.Inspection`, are None unless they were
     requested. `warnings` say, for example, that `max_tokens` is larger than what fits into the
-    context, or that a call was cut off. `formula` is the text of the formula that answered.
+    context, that factors are too large, or that a call was cut off. `formula` is the text of the
+    formula that answered.
     """
 
     text: str

@@ -52,15 +52,18 @@ def test_no_text_is_ever_logged(caplog: pytest.LogCaptureFixture) -> None:
         assert not [text for text in texts if text in shown], shown
 
 
-def test_factors_that_are_too_large_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_factors_that_are_too_large_are_logged_once_and_said_to_each_caller(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     terms = {"loud": f"Be a {SECRET[0]}."}
     with caplog.at_level(logging.WARNING, "marith"), Engine.load("pocket") as engine:
-        for _ in range(3):
-            engine.generate("Hi.", "6*loud - 5*M", terms, max_tokens=1)
-        engine.generate("Hi.", "2*loud - M", terms, max_tokens=1)
+        loud = [engine.generate("Hi.", "6*loud - 5*M", terms, max_tokens=1) for _ in range(3)]
+        usual = engine.generate("Hi.", "2*loud - M", terms, max_tokens=1)
         own = f'5*prompted("Be a {SECRET[1]}.") - 4*M'
-        engine.generate("Hi.", own, max_tokens=1)
+        quoted = engine.generate("Hi.", own, max_tokens=1)
     first, second = [record.getMessage() for record in caplog.records]
+    assert [answer.warnings for answer in loud] == [(first,)] * 3, "each caller should know"
+    assert (usual.warnings, quoted.warnings) == ((), (second,))
     assert first.startswith("6*loud - 5*M: loud counts 6 times; beyond 2.5 times texts often")
     assert '5*prompted("…") - 4*M: ' in second
     assert not [text for text in SECRET if text in first + second]

@@ -212,7 +212,7 @@ class Generation:
         implausible = 0.0 if self._plausibility is None else self._plausibility.share(output.count)
         uncut = 0 if self._allowed is None else self._allowed.count_uncut(output.count)
         stats = self._costs.stats(self.window, made, rewinds, implausible, uncut)
-        warnings = self.prepared.budget.warnings
+        warnings = self.prepared.warnings
         return completion(self._request, self._chunks, usage, stats, output.stop_string, warnings)
 
 
