@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import os
 import sys
 from pathlib import Path
@@ -26,6 +27,12 @@ def main(name: str | None = None) -> None:
     except SystemExit as end:
         codes += [end.code] if isinstance(end.code, int) else []
         raise
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _say_full(error)
+        codes += [1]
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (for the end)
 
 
 def _open_closed_streams() -> None:
@@ -50,7 +57,14 @@ def _leave(codes: list[int]) -> None:
             stream.flush()
     except BrokenPipeError:
         codes = [1]  # the reader has closed the pipe, as `head` does
+    except OSError as error:
+        _say_full(error)
+        codes = [1]
     os._exit(codes[0])
+
+
+def _say_full(error: OSError) -> None:
+    print(f"marith: the output cannot be written: {error.strerror}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

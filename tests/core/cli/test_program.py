@@ -86,6 +86,16 @@ def test_a_reader_that_has_enough_is_no_error(body: str) -> None:
     assert process.wait() == 1
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has this device")
+@pytest.mark.parametrize("body", [LOUD, "print('a')", "print('a', flush=True)"])
+def test_a_full_disk_is_one_sentence(body: str) -> None:
+    with open("/dev/full", "w") as full:
+        process = started(body, stdout=full)
+    _, err = process.communicate()
+    assert err.decode() == "marith: the output cannot be written: No space left on device\n"
+    assert process.returncode == 1
+
+
 def test_what_runs_at_an_exit_runs_and_modules_are_not_taken_down(tmp_path: Path) -> None:
     names = [str(tmp_path / name) for name in ("exit", "finalized", "thread", "log", "module")]
     body = f"""
