@@ -146,6 +146,10 @@ def run_server(
     """
     from marith.serving.server_settings import Bounds, ServerSettings, read_keys
 
+    file: Path | None = arguments["file"]
+    if file is not None and (not file.exists() or file.is_dir() or file.suffix == ".gguf"):
+        problem = f"there is no persona file at {str(file)!r}"
+        raise RequestError(f"{problem}; a model is given by --model")
     settings = ServerSettings(**arguments, keys=read_keys(keys), bounds=Bounds(**bounds))
     model = arguments["file"] or arguments["model"] or "pocket"
     typer.echo(f"loading {str(model)!r} …", err=True)

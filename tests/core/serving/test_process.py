@@ -88,6 +88,10 @@ def test_an_interrupt_ends_streams_with_an_error(tmp_path: Path) -> None:
             "the TLS file 'nothing' does not exist",
         ),
         (["--model", "nothing-here"], "loading 'nothing-here' …"),
+        *(
+            ([name], f"there is no persona file at '{name}'; a model is given by --model")
+            for name in ("pocket", "models/a.gguf", os.curdir)
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
