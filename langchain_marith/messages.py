@@ -21,7 +21,7 @@ from marith.openai_format import plain_messages, require_calls, to_tool_call
 shown = marith.errors.shown  # a value as marith's own errors quote it
 
 # OpenAI's fields that LangChain keeps beside the text.
-_NOTED = ("function_call", "refusal", "reasoning_content")
+_NOTED = ("function_call", "refusal", "reasoning_content", "reasoning")
 
 
 def to_dicts(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:

@@ -26,7 +26,8 @@ from marith.openai_format import (
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
 
-_NOTED = ("function_call", "refusal", "reasoning_content")  # OpenAI's fields beside the text
+# Fields of OpenAI, vLLM and OpenRouter beside the text.
+_NOTED = ("function_call", "refusal", "reasoning_content", "reasoning")
 _ROLES = {
     MessageRole.CHATBOT: "assistant",
     MessageRole.MODEL: "assistant",

@@ -92,6 +92,9 @@ def test_earlier_reasoning_is_kept_beside_the_text() -> None:
     assert to_dicts([AIMessage(blocks)]) == [{**want, "reasoning_content": "hm\n\nha"}]
     noted = AIMessage(blocks, additional_kwargs={"reasoning_content": "oh"})
     assert to_dicts([noted]) == [{**want, "reasoning_content": "oh"}]
+    for written in ("oh", {"summary": [{"type": "summary_text", "text": "oh"}]}):
+        (of_vllm,) = to_dicts([AIMessage("l", additional_kwargs={"reasoning": written})])
+        assert of_vllm["reasoning_content"] == "oh"
     assert to_dicts([AIMessage([thoughts[1], blocks[-1]])]) == [want]
 
 

@@ -46,6 +46,8 @@ def test_reasoning_is_kept_beside_the_text_and_cache_points_are_left_out() -> No
     assert to_dicts([ChatMessage(role="assistant", blocks=blocks)]) == [
         {"role": "assistant", "content": "a\nb", "reasoning_content": "hm"}
     ]
+    of_vllm = ChatMessage("a", role="assistant", additional_kwargs={"reasoning": "hm"})
+    assert to_dicts([of_vllm])[0]["reasoning_content"] == "hm"
     asked: list[ContentBlock] = [ThinkingBlock(content="hm"), TextBlock(text="a")]
     assert to_dicts([ChatMessage(role="user", blocks=asked)]) == [{"role": "user", "content": "a"}]
 
