@@ -75,7 +75,7 @@ class StructuredOutputParser(BaseCumulativeTransformOutputParser[Any]):
             if partial:
                 return None
             raise OutputParserException(
-                f"the answer is not {self._expected()}{_why(message)}: {error}", llm_output=text
+                f"the answer is not {self._expected()}: {_why(message) or error}", llm_output=text
             ) from error
 
     def _expected(self) -> str:
@@ -97,7 +97,7 @@ def _arguments(message: Any, tool: str) -> str:
 
 def _why(message: Any) -> str:
     cut = message is not None and message.response_metadata.get("finish_reason") == "length"
-    return ": it was cut off at max_tokens" if cut else ""
+    return "it was cut off at max_tokens" if cut else ""
 
 
 def model_and_parser(

@@ -133,7 +133,7 @@ async def test_an_answer_that_was_cut_off_is_none(scripted: Make, method: Method
     short = scripted(max_tokens=9)
     for schema in (Sailor, OldSailor, SCHEMA):
         model = short.with_structured_output(schema, method=method)
-        with pytest.raises(OutputParserException, match="cut off at max_tokens"):
+        with pytest.raises(OutputParserException, match=r"was cut off at max_tokens(\nFor|$)"):
             model.invoke(ASKED)
         with pytest.raises(OutputParserException, match="cut off at max_tokens"):
             await model.ainvoke(ASKED)

@@ -44,6 +44,13 @@ def test_a_value_that_no_request_has_is_refused_when_options_are_made(
         assert re.search(says, str(problem))
 
 
+@pytest.mark.parametrize("kind", [Options, ChatMarith, MarithLLM, Marith])
+def test_what_is_no_formula_is_refused_as_everywhere(kind: Any) -> None:
+    for value in (None, 5):
+        with pytest.raises(ValidationError, match=f"a formula is a text or a Formula, not {value}"):
+            kind(formula=value)
+
+
 def test_whole_numbers_are_numbers_and_a_text_is_a_list_of_one() -> None:
     given: dict[str, Any] = {"timeout": numpy.int64(3), "stop": "x", "ban": "bad"}
     options = Options(temperature=1, seed=2**63 - 1, **given)

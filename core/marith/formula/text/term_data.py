@@ -149,9 +149,9 @@ def is_data(term: object) -> bool:
 
 def as_text(value: str | Formula) -> str:
     """Return a formula as text that parses back to it. Raises FormulaError if no text does."""
-    if not isinstance(value, Formula):
+    if isinstance(value, str):
         return value
-    text = str(value)
+    text = str(read_formula(value))
     if parse_text(text) != value:
         raise FormulaError(f"this formula cannot be written as text: {text[:80]!r}")
     return text
