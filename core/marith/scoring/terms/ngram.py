@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -17,7 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from marith.errors import ModelError, RequestError
+from marith.errors import ModelError, RequestError, shown
 from marith.formula.meaning.binding import BARE_MODEL
 from marith.formula.tree.terms import NGram
 from marith.recent import Recent
@@ -29,6 +30,7 @@ from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Proposal, Scored, Span, WithoutContext
 from marith.scoring.weights.locate import FileTimes, file_times
 
+_log = logging.getLogger(__name__)
 Counted: TypeAlias = "tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]"  # tokens; their counts
 Places: TypeAlias = "tuple[int, int]"  # first of a corpus's sorted places; one past the last
 
@@ -372,6 +374,9 @@ def _texts(term: NGram) -> Iterable[str]:
     if term.path is None:
         return term.texts
     try:
-        return Path(term.path).expanduser().read_text(encoding="utf-8-sig").splitlines()
+        lines = Path(term.path).expanduser().read_text(encoding="utf-8-sig").splitlines()
     except (OSError, ValueError, RuntimeError) as error:
         raise ModelError(f"cannot read the n-gram's text {term.path!r}: {error}") from None
+    if not any(map(str.strip, lines)):
+        _log.warning("the n-gram's text %s is empty, so its term knows no word", shown(term.path))
+    return lines

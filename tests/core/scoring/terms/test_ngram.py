@@ -59,6 +59,22 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
         NGramScorer(vocabulary()).loaded(NGram(path=str(path)))
 
 
+@pytest.mark.parametrize("content", ["", " \n\n"])
+def test_an_empty_file_is_said_when_it_is_fitted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: str
+) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text(content, encoding="utf-8")
+    scorer, term = NGramScorer(vocabulary()), NGram(path=str(path))
+    counts = [scorer.loaded(term) for _ in range(3)]
+    assert counts[0] is counts[2]
+    [once] = caplog.messages
+    assert f"the n-gram's text {str(path)!r} is empty" in once
+    path.write_text("a b", encoding="utf-8")
+    scorer.loaded(term)
+    assert len(caplog.messages) == 1
+
+
 def test_a_text_with_a_token_that_the_model_does_not_know_is_refused() -> None:
     with pytest.raises(ModelError, match="token 7, outside the model's 6"):
         NGramCounts(2, 6, [[1, 2], [7, 3]])
