@@ -19,13 +19,16 @@ _log = logging.getLogger(__name__)
 _KEYS = {"classifier": "model", "ngram": "path", "prompted": "system"}
 _KINDS = {"prompted": Prompted, "classifier": Classifier, "ngram": NGram}
 _TABLE = "a table is {formula = …}, {prompted = …}, {classifier = …} or {ngram = …}"
+# The models in the package, which are in a room that this one does not import.
+_POCKET = re.compile("pocket(-[a-z]+)?")
 _READ_AS_PROMPT = (
     "term %s is a system prompt, and its text is also a formula, which is written "
     '{"formula": "…"}, or marith.parse("…") in Python'
 )
 _READ_AS_PATH = (
-    "term %s is a system prompt, and its text is also a path: an adapter is written "
-    'Prompted(adapter="…") in Python, and {"adapter": "…"} as data'
+    "term %s is a system prompt, and its text is also a path or the name of a model: an adapter is "
+    'written Prompted(adapter="…") in Python, and {"adapter": "…"} as data, and a model or a '
+    "classifier likewise"
 )
 # A path has no blank. A path from the root has a second slash, because `/no_think` of Qwen3 is a
 # prompt.
@@ -170,7 +173,7 @@ def _read(terms: tuple[tuple[str, Any], ...]) -> dict[str, Formula]:
         Name(name)  # raises unless the name is a plain word
     by_name = {name: dict(t.items) if isinstance(t, _Table) else t for name, t in terms}
     for name, term in by_name.items():
-        if isinstance(term, str) and _PATH.fullmatch(term):
+        if isinstance(term, str) and (_PATH.fullmatch(term) or _POCKET.fullmatch(term)):
             _log.warning(_READ_AS_PATH, shown(name))
         elif isinstance(term, str) and _spells_formula(term, {BARE, *by_name} - {name}):
             _log.warning(_READ_AS_PROMPT, shown(name))

@@ -17,6 +17,7 @@ from marith.formula.text.trust import parse
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.operators import union
 from marith.formula.tree.terms import Classifier, NGram, Prompted
+from marith.scoring.weights.locate import ADAPTERS, EMBEDDED
 
 M, C = Name("M"), Name("C")
 
@@ -98,9 +99,14 @@ def test_a_prompt_that_is_a_formula_is_said_once(
 
 @pytest.mark.parametrize(
     "text",
-    ["/no/such/lora", "./adapter", "../a/b", "~/lora", "C:\\lora", "m.Q4.gguf", "a.safetensors"],
+    [
+        *("/no/such/lora", "./adapter", "../a/b", "~/lora", "C:\\lora", "m.Q4.gguf"),
+        *("a.safetensors", *EMBEDDED, *ADAPTERS),
+    ],
 )
-def test_a_prompt_that_is_a_path_is_said_once(text: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_prompt_that_is_a_path_or_a_model_of_the_package_is_said_once(
+    text: str, caplog: pytest.LogCaptureFixture
+) -> None:
     for _ in range(3):
         assert read_terms({"x": text})["x"] == Prompted(text)
     (said,) = caplog.records
