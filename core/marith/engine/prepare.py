@@ -93,8 +93,7 @@ class TokenBudget:
     `prompt_tokens` is the number of tokens of the prompt, as the bare model reads it. `shortest` is
     the number of tokens that still fit after the prompt into the shortest context of a term;
     `of_drafts` has the same number for each draft. The text will have at most `more` tokens after
-    the prompt. `warnings` say that `max_tokens` is larger than what fits, unless it is the
-    default.
+    the prompt. `warnings` say that `max_tokens` is larger than what fits, unless it is the default.
     """
 
     prompt_tokens: int
@@ -109,10 +108,9 @@ class Prepared:
     """A request that is bound, loaded and read: its execution plan, its lanes and its token budget.
 
     The text follows the `prompt`, here as the bare model reads it, and begins with the tokens of
-    `prefix`. `opened` is True if the prompt, as the bare model
-    reads it, ends inside of reasoning. A text without a grammar also ends before one of
-    `turn_marks`. `vocab_size` is the number of tokens in the vocabulary. `warnings` are sentences
-    for the caller, about the formula and the token budget.
+    `prefix`. `opened` is True if the prompt ends inside of reasoning. A text without a grammar also
+    ends before one of `turn_marks`. `vocab_size` is the number of tokens in the vocabulary.
+    `warnings` are sentences for the caller, about the formula and the token budget.
     """
 
     plan: ExecutionPlan
