@@ -21,7 +21,7 @@ TEXTS = st.one_of(ODD, st.text(st.characters(exclude_categories=["Cs"]), min_siz
 def writer(kind: str, with_usage: bool, logprobs: bool, model: str) -> ChoiceWriter:
     options = {"include_usage": with_usage}
     fields = ChatFields(messages=[{"role": "user", "content": "x"}], stream_options=options)
-    asked = WireRequest([Request("x")], [], fields, "M")
+    asked = WireRequest([Request("x")], [], fields)
     head = answer_head(kind, model, "fp_1")
     deltas = ChatDeltas if kind == "chat.completion" else TextDeltas
     return ChoiceWriter(head, asked, [deltas(i, logprobs) for i in range(2)])
