@@ -39,7 +39,7 @@ def over(kind: Any) -> Callable[..., Any]:
 
 
 def called(**named: Any) -> Any:
-    return request_of("Hi", "M", None, None, Stop(), None, named)  # type: ignore[arg-type]
+    return request_of("Hi", "M", None, None, Stop(), None, named)  # type: ignore[arg-type]  # any names
 
 
 # Each door: how an option is given there, and the names that it takes.
@@ -79,7 +79,7 @@ def test_every_name_of_another_library_has_an_answer(door: str) -> None:
     for other in NAMES:
         if other in names or (door in ("invoke", "complete") and other in IN_CALLS):
             continue
-        sentence = refusal(lambda name=other: give(**{name: 1}))  # type: ignore[misc]
+        sentence = refusal(lambda name=other: give(**{name: 1}))  # type: ignore[misc]  # bound now
         assert repr(other) in sentence
         assert "did you mean" not in sentence, sentence
         assert ", but " not in sentence, sentence

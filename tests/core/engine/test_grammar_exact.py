@@ -97,7 +97,7 @@ def test_at_temperature_zero_no_plan_changes_the_text(small: Small, language: La
             prompt, "x - 0.6*y + M", terms, Sampling(0.0), Stop(16), grammar=language.grammar
         )
         want = expected(small, asked, language)
-        requests = [replace(asked, speculation=plan) for plan in PLANS]  # type: ignore[arg-type]
+        requests = [replace(asked, speculation=plan) for plan in PLANS]  # type: ignore[arg-type]  # a table
         for plan, out in zip(PLANS, answers(small, requests), strict=True):
             assert (out.text, out.tokens, out.finish_reason) == want, plan
 
@@ -109,7 +109,7 @@ def test_a_cut_does_not_apply_where_it_leaves_a_grammar_nothing(small: Small) ->
         formula = f"(x - 0.6*y + M).top_k({kept})"
         asked = Request(prompt, formula, terms, Sampling(0.0), Stop(16), grammar=REGULAR.grammar)
         want = expected(small, asked, REGULAR)
-        requests = [replace(asked, speculation=plan) for plan in PLANS]  # type: ignore[arg-type]
+        requests = [replace(asked, speculation=plan) for plan in PLANS]  # type: ignore[arg-type]  # a table
         done = answers(small, requests)
         for plan, out in zip(PLANS, done, strict=True):
             assert (out.text, out.tokens, out.finish_reason) == want, plan

@@ -66,7 +66,7 @@ def _ends(node: Any, endless: Collection[str]) -> bool:
 
 
 def _needed(node: Mapping[str, Any]) -> list[Any]:
-    """Return the schemas whose texts every object or array of a schema contains."""
+    """Return the schemas of the values that each object or array of a schema must contain."""
     if node.get("type") in ("object", ["object"]):
         named, others = node.get("properties", {}), node.get("additionalProperties")
         return [named.get(name, others) for name in node.get("required", ())]

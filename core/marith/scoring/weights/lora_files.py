@@ -170,7 +170,7 @@ def _update(
 
 
 def _alpha(name: str, layer: str, config: Mapping[str, Any]) -> float:
-    """Return the alpha of a layer: that of the first key of `alpha_pattern` that fits, if any.
+    """Return the alpha of a layer, from the first key of `alpha_pattern` that fits, if one does.
 
     As in peft, a key fits if it matches the end of the layer's name, as a regular expression.
     """
