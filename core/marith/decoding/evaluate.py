@@ -123,19 +123,27 @@ def lift_cuts(
     composed: Tensor,
     allowed: Tensor,
     rows_at: Callable[[list[int]], Mapping[Term, Tensor]],
-) -> tuple[Tensor, list[int]]:
+) -> tuple[Tensor, list[int], list[int]]:
     """Return composed rows, without the formula's cuts where these leave no `allowed` token.
 
     `composed` and `allowed` are [positions, vocab]. `rows_at` returns the rows of the formula's
-    terms at some positions, as `evaluate` takes them. Return the positions without cuts too.
+    terms at some positions, as `evaluate` takes them. Return two lists of positions too: those
+    without cuts, and those at which no allowed token is left even so.
     """
-    stuck = (~((composed > -math.inf) & allowed).any(dim=-1)).nonzero().flatten().tolist()
+    stuck = _stuck(composed, allowed)
     uncut = without_cuts(formula) if stuck else formula
     if uncut == formula:
-        return composed, []
+        return composed, [], stuck
     composed = composed.clone()
     composed[stuck] = evaluate(uncut, rows_at(stuck))
-    return composed, stuck
+    return composed, stuck, _stuck(composed, allowed)
+
+
+def _stuck(composed: Tensor, allowed: Tensor) -> list[int]:
+    """Return the positions at which no allowed token has a probability."""
+    possible = ((composed > -math.inf) & allowed).any(dim=-1)
+    positions: list[int] = (~possible).nonzero().flatten().tolist()
+    return positions
 
 
 def candidates_of(

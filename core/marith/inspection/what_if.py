@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -135,10 +134,10 @@ class Redrawing:
             def rows_at(positions: list[int]) -> Mapping[Term, Tensor]:
                 return {term: of_term[positions] for term, of_term in rows.items()}
 
-            composed, _ = lift_cuts(formula, composed, allowed, rows_at)
-            may = (composed > -math.inf) & allowed
-            stuck = ~may.any(dim=-1)
-            composed = cuts.keep(composed, may | stuck[:, None])
+            composed, _, none_left = lift_cuts(formula, composed, allowed, rows_at)
+            stuck[none_left] = True
+            allowed[none_left] = True
+            composed = cuts.keep(composed, allowed)
         for constraint in self._constraints:
             composed = constraint.apply(composed, self._text, places)
         tokens = self._tokens(composed, places).masked_fill(stuck.to(composed.device), NO_TOKEN)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -34,6 +33,7 @@ class AllowedTokens:
         self._backtracking = backtracking
         self._window = window
         self._grammatical: Tensor | None = None  # the grammar's mask [places, vocab] of this step
+        self._stuck: list[int] = []  # rows of the mask at which no token is left
         self._impossible: set[int] = set()  # places
         self._uncut: set[int] = set()  # places
 
@@ -45,16 +45,20 @@ class AllowedTokens:
         A token that the grammar excludes keeps its probability. Raises RequestError if the grammar
         excludes a final token.
         """
-        self._grammatical = self._allowed_by_grammar(places)
-        if self._grammatical is None:
+        allowed = self._allowed_by_grammar(places)
+        if allowed is None:
             return rows
+        self._grammatical = allowed.to(rows[0][0].device)
+        self._stuck = []
         composed: list[Row] = []
         for block in blocks:
-            part = slice(len(composed), len(composed) + block.count)
-            logprobs = gather(rows[part])
-            allowed = self._grammatical[part].to(logprobs.device)
-            lifted, at = lift_cuts(block.formula, logprobs, allowed, partial(_rows_at, block))
+            first = len(composed)
+            part = slice(first, first + block.count)
+            lifted, at, stuck = lift_cuts(
+                block.formula, gather(rows[part]), self._grammatical[part], partial(_rows_at, block)
+            )
             composed += rows_of(lifted) if at else rows[part]
+            self._stuck += [first + row for row in stuck]
             if self._is_whole(block.formula):
                 self._uncut.difference_update(places[part])
                 self._uncut.update(places[part][i] for i in at)
@@ -65,14 +69,18 @@ class AllowedTokens:
         return sum(place < end for place in self._uncut)
 
     def apply(self, rows: Tensor, text: Sequence[int], places: Sequence[int]) -> Tensor:
-        """Mask tokens that are not allowed in the rows that `compose` returned."""
+        """Mask tokens that are not allowed in the rows that `compose` returned.
+
+        A row without an allowed token keeps every token. Such a token is an error once it is final.
+        """
         allowed = self._grammatical
         if self._backtracking is not None:
             whole = [self._is_whole(formula) for formula in self._window.formulas]
             allowed = self._backtracking.allow(rows, allowed, places, whole)
         elif allowed is not None:
-            allowed = self._possible(allowed, places, rows)
-        return rows if allowed is None else cuts.keep(rows, allowed.to(rows.device))
+            self._impossible = {places[row] for row in self._stuck}
+            allowed[self._stuck] = True
+        return rows if allowed is None else cuts.keep(rows, allowed)
 
     def require(self, place: int) -> None:
         """Raise FormulaError for a final token where grammar and formula allow no common token."""
@@ -93,14 +101,6 @@ class AllowedTokens:
         if self._matcher.reached < self._window.final:  # the grammar refuses a final token
             raise RequestError(self._matcher.refusal)
         return allowed
-
-    def _possible(self, allowed: Tensor, places: Sequence[int], logprobs: Tensor) -> Tensor:
-        """Allow every token where none is left. Such a token is an error once it is final."""
-        may = (logprobs > -math.inf) & allowed.to(logprobs.device)
-        left = may.any(dim=-1, keepdim=True)
-        flags = left[:, 0].tolist()
-        self._impossible = {place for place, some in zip(places, flags, strict=True) if not some}
-        return may | ~left
 
 
 def _rows_at(block: Block, positions: Sequence[int]) -> Mapping[Term, Tensor]:
