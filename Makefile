@@ -49,8 +49,8 @@ notebooks: .venv/installed  ## make and execute the notebooks of docs/examples (
 models: .venv/installed  ## try every architecture of transformers (5 minutes)
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m support.architectures
 
-# Two minutes: texts of all features, compared with those of the commit before.
-golden: .venv/installed  ## compare texts with the commit before (2 minutes)
+# A minute: texts of all features, compared with those of the commit before.
+golden: .venv/installed  ## compare texts with the commit before (1 minute)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/golden.py --against HEAD
 
 # Three hours: what is measured and takes long: effects on texts, draws by the ten thousand, and laws

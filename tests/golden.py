@@ -1,7 +1,8 @@
 """Texts that a change has to leave as they are: recorded from another commit, then compared.
 
-`python tests/golden.py --against REV` records REV and the working tree, each in a process of its
-own on this machine, and says what differs. Bits differ between processors, so no record is kept.
+`python tests/golden.py --against REV` records REV and the working tree, each by its own copy of
+this file, in a process of its own on this machine, and says what differs. Bits differ between
+processors, so no record is kept.
 """
 
 from __future__ import annotations
@@ -88,9 +89,9 @@ def _chunks(engine: Engine, case: Case) -> Iterator[Any]:
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> Iterator[str]:
-    """One line for each case that is not what it was."""
-    for name in sorted({*before, *after}):
-        old, new = before.get(name), after.get(name)
+    """One line for each case that is not what it was, or that is gone. New cases are no change."""
+    for name, old in sorted(before.items()):
+        new = after.get(name)
         if not _alike(old, new):
             parts = old if isinstance(old, dict) and isinstance(new, dict) else {}
             fields = [key for key in parts if not _alike(parts[key], new.get(key))]
@@ -115,9 +116,12 @@ def _short(value: Any, fields: list[str]) -> str:
 
 
 def record_of(tree: Path, into: Path) -> dict[str, Any]:
-    """The record of a tree, made by these cases in a process of its own."""
+    """The record of a tree, made by its own cases in a process of its own.
+
+    An old tree's cases name what the old tree names, so a rename here is no error there.
+    """
     environment = {**os.environ, "PYTHONPATH": f"{tree / 'core'}{os.pathsep}{tree}"}
-    command = [sys.executable, __file__, "--record", str(into)]
+    command = [sys.executable, str(tree / "tests" / "golden.py"), "--record", str(into)]
     subprocess.run(command, env=environment, check=True, cwd=tree)
     return dict(json.loads(into.read_text()))
 
@@ -136,7 +140,8 @@ def main(against: str = "HEAD", record: Path | None = None) -> None:
         before = record_of(other, Path(folder, "before.json"))
         after = record_of(ROOT, Path(folder, "after.json"))
     lines = list(differences(before, after))
-    typer.echo("\n".join(lines) or f"{len(after)} results, all as at {against}")
+    added = len(after.keys() - before.keys())
+    typer.echo("\n".join(lines) or f"{len(before)} results, all as at {against}; {added} are new")
     raise typer.Exit(bool(lines))
 
 
