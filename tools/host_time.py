@@ -2,11 +2,11 @@
 
 Run as `make way`, or as `python -m tools.host_time`. Requests of four terms run together, 32 of
 them, or 8 where the vocabulary is large, over a model whose pass costs nothing: it returns logits
-that were computed before, through the real runner and engine. The time of a short text is taken
-off that of a long one, so that neither opening a request nor reading its prompt counts. Beside it
-stands the arithmetic's own time: the same distributions and draws by hand, in a few calls of
-torch. `--processor` counts the process's own time, which says more where others use the machine
-too.
+that were computed before, through the real runner and engine. `--requests` and `--terms` choose
+other numbers. The time of a short text is taken off that of a long one, so that neither opening a
+request nor reading its prompt counts. Beside it stands the arithmetic's own time: the same
+distributions and draws by hand, in a few calls of torch. `--processor` counts the process's own
+time, which says more where others use the machine too.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import cycle, islice
 from typing import Annotated, Any, Literal
 
 import torch
@@ -29,15 +30,18 @@ from marith import Engine, Request, Sampling, Stop
 from marith.testing import tiny_tokenizer
 
 REQUESTS = 32
-FORMULA = "M + 0.5*a + 0.3*b - 0.4*c"
-TERMS = {"a": "word1 word2", "b": "word3", "c": "word4 word5"}
-FACTORS = (1.0, 0.5, 0.3, -0.4)
+TERMS = 4  # of the formula M + 0.5*t0 + 0.3*t1 - 0.4*t2 + 0.5*t3 + …
 SHORT, LONG = 8, 40  # tokens of a text
 ROUNDS = 7
 VOCABULARIES = {256: REQUESTS, 16_000: REQUESTS, 150_000: 8}  # and how many requests
 NEVER = -30.0  # the logit of the token that ends a text
 Speculation = Literal["auto"] | None
 Clock = Callable[[], float]
+
+
+def factors_of(terms: int) -> list[float]:
+    """Return the factors of a formula of `terms` terms. Their sum is positive."""
+    return [1.0, *islice(cycle((0.5, 0.3, -0.4)), terms - 1)]
 
 
 class FreeConfig(PreTrainedConfig):
@@ -91,12 +95,12 @@ class Figure:
         return f"{self.median:.1f} ({self.least:.1f}–{self.most:.1f})"
 
 
-def engine_of(vocab: int, requests: int = REQUESTS) -> Engine:
+def engine_of(vocab: int, requests: int = REQUESTS, terms: int = TERMS) -> Engine:
     """Return an engine over the free model, with lanes for `requests` requests at once."""
     words = [f"word{i}" for i in range(vocab - 2)]
     model = FreeModel(FreeConfig(vocab_size=vocab))
-    lanes = requests * len(FACTORS)
-    return Engine.load(model, tokenizer=tiny_tokenizer(words), max_lanes=lanes)
+    tokenizer = tiny_tokenizer(words)
+    return Engine.load(model, tokenizer=tokenizer, max_lanes=requests * terms)
 
 
 def host_time(
@@ -105,25 +109,31 @@ def host_time(
     requests: int = REQUESTS,
     rounds: int = ROUNDS,
     clock: Clock = time.perf_counter,
+    terms: int = TERMS,
 ) -> Figure:
     """Return the time of a token of one of `requests`, without the time of opening the requests."""
-    _run_together(engine, speculation, requests, LONG)
+    _run_together(engine, speculation, requests, terms, LONG)
     seconds = []
     for _ in range(rounds):
         moments = [clock()]
         for tokens in (SHORT, LONG):
-            _run_together(engine, speculation, requests, tokens)
+            _run_together(engine, speculation, requests, terms, tokens)
             moments.append(clock())
         start, middle, end = moments
         seconds.append(((end - middle) - (middle - start)) / (LONG - SHORT) / requests)
     return Figure.of(seconds)
 
 
-def _run_together(engine: Engine, speculation: Speculation, requests: int, tokens: int) -> None:
+def _run_together(
+    engine: Engine, speculation: Speculation, requests: int, terms: int, tokens: int
+) -> None:
     """Submit these requests at once, and wait for all of them."""
+    _, *factors = factors_of(terms)
+    formula = "M" + "".join(f" + {factor}*t{i}" for i, factor in enumerate(factors))
+    prompts = {f"t{i}": f"word{i} word{i + 1}" for i in range(len(factors))}
     tickets = [
         engine.submit(
-            Request(f"word{i} word7", FORMULA, TERMS, Sampling(seed=i), Stop(tokens), speculation)
+            Request(f"word{i} word7", formula, prompts, Sampling(seed=i), Stop(tokens), speculation)
         )
         for i in range(requests)
     ]
@@ -137,37 +147,49 @@ def arithmetic_time(
     requests: int = REQUESTS,
     rounds: int = ROUNDS,
     clock: Clock = time.perf_counter,
+    terms: int = TERMS,
 ) -> tuple[Figure, Figure]:
     """Return the times of the arithmetic alone: log-probabilities; composing and drawing."""
     draw = torch.Generator().manual_seed(0)
-    logits = torch.randn(requests, len(FACTORS), vocab, generator=draw)
-    factors = torch.tensor(FACTORS)[None, :, None] / sum(FACTORS)
+    logits = torch.randn(requests, terms, vocab, generator=draw)
+    factors = torch.tensor(factors_of(terms))[None, :, None]
+    factors /= factors.sum()
     chances = torch.rand(requests, 1, generator=draw)
-    terms, composed = [], []
+    scored, composed = [], []
     for _ in range(rounds + 1):
         start = clock()
         logprobs = logits.log_softmax(-1)
         middle = clock()
         mass = (factors * logprobs).sum(1).softmax(-1).cumsum(-1)
         torch.searchsorted(mass, chances * mass[:, -1:]).tolist()
-        terms.append((middle - start) / requests)
+        scored.append((middle - start) / requests)
         composed.append((clock() - middle) / requests)
-    return Figure.of(terms[1:]), Figure.of(composed[1:])
+    return Figure.of(scored[1:]), Figure.of(composed[1:])
 
 
 def main(
     rounds: Annotated[int, typer.Option(min=1, help="How often each is timed.")] = ROUNDS,
     processor: Annotated[bool, typer.Option(help="Count the process's own time.")] = False,
+    requests: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="How many requests run together; may be repeated."),
+    ] = None,
+    terms: Annotated[int, typer.Option(min=1, help="How many terms the formula has.")] = TERMS,
 ) -> None:
     """Print the table; figures are medians, with the least and the most of the rounds."""
     clock = time.process_time if processor else time.perf_counter
     columns = ("None", "auto", "by hand: log-probabilities", "by hand: compose, draw")
-    table = Table("vocabulary", *columns, title="µs a request and token")
-    for vocab, requests in VOCABULARIES.items():
-        with engine_of(vocab, requests) as engine:
-            engines = [host_time(engine, s, requests, rounds, clock) for s in (None, "auto")]
-        by_hand = arithmetic_time(vocab, requests, 10 * rounds, clock)
-        table.add_row(f"{vocab:,}", *map(str, (*engines, *by_hand)))
+    title = f"µs a request and token, {terms} terms"
+    table = Table("vocabulary", "requests", *columns, title=title)
+    for vocab, usual in VOCABULARIES.items():
+        for count in requests or [usual]:
+            with engine_of(vocab, count, terms) as engine:
+                engines = [
+                    host_time(engine, speculation, count, rounds, clock, terms)
+                    for speculation in (None, "auto")
+                ]
+            by_hand = arithmetic_time(vocab, count, 10 * rounds, clock, terms)
+            table.add_row(f"{vocab:,}", str(count), *map(str, (*engines, *by_hand)))
     Console(width=120).print(table)
 
 
