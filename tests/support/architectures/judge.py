@@ -15,7 +15,7 @@ from support.architectures.talks import adapted, largest, left_early, talk
 import marith
 from marith.errors import ModelError
 from marith.scoring.passes.probe import windows
-from marith.scoring.passes.state_runner import StateRunner
+from marith.scoring.passes.states.state_runner import StateRunner
 from marith.scoring.terms.runner import Runner
 
 BEYOND = 30  # tokens that a text has more than the widest window

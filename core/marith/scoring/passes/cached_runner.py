@@ -17,7 +17,6 @@ from marith.scoring.passes.chunked_prefill import (
     choose,
     group_by_width,
 )
-from marith.scoring.passes.cuda_graphs import Captured
 from marith.scoring.passes.lanes import (
     Lane,
     Lanes,
@@ -28,6 +27,7 @@ from marith.scoring.passes.lanes import (
     rectangle,
 )
 from marith.scoring.passes.passes import Answer, Asked, Passes
+from marith.scoring.passes.rectangle.cuda_graphs import Captured
 
 
 @dataclass(slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from marith.scoring.passes.passes import Answer, Asked, ModelPasses
 
 if TYPE_CHECKING:
     from marith.scoring.passes.cached_runner import CachedRunner
-    from marith.scoring.passes.state_runner import StateRunner
+    from marith.scoring.passes.states.state_runner import StateRunner
 
 SHORT = 9  # tokens of a text without a window
 WIDE = 64  # wider windows are probed on a small model instead

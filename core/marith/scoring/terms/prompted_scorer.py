@@ -17,7 +17,7 @@ from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.request.prompt import Prompt
 from marith.scoring.memory import LaneText
 from marith.scoring.passes import lora
-from marith.scoring.passes.llama_cpp_runner import LlamaCppRunner
+from marith.scoring.passes.llama_cpp.llama_cpp_runner import LlamaCppRunner
 from marith.scoring.passes.lora import Adapter
 from marith.scoring.passes.passes import Answer, Asked
 from marith.scoring.prompting.templates import require_text, to_tokens

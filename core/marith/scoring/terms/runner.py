@@ -12,16 +12,16 @@ from marith.request.limits import CACHE_BYTES
 from marith.scoring.notices import warn
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.chunked_prefill import SMALL_CHUNK
-from marith.scoring.passes.cuda_graphs import Captured
 from marith.scoring.passes.layer_masks import LayerMasks, layer_count, unread_kinds
-from marith.scoring.passes.llama_cpp_runner import LlamaCppRunner
+from marith.scoring.passes.llama_cpp.llama_cpp_runner import LlamaCppRunner
 from marith.scoring.passes.passes import CACHES, ModelPasses
 from marith.scoring.passes.plain_runner import PlainRunner
 from marith.scoring.passes.probe import compare, why_inexact
-from marith.scoring.passes.rectangle_cache import KVCache, RectangleLanes
-from marith.scoring.passes.segment_attention import by_segments
-from marith.scoring.passes.segment_lanes import SegmentLanes
-from marith.scoring.passes.state_runner import StateRunner
+from marith.scoring.passes.rectangle.cuda_graphs import Captured
+from marith.scoring.passes.rectangle.rectangle_cache import KVCache, RectangleLanes
+from marith.scoring.passes.segments.segment_attention import by_segments
+from marith.scoring.passes.segments.segment_lanes import SegmentLanes
+from marith.scoring.passes.states.state_runner import StateRunner
 from marith.scoring.weights.ggml import GGMLModel
 
 Cached: TypeAlias = CachedRunner | StateRunner

@@ -12,7 +12,7 @@ from support.asking import CONTEXT, ask, text, uncached
 from marith.scoring.notices import collecting
 from marith.scoring.passes.passes import Asked
 from marith.scoring.passes.plain_runner import PlainRunner
-from marith.scoring.passes.state_runner import StateRunner
+from marith.scoring.passes.states.state_runner import StateRunner
 from marith.scoring.terms.runner import Runner, start_runner
 
 

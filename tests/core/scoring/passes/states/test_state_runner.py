@@ -14,8 +14,8 @@ from support.rounds import Round, play, rounds
 from marith.scoring.notices import collecting
 from marith.scoring.passes.chunked_prefill import CHUNK
 from marith.scoring.passes.passes import Asked, ModelPasses
-from marith.scoring.passes.state_runner import StateRunner
-from marith.scoring.passes.states import State, tensors
+from marith.scoring.passes.states.state_runner import StateRunner
+from marith.scoring.passes.states.states import State, tensors
 from marith.scoring.terms.runner import start_runner
 
 NAMES = ("mamba", "lfm2", "qwen3_next", "falcon_h1", "gpt_neo", "bloom")

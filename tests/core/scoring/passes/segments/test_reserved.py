@@ -7,7 +7,7 @@ import mmap
 import pytest
 import torch
 
-from marith.scoring.passes.segment_cache import Reserved, lazy
+from marith.scoring.passes.segments.segment_cache import Reserved, lazy
 
 CPU = torch.device("cpu")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from marith.scoring.passes import segment_attention
-from marith.scoring.passes.segment_attention import Read, _Attention
+from marith.scoring.passes.segments import segment_attention
+from marith.scoring.passes.segments.segment_attention import Read, _Attention
 
 TEXTS, HEADS, SLOTS, DIM = 5, 6, 40, 16
 SCALE = DIM**-0.5

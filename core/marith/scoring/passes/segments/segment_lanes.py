@@ -14,8 +14,8 @@ from marith.scoring.memory import LaneText, own_lengths
 from marith.scoring.passes.chunked_prefill import CHUNK
 from marith.scoring.passes.lanes import Lane, Lanes, Rectangle, allocating, in_one_row
 from marith.scoring.passes.layer_masks import LayerMasks, Mask
-from marith.scoring.passes.segment_attention import Part, reads
-from marith.scoring.passes.segment_cache import PADDING_ROW, Filled, SegmentCache
+from marith.scoring.passes.segments.segment_attention import Part, reads
+from marith.scoring.passes.segments.segment_cache import PADDING_ROW, Filled, SegmentCache
 
 SHORT = 64  # a segment of fewer tokens is copied, not read by itself
 SPARE_SLOTS = 64  # slots after a truncated text that are not freed, for its next tokens

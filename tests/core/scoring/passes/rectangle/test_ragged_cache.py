@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from marith.scoring.passes.rectangle_cache import KVCache
+from marith.scoring.passes.rectangle.rectangle_cache import KVCache
 
 HEADS, DIM = 2, 3
 

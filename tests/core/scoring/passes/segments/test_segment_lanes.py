@@ -7,8 +7,8 @@ from support.asking import ask, text
 
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.passes import Asked
-from marith.scoring.passes.segment_cache import lazy
-from marith.scoring.passes.segment_lanes import SHORT, SPARE_SLOTS, SegmentLanes
+from marith.scoring.passes.segments.segment_cache import lazy
+from marith.scoring.passes.segments.segment_lanes import SHORT, SPARE_SLOTS, SegmentLanes
 from marith.scoring.terms.runner import start_runner
 from marith.testing import tiny_model
 

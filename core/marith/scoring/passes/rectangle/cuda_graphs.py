@@ -16,7 +16,7 @@ from torch import Tensor
 
 from marith.scoring.passes.layer_masks import LayerMasks
 from marith.scoring.passes.passes import cache_argument
-from marith.scoring.passes.rectangle_cache import KVCache
+from marith.scoring.passes.rectangle.rectangle_cache import KVCache
 
 MOST = 32  # most graphs kept: the driver holds some megabytes for each
 LEAST = 128  # positions that the smallest graph reads

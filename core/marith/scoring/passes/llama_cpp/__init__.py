@@ -1,0 +1,4 @@
+"""Passes of llama.cpp over texts as its sequences.
+
+- `llama_cpp_runner`: runs texts as sequences of llama.cpp.
+"""
