@@ -21,7 +21,8 @@ from marith.scoring.passes.lanes import common
 from marith.scoring.passes.layer_masks import LayerMasks, unread_kinds
 from marith.scoring.passes.passes import cache_argument
 from marith.scoring.passes.probe import SHORT, distance, tolerance, why_inexact
-from marith.scoring.passes.rectangle.rectangle_cache import KVCache, RectangleLanes
+from marith.scoring.passes.rectangle.rectangle_cache import KVCache
+from marith.scoring.passes.rectangle.rectangle_lanes import RectangleLanes
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.terms.whole_texts import (
     BATCH_TOKENS,

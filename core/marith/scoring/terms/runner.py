@@ -18,7 +18,8 @@ from marith.scoring.passes.passes import CACHES, ModelPasses
 from marith.scoring.passes.plain_runner import PlainRunner
 from marith.scoring.passes.probe import compare, why_inexact
 from marith.scoring.passes.rectangle.cuda_graphs import Captured
-from marith.scoring.passes.rectangle.rectangle_cache import KVCache, RectangleLanes
+from marith.scoring.passes.rectangle.rectangle_cache import KVCache
+from marith.scoring.passes.rectangle.rectangle_lanes import RectangleLanes
 from marith.scoring.passes.segments.segment_attention import by_segments
 from marith.scoring.passes.segments.segment_lanes import SegmentLanes
 from marith.scoring.passes.states.state_runner import StateRunner

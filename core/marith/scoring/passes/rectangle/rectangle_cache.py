@@ -1,4 +1,4 @@
-"""Keys and values as one rectangle with a row for each lane. A rollback costs nothing.
+"""Keys and values as one rectangle of rows. A rollback costs nothing.
 
 A pass writes each row's new keys and values at the row's own positions, and reads the first `seen`
 positions under an explicit mask. Lowering a row's length is a rollback, because the next write
@@ -8,17 +8,13 @@ overwrites the old values.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers.cache_utils import Cache
 
-from marith.scoring.memory import LaneText
-from marith.scoring.passes.lanes import Lane, Lanes, Rectangle, allocating
-from marith.scoring.passes.layer_masks import LayerMasks, Mask
-
-SPARE_ROWS = 8
+from marith.scoring.passes.addressed_layer import AddressedLayer
 
 
 class KVCache(Cache):
@@ -97,40 +93,6 @@ class KVCache(Cache):
         self._rows, self._slots, self._seen, self._view = rows, slots, seen, view
 
 
-class Addressed(Protocol):
-    """A cache that decides where its layers write in each pass, and how much they read."""
-
-    capacity: int
-    _seen: int
-
-
-class AddressedLayer(CacheLayerMixin):
-    """A layer of a transformers cache, whose owner decides where keys and values lie."""
-
-    keys: Tensor
-    values: Tensor
-
-    def __init__(self, owner: Addressed) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # transformers leaves it untyped
-        self.owner = owner
-
-    def get_seq_length(self) -> int:
-        """Return the number of positions that the pass reads."""
-        return self.owner._seen
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Return the number of positions that a mask covers, and the first of them."""
-        return self.owner._seen, 0
-
-    def get_max_length(self) -> int:
-        """Return the number of positions of a row."""
-        return self.owner.capacity
-
-    def reset(self) -> None:
-        """Allocate new memory in the next pass."""
-        self.is_initialized = False
-
-
 class _RaggedLayer(AddressedLayer):
     """The keys and values of one layer, which are written and read where its owner aims."""
 
@@ -178,134 +140,3 @@ def _resized(kept: Tensor, rows: int, capacity: int) -> Tensor:
     rows, slots = min(rows, kept.shape[0]), min(capacity, kept.shape[2] - 1)
     resized[:rows, :, :slots] = kept[:rows, :, :slots]
     return resized
-
-
-class RectangleLanes(Lanes):
-    """Lanes as adjacent rows of one cache. A common prefix is copied.
-
-    The bytes of the whole rectangle count, also rows and positions that no lane needs.
-    """
-
-    def __init__(
-        self, cache: KVCache, most_bytes: int, masks: LayerMasks, device: torch.device
-    ) -> None:
-        super().__init__(most_bytes)
-        self.cache: KVCache = cache
-        self.masks = masks
-        self._device = device  # where positions are compared
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of the rectangle."""
-        return self.cache.bytes_of(self.cache.rows, self.cache.capacity)
-
-    def memory(self, texts: Sequence[LaneText]) -> int:
-        """Return the most bytes that lanes of these texts take, each as many as the longest."""
-        longest = max((text.length for text in texts), default=0)
-        return self.cache.bytes_of(len(texts), _roomy(longest))
-
-    def aim(self, rectangles: Sequence[Rectangle]) -> Mask:
-        """Point the next pass at the lanes of one rectangle, and return its attention mask."""
-        [rectangle] = rectangles
-        places = rectangle.places.to(self._device)
-        slots = places.clone()
-        for i, count in enumerate(rectangle.padding):
-            slots[i, :count] = self.cache.padding_slot
-        seen = int(places[:, -1].max()) + 1
-        self.cache.aim([lane.row for lane in rectangle.lanes], slots, seen)
-        return self.masks.of(places, seen)
-
-    def make_room(self, longest: int) -> None:
-        """Make room for every lane and for `longest` positions. Drops idle lanes over the limit."""
-        cache, needed = self.cache, self._bytes(longest)
-        suffices = len(self._all) <= cache.rows and longest <= cache.capacity
-        limit = self.cache_limit.room(self, min(needed, self.nbytes) if suffices else needed)
-        if (suffices and self.nbytes <= limit) or self._shrink(longest, limit):
-            return
-        rows, capacity = len(self._all), self._longest(longest)
-        capacity = cache.capacity if capacity <= cache.capacity else _roomy(capacity)
-        if rows <= cache.rows:
-            rows = cache.rows
-        elif cache.bytes_of(rows + SPARE_ROWS, capacity) <= limit:
-            rows += SPARE_ROWS
-        with allocating(self, longest):
-            cache.resize(rows, capacity)
-
-    def drop_idle(self, extra: int) -> None:
-        """Free `extra` bytes, or all that idle lanes took, the least recently used lane first.
-
-        If all lanes are in use, nothing changes, because they would take the memory again.
-        """
-        if not self.held or any(lane.owner is None for lane in self._all):
-            self._shrink(0, self.nbytes - extra)
-
-    def settle(self, lanes: Sequence[Lane], front: bool = False) -> None:
-        """Move these lanes to adjacent rows, so that a pass reads them without a copy.
-
-        With `front`, move them to the first rows, where a pass of fixed shape expects them.
-        """
-        rows = sorted(lane.row for lane in lanes)
-        if not rows or (rows[-1] - rows[0] == len(rows) - 1 and (rows[0] == 0 or not front)):
-            return
-        first = 0 if front else min(rows[0], len(self._all) - len(rows))
-        inside = range(first, first + len(rows))
-        asked = {lane.row for lane in lanes}
-        strays = [lane for lane in lanes if lane.row not in inside]
-        others = [self._all[row] for row in inside if row not in asked]
-        for stray, other in zip(strays, others, strict=True):
-            self.cache.swap(stray.row, other.row, max(len(stray.tokens), len(other.tokens)))
-            self._all[stray.row], self._all[other.row] = other, stray
-            stray.row, other.row = other.row, stray.row
-
-    def forget(self) -> None:
-        """Drop all lanes and their keys and values. An owner's next question gets a new lane."""
-        self._all, self.held = [], {}
-        self.cache.clear()
-
-    def _new_lane(self, length: int, needed: bool) -> Lane | None:
-        capacity = max(self.cache.capacity, _roomy(length))
-        weight = self.cache.bytes_of(len(self._all) + 1, capacity)
-        full = not needed and weight > self.cache_limit.room(self, weight)
-        return None if full else Lane(row=len(self._all))
-
-    def _give(self, source: Lane, target: Lane, length: int) -> None:
-        self.cache.copy(source.row, target.row, length)
-
-    def _usable(self, lane: Lane, length: int) -> int:
-        return length
-
-    def _was_cut(self, lane: Lane, before: int) -> None:
-        """Do nothing: the next pass overwrites the truncated positions."""
-
-    def _longest(self, asked: int) -> int:
-        return max([asked, *(len(lane.tokens) for lane in self._all)])
-
-    def _bytes(self, asked: int) -> int:
-        return self.cache.bytes_of(len(self._all), _roomy(self._longest(asked)))
-
-    def _shrink(self, longest: int, limit: int) -> bool:
-        """Drop idle lanes while the other lanes need more than `limit` bytes.
-
-        Return True if the rectangle was larger than `limit`, and is smaller now.
-        """
-        idle = sorted((lane for lane in self._all if lane.owner is None), key=lambda n: -n.used)
-        while idle and self._bytes(longest) > limit:
-            self._drop(idle.pop())
-        if not self._bytes(longest) < self.nbytes > limit:
-            return False
-        with allocating(self, longest):
-            self.cache.resize(len(self._all), _roomy(self._longest(longest)))
-        return True
-
-    def _drop(self, lane: Lane) -> None:
-        """Drop a lane. The last row moves into its place."""
-        last = self._all[-1]
-        if last is not lane:
-            self.cache.copy(last.row, lane.row, len(last.tokens))
-            self._all[lane.row], last.row = last, lane.row
-        self._all.pop()
-
-
-def _roomy(positions: int) -> int:
-    """Round up with room to grow: a cache that grew at every token would be copied every time."""
-    return -(-max(64, positions * 5 // 4) // 64) * 64

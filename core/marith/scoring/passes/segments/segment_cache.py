@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache
 
-from marith.scoring.passes.rectangle.rectangle_cache import AddressedLayer
+from marith.scoring.passes.addressed_layer import AddressedLayer
 
 # MAP_NORESERVE, which `mmap` has no name for: Linux counts a page only when it is written.
 _NORESERVE = 0x4000

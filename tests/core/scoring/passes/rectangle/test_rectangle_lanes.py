@@ -11,7 +11,8 @@ from marith.errors import ModelError
 from marith.scoring.passes.lanes import Lane, common
 from marith.scoring.passes.layer_masks import LayerMasks
 from marith.scoring.passes.rectangle import rectangle_cache
-from marith.scoring.passes.rectangle.rectangle_cache import KVCache, RectangleLanes
+from marith.scoring.passes.rectangle.rectangle_cache import KVCache
+from marith.scoring.passes.rectangle.rectangle_lanes import RectangleLanes
 
 tokens = st.lists(st.integers(0, 2), max_size=40)
 SLOT = 2 * 4  # bytes of one position: a key and a value of one number
