@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -27,7 +28,6 @@ from marith.scoring.passes.lanes import (
     rectangle,
 )
 from marith.scoring.passes.passes import Answer, Asked, Passes
-from marith.scoring.passes.rectangle.cuda_graphs import Captured
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,6 +36,18 @@ class _Work(Unread):
 
     question: Asked
     answer: Answer
+
+
+class CapturedPasses(Protocol):
+    """Passes of one token for each row, at fixed shapes."""
+
+    def step(self, rows: Sequence[int], tokens: Sequence[int], places: Sequence[int]) -> Tensor:
+        """Return the logits [rows, 1, vocab] after one token for each row, at its place.
+
+        `rows` are in ascending order. The logits are valid until the next step. Raises RuntimeError
+        if the model cannot be captured.
+        """
+        ...
 
 
 class CachedRunner:
@@ -55,7 +67,7 @@ class CachedRunner:
         self.passes = passes
         self.lanes = lanes
         self.memory = lanes.memory
-        self.captured: Captured | None = None
+        self.captured: CapturedPasses | None = None
         self._prefill_limit = prefill_limit
         self._unfinished: dict[Hashable, Answer] = {}
 
@@ -229,7 +241,7 @@ def _rectangle(group: list[_Work]) -> Rectangle:
     )
 
 
-def _captured_step(captured: Captured, new: Rectangle) -> Tensor:
+def _captured_step(captured: CapturedPasses, new: Rectangle) -> Tensor:
     """Return the logits [rows, 1, vocab] of a captured pass over one token for each lane."""
     rows = [lane.row for lane in new.lanes]
     return captured.step(rows, new.ids[:, 0].tolist(), new.places[:, 0].tolist())
