@@ -39,7 +39,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__main__": {"cli"},
 }  # fmt: skip
 # Floors of the room `scoring`: a file imports its own floor and those below.
-FLOORS = ("notices", "memory", "prompting", "weights", "passes", "scorer", "terms", "registry")
+FLOORS = (
+    "notices",
+    "free_memory",
+    "cache_limit",
+    "lane_text",
+    "prompting",
+    "weights",
+    "passes",
+    "scorer",
+    "terms",
+    "registry",
+)
 for height, name in enumerate(("__init__", *FLOORS)):
     below = {f"scoring.{lower}" for lower in FLOORS[: max(0, height - 1)]}
     MAY_IMPORT[f"scoring.{name}"] = {*DATA, "recent", "spinning", "tensor_rows", *below}

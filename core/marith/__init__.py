@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from marith.request.sampling import Sampling
     from marith.request.stop import Stop
     from marith.request.visible_text import harmless
-    from marith.scoring.memory import free_memory
+    from marith.scoring.free_memory import free_memory
 
 __version__ = "0.1.0"
 
@@ -101,7 +101,7 @@ bound_spinning()  # before anything imports torch
 _LATER = {
     "Ban": "marith.request.ban",
     "Grammar": "marith.request.forms.grammar",
-    "free_memory": "marith.scoring.memory",
+    "free_memory": "marith.scoring.free_memory",
     "harmless": "marith.request.visible_text",
     "Inspection": "marith.inspection.inspection",
     "Sampling": "marith.request.sampling",

@@ -35,7 +35,7 @@ from marith.request.plan import Plan
 from marith.request.prompt import AnyPrompt, Message
 from marith.request.request import Request
 from marith.request.sampling import Sampling
-from marith.scoring.memory import free_memory
+from marith.scoring.free_memory import free_memory
 from marith.scoring.registry import Registry, device_of, require_lanes
 from marith.scoring.weights import loader
 from marith.scoring.weights.checkpoint import Checkpoint

@@ -23,7 +23,7 @@ from marith.request.plan import Plan, formula_in_plan
 from marith.request.prompt import Prompt, to_prompt
 from marith.request.request import Request, Speculation
 from marith.request.stop import Stop
-from marith.scoring.memory import LaneText
+from marith.scoring.lane_text import LaneText
 from marith.scoring.prompting.templates import to_tokens, turn_marks
 from marith.scoring.registry import Registry
 from marith.scoring.scorer import Demand, Reading, Scorer, Span

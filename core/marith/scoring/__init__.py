@@ -1,6 +1,8 @@
 """How likely is each token, to one term?
 
-- `memory`: bytes that are free, held, and needed by requests.
+- `cache_limit`: one limit on the memory of all caches.
+- `free_memory`: the bytes that this process may still take.
+- `lane_text`: the texts that lanes will hold, and their bytes.
 - `notices`: warnings that point at the caller's line, from any depth and any thread.
 - `registry`: the scorer of each term.
 - `scorer`: the protocol between the engine and scorers: spans in, rows out.

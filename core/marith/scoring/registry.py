@@ -27,7 +27,7 @@ from marith.formula.tree.terms import (
 from marith.recent import Recent
 from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.scoring import notices
-from marith.scoring.memory import CacheLimit
+from marith.scoring.cache_limit import CacheLimit
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Scorer
 from marith.scoring.terms.classifier_scorer import ClassifierScorer

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marith.formula.tree.terms import Term
 from marith.request.prompt import Prompt
-from marith.scoring.memory import LaneText
+from marith.scoring.lane_text import LaneText
 from marith.tensor_rows import Row, gather, rows_of
 
 Reading: TypeAlias = "tuple[int, ...] | str"

@@ -20,8 +20,8 @@ from marith.engine import scheduler
 from marith.engine.job_queue import Admission, memory_of
 from marith.engine.prepare import Prepared
 from marith.request.limits import Limits
-from marith.scoring import memory
-from marith.scoring.memory import BLOCK, COPIED, LaneText, own_lengths
+from marith.scoring import cache_limit
+from marith.scoring.lane_text import BLOCK, COPIED, LaneText, own_lengths
 from marith.scoring.terms import runner as runner_module
 
 TERMS = {"x": "q r s t"}
@@ -178,7 +178,7 @@ def test_one_for_which_there_is_no_memory_is_refused_and_the_others_are_served(
 ) -> None:
     with endless(512, cache_bytes=1) as engine:
         small = memory_of([engine.open(asked("a", 2))])
-        monkeypatch.setattr(memory, "free_memory", lambda device: small)
+        monkeypatch.setattr(cache_limit, "free_memory", lambda device: small)
         tickets = [engine.submit(asked("a", count)) for count in (2, 400, 2)]
         assert tickets[0].result(60).text == tickets[2].result(60).text
         with pytest.raises(
@@ -204,9 +204,11 @@ def test_what_is_kept_of_other_texts_goes_for_one_that_needs_the_memory(
         lanes = engine._registry.base.runner.lanes
         kept = lanes.nbytes
         assert kept > others
-        monkeypatch.setattr(memory, "free_memory", lambda device: own - kept + lanes.nbytes // 2)
+        monkeypatch.setattr(
+            cache_limit, "free_memory", lambda device: own - kept + lanes.nbytes // 2
+        )
         assert engine.submit(asked("a", 100)).result(60).text
-        monkeypatch.setattr(memory, "free_memory", lambda device: own - 2 * kept)
+        monkeypatch.setattr(cache_limit, "free_memory", lambda device: own - 2 * kept)
         wait_until_idle(engine)
         kept = lanes.nbytes
         with pytest.raises(marith.RequestError, match="are free"):

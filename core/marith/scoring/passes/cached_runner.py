@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from marith.errors import ModelError
-from marith.scoring.memory import CacheLimit
+from marith.scoring.cache_limit import CacheLimit
 from marith.scoring.notices import warn
 from marith.scoring.passes.chunked_prefill import (
     FREE_TOKENS,

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from marith.errors import ModelError
-from marith.scoring.memory import Keeper, LaneText
+from marith.scoring.cache_limit import Keeper
+from marith.scoring.lane_text import LaneText
 from marith.scoring.weights.lora_files import Adapter
 
 IDLE_LANES = 64

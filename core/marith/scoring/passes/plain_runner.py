@@ -7,7 +7,8 @@ from collections.abc import Hashable, Sequence
 import torch
 
 from marith.errors import ModelError
-from marith.scoring.memory import CacheLimit, LaneText
+from marith.scoring.cache_limit import CacheLimit
+from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.passes import Answer, Asked, ModelPasses
 from marith.scoring.passes.probe import distance
 from marith.tensor_rows import rows_of

@@ -13,7 +13,7 @@ from marith.errors import ModelError, RequestError
 from marith.formula.tree.terms import Classifier, Judgement, Term
 from marith.request.limits import CACHE_BYTES
 from marith.request.prompt import Prompt
-from marith.scoring.memory import LaneText
+from marith.scoring.lane_text import LaneText
 from marith.scoring.notices import warn
 from marith.scoring.prompting.templates import to_plain_text
 from marith.scoring.prompting.tokenizer import Vocabulary

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from marith.errors import ModelError
-from marith.scoring.memory import CacheLimit, LaneText
+from marith.scoring.cache_limit import CacheLimit
+from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.chunked_prefill import Unread, choose, group_by_width
 from marith.scoring.passes.lanes import common
 from marith.scoring.passes.layer_masks import LayerMasks, unread_kinds

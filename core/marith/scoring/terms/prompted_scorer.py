@@ -15,7 +15,7 @@ from marith.formula.tree.terms import Likelihood, Prompted, Term
 from marith.recent import Recent
 from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.request.prompt import Prompt
-from marith.scoring.memory import LaneText
+from marith.scoring.lane_text import LaneText
 from marith.scoring.passes import lora
 from marith.scoring.passes.llama_cpp.llama_cpp_runner import LlamaCppRunner
 from marith.scoring.passes.lora import Adapter

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from marith.errors import ModelError
-from marith.scoring.memory import CacheLimit, LaneText
+from marith.scoring.cache_limit import CacheLimit
+from marith.scoring.lane_text import LaneText
 
 BATCH_TOKENS = 8192
 

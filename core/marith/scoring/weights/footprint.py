@@ -1,10 +1,12 @@
-"""Estimate the memory of a model from its files, before it is loaded; format bytes for people."""
+"""Estimate the memory of a model from its files, before it is loaded."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from marith.scoring.free_memory import amount
 
 SIZES = {"float32": 4, "bfloat16": 2, "float16": 2}  # bytes of an element
 _LAYERS = "num_hidden_layers", "n_layer", "num_layers"
@@ -92,14 +94,3 @@ def _kept(config: Mapping[str, Any]) -> int | None:
 def _number(config: Mapping[str, Any], names: Sequence[str]) -> int | None:
     found = (config.get(name) for name in names)
     return next((one for one in found if isinstance(one, int) and one > 0), None)
-
-
-def amount(size: int | None) -> str:
-    """Return a number of bytes in a suitable unit, or "-" for None."""
-    if size is None:
-        return "-"
-    number, units = float(size), ["B", "kB", "MB", "GB", "TB"]
-    while number >= 999.5 and len(units) > 1:
-        number /= 1000
-        units.pop(0)
-    return f"{number:.0f} {units[0]}" if number >= 10 else f"{number:.2g} {units[0]}"

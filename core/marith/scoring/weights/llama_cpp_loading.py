@@ -15,12 +15,11 @@ from torch import Tensor
 
 from marith.errors import ModelError
 from marith.request.checks import device_name
-from marith.scoring.memory import free_memory
+from marith.scoring.free_memory import amount, free_memory
 from marith.scoring.notices import warn
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.cpu_threads import SMALL
-from marith.scoring.weights.footprint import amount
 from marith.scoring.weights.ggml import FEWEST, GGMLAdapter, GGMLModel, library
 from marith.scoring.weights.gguf_config import LONG
 from marith.scoring.weights.gguf_header import GGUFHeader

@@ -17,11 +17,10 @@ import torch
 
 from marith.errors import ModelError, shown
 from marith.request.sampling import Sampling
-from marith.scoring.memory import free_memory
+from marith.scoring.free_memory import amount, free_memory
 from marith.scoring.weights import kinds
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.cpu_threads import threads_of
-from marith.scoring.weights.footprint import amount
 from marith.scoring.weights.gguf_weights import returning_freed
 from marith.scoring.weights.kinds import CLASSIFIER, LANGUAGE_MODEL
 from marith.scoring.weights.lean_modules import make_lean

@@ -14,8 +14,8 @@ from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 from transformers.utils.hub import cached_file
 
 from marith.errors import ModelError
-from marith.scoring.memory import free_memory
-from marith.scoring.weights.footprint import Footprint, amount
+from marith.scoring.free_memory import amount, free_memory
+from marith.scoring.weights.footprint import Footprint
 from marith.scoring.weights.placing import Placement
 
 _REPEATED = re.compile(r"(layers?|blocks?|depth)$")

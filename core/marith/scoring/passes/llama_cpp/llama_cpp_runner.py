@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from marith.errors import ModelError
-from marith.scoring.memory import CacheLimit, LaneText, own_lengths
+from marith.scoring.cache_limit import CacheLimit
+from marith.scoring.lane_text import LaneText, own_lengths
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.chunked_prefill import SMALL_CHUNK
 from marith.scoring.passes.early_exit import Exits

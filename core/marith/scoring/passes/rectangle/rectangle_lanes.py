@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from marith.scoring.memory import LaneText
+from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.lanes import Lane, Lanes, Rectangle, allocating
 from marith.scoring.passes.layer_masks import LayerMasks, Mask
 from marith.scoring.passes.rectangle.rectangle_cache import KVCache

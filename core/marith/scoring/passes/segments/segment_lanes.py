@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marith.scoring.memory import LaneText, own_lengths
+from marith.scoring.lane_text import LaneText, own_lengths
 from marith.scoring.passes.chunked_prefill import CHUNK
 from marith.scoring.passes.lanes import Lane, Lanes, Rectangle, allocating, in_one_row
 from marith.scoring.passes.layer_masks import LayerMasks, Mask

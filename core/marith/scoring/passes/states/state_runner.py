@@ -10,11 +10,18 @@ from torch import Tensor
 
 from marith.errors import ModelError
 from marith.request.limits import CACHE_BYTES
-from marith.scoring.memory import CacheLimit, StateSize
+from marith.scoring.cache_limit import CacheLimit
 from marith.scoring.passes.chunked_prefill import CHUNK, FEW_TOKENS
 from marith.scoring.passes.lanes import SHORT_PREFIX
 from marith.scoring.passes.passes import Answer, Asked, ModelPasses
-from marith.scoring.passes.states.states import Joined, KeptStates, State, groups, new_cache
+from marith.scoring.passes.states.states import (
+    Joined,
+    KeptStates,
+    State,
+    StateSize,
+    groups,
+    new_cache,
+)
 from marith.scoring.weights.shared_weights import nbytes, weights
 from marith.tensor_rows import Row, rows_of
 

@@ -7,7 +7,7 @@ texts are joined as the rows of one cache, for passes that read one token of eac
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
-from marith.scoring.memory import Keeper
+from marith.scoring.cache_limit import Keeper
+from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.lanes import IDLE_LANES, SHORT_PREFIX
 from marith.scoring.passes.layer_masks import layer_count
 
@@ -327,3 +328,31 @@ def _with_layers(cache: Cache, layers: list[Any]) -> Cache:
     made = copy.copy(cache)
     made.layers = layers
     return made
+
+
+class StateSize:
+    """Estimates the bytes of a state: a fixed part, and a part for each token of its text.
+
+    The estimate is learned from the first two lengths. The state of a text that is longer than a
+    window takes less.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, int] = {}  # bytes by length
+
+    def learn(self, length: int, nbytes: Callable[[], int]) -> None:
+        """Record the bytes of a state of `length` tokens, until two lengths are known."""
+        if len(self._known) < 2 and length not in self._known:
+            self._known[length] = nbytes()
+
+    def memory(self, texts: Sequence[LaneText]) -> int:
+        """Return the most bytes that the states of these texts take, each with a snapshot."""
+        return 2 * sum(self.at(text.length) for text in texts)
+
+    def at(self, length: int) -> int:
+        """Return the bytes of a state of `length` tokens; 0 before two lengths are known."""
+        if len(self._known) < 2:
+            return 0
+        (short, small), (long, large) = sorted(self._known.items())
+        slope = max(0.0, (large - small) / (long - short))
+        return round(max(0.0, small - slope * short) + slope * length)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.architectures import build
 from support.asking import CONTEXT, ask, text, uncached
 
-from marith.scoring.memory import CacheLimit, Keeper
+from marith.scoring.cache_limit import CacheLimit, Keeper
 from marith.scoring.passes.passes import Asked
 from marith.scoring.terms.runner import start_runner
 from marith.testing import tiny_model

@@ -10,8 +10,8 @@ import psutil
 import pytest
 import torch
 
-from marith.scoring import memory as module
-from marith.scoring.memory import free_memory
+from marith.scoring import free_memory as module
+from marith.scoring.free_memory import free_memory
 from marith.scoring.weights.gguf_weights import returning_freed
 
 
@@ -110,7 +110,7 @@ def test_what_torch_has_taken_of_a_gpu_and_does_not_use_is_free(
 def test_a_limit_of_addresses_bounds_it() -> None:
     program = (
         "import resource; resource.setrlimit(resource.RLIMIT_AS, (2**35, 2**35));"
-        "from marith.scoring.memory import free_memory; print(free_memory('cpu') < 2**35)"
+        "from marith.scoring.free_memory import free_memory; print(free_memory('cpu') < 2**35)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "True", done.stderr

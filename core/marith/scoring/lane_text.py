@@ -1,0 +1,73 @@
+"""The texts that lanes will hold, and the bytes that they take together."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+BLOCK = 16  # tokens; prefixes are compared in blocks of this length
+COPIED = 63  # the longest common prefix that SegmentLanes copies instead of sharing, in tokens
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LaneText:
+    """A prompt, and at most `more` tokens after it. Texts with equal `key` may share prefixes.
+
+    `prefixes` are hashes of the prompt's first 16, 32, … tokens. Two texts have a hash in common
+    only if their keys and these tokens are equal.
+    """
+
+    key: Hashable
+    prompt: Sequence[int]
+    more: int
+    prefixes: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prefixes", tuple(_prefixes(self.key, self.prompt)))
+
+    @property
+    def length(self) -> int:
+        """The number of tokens, the prompt included."""
+        return len(self.prompt) + self.more
+
+
+def _prefixes(key: Hashable, prompt: Sequence[int]) -> Iterator[int]:
+    """Yield a hash of the first 16, 32, … tokens of a prompt.
+
+    Different prefixes have equal hashes with a probability of 2^-64, because bytes are hashed with
+    a secret of the process.
+    """
+    number, tokens = hash(key), array("q", prompt)
+    for end in range(BLOCK, len(tokens) + 1, BLOCK):
+        number = hash((number, tokens[end - BLOCK : end].tobytes()))
+        yield number
+
+
+def own_lengths(texts: Iterable[LaneText]) -> Iterator[int]:
+    """Yield, for each text, the most tokens that no earlier text holds for it.
+
+    A common prefix of prompts counts once, except for the tokens that may be copied.
+    """
+    known: set[int] = set()
+    for text in texts:
+        shared = sum(number in known for number in text.prefixes)
+        known.update(text.prefixes)
+        yield text.length - max(0, BLOCK * shared - COPIED)
+
+
+class Holder(Protocol):
+    """A scorer, or a runner, that holds keys, values or states of texts."""
+
+    def memory(self, texts: Sequence[LaneText]) -> int:
+        """Return the most bytes that these texts take together."""
+        ...
+
+
+def bytes_needed(texts: Iterable[tuple[Holder, LaneText]]) -> int:
+    """Return the most bytes that texts take together, each in its holder."""
+    by_holder: dict[int, tuple[Holder, list[LaneText]]] = {}
+    for holder, text in texts:
+        by_holder.setdefault(id(holder), (holder, []))[1].append(text)
+    return sum(holder.memory(planned) for holder, planned in by_holder.values())
