@@ -49,6 +49,7 @@ FLOORS = (
     "passes",
     "scorer",
     "terms",
+    "choose_runner",
     "registry",
 )
 for height, name in enumerate(("__init__", *FLOORS)):

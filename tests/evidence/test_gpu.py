@@ -15,8 +15,8 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from marith import Classifier, Engine, Grammar, NGram, Plan, Prompted, Sampling, Stop
+from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes.passes import Asked
-from marith.scoring.terms.runner import start_runner
 from marith.scoring.weights.loader import from_loaded
 from marith.scoring.weights.placing import Placement
 from marith.testing import tiny_tokenizer

@@ -9,9 +9,9 @@ import torch
 from support.prefixes import logits_after
 from torch import Tensor
 
+from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.passes import Answer, Asked
-from marith.scoring.terms.runner import start_runner
 
 VOCAB = 28
 CONTEXT = 128

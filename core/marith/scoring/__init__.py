@@ -1,6 +1,7 @@
 """How likely is each token, to one term?
 
 - `cache_limit`: one limit on the memory of all caches.
+- `choose_runner`: which runner a model gets.
 - `free_memory`: the bytes that this process may still take.
 - `lane_text`: the texts that lanes will hold, and their bytes.
 - `notices`: warnings that point at the caller's line, from any depth and any thread.

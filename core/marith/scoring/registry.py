@@ -28,6 +28,7 @@ from marith.recent import Recent
 from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.scoring import notices
 from marith.scoring.cache_limit import CacheLimit
+from marith.scoring.choose_runner import runner_of
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Scorer
 from marith.scoring.terms.classifier_scorer import ClassifierScorer
@@ -68,7 +69,7 @@ class Registry:
         device_of(base)  # first of all, because `base` may not be a checkpoint
         self._recent = Recent(loaded_bytes)
         self.device = composing_device(base.device)
-        self.base = PromptedScorer(base, cache_bytes, self._recent, self._device_of_answers(base))
+        self.base = self._scorer_of(base, cache_bytes)
         self.cache_limit = CacheLimit(cache_bytes)
         self.base.runner.join(self.cache_limit)
         self.vocabulary = base.vocabulary
@@ -226,8 +227,11 @@ class Registry:
         for scorer in self._models.values():  # the same weights under another name
             if isinstance(scorer, PromptedScorer) and scorer.checkpoint.model is checkpoint.model:
                 return scorer
-        limit, answers = self.cache_limit.most_bytes, self._device_of_answers(checkpoint)
-        return PromptedScorer(checkpoint, limit, self._recent, answers)
+        return self._scorer_of(checkpoint, self.cache_limit.most_bytes)
+
+    def _scorer_of(self, checkpoint: Checkpoint, cache_bytes: int) -> PromptedScorer:
+        runner, answers = runner_of(checkpoint, cache_bytes), self._device_of_answers(checkpoint)
+        return PromptedScorer(checkpoint, runner, self._recent, answers)
 
     def _require_equal(self, term: Term, name: str, vocabulary: Vocabulary) -> None:
         """Raise FormulaError if the vocabulary differs from the base model's."""

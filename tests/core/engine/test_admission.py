@@ -20,9 +20,8 @@ from marith.engine import scheduler
 from marith.engine.job_queue import Admission, memory_of
 from marith.engine.prepare import Prepared
 from marith.request.limits import Limits
-from marith.scoring import cache_limit
+from marith.scoring import cache_limit, choose_runner
 from marith.scoring.lane_text import BLOCK, COPIED, LaneText, own_lengths
-from marith.scoring.terms import runner as runner_module
 
 TERMS = {"x": "q r s t"}
 blocks = st.lists(st.sampled_from([[1] * 10, [2] * 40, [1] * 64, [2] * 200]), max_size=4)
@@ -94,7 +93,7 @@ def test_what_is_copied_and_not_shared_counts_for_each_text() -> None:
 def test_texts_of_one_rectangle_are_each_as_long_as_the_longest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(runner_module, "_hands_keys_on", lambda _: False)
+    monkeypatch.setattr(choose_runner, "_hands_keys_on", lambda _: False)
     with endless(512) as engine:
         short, long = engine.open(asked("a", 1)), engine.open(asked("a b", 400))
         alone, both = memory_of([short]) + memory_of([long]), memory_of([short, long])

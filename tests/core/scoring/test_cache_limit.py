@@ -14,8 +14,8 @@ from support.architectures import build
 from support.asking import CONTEXT, ask, text, uncached
 
 from marith.scoring.cache_limit import CacheLimit, Keeper
+from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes.passes import Asked
-from marith.scoring.terms.runner import start_runner
 from marith.testing import tiny_model
 
 NAMES = ("gpt2", "mamba", "gptj")  # whose keys lie in segments, in states, and in a rectangle

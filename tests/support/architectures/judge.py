@@ -14,9 +14,9 @@ from support.architectures.talks import adapted, largest, left_early, talk
 
 import marith
 from marith.errors import ModelError
+from marith.scoring.passes.passes import Runner
 from marith.scoring.passes.probe import windows
 from marith.scoring.passes.states.state_runner import StateRunner
-from marith.scoring.terms.runner import Runner
 
 BEYOND = 30  # tokens that a text has more than the widest window
 SPECULATION = (None, "auto", marith.Plan.factors({"x": 3}), marith.Plan.drafts("M", length=3))

@@ -13,9 +13,8 @@ from support.asking import ask
 
 from marith.errors import ModelError
 from marith.scoring.passes import lora
-from marith.scoring.passes.passes import Asked
+from marith.scoring.passes.passes import Asked, Runner
 from marith.scoring.passes.probe import distance
-from marith.scoring.terms.runner import Runner
 from marith.tensor_rows import gather
 
 MOST_REJECTED = 5

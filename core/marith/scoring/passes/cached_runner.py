@@ -11,6 +11,7 @@ from torch import Tensor
 
 from marith.errors import ModelError
 from marith.scoring.cache_limit import CacheLimit
+from marith.scoring.lane_text import LaneText
 from marith.scoring.notices import warn
 from marith.scoring.passes.chunked_prefill import (
     FREE_TOKENS,
@@ -27,7 +28,7 @@ from marith.scoring.passes.lanes import (
     kept,
     rectangle,
 )
-from marith.scoring.passes.passes import Answer, Asked, Passes
+from marith.scoring.passes.passes import Answer, Asked, Passes, Runner
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,7 +51,7 @@ class CapturedPasses(Protocol):
         ...
 
 
-class CachedRunner:
+class CachedRunner(Runner):
     """Runs a model over many lanes at once, and caches the keys and values of each lane.
 
     The cache changes the cost of an answer, never the answer: the tokens of a question are compared
@@ -66,10 +67,13 @@ class CachedRunner:
     def __init__(self, passes: Passes, lanes: Lanes, prefill_limit: int | None = None) -> None:
         self.passes = passes
         self.lanes = lanes
-        self.memory = lanes.memory
         self.captured: CapturedPasses | None = None
         self._prefill_limit = prefill_limit
         self._unfinished: dict[Hashable, Answer] = {}
+
+    def memory(self, texts: Sequence[LaneText]) -> int:
+        """Return the most bytes that lanes of these texts take together."""
+        return self.lanes.memory(texts)
 
     def join(self, limit: CacheLimit) -> None:
         """Bound the cache by `limit`, which several models share, from now on."""

@@ -14,6 +14,9 @@ import torch
 from torch import Tensor
 
 from marith.errors import ModelError
+from marith.scoring.cache_limit import CacheLimit
+from marith.scoring.lane_text import LaneText
+from marith.scoring.passes import lora
 from marith.scoring.passes.early_exit import Exits
 from marith.scoring.passes.lora import Adapted, Adapter
 from marith.scoring.weights.kinds import why_nan
@@ -123,6 +126,10 @@ class Passes(ABC):
         """Return a sentence on log-probabilities that are NaN."""
         return f"{self.name!r} computed NaN (not a number)"
 
+    @abstractmethod
+    def read_adapter(self, name: str) -> Adapter:
+        """Read a LoRA for the weights of the model. Raises ModelError if it cannot be read."""
+
     def forget_counts(self) -> None:
         """Reset the counters, for example after probing."""
         self.count = self.tokens_read = 0
@@ -139,6 +146,39 @@ class Passes(ABC):
         if bool(logprobs[:, -1].isnan().any()):  # one NaN makes its whole row NaN
             raise ModelError(self.why_nan())
         return logprobs
+
+
+class Runner(ABC):
+    """Answers questions about texts, with the `passes` of one model and what it caches of them.
+
+    A `plain` runner caches nothing.
+    """
+
+    plain: bool
+    passes: Passes
+
+    @abstractmethod
+    def ask(self, questions: Sequence[Asked]) -> Sequence[Answer | None]:
+        """Answer the questions that can be answered now, in as few passes as possible.
+
+        An answer is None while its long text is still being read.
+        """
+
+    @abstractmethod
+    def memory(self, texts: Sequence[LaneText]) -> int:
+        """Return the most bytes of keys, values and states that these texts take together."""
+
+    @abstractmethod
+    def join(self, limit: CacheLimit) -> None:
+        """Bound the cache by `limit`, which several models share, from now on."""
+
+    @abstractmethod
+    def release(self, owner: Hashable) -> None:
+        """Free the lane of `owner` for another text, which may continue its cached tokens."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Drop what is cached of all texts."""
 
 
 def cache_argument(model: Any) -> str:
@@ -218,6 +258,10 @@ class ModelPasses(Passes):
         early = [self.exits.logits(out.hidden_states, layer, where) for layer in layers]
         cut = isinstance(kept, int) or out.logits.shape[1] != len(kept)
         return out.logits[:, where] if cut else out.logits, early
+
+    def read_adapter(self, name: str) -> Adapter:
+        """Read a LoRA for the weights of the model. Raises ModelError if it cannot be read."""
+        return lora.read(name, self.model)
 
     @torch.inference_mode()
     def uncached(self, texts: Tensor) -> Tensor:

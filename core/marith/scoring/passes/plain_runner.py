@@ -9,18 +9,19 @@ import torch
 from marith.errors import ModelError
 from marith.scoring.cache_limit import CacheLimit
 from marith.scoring.lane_text import LaneText
-from marith.scoring.passes.passes import Answer, Asked, ModelPasses
+from marith.scoring.passes.passes import Answer, Asked, ModelPasses, Runner
 from marith.scoring.passes.probe import distance
 from marith.tensor_rows import rows_of
 
 
-class PlainRunner:
+class PlainRunner(Runner):
     """Reads each text from its first token, and caches nothing.
 
     Raises ModelError for a model whose output at a position depends on later tokens.
     """
 
     plain = True
+    passes: ModelPasses
 
     def __init__(self, passes: ModelPasses, context_length: int) -> None:
         self.passes = passes

@@ -9,16 +9,12 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Hashable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from marith.scoring.passes.passes import Answer, Asked, ModelPasses
-
-if TYPE_CHECKING:
-    from marith.scoring.passes.cached_runner import CachedRunner
-    from marith.scoring.passes.states.state_runner import StateRunner
+from marith.scoring.passes.passes import Answer, Asked, ModelPasses, Runner
 
 SHORT = 9  # tokens of a text without a window
 WIDE = 64  # wider windows are probed on a small model instead
@@ -56,7 +52,7 @@ def why_inexact(model: Any, context_length: int, differ: Callable[[Any, int], st
     return reason and f"beyond its window of {widest} tokens {reason}"
 
 
-def compare(runner: CachedRunner | StateRunner, passes: ModelPasses, extra: int = 0) -> str:
+def compare(runner: Runner, passes: ModelPasses, extra: int = 0) -> str:
     """Return how a runner's cached passes differ from uncached `passes`; "" if they do not.
 
     The rows that are compared have unequal lengths.
@@ -82,7 +78,7 @@ def compare(runner: CachedRunner | StateRunner, passes: ModelPasses, extra: int 
     return ""
 
 
-def _answers(runner: CachedRunner | StateRunner, asked: list[Asked]) -> dict[Hashable, Answer]:
+def _answers(runner: Runner, asked: list[Asked]) -> dict[Hashable, Answer]:
     """Return all answers by lane, in as many calls as they take."""
     answers: dict[Hashable, Answer] = {}
     while left := [one for one in asked if one.lane not in answers]:

@@ -13,19 +13,15 @@ from marith.errors import ContextOverflow, ModelError, RequestError
 from marith.formula.meaning.binding import BARE, BARE_MODEL
 from marith.formula.tree.terms import Likelihood, Prompted, Term
 from marith.recent import Recent
-from marith.request.limits import CACHE_BYTES, LOADED_BYTES
+from marith.request.limits import LOADED_BYTES
 from marith.request.prompt import Prompt
 from marith.scoring.lane_text import LaneText
-from marith.scoring.passes import lora
-from marith.scoring.passes.llama_cpp.llama_cpp_runner import LlamaCppRunner
 from marith.scoring.passes.lora import Adapter
-from marith.scoring.passes.passes import Answer, Asked
+from marith.scoring.passes.passes import Answer, Asked, Runner
 from marith.scoring.prompting.templates import require_text, to_tokens
 from marith.scoring.scorer import Demand, Reading, Scored, Span, moved_to
-from marith.scoring.terms.runner import Runner, start_runner
 from marith.scoring.terms.text_likelihood import Histories
 from marith.scoring.weights.checkpoint import Checkpoint
-from marith.scoring.weights.cpu_threads import computing_with
 from marith.scoring.weights.locate import FileTimes, file_times
 from marith.tensor_rows import Row, gather
 
@@ -38,26 +34,18 @@ class PromptedScorer:
     def __init__(
         self,
         checkpoint: Checkpoint,
-        cache_bytes: int = CACHE_BYTES,
+        runner: Runner,
         recent: Recent | None = None,
         answers: torch.device | None = None,
     ) -> None:
         self.checkpoint = checkpoint
+        self.runner = runner
         self.vocabulary = checkpoint.vocabulary
         self.context_length = checkpoint.context_length
         self._output_device = answers  # if it is not the computing device
         self._recent = recent or Recent(LOADED_BYTES)
         self._adapters: WeakValueDictionary[_Key, Adapter] = WeakValueDictionary()
         self._histories = Histories()
-        with computing_with(checkpoint.threads):
-            self.runner = start_runner(
-                checkpoint.model,
-                self.vocabulary.size,
-                self.context_length,
-                cache_bytes,
-                name=checkpoint.name,
-                holes=self.vocabulary.holes,
-            )
         self._weights = checkpoint.weights  # 1 ms for a large model, so only once
         self._changes = _changes(self._weights)
         self.nbytes = checkpoint.nbytes
@@ -137,7 +125,7 @@ class PromptedScorer:
         key = name, file_times(name)
         adapter = self._adapters.get(key)
         if adapter is None:
-            adapter = self._adapters[key] = _read_adapter(name, self.checkpoint, self.runner)
+            adapter = self._adapters[key] = self.runner.passes.read_adapter(name)
         return self._kept(name, adapter)
 
     def _kept(self, name: str, adapter: Adapter) -> Adapter:
@@ -207,13 +195,6 @@ class PromptedScorer:
         """Release a lane. Its keys and values stay cached until another lane needs the room."""
         self._histories.release(lane)
         self.runner.release(lane)
-
-
-def _read_adapter(name: str, checkpoint: Checkpoint, runner: Runner) -> Adapter:
-    """Read a LoRA for the weights of a checkpoint. Raises ModelError if it cannot be read."""
-    if isinstance(runner, LlamaCppRunner):
-        return runner.read_adapter(name)
-    return lora.read(name, checkpoint.model)
 
 
 def _changes(tensors: Iterable[Tensor]) -> int:

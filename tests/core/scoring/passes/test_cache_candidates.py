@@ -9,11 +9,11 @@ import torch
 from support.architectures import build
 from support.asking import CONTEXT, ask, text, uncached
 
+from marith.scoring.choose_runner import start_runner
 from marith.scoring.notices import collecting
-from marith.scoring.passes.passes import Asked
+from marith.scoring.passes.passes import Asked, Runner
 from marith.scoring.passes.plain_runner import PlainRunner
 from marith.scoring.passes.states.state_runner import StateRunner
-from marith.scoring.terms.runner import Runner, start_runner
 
 
 def started(model: Any, context_length: int = CONTEXT) -> tuple[Runner, list[str]]:

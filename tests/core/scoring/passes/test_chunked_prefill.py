@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from support.asking import VOCAB, ask, text
 
+from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.chunked_prefill import SMALL_CHUNK
 from marith.scoring.passes.passes import Asked
-from marith.scoring.terms.runner import start_runner
 from marith.testing import tiny_model
 
 

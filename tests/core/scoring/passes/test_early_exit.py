@@ -19,6 +19,7 @@ from transformers import GraniteConfig, GraniteForCausalLM, MistralConfig, Mistr
 from marith.errors import ModelError, RequestError
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import Prompt
+from marith.scoring import choose_runner
 from marith.scoring.passes.early_exit import Exits
 from marith.scoring.passes.passes import Asked, ModelPasses
 from marith.scoring.passes.plain_runner import PlainRunner
@@ -59,7 +60,8 @@ def deep(family: str) -> Any:
 
 
 def scorer_of(family: str) -> PromptedScorer:
-    return PromptedScorer(loader.from_loaded(deep(family), tiny_tokenizer(), Placement()))
+    checkpoint = loader.from_loaded(deep(family), tiny_tokenizer(), Placement())
+    return PromptedScorer(checkpoint, choose_runner.runner_of(checkpoint))
 
 
 def span(layer: int | None, lane: int, tokens: Sequence[int], count: int = 1) -> Span:
@@ -163,7 +165,8 @@ def scaled() -> Any:
 
 def test_a_model_that_ends_otherwise_is_refused_by_its_name() -> None:
     model = scaled().eval()
-    scorer = PromptedScorer(loader.from_loaded(model, tiny_tokenizer(), Placement()))
+    checkpoint = loader.from_loaded(model, tiny_tokenizer(), Placement())
+    scorer = PromptedScorer(checkpoint, choose_runner.runner_of(checkpoint))
     with pytest.raises(ModelError, match="ends in a norm and a head; GraniteForCausalLM does not"):
         scorer.loaded(Prompted(exit_layer=1))
     scorer.read(Prompted(), Prompt(({"role": "user", "content": "a"},)))

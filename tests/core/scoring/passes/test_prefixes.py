@@ -9,11 +9,11 @@ import torch
 from support.architectures import build
 from support.asking import CLOSE, CONTEXT, VOCAB, ask, runner_of, text, uncached
 
+from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.chunked_prefill import CHUNK, FEW_TOKENS
 from marith.scoring.passes.passes import Asked
 from marith.scoring.passes.rectangle.rectangle_lanes import RectangleLanes
-from marith.scoring.terms.runner import start_runner
 from marith.testing import FAMILIES, tiny_model
 
 cached_model = cache(tiny_model)

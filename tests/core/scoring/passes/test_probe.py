@@ -24,14 +24,14 @@ from transformers import (
 
 import marith
 from marith.errors import ModelError
+from marith.scoring import choose_runner
+from marith.scoring.choose_runner import start_runner
 from marith.scoring.notices import collecting
 from marith.scoring.passes import layer_masks
 from marith.scoring.passes.passes import Asked, ModelPasses, cache_argument
 from marith.scoring.passes.plain_runner import PlainRunner
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.terms import runner as runner_module
 from marith.scoring.terms.prefix_tree import TreeRunner
-from marith.scoring.terms.runner import start_runner
 from marith.testing import END, FAMILIES, START, tiny_model, tiny_tokenizer
 
 
@@ -79,8 +79,8 @@ def refused(*_: Any, **__: Any) -> None:
 
 def by_rectangles_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave a model no other runner with a cache."""
-    monkeypatch.setattr(runner_module, "_hands_keys_on", lambda _: False)
-    monkeypatch.setattr(runner_module, "StateRunner", refused)
+    monkeypatch.setattr(choose_runner, "_hands_keys_on", lambda _: False)
+    monkeypatch.setattr(choose_runner, "StateRunner", refused)
 
 
 @pytest.mark.parametrize(("window", "said"), [(16, "differ by"), (256, "beyond its window of 256")])

@@ -19,10 +19,10 @@ from transformers import (
 )
 
 from marith.errors import ModelError
+from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes import chunked_prefill
 from marith.scoring.passes import lanes as lanes_module
 from marith.scoring.passes.passes import Asked, ModelPasses
-from marith.scoring.terms.runner import start_runner
 from marith.testing import FAMILIES, tiny_model
 
 EACH = settings().max_examples  # shared out to the families

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from support.architectures import build
 from support.asking import ask, text, uncached
 
+from marith.scoring.choose_runner import start_runner
 from marith.scoring.lane_text import BLOCK, COPIED, LaneText, own_lengths
 from marith.scoring.passes.lanes import common
 from marith.scoring.passes.passes import Asked
-from marith.scoring.terms.runner import start_runner
 from marith.testing import tiny_model
 
 CONTEXT = 700

@@ -17,10 +17,10 @@ from transformers.masking_utils import (
     create_sliding_window_causal_mask,
 )
 
+from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.layer_masks import LayerMasks
 from marith.scoring.passes.passes import cache_argument
-from marith.scoring.terms.runner import start_runner
 
 NAMES = ("mistral", "gemma3_text", "gpt_oss", "llama4_text", "qwen2 window on", "ministral")
 EACH = max(4, settings().max_examples // len(NAMES))

@@ -24,6 +24,7 @@ from marith.errors import ContextOverflow, RequestError
 from marith.formula.patterns import pattern_matches
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
+from marith.scoring.choose_runner import runner_of
 from marith.scoring.prompting.templates import fold, see, to_plain_text, to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.terms.prompted_scorer import PromptedScorer
@@ -264,7 +265,8 @@ def test_an_empty_prompt_without_any_start_token_is_refused() -> None:
 
 def test_a_prompt_over_the_context_names_the_numbers_and_none_is_cut() -> None:
     model = tiny_model(context_length=16)
-    scorer = PromptedScorer(from_loaded(model, tiny_tokenizer(), Placement()))
+    checkpoint = from_loaded(model, tiny_tokenizer(), Placement())
+    scorer = PromptedScorer(checkpoint, runner_of(checkpoint))
     fits = scorer.read(Prompted(), to_prompt(" ".join("a" * 15)))
     assert len(fits) == 15
     with pytest.raises(ContextOverflow, match=r"16 tokens.*holds 16"):

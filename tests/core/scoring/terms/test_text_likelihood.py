@@ -15,6 +15,7 @@ from support.reference import truncated
 
 from marith.formula.tree.terms import Likelihood, Prompted
 from marith.request.prompt import Prompt
+from marith.scoring.choose_runner import runner_of
 from marith.scoring.passes import chunked_prefill
 from marith.scoring.scorer import Scored, Span
 from marith.scoring.terms.prompted_scorer import PromptedScorer
@@ -41,7 +42,8 @@ turns = st.lists(
 
 
 def scorer_of(family: str) -> PromptedScorer:
-    return PromptedScorer(loader.from_loaded(model(family), tiny_tokenizer(), Placement()))
+    checkpoint = loader.from_loaded(model(family), tiny_tokenizer(), Placement())
+    return PromptedScorer(checkpoint, runner_of(checkpoint))
 
 
 def score(scorer: PromptedScorer, spans: Sequence[Span]) -> list[Scored]:

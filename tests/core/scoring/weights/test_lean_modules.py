@@ -11,8 +11,8 @@ import torch
 from support.architectures import build
 from torch import Tensor, nn
 
+from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes.cached_runner import CachedRunner
-from marith.scoring.terms.runner import start_runner
 from marith.scoring.weights import loader
 from marith.scoring.weights.lean_modules import (
     LeanAttention,

@@ -17,7 +17,7 @@ from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.chunked_prefill import SMALL_CHUNK
 from marith.scoring.passes.early_exit import Exits
 from marith.scoring.passes.lanes import Lane, Lanes, Rectangle
-from marith.scoring.passes.passes import Answer, Asked, Passes
+from marith.scoring.passes.passes import Answer, Asked, Passes, Runner
 from marith.scoring.weights.ggml import FEWEST, GGMLContext, GGMLModel, Item
 from marith.scoring.weights.llama_cpp_loading import LlamaCppAdapter, read_adapter
 from marith.scoring.weights.lora_files import Adapter
@@ -194,6 +194,14 @@ class SequencePasses(Passes):
 
     exits_checked = False
 
+    def __init__(self, model: GGMLModel, vocab: int, name: str, holes: Sequence[int]) -> None:
+        super().__init__(vocab, name, holes, torch.device("cpu"))
+        self._model = model
+
+    def read_adapter(self, name: str) -> Adapter:
+        """Read a LoRA for these weights from a GGUF file. Raises ModelError."""
+        return read_adapter(name, self._model)
+
     @property
     def exits(self) -> Exits:
         """No exits: raises ModelError, because llama.cpp returns logits of the last layer only."""
@@ -225,7 +233,7 @@ class SequencePasses(Passes):
         return torch.from_numpy(logits)[None], []
 
 
-class LlamaCppRunner:
+class LlamaCppRunner(Runner):
     """Runs a llama.cpp model: one `llama_decode` for all texts of a call that use the same weights.
 
     The cache changes the cost of an answer, never the answer, except for rounding: llama.cpp uses
@@ -238,7 +246,7 @@ class LlamaCppRunner:
         self, model: GGMLModel, vocab: int, most_bytes: int, name: str, holes: Sequence[int]
     ) -> None:
         self._model, self._most_bytes = model, most_bytes
-        self.passes = SequencePasses(vocab, name, holes, torch.device("cpu"))
+        self.passes = SequencePasses(model, vocab, name, holes)
         self._limit: CacheLimit | None = None
         self._adapted: WeakKeyDictionary[Adapter, CachedRunner] = WeakKeyDictionary()
         context = GGMLContext(model)
@@ -281,10 +289,6 @@ class LlamaCppRunner:
         """Drop the keys and values of all lanes."""
         for one in self._all():
             one.forget()
-
-    def read_adapter(self, name: str) -> Adapter:
-        """Read a LoRA for these weights from a GGUF file. Raises ModelError."""
-        return read_adapter(name, self._model)
 
     def _all(self) -> list[CachedRunner]:
         return [self._bare, *self._adapted.values()]

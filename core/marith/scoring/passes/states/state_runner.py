@@ -11,9 +11,10 @@ from torch import Tensor
 from marith.errors import ModelError
 from marith.request.limits import CACHE_BYTES
 from marith.scoring.cache_limit import CacheLimit
+from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.chunked_prefill import CHUNK, FEW_TOKENS
 from marith.scoring.passes.lanes import SHORT_PREFIX
-from marith.scoring.passes.passes import Answer, Asked, ModelPasses
+from marith.scoring.passes.passes import Answer, Asked, ModelPasses, Runner
 from marith.scoring.passes.states.states import (
     Joined,
     KeptStates,
@@ -46,7 +47,7 @@ class _Budget:
         return True
 
 
-class StateRunner:
+class StateRunner(Runner):
     """Runs a model text by text, and keeps the state of each text. A state cannot be truncated.
 
     So a text that changes continues an earlier snapshot. One snapshot is taken where a prompt ends.
@@ -59,6 +60,7 @@ class StateRunner:
     """
 
     plain = False
+    passes: ModelPasses
 
     def __init__(
         self,
@@ -74,7 +76,6 @@ class StateRunner:
         self._places = joins and "position_ids" in passes.arguments
         self._most_padding = PADDING * nbytes(weights(passes.model))
         self._size = StateSize()
-        self.memory = self._size.memory
         self._unfinished: dict[Hashable, Answer] = {}
 
     @torch.inference_mode()
@@ -100,6 +101,10 @@ class StateRunner:
         """Drop all states."""
         self._unfinished = {}
         self.states.forget()
+
+    def memory(self, texts: Sequence[LaneText]) -> int:
+        """Return the most bytes that the states of these texts take, each with a snapshot."""
+        return 2 * sum(self._size.at(text.length) for text in texts)
 
     def join(self, limit: CacheLimit) -> None:
         """Bound the states by `limit`, which several models share, from now on."""

@@ -17,7 +17,6 @@ from torch.nn.functional import pad
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
 from marith.scoring.cache_limit import Keeper
-from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.lanes import IDLE_LANES, SHORT_PREFIX
 from marith.scoring.passes.layer_masks import layer_count
 
@@ -344,10 +343,6 @@ class StateSize:
         """Record the bytes of a state of `length` tokens, until two lengths are known."""
         if len(self._known) < 2 and length not in self._known:
             self._known[length] = nbytes()
-
-    def memory(self, texts: Sequence[LaneText]) -> int:
-        """Return the most bytes that the states of these texts take, each with a snapshot."""
-        return 2 * sum(self.at(text.length) for text in texts)
 
     def at(self, length: int) -> int:
         """Return the bytes of a state of `length` tokens; 0 before two lengths are known."""

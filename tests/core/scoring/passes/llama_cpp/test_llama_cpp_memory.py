@@ -67,7 +67,7 @@ def test_adapters_that_nobody_uses_are_freed(exact: Engine, tmp_path: Path) -> N
     from marith.scoring.weights import ggml
 
     runner: Any = exact._registry.base.runner
-    adapter = runner.read_adapter(write_adapter("pocket-polite", tmp_path / "polite.gguf"))
+    adapter = runner.passes.read_adapter(write_adapter("pocket-polite", tmp_path / "polite.gguf"))
     held = weakref.ref(adapter.held)
     assert isinstance(adapter.held, ggml.GGMLAdapter)
     runner._of(adapter)

@@ -14,13 +14,13 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
+from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.layer_masks import LayerMasks
 from marith.scoring.passes.passes import Asked
 from marith.scoring.passes.rectangle import cuda_graphs as capture_module
 from marith.scoring.passes.rectangle.cuda_graphs import Captured
 from marith.scoring.passes.rectangle.rectangle_cache import KVCache
-from marith.scoring.terms.runner import start_runner
 from marith.testing import FAMILIES, tiny_model
 
 LANES = 9

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from support.asking import ask, text
 
+from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.passes import Asked
 from marith.scoring.passes.segments.segment_cache import lazy
 from marith.scoring.passes.segments.segment_lanes import SHORT, SPARE_SLOTS, SegmentLanes
-from marith.scoring.terms.runner import start_runner
 from marith.testing import tiny_model
 
 CONTEXT = 900

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from support.architectures import build
 from support.asking import CONTEXT, VOCAB, ask, text, uncached
 
+from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes import lanes as lanes_module
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.passes import Asked
 from marith.scoring.passes.segments import segment_cache, segment_lanes
-from marith.scoring.terms.runner import start_runner
 from marith.testing import FAMILIES, tiny_model
 
 NAMES = (*FAMILIES, "gemma2", "gpt_oss", "llama4_text", "mistral")

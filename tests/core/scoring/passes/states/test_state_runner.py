@@ -11,12 +11,12 @@ from support.architectures import build
 from support.asking import CONTEXT, ask, text, uncached
 from support.rounds import Round, play, rounds
 
+from marith.scoring.choose_runner import start_runner
 from marith.scoring.notices import collecting
 from marith.scoring.passes.chunked_prefill import CHUNK
 from marith.scoring.passes.passes import Asked, ModelPasses
 from marith.scoring.passes.states.state_runner import StateRunner
 from marith.scoring.passes.states.states import State, tensors
-from marith.scoring.terms.runner import start_runner
 
 NAMES = ("mamba", "lfm2", "qwen3_next", "falcon_h1", "gpt_neo", "bloom")
 EACH = max(3, settings().max_examples // 8)

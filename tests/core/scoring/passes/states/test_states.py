@@ -10,10 +10,10 @@ from support.architectures import build
 from support.asking import CONTEXT, ask, text, uncached
 
 from marith.errors import ModelError
+from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes.passes import Asked
 from marith.scoring.passes.states.state_runner import StateRunner
 from marith.scoring.passes.states.states import Joined, State, groups, tensors
-from marith.scoring.terms.runner import start_runner
 
 NAMES = ("mamba", "mamba2", "falcon_h1", "qwen3_next", "lfm2", "gpt_neo")
 LENGTHS = (70, 5, 33, 18)

@@ -14,7 +14,7 @@ from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.chunked_prefill import SMALL_CHUNK
 from marith.scoring.passes.layer_masks import LayerMasks, layer_count, unread_kinds
 from marith.scoring.passes.llama_cpp.llama_cpp_runner import LlamaCppRunner
-from marith.scoring.passes.passes import CACHES, ModelPasses
+from marith.scoring.passes.passes import CACHES, ModelPasses, Runner
 from marith.scoring.passes.plain_runner import PlainRunner
 from marith.scoring.passes.probe import compare, why_inexact
 from marith.scoring.passes.rectangle.cuda_graphs import Captured
@@ -23,13 +23,26 @@ from marith.scoring.passes.rectangle.rectangle_lanes import RectangleLanes
 from marith.scoring.passes.segments.segment_attention import by_segments
 from marith.scoring.passes.segments.segment_lanes import SegmentLanes
 from marith.scoring.passes.states.state_runner import StateRunner
+from marith.scoring.weights.checkpoint import Checkpoint
+from marith.scoring.weights.cpu_threads import computing_with
 from marith.scoring.weights.ggml import GGMLModel
 
 Cached: TypeAlias = CachedRunner | StateRunner
-OfModel: TypeAlias = Cached | PlainRunner
-Runner: TypeAlias = OfModel | LlamaCppRunner
 Maker: TypeAlias = Callable[[ModelPasses], Cached]
 _log = logging.getLogger(__name__)
+
+
+def runner_of(checkpoint: Checkpoint, cache_bytes: int = CACHE_BYTES) -> Runner:
+    """Return the runner of a checkpoint's language model, see `start_runner`."""
+    with computing_with(checkpoint.threads):
+        return start_runner(
+            checkpoint.model,
+            checkpoint.vocabulary.size,
+            checkpoint.context_length,
+            cache_bytes,
+            name=checkpoint.name,
+            holes=checkpoint.vocabulary.holes,
+        )
 
 
 def start_runner(
@@ -67,7 +80,7 @@ def start_runner(
 
 def _compared(
     passes: ModelPasses, context_length: int, cache_bytes: int, captures: bool
-) -> OfModel:
+) -> Cached | PlainRunner:
     """Return the first exact runner: the usual one, one that reads text by text, or a plain one."""
     usual = partial(_usual, context_length, cache_bytes, captures)
     text_by_text = partial(StateRunner, most_bytes=cache_bytes, joins=False)
