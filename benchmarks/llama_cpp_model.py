@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from marith.scoring.weights.ggml import library
+from marith.scoring.weights.llama_cpp.ggml import library
 
 Logits: TypeAlias = "NDArray[np.float32]"
 _ROOT = Path(__file__).parents[1]  # where this package is found

@@ -15,8 +15,8 @@ from benchmarks.engine_variants import timed_request
 from benchmarks.rounds import Sample, Variant
 from benchmarks.timed_model import TimedModel
 from marith.engine.engine import Engine
-from marith.scoring.weights.cpu_threads import threads_of
-from marith.scoring.weights.lean_modules import LinearPart
+from marith.scoring.weights.layout.cpu_threads import threads_of
+from marith.scoring.weights.layout.lean_modules import LinearPart
 from marith.showing import counted
 
 FULL = 32  # steps that each of 16 requests goes on for while the others are begun and timed

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from marith.errors import ModelError, RequestError, shown, suggestion
 from marith.scoring.free_memory import amount
 from marith.scoring.weights.footprint import Footprint, room_for_texts
-from marith.scoring.weights.gguf_header import read_header
+from marith.scoring.weights.gguf.gguf_header import read_header
 from marith.scoring.weights.locate import (
     EMBEDDED,
     GGUF,

@@ -10,7 +10,7 @@ from importlib import import_module
 import pytest
 from support.mistakes import commanded, refusal
 
-from marith.scoring.weights import ggml
+from marith.scoring.weights.llama_cpp import ggml
 
 EXTRAS = [
     ("langchain_marith", ["langchain_core"], "langchain"),

@@ -11,7 +11,7 @@ from marith.engine.jobs.job import Job
 from marith.engine.step import Turn, step
 from marith.errors import fault
 from marith.request.limits import EngineStatus, Limits
-from marith.scoring.weights.cpu_threads import dismiss_team
+from marith.scoring.weights.layout.cpu_threads import dismiss_team
 from marith.speculation.auto import Controller
 
 

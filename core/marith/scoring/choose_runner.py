@@ -24,8 +24,8 @@ from marith.scoring.passes.segments.segment_attention import by_segments
 from marith.scoring.passes.segments.segment_lanes import SegmentLanes
 from marith.scoring.passes.states.state_runner import StateRunner
 from marith.scoring.weights.checkpoint import Checkpoint
-from marith.scoring.weights.cpu_threads import computing_with
-from marith.scoring.weights.ggml import GGMLModel
+from marith.scoring.weights.layout.cpu_threads import computing_with
+from marith.scoring.weights.llama_cpp.ggml import GGMLModel
 
 Cached: TypeAlias = CachedRunner | StateRunner
 Maker: TypeAlias = Callable[[ModelPasses], Cached]

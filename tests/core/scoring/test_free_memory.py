@@ -12,7 +12,7 @@ import torch
 
 from marith.scoring import free_memory as module
 from marith.scoring.free_memory import free_memory
-from marith.scoring.weights.gguf_weights import returning_freed
+from marith.scoring.weights.gguf.gguf_weights import returning_freed
 
 
 def test_no_more_is_free_than_the_machine_has() -> None:

@@ -24,7 +24,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-from marith.scoring.weights.rotary_frequencies import original_positions
+from marith.scoring.weights.layout.rotary_frequencies import original_positions
 
 CLOSE = 1e-3  # nats
 LONGEST = 256  # tokens of a text of these tests

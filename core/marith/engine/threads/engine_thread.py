@@ -16,7 +16,7 @@ from marith.engine.threads.workers import ENGINE, forked, log, start_thread
 from marith.errors import Busy, EngineClosed
 from marith.formula.tree.printing import without_texts
 from marith.request.limits import Limits
-from marith.scoring.weights.cpu_threads import dismissing, take_threads
+from marith.scoring.weights.layout.cpu_threads import dismissing, take_threads
 
 CLOSED = "the engine is closed"
 CLOSED_MEANWHILE = "the engine was closed while the request ran"

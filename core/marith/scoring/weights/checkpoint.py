@@ -10,8 +10,8 @@ from torch import Tensor
 
 from marith.scoring.free_memory import amount
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.weights.cpu_threads import threads_for
 from marith.scoring.weights.footprint import Footprint, room_for_texts
+from marith.scoring.weights.layout.cpu_threads import threads_for
 from marith.scoring.weights.placing import main_device
 from marith.scoring.weights.shared_weights import nbytes, weights
 

@@ -20,13 +20,17 @@ from marith.request.sampling import Sampling
 from marith.scoring.free_memory import amount, free_memory
 from marith.scoring.weights import kinds
 from marith.scoring.weights.checkpoint import Checkpoint
-from marith.scoring.weights.cpu_threads import threads_of
-from marith.scoring.weights.gguf_weights import returning_freed
+from marith.scoring.weights.gguf.gguf_weights import returning_freed
 from marith.scoring.weights.kinds import CLASSIFIER, LANGUAGE_MODEL
-from marith.scoring.weights.lean_modules import make_lean
-from marith.scoring.weights.llama_cpp_loading import llama_cpp_checkpoint, resolved
+from marith.scoring.weights.layout.cpu_threads import threads_of
+from marith.scoring.weights.layout.lean_modules import make_lean
+from marith.scoring.weights.layout.packing import pack, packs
+from marith.scoring.weights.layout.rotary_frequencies import (
+    fix_rotary_frequencies,
+    original_positions,
+)
+from marith.scoring.weights.llama_cpp.llama_cpp_loading import llama_cpp_checkpoint, resolved
 from marith.scoring.weights.locate import GGUF, FileTimes, file_times, locate
-from marith.scoring.weights.packing import pack, packs
 from marith.scoring.weights.placing import Placement, device_for, dtype_for
 from marith.scoring.weights.reading import (
     StoredCheckpoint,
@@ -35,10 +39,6 @@ from marith.scoring.weights.reading import (
     read_tokenizer,
     stated_positions,
     vocabulary_of,
-)
-from marith.scoring.weights.rotary_frequencies import (
-    fix_rotary_frequencies,
-    original_positions,
 )
 from marith.scoring.weights.shared_weights import independent, nbytes, weights
 

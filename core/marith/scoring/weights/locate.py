@@ -23,7 +23,7 @@ from huggingface_hub.errors import (
 )
 
 from marith.errors import ModelError, suggestion
-from marith.scoring.weights.gguf_header import file_parts, read_header
+from marith.scoring.weights.gguf.gguf_header import file_parts, read_header
 
 WEIGHTS = Path(__file__).parents[2] / "pocket" / "weights"
 EMBEDDED = {

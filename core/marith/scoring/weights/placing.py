@@ -16,7 +16,7 @@ from marith.request.checks import (
     device_name,
     dtype_name,
 )
-from marith.scoring.weights.gguf_header import read_header
+from marith.scoring.weights.gguf.gguf_header import read_header
 from marith.scoring.weights.locate import EMBEDDED, GGUF, local_file, require_on_hub
 
 _WITHOUT_FLOAT64 = {"mps"}

@@ -20,10 +20,10 @@ from marith.errors import ModelError
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.weights import kinds
 from marith.scoring.weights.footprint import Footprint
-from marith.scoring.weights.gguf_config import gguf_config
-from marith.scoring.weights.gguf_header import GGUFHeader, read_header
-from marith.scoring.weights.gguf_tokenizer import gguf_end_tokens, gguf_tokenizer
-from marith.scoring.weights.gguf_weights import gguf_model, require_library
+from marith.scoring.weights.gguf.gguf_config import gguf_config
+from marith.scoring.weights.gguf.gguf_header import GGUFHeader, read_header
+from marith.scoring.weights.gguf.gguf_tokenizer import gguf_end_tokens, gguf_tokenizer
+from marith.scoring.weights.gguf.gguf_weights import gguf_model, require_library
 from marith.scoring.weights.kinds import CLASSES, LANGUAGE_MODEL, raising_model_error
 from marith.scoring.weights.locate import (
     EMBEDDED,

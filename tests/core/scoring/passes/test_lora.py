@@ -21,7 +21,7 @@ from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.lora import MOST, Adapted, Adapter, read
 from marith.scoring.passes.passes import Asked
-from marith.scoring.weights.packing import Packed
+from marith.scoring.weights.layout.packing import Packed
 from marith.scoring.weights.shared_weights import shared_copy
 from marith.testing import FAMILIES, tiny_model
 

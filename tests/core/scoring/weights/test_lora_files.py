@@ -14,7 +14,7 @@ from peft import IA3Config, LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
 
 from marith.errors import ModelError
-from marith.scoring.weights import llama_cpp_loading
+from marith.scoring.weights.llama_cpp import llama_cpp_loading
 from marith.scoring.weights.lora_files import CONFIG, TENSORS, Adapter, read
 from marith.testing import tiny_model
 

@@ -18,8 +18,8 @@ from marith.scoring.passes.chunked_prefill import SMALL_CHUNK
 from marith.scoring.passes.early_exit import Exits
 from marith.scoring.passes.lanes import Lane, Lanes, Rectangle
 from marith.scoring.passes.passes import Answer, Asked, Passes, Runner
-from marith.scoring.weights.ggml import FEWEST, GGMLContext, GGMLModel, Item
-from marith.scoring.weights.llama_cpp_loading import LlamaCppAdapter, read_adapter
+from marith.scoring.weights.llama_cpp.ggml import FEWEST, GGMLContext, GGMLModel, Item
+from marith.scoring.weights.llama_cpp.llama_cpp_loading import LlamaCppAdapter, read_adapter
 from marith.scoring.weights.lora_files import Adapter
 
 IDLE_TOKENS = 8192  # most tokens of idle lanes: each pass scans all of the memory

@@ -22,7 +22,7 @@ from marith.request.prompt import to_prompt
 
 pytest.importorskip("llama_cpp", reason="llama-cpp-python is absent: `make llamacpp` builds it")
 
-from marith.scoring.weights.ggml import FEWEST, GGMLContext, Item
+from marith.scoring.weights.llama_cpp.ggml import FEWEST, GGMLContext, Item
 
 PROMPTS = [
     "Tell me of 12 dogs.", "Who are you?", "Name a color, and say why you like it so much.",

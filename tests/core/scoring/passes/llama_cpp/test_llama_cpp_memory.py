@@ -17,7 +17,7 @@ from marith import Engine, ModelError, Prompted
 
 pytest.importorskip("llama_cpp", reason="llama-cpp-python is absent: `make llamacpp` builds it")
 
-from marith.scoring.weights.ggml import FEWEST
+from marith.scoring.weights.llama_cpp.ggml import FEWEST
 
 
 def test_windows_are_read_anew_where_their_keys_are_gone(tmp_path: Path, tokenizer: Any) -> None:
@@ -64,7 +64,7 @@ def test_long_rotary_factors_do_not_depend_on_who_else_is_read(
 
 
 def test_adapters_that_nobody_uses_are_freed(exact: Engine, tmp_path: Path) -> None:
-    from marith.scoring.weights import ggml
+    from marith.scoring.weights.llama_cpp import ggml
 
     runner: Any = exact._registry.base.runner
     adapter = runner.passes.read_adapter(write_adapter("pocket-polite", tmp_path / "polite.gguf"))

@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.gguf_file import write_gguf
 from marith import Engine, ModelError, Prompted, Sampling, Stop
-from marith.scoring.weights.gguf_header import read_header
+from marith.scoring.weights.gguf.gguf_header import read_header
 from marith.scoring.weights.kinds import LANGUAGE_MODEL
 from marith.scoring.weights.locate import context_length_of, locate
 from marith.scoring.weights.placing import Placement

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.weights import loader
-from marith.scoring.weights.lean_modules import (
+from marith.scoring.weights.layout.lean_modules import (
     LeanAttention,
     LeanMLP,
     LeanNorm,

@@ -22,8 +22,8 @@ from transformers.modeling_gguf_pytorch_utils import (
 )
 
 from marith.errors import ModelError
-from marith.scoring.weights.gguf_config import ROTARY_TENSORS
-from marith.scoring.weights.gguf_header import GGUFHeader, StoredTensor
+from marith.scoring.weights.gguf.gguf_config import ROTARY_TENSORS
+from marith.scoring.weights.gguf.gguf_header import GGUFHeader, StoredTensor
 
 _PIECE = 2**17  # elements at a time, which fit the processor's cache
 _FLOATS = {

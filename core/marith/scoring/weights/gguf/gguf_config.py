@@ -11,7 +11,7 @@ from transformers.integrations.gguf.gguf_config_mapping import GGUF_CONFIG_ARCHS
 
 from marith.errors import ModelError
 from marith.scoring.notices import warn
-from marith.scoring.weights.gguf_header import GGUFHeader
+from marith.scoring.weights.gguf.gguf_header import GGUFHeader
 from marith.scoring.weights.kinds import raising_model_error
 
 FREQUENCIES = "rope_freqs.weight"

@@ -15,7 +15,7 @@ from transformers.integrations.gguf.gguf_tokenizer_mapping import (
 )
 
 from marith.errors import ModelError
-from marith.scoring.weights.gguf_header import GGUFHeader
+from marith.scoring.weights.gguf.gguf_header import GGUFHeader
 from marith.scoring.weights.kinds import raising_model_error
 
 _BYTE_LEVEL = "gpt2"

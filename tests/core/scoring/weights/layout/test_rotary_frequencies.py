@@ -12,7 +12,7 @@ from support.prefixes import logits_after
 from torch import Tensor
 
 import marith
-from marith.scoring.weights.rotary_frequencies import original_positions
+from marith.scoring.weights.layout.rotary_frequencies import original_positions
 
 LIMIT, LONG = 64, 512
 NAMES = ["phi3 longrope", "llama rope longrope", "phimoe longrope"]

@@ -16,9 +16,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.pytorch_utils import Conv1D
 
-from marith.scoring.weights import loader, packing
-from marith.scoring.weights.lean_modules import LinearPart
-from marith.scoring.weights.packing import Packed, set_fewest_rows
+from marith.scoring.weights import loader
+from marith.scoring.weights.layout import packing
+from marith.scoring.weights.layout.lean_modules import LinearPart
+from marith.scoring.weights.layout.packing import Packed, set_fewest_rows
 from marith.scoring.weights.shared_weights import shared_copy
 from marith.testing import FAMILIES, tiny_model, tiny_tokenizer
 

@@ -22,9 +22,9 @@ from transformers.modeling_gguf_pytorch_utils import (
 
 from marith import Engine, ModelError
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.weights.gguf_header import StoredTensor, read_header
-from marith.scoring.weights.gguf_tokenizer import gguf_tokenizer
-from marith.scoring.weights.gguf_weights import places_of, read_tensor
+from marith.scoring.weights.gguf.gguf_header import StoredTensor, read_header
+from marith.scoring.weights.gguf.gguf_tokenizer import gguf_tokenizer
+from marith.scoring.weights.gguf.gguf_weights import places_of, read_tensor
 
 UNTYPED = "type 99"
 

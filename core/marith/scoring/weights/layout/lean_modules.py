@@ -19,7 +19,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.llama.modeling_llama import rotate_half
 
-from marith.scoring.weights.packing import is_plain, plain_linear
+from marith.scoring.weights.layout.packing import is_plain, plain_linear
 
 _LLAMAS = "Granite", "Llama", "Ministral", "Mistral", "Mixtral", "Qwen2", "Qwen3", "Qwen3Moe"
 _GEMMAS = "Gemma2", "Gemma3"

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from marith.scoring.weights import cpu_threads
+from marith.scoring.weights.layout import cpu_threads
 
 WIDE = 512
 needs_runtime = pytest.mark.skipif(

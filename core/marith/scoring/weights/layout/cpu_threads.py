@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from marith.scoring.weights.lean_modules import JointLinear
+from marith.scoring.weights.layout.lean_modules import JointLinear
 from marith.spinning import SPINS, TORCH_SPINS_LONG
 
 SMALL = 2**18  # weights of a mean matrix; with fewer, a second thread saves little
