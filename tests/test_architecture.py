@@ -38,23 +38,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {*APPLICATIONS, "marith", "models", "recipes", "errors", "showing"},
     "__main__": {"cli"},
 }  # fmt: skip
-# Floors of the room `scoring`: a file imports its own floor and those below.
+# Floors of the room `scoring`, the lowest first: a file imports its own floor and those below. The
+# strategies of `passes` share a floor, and none imports another.
 FLOORS = (
-    "notices",
-    "free_memory",
-    "cache_limit",
-    "lane_text",
-    "prompting",
-    "weights",
-    "passes",
-    "scorer",
-    "terms",
-    "choose_runner",
-    "registry",
-)
-for height, name in enumerate(("__init__", *FLOORS)):
-    below = {f"scoring.{lower}" for lower in FLOORS[: max(0, height - 1)]}
-    MAY_IMPORT[f"scoring.{name}"] = {*DATA, "recent", "spinning", "tensor_rows", *below}
+    ("notices",), ("free_memory",), ("cache_limit",), ("lane_text",), ("prompting",), ("weights",),
+    ("passes",), tuple(f"passes.{one}" for one in ("segments", "rectangle", "states", "llama_cpp")),
+    ("scorer",), ("terms",), ("choose_runner",), ("registry",),
+)  # fmt: skip
+below = {*DATA, "recent", "spinning", "tensor_rows"}
+for names in (("__init__",), *FLOORS):
+    MAY_IMPORT |= {f"scoring.{name}": {*below} for name in names}
+    below |= {f"scoring.{name}" for name in names}
 PLAIN = {"recipes", "options", "openai_format", "showing", "tables", "recent", "spinning", "marith"}
 WITHOUT_TORCH = DATA | PLAIN
 ONLY_IN: dict[str, set[str]] = {
@@ -99,7 +93,8 @@ def room(path: Path) -> str:
 
 def floor(parts: Sequence[str]) -> str:
     """The room of a path in the package; a floor of `scoring` is a room of its own."""
-    return ".".join(parts[:2] if "scoring" in parts[:1] else parts[:1])
+    names = (".".join(parts[:length]) for length in (3, 2))
+    return next((name for name in names if name in MAY_IMPORT), "".join(parts[:1]))
 
 
 def target(module: str) -> str:
