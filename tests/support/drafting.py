@@ -25,7 +25,7 @@ from marith.formula.tree.nodes import Formula
 from marith.request.prompt import to_prompt
 from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.terms.ngram import NGramCounts
+from marith.scoring.terms.ngram_counts import NGramCounts
 from marith.speculation.auto import PassTimes
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 

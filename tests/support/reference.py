@@ -26,7 +26,7 @@ from marith.formula.tree.terms import Judgement, Likelihood, Position
 from marith.request.prompt import Prompt, to_prompt
 from marith.scoring.prompting.templates import to_plain_text, to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.terms.ngram import NGramCounts
+from marith.scoring.terms.ngram_counts import NGramCounts
 
 
 class Reference:

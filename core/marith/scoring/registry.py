@@ -32,7 +32,7 @@ from marith.scoring.choose_runner import runner_of
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Scorer
 from marith.scoring.terms.classifier_scorer import ClassifierScorer
-from marith.scoring.terms.ngram import NGramScorer
+from marith.scoring.terms.ngram_scorer import NGramScorer
 from marith.scoring.terms.prompted_scorer import PromptedScorer
 from marith.scoring.terms.trivial import PositionScorer, UniformScorer
 from marith.scoring.weights import loader

@@ -10,7 +10,7 @@ import pytest
 
 import marith
 from marith import Completion, Engine, Prompted, Sampling, Stop
-from marith.scoring.terms.prefix_tree import TreeRunner
+from marith.scoring.terms.tree_runner import TreeRunner
 
 PROMPT = "Tell me, in a few words, which rivers of this country you have seen, and when."
 TERMS = {"polite": "Answer as a kind and patient teacher would."}

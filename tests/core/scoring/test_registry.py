@@ -21,7 +21,7 @@ from marith.request.prompt import to_prompt
 from marith.scoring.registry import Registry, device_of
 from marith.scoring.scorer import Span
 from marith.scoring.terms.classifier_scorer import ClassifierScorer
-from marith.scoring.terms.ngram import NGramScorer
+from marith.scoring.terms.ngram_scorer import NGramScorer
 from marith.scoring.terms.prompted_scorer import PromptedScorer
 from marith.scoring.terms.trivial import UniformScorer
 from marith.scoring.weights import loader

@@ -1,10 +1,14 @@
 """Terms as scorers: spans to log-probabilities.
 
 - `classifier_scorer`: scores classifiers and judgements (FUDGE).
-- `ngram`: smoothed n-grams, of fixed texts and of the text so far.
-- `prefix_tree`: runs a classifier over the tree of texts with one more candidate token.
+- `ngram_counts`: smoothed probabilities from the counts of tokens after each context.
+- `ngram_index`: the tokens that followed each context, in fixed texts and in a growing text.
+- `ngram_scorer`: scores n-grams.
+- `prefix_tree`: texts with common beginnings as one tree of tokens.
 - `prompted_scorer`: scores language models: one pass for one set of weights.
+- `text_encoder`: the tokens of texts that a classifier reads again and again.
 - `text_likelihood`: the likelihood of the text so far.
+- `tree_runner`: runs a classifier over prefix trees, and caches their roots.
 - `trivial`: the uniform distribution and positions.
 - `whole_texts`: runs classifiers that read whole texts.
 """

@@ -18,7 +18,8 @@ from marith.scoring.notices import warn
 from marith.scoring.prompting.templates import to_plain_text
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Demand, Scored, Span, WithoutContext, moved_to
-from marith.scoring.terms.prefix_tree import Encoder, TreeRunner
+from marith.scoring.terms.text_encoder import Encoder
+from marith.scoring.terms.tree_runner import TreeRunner
 from marith.scoring.terms.whole_texts import (
     Case,
     Text,

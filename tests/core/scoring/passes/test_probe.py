@@ -31,7 +31,7 @@ from marith.scoring.passes import layer_masks
 from marith.scoring.passes.passes import Asked, ModelPasses, cache_argument
 from marith.scoring.passes.plain_runner import PlainRunner
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.terms.prefix_tree import TreeRunner
+from marith.scoring.terms.tree_runner import TreeRunner
 from marith.testing import END, FAMILIES, START, tiny_model, tiny_tokenizer
 
 

@@ -24,7 +24,7 @@ from marith.request.prompt import Prompt
 from marith.scoring.passes import chunked_prefill
 from marith.scoring.scorer import Scored, Span
 from marith.scoring.terms.classifier_scorer import ClassifierScorer
-from marith.scoring.terms.prefix_tree import TreeRunner
+from marith.scoring.terms.tree_runner import TreeRunner
 from marith.scoring.terms.whole_texts import WholeTextRunner
 from marith.testing import tiny_classifier, tiny_tokenizer
 

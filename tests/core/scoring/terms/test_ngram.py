@@ -16,7 +16,8 @@ from marith.formula.tree.terms import NGram, Uniform
 from marith.request.prompt import Prompt
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Span
-from marith.scoring.terms.ngram import DISCOUNT, NGramCounts, NGramScorer
+from marith.scoring.terms.ngram_counts import DISCOUNT, NGramCounts
+from marith.scoring.terms.ngram_scorer import NGramScorer
 from marith.scoring.terms.trivial import UniformScorer
 from marith.testing import tiny_tokenizer
 

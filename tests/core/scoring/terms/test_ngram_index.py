@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marith.scoring.terms.ngram import Corpus, GrowingText
+from marith.scoring.terms.ngram_index import Corpus, GrowingText
 
 tokens = st.integers(2, 4)
 readings = st.lists(tokens, max_size=12).map(tuple)

@@ -15,7 +15,8 @@ from marith.request.prompt import to_prompt
 from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Span
-from marith.scoring.terms.ngram import NGramCounts, NGramScorer
+from marith.scoring.terms.ngram_counts import NGramCounts
+from marith.scoring.terms.ngram_scorer import NGramScorer
 from marith.testing import tiny_tokenizer
 
 WORDS = ("a", "b", "c")

@@ -13,7 +13,8 @@ from marith.formula.tree.terms import NGram
 from marith.request.prompt import to_prompt
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Proposal, Span
-from marith.scoring.terms.ngram import DISCOUNT, NGramScorer
+from marith.scoring.terms.ngram_counts import DISCOUNT
+from marith.scoring.terms.ngram_scorer import NGramScorer
 from marith.testing import LETTERS, tiny_tokenizer
 
 END, A, B, C, D = 1, 2, 3, 4, 5

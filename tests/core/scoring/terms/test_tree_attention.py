@@ -15,8 +15,8 @@ from transformers import AutoModelForSequenceClassification, MistralConfig
 
 from marith.errors import ModelError
 from marith.scoring.passes import chunked_prefill
-from marith.scoring.terms import prefix_tree
-from marith.scoring.terms.prefix_tree import TreeRunner
+from marith.scoring.terms import prefix_tree, tree_runner
+from marith.scoring.terms.tree_runner import TreeRunner
 from marith.scoring.terms.whole_texts import Case, ClassLogits, Text, WholeTextRunner
 from marith.testing import FAMILIES, tiny_model
 
@@ -126,11 +126,12 @@ def test_any_sequence_of_questions_is_answered_as_by_the_model_alone(
 def test_small_rooms_and_small_chunks_answer_as_large_ones(
     monkeypatch: pytest.MonkeyPatch, calls: list[tuple[dict[int, tuple[Text, ...]], set[int]]]
 ) -> None:
+    # The probe of a new runner asks once, and small chunks would need several calls.
+    runner = judge_of("llama")
     monkeypatch.setattr(prefix_tree, "ROOM", 3)
-    monkeypatch.setattr(prefix_tree, "BATCH_TOKENS", 12)
+    monkeypatch.setattr(tree_runner, "BATCH_TOKENS", 12)
     for name, value in (("CHUNK", 5), ("FEW_TOKENS", 1), ("FREE_TOKENS", 2)):
         monkeypatch.setattr(chunked_prefill, name, value)
-    runner = judge_of("llama")
     for asked, released in calls:
         agree(runner, [Case(lane, texts) for lane, texts in asked.items()])
         for lane in released:

@@ -21,7 +21,7 @@ from tokenizers import (
 from transformers import PreTrainedTokenizerFast
 
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.terms.prefix_tree import STEP, Encoder
+from marith.scoring.terms.text_encoder import STEP, Encoder
 from marith.testing import tiny_tokenizer
 
 CORPUS = [

@@ -1,0 +1,162 @@
+"""N-gram terms as scorers: the counts that are fitted, and the text of each lane."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Iterable, Sequence
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+import torch
+from torch import Tensor
+
+from marith.errors import ModelError, RequestError, shown
+from marith.formula.meaning.binding import BARE_MODEL
+from marith.formula.tree.terms import NGram
+from marith.recent import Recent
+from marith.request.limits import LOADED_BYTES
+from marith.request.prompt import Prompt
+from marith.scoring.prompting.templates import to_tokens
+from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.scorer import Proposal, Scored, Span, WithoutContext
+from marith.scoring.terms.ngram_counts import NGramCounts
+from marith.scoring.terms.ngram_index import GrowingText
+from marith.scoring.weights.locate import FileTimes, file_times
+
+_log = logging.getLogger(__name__)
+
+
+class NGramScorer(WithoutContext):
+    """Scores all n-gram terms over one vocabulary. A term is fitted when it is first read.
+
+    `recent` decides how many fitted terms are kept. An answer depends only on its span. For an
+    online term the scorer keeps an index of each lane's text, and removes the part that the next
+    span does not repeat.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        device: torch.device | str = "cpu",
+        recent: Recent | None = None,
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.device = device
+        self._recent = recent or Recent(LOADED_BYTES)
+        self._fitted: WeakValueDictionary[tuple[NGram, FileTimes], NGramCounts] = (
+            WeakValueDictionary()
+        )
+        self._own: dict[Hashable, GrowingText] = {}
+
+    def read(self, term: NGram, prompt: Prompt) -> tuple[int, ...]:
+        """Return the bare model's prompt for an online term, and no tokens for other terms.
+
+        Raises RequestError for an invalid prompt.
+        """
+        if not term.online:
+            return ()
+        tokens = to_tokens(BARE_MODEL, prompt, self.vocabulary)
+        if max(tokens) >= self.vocabulary.size:
+            raise RequestError(
+                f"the prompt has token {max(tokens)}, which is not in the vocabulary"
+            )
+        return tuple(tokens)
+
+    def loaded(self, term: NGram) -> NGramCounts:
+        """Return the term's counts. Raises ModelError if its file cannot be read."""
+        key = term, file_times(term.path)
+        counts = self._fitted.get(key)
+        if counts is None:
+            end = sorted(self.vocabulary.eos_ids)[:1]
+            texts = ([*self.vocabulary.encode(text), *end] for text in _texts(term))
+            vocabulary = self.vocabulary
+            counts = NGramCounts(term.order, vocabulary.size, texts, vocabulary.holes)
+            counts = self._fitted.setdefault(key, counts)  # another thread may have been first
+        return self._kept(term, counts)
+
+    def fitted(self, term: NGram) -> NGramCounts:
+        """Return the term's counts. Raises KeyError if they must be fitted, or fitted anew."""
+        if term.path is None and not term.texts:  # it has nothing to read
+            return self.loaded(term)
+        return self._kept(term, self._fitted[term, file_times(term.path)])
+
+    def _kept(self, term: NGram, counts: NGramCounts) -> NGramCounts:
+        self._recent.use(counts, counts.nbytes, term if term.path else None)
+        return counts
+
+    def score(self, spans: Sequence[Span]) -> list[Scored]:
+        """Return log-probabilities [count, vocab] of each span."""
+        return [Scored.of(self._rows(span).to(self.device)) for span in spans]
+
+    def propose(self, span: Span, limit: int) -> list[Proposal]:
+        """Return at most `limit` tokens that may follow the span, each given the tokens before it.
+
+        The list ends where no context is known, and after a token that ends a text. The span's lane
+        is kept until it is released, as in `score`. The span's `count` is not used.
+        """
+        counts = self._counts_of(span)
+        text, own = self._before(span, len(span.continuation))
+        proposals: list[Proposal] = []
+        for _ in range(limit):
+            if proposals:
+                _append(text, own, proposals[-1].token)
+            proposal = counts.likeliest(text, own)
+            if proposal is None:
+                break
+            proposals.append(proposal)
+            if proposal.token in self.vocabulary.eos_ids:
+                break
+        return proposals
+
+    def release(self, lane: Hashable) -> None:
+        """Drop the text of a lane."""
+        self._own.pop(lane, None)
+
+    def _rows(self, span: Span) -> Tensor:
+        """Return log-probabilities [count, vocab], on the CPU."""
+        counts = self._counts_of(span)
+        first = len(span.continuation) - span.count + 1
+        text, own = self._before(span, first)
+        rows = [counts.logprobs(text, own)]
+        for token in span.continuation[first:]:
+            _append(text, own, token)
+            rows.append(counts.logprobs(text, own))
+        return torch.stack(rows)
+
+    def _counts_of(self, span: Span) -> NGramCounts:
+        assert isinstance(span.term, NGram)
+        return span.loaded if isinstance(span.loaded, NGramCounts) else self.loaded(span.term)
+
+    def _before(self, span: Span, end: int) -> tuple[list[int], GrowingText | None]:
+        """Return the text before `end` in the continuation, and an online term's own counts."""
+        assert isinstance(span.term, NGram)
+        assert isinstance(span.reading, tuple)
+        depth = span.term.order - 1
+        if not span.term.online:
+            return list(span.continuation[max(0, end - depth) : end]), None
+        own = self._own.get(span.lane)
+        if own is None or own.depth != depth:
+            own = self._own[span.lane] = GrowingText(depth)
+        own.become(span.reading, span.continuation[:end])
+        return own.text, own
+
+
+def _append(text: list[int], own: GrowingText | None, token: int) -> None:
+    """Append a token, and count it too if there is an `own` text."""
+    if own is None:
+        text.append(token)
+    else:
+        own.add(token)
+
+
+def _texts(term: NGram) -> Iterable[str]:
+    """Return the lines of the term's file, or the term's own texts."""
+    if term.path is None:
+        return term.texts
+    try:
+        lines = Path(term.path).expanduser().read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ModelError(f"cannot read the n-gram's text {term.path!r}: {error}") from None
+    if not any(map(str.strip, lines)):
+        _log.warning("the n-gram's text %s is empty, so its term knows no word", shown(term.path))
+    return lines
