@@ -18,6 +18,7 @@ from marith.engine.engine import Engine
 from marith.scoring.weights.layout.cpu_threads import threads_of
 from marith.scoring.weights.layout.lean_modules import LinearPart
 from marith.showing import counted
+from marith.testing import passes_of
 
 FULL = 32  # steps that each of 16 requests goes on for while the others are begun and timed
 
@@ -107,7 +108,7 @@ def _passes(engine: Engine) -> Iterator[list[tuple[float, float]]]:
         if begun:  # else it was under way before anyone counted
             passes.append((begun.pop(), time.perf_counter()))
 
-    passes_of_base: Any = engine._registry.base.runner.passes
+    passes_of_base: Any = passes_of(engine)
     reader: nn.Module = passes_of_base.reader
     hooks = reader.register_forward_pre_hook(begin), reader.register_forward_hook(end)
     try:
@@ -135,5 +136,6 @@ def linear_inputs(model: nn.Module, rows: int) -> list[tuple[Any, Tensor]]:
 
 def _laid_out(engine: Engine) -> nn.Module:
     """The model that the engine's passes run."""
-    model: nn.Module = engine._registry.base.checkpoint.model
+    passes_of_base: Any = passes_of(engine)
+    model: nn.Module = passes_of_base.model
     return model

@@ -24,7 +24,7 @@ from support.forking import fork, told_by
 
 import marith
 from marith import Ban, Engine, Grammar, Request, Sampling, Stop
-from marith.testing import tiny_model, tiny_tokenizer
+from marith.testing import lanes_in_use, tiny_model, tiny_tokenizer
 
 TERMS = {"x": "q w e", "y": "z z"}
 FORMULAS = ("M", "2*x - M", "M - 0.9*union(x, M)", "x - 0.6*y + M")
@@ -181,7 +181,7 @@ class Stress:
         end = time.monotonic() + 20
         while not self.engine.status().idle and time.monotonic() < end:
             time.sleep(0.01)
-        held = self.engine._registry.base.runner.lanes.busy
+        held = lanes_in_use(self.engine)
         status = self.engine.status()
         if self.engine.closed or not status.idle or held or status.repeated:
             self.wrong.append(f"closed {self.engine.closed}, {held} lanes held, {status}")

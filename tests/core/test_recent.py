@@ -9,12 +9,13 @@ from typing import Any
 from weakref import WeakValueDictionary, ref
 
 import pytest
-from support.holding import endless, until
+from support.holding import endless, until, used
 
 from marith import Request, Stop
-from marith.formula.tree.terms import NGram, Prompted
+from marith.formula.tree.terms import NGram
 from marith.recent import Recent
 from marith.scoring.passes import lora as scoring_adapters
+from marith.scoring.registry import Registry
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 
 # What peft, which makes the adapters here, asks of a model that transformers deprecates.
@@ -77,12 +78,15 @@ def test_any_number_of_threads_use_at_once() -> None:
 
 def test_n_grams_named_once_are_forgotten() -> None:
     with endless(2000, loaded_bytes=40_000) as one:
-        fitted = one._registry.scorer_of(NGram(texts=("a",)))._fitted  # type: ignore[attr-defined]
+        fitted: list[ref[Any]] = []
         for i in range(60):
             texts = tuple(f"{'a b c d ' * 20}{'e ' * i}" for _ in range(3))
-            one.generate("a b", "M + counted", {"counted": NGram(texts=texts)}, stop=Stop(2))
-        assert until(lambda: len(fitted) < 12)
-        weights = [counts.nbytes for counts in fitted.values()]
+            terms = {"counted": NGram(texts=texts)}
+            fitted += used(one, Request("a b", "counted", terms))[1:]
+            one.generate("a b", "M + counted", terms, stop=Stop(2))
+        assert len(fitted) == 60
+        assert until(lambda: sum(each() is not None for each in fitted) < 12)
+        weights = [counts.nbytes for each in fitted if (counts := each()) is not None]
         assert min(weights) >= 4_000
         assert sum(weights) <= 40_000
 
@@ -115,17 +119,16 @@ def test_adapters_and_checkpoints_named_once_are_forgotten(tmp_path: Path, kind:
     gc.disable()  # nothing waits for a search for garbage
     try:
         with endless(2000, loaded_bytes=1) as one:
-            texts, kept = [], []
+            [base], texts, kept = used(one, Request("a b")), [], []
             for formula in formulas:
-                ticket = one.submit(Request("a b", formula, stop=Stop(3)))
-                alive = [*one._registry._models.values(), *one._registry.base._adapters.values()]
-                kept += [ref(thing) for thing in alive if thing is not one._registry.base]
-                del alive
+                request = Request("a b", formula, stop=Stop(3))
+                ticket = one.submit(request)
+                kept += [each for each in used(one, request) if each is not base]
                 texts.append(ticket.result(60).tokens)
                 del ticket
-            assert len(kept) >= 4
+            assert len(kept) == 4
             assert until(lambda: sum(each() is not None for each in kept) <= 1)
-            assert one._registry.scorer_of(Prompted()) is one._registry.base
+            assert used(one, Request("a b")) == [base]
             again = [one.generate("a b", formula, stop=Stop(3)).tokens for formula in formulas]
             assert [len(tokens) for tokens in again] == [len(tokens) for tokens in texts]
     finally:
@@ -135,15 +138,16 @@ def test_adapters_and_checkpoints_named_once_are_forgotten(tmp_path: Path, kind:
 def test_what_a_request_in_flight_uses_stays_and_is_loaded_once(tmp_path: Path) -> None:
     first, *others = adapters(tmp_path, 4)
     with endless(2000, loaded_bytes=1) as one:
-        running = one.submit(Request("a b", f"prompted(adapter={first!r})", stop=Stop(1500)))
+        request = Request("a b", f"prompted(adapter={first!r})", stop=Stop(1500))
+        running = one.submit(request)
         chunks = iter(running)
         next(chunks)
-        term, base = Prompted(adapter=first), one._registry.base
-        held = base.loaded_adapter(term)
+        [held] = used(one, request)[1:]
         for name in others:
             one.generate("a b", f"prompted(adapter={name!r})", stop=Stop(2))
         one.generate("c", f"prompted(adapter={first!r})", stop=Stop(2))
-        assert base.loaded_adapter(term) is held
+        assert used(one, request)[1:] == [held]
+        assert held() is not None
         next(chunks)
         running.cancel()
 
@@ -171,19 +175,18 @@ def test_what_is_forgotten_while_a_request_is_read_is_loaded_on_no_thread_of_a_c
         return read(*args)
 
     monkeypatch.setattr(scoring_adapters, "read", recorded)
+    keep = Registry._keep
+
+    def forgetting(registry: Any, *given: Any) -> None:
+        """As if another request needed the room just now."""
+        registry._recent._kept.clear()
+        registry.base.runner.lanes.forget()
+        keep(registry, *given)
+
     with endless(2000, loaded_bytes=2**24) as one:
-        registry, keep = one._registry, one._registry._keep
-
-        def forgetting(
-            key: Any, scorer: Any
-        ) -> None:  # as if another request needed the room just now
-            registry._recent._kept.clear()
-            registry.base.runner.lanes.forget()
-            keep(key, scorer)
-
         for each in (name, other):
             one.generate("a b", f"prompted(adapter={each!r})", stop=Stop(2))
-        monkeypatch.setattr(registry, "_keep", forgetting)
+        monkeypatch.setattr(Registry, "_keep", forgetting)
         one.generate("a b", f"prompted(adapter={name!r})", stop=Stop(2))
     assert readers == ["marith-load"] * 2
 
@@ -194,7 +197,8 @@ def test_what_is_within_the_bound_is_loaded_once(tmp_path: Path) -> None:
     formula = f"M + prompted(model={str(tmp_path)!r}) + ngram(texts=('a b c',))"
     with endless(2000, loaded_bytes=2**24) as one:
         one.generate("a b", formula, stop=Stop(2))
-        before = one._registry.scorers()
+        before = used(one, Request("a b", formula))
         one.generate("a b", formula, stop=Stop(2))
-        assert one._registry.scorers() == before
-        assert len(before) == 2
+        assert used(one, Request("a b", formula)) == before
+        assert len(before) == 4  # the scorers of three kinds of terms, and the counts
+        assert None not in [each() for each in before]

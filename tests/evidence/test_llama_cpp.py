@@ -15,6 +15,7 @@ from support.ggml_files import write_pocket
 from support.holding import until
 
 from marith import Engine, MarithError, Request, Sampling, Stop
+from marith.testing import cached_bytes
 
 pytest.importorskip("llama_cpp", reason="llama-cpp-python is absent: `make llamacpp` builds it")
 
@@ -101,5 +102,5 @@ def test_two_thousand_requests_with_cancels_and_drafts(files: Path) -> None:
         # The lanes of a request that was cancelled are free after the step that runs.
         assert until(lambda: engine.status().running == 0)
         assert engine.status().lanes == 0
-        assert engine._registry.cache_limit.nbytes <= 80 * 2**20
+        assert cached_bytes(engine) <= 80 * 2**20
         print(f"\n{done} done, {cancelled} cancelled")

@@ -10,7 +10,7 @@ from itertools import islice
 
 import psutil
 import torch
-from support.holding import endless
+from support.holding import endless, scorer_of
 from support.house import FORMULAS, House, request, wait_until_idle
 
 from marith import Sampling, Stop
@@ -70,7 +70,7 @@ def test_what_is_held_stays_level_over_many_requests() -> None:
         ask(300)  # until as many lanes are kept as ever are
         objects, size = ask(100)
         more, larger = ask(100)
-        lanes = engine._registry.base.runner.lanes
+        lanes = scorer_of(engine).runner.lanes
         assert len(list(lanes)) <= lanes.most_idle + 2
     assert abs(more - objects) < 100, "an object a request"
     assert larger <= 1.05 * size

@@ -17,7 +17,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from marith import Engine
-from marith.testing import tiny_tokenizer
+from marith.testing import cached_bytes, tiny_tokenizer
 
 VOCAB = 150_000
 MOST = 200  # MB
@@ -57,9 +57,9 @@ def measure(texts: int, length: int) -> float:
         Path("/proc/self/clear_refs").write_text("5")  # the most so far is what there is now
         numbers = [[(7 * i + 11 * k) % VOCAB for k in range(length)] for i in range(texts)]
         futures = [loaded.submit_scoring("w3", text, FORMULA, TERMS) for text in numbers]
-        limit, kept = loaded._registry.cache_limit, 0
+        kept = 0
         while wait(futures, timeout=0.1).not_done:
-            kept = max(kept, limit.nbytes)
+            kept = max(kept, cached_bytes(loaded))
         assert all(len(future.result().logprobs) == length for future in futures)
     above = resident("VmHWM") - before - kept / 2**20
     seconds = time.monotonic() - begun

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import pytest
 import torch
 from scipy.stats import chi2
 from support.reference import Reference
@@ -26,8 +27,8 @@ from marith.request.prompt import to_prompt
 from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.terms.ngram_counts import NGramCounts
-from marith.speculation.auto import PassTimes
-from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
+from marith.speculation.auto import Controller, PassTimes
+from marith.testing import controller_of, tiny_classifier, tiny_model, tiny_tokenizer
 
 VOCAB, END = 8, 1
 AT_ONCE = 1000  # requests
@@ -41,6 +42,14 @@ class Flat(PassTimes):
 
     def cost(self, rows: int) -> float:
         return 1.0
+
+
+def assume_times(
+    engine: Engine, times: type[PassTimes], patch: pytest.MonkeyPatch | None = None
+) -> None:
+    """The engine's controller knows no draft yet, and passes take what they take by `times`."""
+    patch = patch or pytest.MonkeyPatch()
+    patch.setattr(controller_of(engine), "__dict__", vars(Controller(times)))
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
+from weakref import ref
 
-from marith import Engine
-from marith.testing import tiny_model, tiny_tokenizer
+from marith import Engine, Request
+from marith.testing import passes_of, tiny_model, tiny_tokenizer
 
 
 def engine(**options: Any) -> Engine:
@@ -35,7 +37,32 @@ def endless(context_length: int = 4000, **limits: int) -> Engine:
 
 def model_of(engine: Engine) -> Any:
     """The modules that the engine's passes run."""
-    return engine._registry.base.runner.passes.reader
+    passes: Any = passes_of(engine)
+    return passes.reader
+
+
+def thread_of(engine: Engine) -> threading.Thread:
+    """The thread that runs the engine's passes."""
+    threads: list[threading.Thread] = []
+    hook = model_of(engine).register_forward_pre_hook(
+        lambda *_: threads.append(threading.current_thread())
+    )
+    engine.next_logprobs("a")
+    hook.remove()
+    return threads[0]
+
+
+def scorer_of(engine: Engine) -> Any:
+    """The scorer of the base model."""
+    [scorer] = engine.open(Request("a", speculation=None)).lanes.scorers.values()
+    return scorer
+
+
+def used(engine: Engine, request: Request) -> list[ref[Any]]:
+    """The scorers of a request, and what they have loaded for its terms, without drafts."""
+    lanes = engine.open(replace(request, speculation=None)).lanes
+    loaded = (each for each in lanes.loaded.values() if each is not None)
+    return [ref(each) for each in (*dict.fromkeys(lanes.scorers.values()), *loaded)]
 
 
 @contextmanager
@@ -63,6 +90,20 @@ def raising(engine: Engine, token: int, error: BaseException) -> Any:
             raise error
 
     return model_of(engine).register_forward_pre_hook(fail, with_kwargs=True)
+
+
+@contextmanager
+def failing(engine: Engine, error: BaseException) -> Iterator[None]:
+    """Whatever is asked, a pass in here raises the error."""
+
+    def fail(*_: Any) -> None:
+        raise error
+
+    hook = model_of(engine).register_forward_pre_hook(fail)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def overshoot(wait: Callable[[], object], timeout: float, tries: int = 3) -> float:

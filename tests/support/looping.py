@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 import marith
+from marith.scoring.terms.prompted_scorer import PromptedScorer
+from marith.testing import lanes_in_use
 
 LONG: dict[str, Any] = {"max_tokens": 900, "grammar": marith.Grammar.regex("[a-z]{800}")}
 PAUSE = 250  # beats of another thread during which a loop may stand still
@@ -69,7 +71,7 @@ async def frees_its_lanes(model: Any, steps: int) -> None:
             await asyncio.sleep(0.001)
     assert learnt < steps + 100
     assert engine.status().steps <= learnt + 1
-    assert model.engine()._registry.base.runner.lanes.busy == 0
+    assert lanes_in_use(engine) == 0
 
 
 async def running(model: Any) -> Any:
@@ -85,8 +87,7 @@ async def running(model: Any) -> Any:
 @contextmanager
 def slow_reading(model: Any) -> Iterator[tuple[threading.Event, list[bool]]]:
     """No prompt is read before the event is set, nor in less than 0.4 s; the list has each."""
-    base = model.engine()._registry.base
-    read, release, released = base.read, threading.Event(), list[bool]()
+    read, release, released = PromptedScorer.read, threading.Event(), list[bool]()
 
     def slow(*given: Any) -> Any:
         released.append(release.wait(20))
@@ -94,5 +95,5 @@ def slow_reading(model: Any) -> Iterator[tuple[threading.Event, list[bool]]]:
         return read(*given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(base, "read", slow)
+        patch.setattr(PromptedScorer, "read", slow)
         yield release, released

@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 import torch
+from support.holding import model_of
 
 from benchmarks.inflating import inflate
 from marith import Engine, Stop
@@ -36,8 +37,7 @@ def threads(engine: Engine) -> dict[str, Any]:
     """How many threads the engine and its caller take."""
     engine.generate("Hello!", "M + 0.1*rude + 0.1*C", ADAPTED, stop=Stop(2))
     passes: set[int] = set()
-    model = engine._registry.base.runner.passes.reader
-    model.register_forward_pre_hook(lambda *_: passes.add(torch.get_num_threads()))
+    model_of(engine).register_forward_pre_hook(lambda *_: passes.add(torch.get_num_threads()))
     engine.score("Hello!", "Good day.")
     return {"caller": torch.get_num_threads(), "passes": [*passes]}
 
@@ -55,7 +55,7 @@ def idle() -> dict[str, Any]:
         alone = tasks()
         torch.ones(1 << 20).exp()
         before, during = tasks(), set[str]()
-        engine._registry.base.runner.passes.reader.register_forward_pre_hook(look)
+        model_of(engine).register_forward_pre_hook(look)
         engine.generate("a b", stop=Stop(20, min_tokens=20))  # the first pass makes the workers
         end = time.monotonic() + 30
         while tasks() - before and time.monotonic() < end:

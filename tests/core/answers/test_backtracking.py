@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from support.drafting import Flat
+from support.drafting import Flat, assume_times
 from support.families import speaker, tool
 from support.languages import NESTED, REGULAR
 from support.reference import Reference, first_banned
@@ -22,7 +22,7 @@ from marith import Ban, Engine, Grammar, Plan, Prompted, Request, Sampling, Stop
 from marith.answers import backtracking
 from marith.answers.backtracking import Backtracking
 from marith.answers.output import Output
-from marith.speculation.auto import Controller
+from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.testing import tiny_model, tiny_tokenizer
 
 ODD = ("a", "b", " ", "ab", "b a", ". A", "c", "ca.b")  # tokens that words begin and end within
@@ -32,10 +32,11 @@ PLANS = (Plan.drafts("ngram(order=3, online=True)", length=5), Plan.drafts(SPEAK
 
 def drafting(words: tuple[str, ...]) -> tuple[Engine, Reference]:
     """An engine over tokens of these words that drafts all it can; the reference beside it."""
-    model = tiny_model(vocab=len(words) + 2, seed=11, sharpness=2.0)
-    engine = Engine.load(model, tokenizer=tiny_tokenizer(words))
-    engine._thread.scheduler.controller = Controller(Flat)
-    return engine, Reference({None: (model, engine._registry.vocabulary)})
+    size, tokenizer = len(words) + 2, tiny_tokenizer(words)
+    model = tiny_model(vocab=size, seed=11, sharpness=2.0)
+    engine = Engine.load(model, tokenizer=tokenizer)
+    assume_times(engine, Flat)
+    return engine, Reference({None: (model, Vocabulary(tokenizer, size))})
 
 
 @pytest.fixture(scope="module")

@@ -12,14 +12,15 @@ from typing import Any, TypeAlias
 
 import pytest
 import torch
-from support.drafting import Flat
+from support.drafting import Flat, assume_times
+from support.holding import held
 from support.pair_draws import p_value_or_zero
 from support.reference import Reference, first_banned
 
 from marith import Ban, Engine, NGram, Plan, Request, RequestError, Sampling, Stop
 from marith.decoding.sampling import warp
 from marith.engine.jobs import generation
-from marith.speculation.auto import Controller
+from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.testing import tiny_model, tiny_tokenizer
 
 DRAWS, LENGTH, END = 300, 3, 1
@@ -47,14 +48,17 @@ class Small:
     def draws(self, request: Request, seeded: bool) -> tuple[Counter[Text | int], int, int]:
         """How often each text came, and how many rewinds and accepted drafts there were.
 
-        All requests are there before the first step, so that each run is the same.
+        All requests are there before their first step, so that each run is the same.
         """
         sampling = request.sampling
-        with self.engine._thread.queue.lock:
+        with held(self.engine) as begun:
+            first = self.engine.submit(Request("a", sampling=Sampling(seed=0), stop=Stop(1)))
+            begun.wait(20)
             tickets = [
                 self.engine.submit(replace(request, sampling=replace(sampling, seed=seed)))
                 for seed in (range(DRAWS) if seeded else [None] * DRAWS)
             ]
+        assert first.result(120).usage
         texts: Counter[Text | int] = Counter()
         rewinds = accepted = 0
         for ticket in tickets:
@@ -73,14 +77,14 @@ class Small:
 def loaded() -> Iterator[Small]:
     model, tokenizer = tiny_model(vocab=8, seed=11, sharpness=3.0), tiny_tokenizer(tuple("abcdef"))
     with Engine.load(model, tokenizer=tokenizer, max_lanes=192) as engine:
-        yield Small(engine, Reference({None: (model, engine._registry.vocabulary)}))
+        yield Small(engine, Reference({None: (model, Vocabulary(tokenizer, 8))}))
 
 
 @pytest.fixture
 def small(loaded: Small, monkeypatch: pytest.MonkeyPatch) -> Small:
     """It drafts all it can; requests without a seed have numbers that are the same in each run."""
     monkeypatch.setattr(generation, "fresh_seed", partial(next, count(10**6)))
-    monkeypatch.setattr(loaded.engine._thread.scheduler, "controller", Controller(Flat))
+    assume_times(loaded.engine, Flat, monkeypatch)
     return loaded
 
 

@@ -168,7 +168,8 @@ def test_the_engine_stops_at_a_special_token() -> None:
         return only.scatter(1, torch.tensor(wanted), 0.0)
 
     with Engine.load("pocket") as engine:
-        user = engine._registry.vocabulary.tokenizer.convert_tokens_to_ids("<|user|>")
+        names = [engine.spell([token]) for token in range(engine.vocabulary_size)]
+        user = names.index("<|user|>")
         asked = {"constraints": [forced], "max_tokens": 8}
         on, stopped = (engine.generate("x", **asked, stop=stop) for stop in ([], ["<|user|>"]))
         chunks = [*engine.stream("x", **asked, stop=["<|user|>"])]

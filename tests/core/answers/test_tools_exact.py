@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from scipy.stats import chisquare
-from support.drafting import Flat
+from support.drafting import Flat, assume_times
 from support.families import speaker, tool
 from support.reference import Reference
 from torch import Tensor
@@ -20,7 +20,6 @@ import marith
 from marith import Engine, Plan, Request, Sampling, Stop, Tools
 from marith.decoding.matcher import Matcher
 from marith.engine.jobs import generation
-from marith.speculation.auto import Controller
 from marith.testing import tiny_model
 
 OPENING = '<tool_call>\n{"name": "'
@@ -61,7 +60,7 @@ def speakers(kind: str) -> Iterator[Speaker]:
     known = speaker(kind)
     model = tiny_model(vocab=known.size, seed=8, sharpness=3.0, context_length=1024)
     with Engine.load(model, tokenizer=known.tokenizer, max_lanes=128) as engine:
-        yield Speaker(engine, Aside({None: (model, engine._registry.vocabulary)}))
+        yield Speaker(engine, Aside({None: (model, known)}))
 
 
 @pytest.fixture(scope="module")
@@ -122,8 +121,8 @@ def test_arguments_are_drawn_from_the_bare_model(
 ) -> None:
     """Under "auto" the persona drafts, inside the call too, where it has no say in the end."""
     monkeypatch.setattr(generation, "fresh_seed", partial(next, count()))
-    monkeypatch.setattr(marked.engine._thread.scheduler, "controller", Controller(Flat))
-    forced = marked.engine._registry.vocabulary.encode(FORCED, literal=False)
+    assume_times(marked.engine, Flat, monkeypatch)
+    forced = marked.reference.vocabulary.encode(FORCED, literal=False)
     request = asked(
         0,
         choice="p",
@@ -146,7 +145,7 @@ def test_arguments_are_drawn_from_the_bare_model(
 def p_value(marked: Speaker, request: Request, forced: list[int], seen: Counter[int]) -> float:
     """Chi-square of what followed, against what should be drawn of what may follow."""
     row = marked.reference.distribution(request, forced)[0]
-    letters = marked.engine._registry.vocabulary.encode("abdeg")
+    letters = marked.reference.vocabulary.encode("abdeg")
     assert set(seen) <= set(letters)
     masses = row[letters].double().softmax(-1)
     large = [i for i, mass in enumerate(masses) if mass * seen.total() >= 3]

@@ -12,7 +12,7 @@ from peft import LoraConfig, get_peft_model
 
 from marith import Engine, Prompted, Request, Sampling, Stop
 from marith.decoding.evaluate import evaluate
-from marith.testing import tiny_model, tiny_tokenizer
+from marith.testing import passes_of, tiny_model, tiny_tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")
 PROMPT = "a b c d e"
@@ -84,8 +84,8 @@ def test_requests_with_and_without_adapters_share_passes_and_say_what_they_say_a
         for i, formula in enumerate(["M", "t0", "2*t1 - M", "M + t0 - 0.5*t1", "M"] * 2)
     ]
     alone = [engine.submit(one).result(60) for one in asked]
-    before = engine._registry.base.runner.passes.count
+    before = passes_of(engine).count
     together = [ticket.result(60) for ticket in [engine.submit(one) for one in asked]]
     assert [one.tokens for one in together] == [one.tokens for one in alone]
-    passes = engine._registry.base.runner.passes.count - before
+    passes = passes_of(engine).count - before
     assert passes < sum(one.stats.passes for one in alone) / 2

@@ -22,6 +22,7 @@ from marith.engine.prepare import Prepared
 from marith.request.limits import Limits
 from marith.scoring import cache_limit, choose_runner
 from marith.scoring.lane_text import BLOCK, COPIED, LaneText, own_lengths
+from marith.testing import cached_bytes
 
 TERMS = {"x": "q r s t"}
 blocks = st.lists(st.sampled_from([[1] * 10, [2] * 40, [1] * 64, [2] * 200]), max_size=4)
@@ -87,7 +88,7 @@ def test_what_is_copied_and_not_shared_counts_for_each_text() -> None:
         expected = memory_of([engine.open(one) for one in requests])
         most_at_once(engine, requests)
         wait_until_idle(engine)
-        assert engine._registry.base.runner.lanes.nbytes <= expected
+        assert cached_bytes(engine) <= expected
 
 
 def test_texts_of_one_rectangle_are_each_as_long_as_the_longest(
@@ -146,8 +147,7 @@ def test_a_text_holds_no_more_than_was_expected_of_it(tokens: int) -> None:
         expected = memory_of([engine.open(asked("a b c", tokens))])
         engine.generate("a b c", "2*x - M", TERMS, stop=Stop(tokens), speculation=None)
         wait_until_idle(engine)
-        nbytes = engine._registry.base.runner.lanes.nbytes
-        assert 0.8 * expected < nbytes <= expected
+        assert 0.8 * expected < cached_bytes(engine) <= expected
 
 
 def test_requests_wait_for_memory_and_their_texts_stay_the_same() -> None:
@@ -200,19 +200,18 @@ def test_what_is_kept_of_other_texts_goes_for_one_that_needs_the_memory(
         for letter in "bcdefg":
             engine.submit(asked(letter, 60)).result(60)
         wait_until_idle(engine)
-        lanes = engine._registry.base.runner.lanes
-        kept = lanes.nbytes
+        kept = cached_bytes(engine)
         assert kept > others
         monkeypatch.setattr(
-            cache_limit, "free_memory", lambda device: own - kept + lanes.nbytes // 2
+            cache_limit, "free_memory", lambda device: own - kept + cached_bytes(engine) // 2
         )
         assert engine.submit(asked("a", 100)).result(60).text
         monkeypatch.setattr(cache_limit, "free_memory", lambda device: own - 2 * kept)
         wait_until_idle(engine)
-        kept = lanes.nbytes
+        kept = cached_bytes(engine)
         with pytest.raises(marith.RequestError, match="are free"):
             engine.submit(asked("a", 100)).result(60)
-        assert lanes.nbytes == kept  # it would not have been enough
+        assert cached_bytes(engine) == kept  # it would not have been enough
 
 
 def test_by_default_half_of_the_free_memory_is_for_texts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,8 +26,7 @@ def samples(house: House, formula: str) -> tuple[Samples, list[list[int]]]:
         ).tokens
         if tokens:
             transcript = Transcript(reader, tokens)
-            house.engine._thread.add(transcript)
-            said.append(transcript.future.result())
+            said.append(house.engine.run(transcript).result())
             texts.append(tokens)
     return Samples(reader.plan, said), texts
 

@@ -8,11 +8,12 @@ import sys
 
 import pytest
 from support.holding import engine as loaded
-from support.holding import held, overshoot
+from support.holding import held, overshoot, thread_of
 
 import marith
 from marith import Request, Stop
 from marith.engine.threads import engine_thread
+from marith.testing import lanes_in_use
 
 LONG = Stop(3000)
 
@@ -22,8 +23,7 @@ def test_a_close_that_a_step_outlasts_returns_and_says_what_is_computed(
 ) -> None:
     monkeypatch.setattr(engine_thread, "CLOSE_WITHIN", 0.2)
     engine = loaded(max_lanes=2)
-    thread = engine._thread.thread
-    assert thread is not None
+    thread = thread_of(engine)
     with caplog.at_level(logging.WARNING), held(engine) as begun:
         running = engine.submit(Request("a", "2*x - M", {"x": "q"}, stop=LONG))
         begun.wait(20)
@@ -39,7 +39,7 @@ def test_a_close_that_a_step_outlasts_returns_and_says_what_is_computed(
         assert not engine.status().idle
     thread.join(20)  # the step has ended, and its lanes are free
     assert not thread.is_alive()
-    assert engine._registry.base.runner.lanes.busy == 0
+    assert lanes_in_use(engine) == 0
     messages = [record.getMessage() for record in caplog.records]
     [warning] = [said for said in messages if "did not end within 0.2 seconds" in said]
     assert 'computes 2*prompted("…") - prompted() (' in warning  # never a system prompt
@@ -62,14 +62,20 @@ def test_a_thread_that_ends_with_an_error_is_logged(
 
 # Two engines; the one that is closed first at the end of the program cannot be closed.
 FAULTY = """
-import atexit, marith
+import atexit, marith, threading
+from marith.engine.job_queue import JobQueue
 from marith.engine.threads import workers
 workers.END_WITHIN = 0.2
-first, last = marith.Engine.load(), marith.Engine.load()
-def fail(why):
-    raise KeyboardInterrupt("gone")
-last._thread.queue.close = fail
-thread = first._thread.thread
+first = marith.Engine.load()
+[thread] = [each for each in threading.enumerate() if each.name == workers.ENGINE]
+last = marith.Engine.load()
+close, failing = JobQueue.close, []
+def fail(queue, why):
+    if queue is (failing or [queue])[0]:
+        failing.append(queue)
+        raise KeyboardInterrupt("gone")
+    close(queue, why)
+JobQueue.close = fail
 atexit._run_exitfuncs()
 print(first.closed, thread.is_alive(), last.closed)
 import os

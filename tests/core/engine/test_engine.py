@@ -19,7 +19,8 @@ from transformers import RepetitionPenaltyLogitsProcessor
 
 import marith
 from marith import Engine, Request, Sampling, Stop
-from marith.testing import FAMILIES, tiny_model, tiny_tokenizer
+from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.testing import FAMILIES, lanes_in_use, tiny_model, tiny_tokenizer
 
 SAMPLINGS = (
     Sampling(seed=1),
@@ -72,7 +73,7 @@ def test_a_repetition_in_the_prompt_counts_as_in_transformers(house: House, how:
 def test_every_family_of_models_is_spoken_as_the_reference_speaks_it(family: str) -> None:
     model, tokenizer = tiny_model(family, seed=5), tiny_tokenizer()
     with Engine.load(model, tokenizer=tokenizer) as engine:
-        reference = Reference({None: (model, engine._registry.vocabulary)})
+        reference = Reference({None: (model, Vocabulary(tokenizer, 28))})
         for i in range(3):
             asked = Request(
                 "a b c " * (i + 1), "2*M - 0.5*x", {"x": "q q"}, Sampling(seed=i), Stop(12)
@@ -172,14 +173,13 @@ def test_all_64_bits_of_a_seed_count(house: House) -> None:
 
 def test_a_forgotten_or_dropped_ticket_frees_its_lanes(house: House) -> None:
     long = Request("a", "2*x - M", house.terms, Sampling(seed=1), Stop(100))
-    runner = house.engine._registry.base.runner
     wait_until_idle(house.engine)
     house.engine.submit(long)  # forgotten at once
     for chunk in house.engine.submit(long):
         assert chunk.tokens
         break
     wait_until_idle(house.engine)
-    assert runner.lanes.busy == 0
+    assert lanes_in_use(house.engine) == 0
 
 
 def test_lanes_in_flight_stay_within_bounds_and_late_requests_are_served(house: House) -> None:
@@ -207,9 +207,9 @@ def test_costs_are_counted(house: House) -> None:
 
 
 def test_the_context_ends_a_text_by_its_length() -> None:
-    model = tiny_model(seed=1, context_length=16)
-    with Engine.load(model, tokenizer=tiny_tokenizer()) as engine:
-        reference = Reference({None: (model, engine._registry.vocabulary)})
+    model, tokenizer = tiny_model(seed=1, context_length=16), tiny_tokenizer()
+    with Engine.load(model, tokenizer=tokenizer) as engine:
+        reference = Reference({None: (model, Vocabulary(tokenizer, 28))})
         asked = Request("a b c d e", sampling=Sampling(seed=3), stop=Stop(100))
         got = engine.submit(asked).result(60)
         assert (got.text, got.tokens, got.finish_reason) == reference.decode(asked, 16)

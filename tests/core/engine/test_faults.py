@@ -16,6 +16,7 @@ import marith
 from marith import Engine, Request, Sampling, Stop
 from marith.engine import scheduler
 from marith.engine.scheduler import Scheduler
+from marith.scoring.terms.prompted_scorer import PromptedScorer
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 
 FATAL = 7  # the token "f"
@@ -89,7 +90,7 @@ def test_what_ends_a_program_is_let_through(monkeypatch: pytest.MonkeyPatch) -> 
         raise KeyboardInterrupt
 
     with loaded() as engine:
-        monkeypatch.setattr(engine._registry.base, "read", stop)
+        monkeypatch.setattr(PromptedScorer, "read", stop)
         with pytest.raises(KeyboardInterrupt):
             engine.generate("a")
 

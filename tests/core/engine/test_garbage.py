@@ -6,7 +6,7 @@ import gc
 import weakref
 from pathlib import Path
 
-from support.holding import until
+from support.holding import model_of, until
 
 from marith import Engine, Stop
 from marith.testing import tiny_model, tiny_tokenizer
@@ -17,7 +17,7 @@ def test_weights_go_with_their_engine_though_no_garbage_is_sought(tmp_path: Path
     tiny_tokenizer().save_pretrained(tmp_path)
     engine = Engine.shared(str(tmp_path))
     engine.generate("k l", stop=Stop(3))
-    weights = weakref.ref(next(engine._registry.base.checkpoint.model.parameters()))
+    weights = weakref.ref(next(model_of(engine).parameters()))
     gc.disable()
     try:
         engine.close()

@@ -19,7 +19,7 @@ from support.holding import endless
 import marith
 from marith import Engine, Formula, Grammar, Request, Sampling, Stop, Tools
 from marith.decoding.evaluate import Evaluation, Value, node_value
-from marith.testing import tiny_model, tiny_tokenizer
+from marith.testing import lanes_in_use, tiny_model, tiny_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +198,7 @@ def freed(engine: Engine) -> None:
     while engine.status().steps < steps + 2 and time.monotonic() < end:
         time.sleep(0.0005)
     assert engine.status().lanes == 1
-    assert engine._registry.base.runner.lanes.busy == 1
+    assert lanes_in_use(engine) == 1
 
 
 def test_without_a_token_that_ends_texts_there_is_no_grammar_but_all_else() -> None:

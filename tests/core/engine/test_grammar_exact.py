@@ -8,7 +8,7 @@ from functools import partial
 from itertools import count, product
 
 import pytest
-from support.drafting import END, Flat, Small, answers
+from support.drafting import END, Flat, Small, answers, assume_times
 from support.drawn_cases import (
     ADAPTS,
     CUT_DRAFTED,
@@ -23,7 +23,6 @@ from support.languages import NESTED, REGULAR, Language
 
 from marith import Plan, Request, Sampling, Stop
 from marith.engine.jobs import generation
-from marith.speculation.auto import Controller
 
 WIRED = (STAGED, ONLINE, CUT_DRAFTED)
 
@@ -40,7 +39,7 @@ def test_what_adapts_draws_every_token_from_what_may_follow(
 ) -> None:
     """Without seeds, so that drafts are kept by chance; with them, see below, texts are equal."""
     monkeypatch.setattr(generation, "fresh_seed", partial(next, count()))
-    monkeypatch.setattr(small.engine._thread.scheduler, "controller", Controller(Flat))
+    assume_times(small.engine, Flat, monkeypatch)
     unseeded = replace(ADAPTS.sampling, seed=None)
     requests = [replace(one, sampling=unseeded) for one in ADAPTS.requests(small, TWENTIETH)]
     done = answers(small, requests)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from request_fuzzer import Rude, circle, deep, doubled, faults, saved
+from support.holding import model_of
 
 import marith
 from marith import Engine, Request, Stop, Tools
@@ -73,7 +74,7 @@ def test_what_are_no_tools_is_refused(tools: Any) -> None:
 
 def test_a_pass_for_which_memory_runs_out_is_told_with_its_cause() -> None:
     with Engine.load(tiny_model(), tokenizer=tiny_tokenizer()) as engine:
-        layer = engine._registry.base.runner.passes.reader.model.layers[0]
+        layer = model_of(engine).model.layers[0]
         hook = layer.register_forward_pre_hook(exhaust)
         with pytest.raises(marith.MarithError, match=r"RuntimeError: .*allocate") as caught:
             engine.generate("k l", stop=Stop(1))

@@ -10,6 +10,7 @@ import pytest
 
 from marith import Completion, Engine, Plan, Prompted, Request, Sampling, Stop, Tools
 from marith.speculation.window import DraftWindow
+from marith.testing import passes_of
 
 FORMAL = {"formal": "You are formal."}
 
@@ -72,8 +73,8 @@ def test_definitions_are_what_they_were_when_the_tools_were_made(engine: Engine)
 def test_no_model_runs_on_a_callers_thread() -> None:
     threads: set[str] = set()
     with Engine.load("pocket") as fresh:
-        base = fresh._registry.base
-        for model in (base.checkpoint.model, base.runner.passes.reader):
+        passes: Any = passes_of(fresh)
+        for model in (passes.model, passes.reader):
             model.register_forward_hook(lambda *_: threads.add(threading.current_thread().name))
         early = {"early": Prompted(exit_layer=1)}
         fresh.generate("Hello!", "M - 0.1*early", early, stop=Stop(2))

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from transformers import AutoTokenizer
 
 import marith
 from marith import Engine, Prompted, RequestError, Tools
 from marith.errors import UnknownOption
+from marith.scoring.weights.locate import locate
 from marith.testing import tiny_model, tiny_tokenizer
 
+TOKENIZER = AutoTokenizer.from_pretrained(locate("pocket"))
 CHAT = [
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": "Where is it? <page>In the sea.</page>"},
@@ -37,7 +40,7 @@ def test_readings_are_by_name_or_by_the_terms_text(engine: Engine) -> None:
     read = marith.readings(engine, CHAT, formula, {"formal": "Speak formally.", "blind": unread})
     inline = str(Prompted("Be rude."))
     assert {*read} == {"M", "formal", "blind", inline}
-    chat = engine._registry.vocabulary.tokenizer.apply_chat_template
+    chat = TOKENIZER.apply_chat_template
     rendered = chat(CHAT, tokenize=False, add_generation_prompt=True)
     assert read["M"] == rendered
     assert read["formal"] == rendered.replace("Be brief.", "Be brief.\n\nSpeak formally.")
@@ -58,7 +61,7 @@ def test_readings_have_the_tools_and_the_options_of_the_template(engine: Engine)
 def test_readings_are_what_is_scored(engine: Engine) -> None:
     """The text of a reading, as tokens, has the scores of the prompt that it was read from."""
     read = marith.readings(engine, "Where is it?")["M"]
-    tokens = engine._registry.vocabulary.encode(read, literal=False)
+    tokens = TOKENIZER.encode(read, add_special_tokens=False)
     scores = engine.score(tokens, "In the sea.")
     assert scores == pytest.approx(engine.score("Where is it?", "In the sea."), abs=1e-4)
 

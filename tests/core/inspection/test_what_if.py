@@ -72,7 +72,8 @@ def test_a_special_token_that_a_stop_string_names_is_one_more_position() -> None
         return torch.full_like(rows, -math.inf).scatter(1, torch.tensor(wanted), 0.0)
 
     with Engine.load("pocket") as engine:
-        user = engine._registry.vocabulary.tokenizer.convert_tokens_to_ids("<|user|>")
+        names = [engine.spell([token]) for token in range(engine.vocabulary_size)]
+        user = names.index("<|user|>")
         stop, seed = Stop(8, ("<|user|>",)), Sampling(seed=1)
         request = Request("x", "2*M", None, seed, stop, constraints=[forced])
         completion = engine.submit(request).result()

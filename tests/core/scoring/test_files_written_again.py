@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+from weakref import ref
 
 import pytest
 import torch
 from safetensors.torch import save_file
-from support.holding import endless, endless_model
+from support.holding import endless, endless_model, until, used
 
 from marith import Engine, ModelError, Request, Sampling, Stop
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
@@ -86,11 +88,15 @@ def test_an_older_version_that_no_request_uses_is_dropped(
     tmp_path: Path, one: Engine, kind: str
 ) -> None:
     write, formula = KINDS[kind]
-    path, kept = tmp_path / "file", one._registry._recent._kept
+    path, kept = tmp_path / "file", list[ref[Any]]()
+    [base] = used(one, Request("a b"))
     for version in (0, 1, 0, 1):
         write(path, version)
-        one.generate("a b", formula.format(str(path)), max_tokens=1)
-        assert sum(name is not None for _, _, name in kept.values()) == 1
+        request = Request("a b", formula.format(str(path)), stop=Stop(1))
+        one.submit(request).result(60)
+        kept.append(used(one, request)[-1])
+        assert until(lambda: sum(each() is not None for each in kept) == 1)
+    assert base not in kept
 
 
 @pytest.mark.parametrize("kind", ["adapter", "ngram"])

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from support.families import tool
+from support.holding import failing
 from support.serving import CHAT, PERSONAS, client, events, lanes, served, until
 from support.streamed import KINDS, require_joined
 
@@ -168,11 +169,8 @@ def test_an_error_inside_a_stream_is_one_event(server: Server, web: httpx.Client
     with web.stream("POST", "/v1/chat/completions", json=body) as answer:
         lines = answer.iter_lines()
         next(lines)
-        engine = server.engines()[0]
-        jobs = engine._thread.queue.jobs
-        for job in jobs:
-            job.fail(DeadlineExceeded('it took "too" long'))
-        told = [line[6:] for line in lines if line.startswith("data: ")]
+        with failing(server.engines()[0], DeadlineExceeded('it took "too" long')):
+            told = [line[6:] for line in lines if line.startswith("data: ")]
     assert told[-1] == "[DONE]"
     error = json.loads(told[-2])["error"]
     assert error["message"] == 'it took "too" long'

@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.drafting import assume_times
 
 from marith import Engine, Sampling, Stop
 from marith.formula.tree.terms import Term
@@ -28,7 +29,7 @@ from marith.speculation.auto import (
     PassTimes,
     lengths,
 )
-from marith.testing import tiny_model, tiny_tokenizer
+from marith.testing import passes_of, tiny_model, tiny_tokenizer
 
 Cost = Callable[[int], float]
 # at temperature 0 it says the same again and again
@@ -69,7 +70,7 @@ class Steep(Fixed):
 
 
 def fly(engine: Engine, times: type[PassTimes]) -> None:
-    engine._thread.scheduler.controller = Controller(times)
+    assume_times(engine, times)
 
 
 # -- in an engine ----------------------------------------------------------------------------------
@@ -117,15 +118,14 @@ def test_a_cheap_model_that_drafts_what_the_formula_says_saves_most_passes(
     CheapDraft.made = 0
     with Engine.load(model, tokenizer=tokenizer) as engine:
         fly(engine, CheapDraft)
-        own = engine._registry.base.runner
-        before = own.passes.count
+        before = passes_of(engine).count
         formula = f'supersede(prompted(model="{twin}"), M.top_k(12))'
         made = sum(
             len(engine.generate(text, formula, sampling=sampling, stop=TEXT).tokens)
             for text in ("d e", "f g h", "a", "b b", "c e a", "d d")
         )
         assert made > 60
-        assert own.passes.count - before < 0.6 * made
+        assert passes_of(engine).count - before < 0.6 * made
 
 
 # -- one controller, without an engine -------------------------------------------------------------

@@ -113,7 +113,7 @@ def test_what_is_cached_changes_nothing(tokens: list[int], cut: int) -> None:
 
 
 def test_it_is_loaded_and_cached_like_any_model(engine: marith.Engine) -> None:
-    assert not engine._registry.base.runner.plain
+    assert ", cached, " in repr(engine)
     question = "Hello, and all that one says to begin a conversation of some length?"
     first, second = (engine.generate(question, COMPOSED, TERMS, GREEDY) for _ in range(2))
     assert first.text == second.text == REPLY

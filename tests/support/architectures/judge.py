@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from support.architectures.models import endless, is_read_as_long, uncached, words
 from support.architectures.talks import adapted, largest, left_early, talk
+from support.holding import scorer_of
 
 import marith
 from marith.errors import ModelError
@@ -65,7 +66,7 @@ def judge(model: Any, folder: str = "", long: int = 90, runs: int = 4, **options
     engine, said = load(model, folder, **options)
     with engine:
         worst = _asked(engine, model, long, runs)
-        return Verdict(kind_of(engine._registry.base.runner), worst, said)
+        return Verdict(kind_of(scorer_of(engine).runner), worst, said)
 
 
 def judge_whole(model: Any, folder: str = "") -> Verdict:
@@ -74,7 +75,7 @@ def judge_whole(model: Any, folder: str = "") -> Verdict:
     longest = BEYOND + max([60, *(w for w in windows(model.config, 512))])
     with engine, torch.inference_mode(False):
         worst = [_asked(engine, model, longest, len(SPECULATION))]
-        runner = engine._registry.base.runner
+        runner = scorer_of(engine).runner
         worst.append(talk(runner, model, longest))
         offered = dict.fromkeys(("lora", "early_exit"), True)
         with tempfile.TemporaryDirectory() as place:

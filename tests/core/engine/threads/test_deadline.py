@@ -18,6 +18,7 @@ from support.house import wait_until_idle
 import marith
 from marith import Engine, Grammar, Request, Stop
 from marith.scoring.terms.prompted_scorer import PromptedScorer
+from marith.testing import lanes_in_use
 
 TIMEOUT = 0.1
 LATE = 0.05  # seconds after its deadline by which a wait has ended
@@ -64,7 +65,7 @@ def test_waiting_ends_at_the_deadline_while_a_pass_goes_on(engine: Engine, way: 
         assert overshoot(lambda: late(lambda: WAITS[way](engine)), TIMEOUT) < LATE
     assert running.result(30).usage
     wait_until_idle(engine)
-    assert engine._registry.base.runner.lanes.busy == 0
+    assert lanes_in_use(engine) == 0
 
 
 def test_callbacks_learn_of_a_deadline_when_the_step_ends(engine: Engine) -> None:

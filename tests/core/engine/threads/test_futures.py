@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 from support.holding import engine as loaded
-from support.holding import held, model_of, until
+from support.holding import held, model_of, thread_of, until
 from support.house import wait_until_idle
 
 import marith
 from marith import Engine, Request, Sampling, Stop
+from marith.testing import lanes_in_use
 
 SCORED = ("a b", "c d e")
 
@@ -82,7 +83,7 @@ def test_a_cancelled_question_frees_its_lanes_within_a_step(engine: Engine) -> N
         assert future.cancel()  # twice is once
     wait_until_idle(engine)
     assert engine.status().steps <= steps + 1
-    assert engine._registry.base.runner.lanes.busy == 0
+    assert lanes_in_use(engine) == 0
 
 
 async def test_a_task_that_stops_waiting_drops_its_question(engine: Engine) -> None:
@@ -110,7 +111,7 @@ def test_callbacks_run_in_order_and_never_on_the_engines_thread(engine: Engine) 
         future.add_done_callback(lambda _: done.set())
     assert done.wait(20)
     assert [each[:2] for each in threads] == [(0, True), (1, True), (2, True)]
-    assert engine._thread.thread not in {each[2] for each in threads}
+    assert thread_of(engine) not in {each[2] for each in threads}
     late: list[Future[Any]] = []
     future.add_done_callback(late.append)  # done already: at once, and here
     assert late == [future]
@@ -152,17 +153,16 @@ def test_many_callbacks_ask_at_once_and_wait_for_the_callback_of_another(engine:
 
 def test_a_future_keeps_its_engine_alive() -> None:
     engine = loaded()
-    kept = weakref.ref(engine)
+    kept, thread = weakref.ref(engine), thread_of(engine)
     with held(engine):
         future = engine.submit_scoring(*SCORED)
         del engine
         gc.collect()
     assert len(future.result(20).logprobs) == 3
-    thread = kept()._thread.thread  # type: ignore[union-attr]  # it is alive
     del future
     assert until(lambda: kept() is None)
-    thread.join(20)  # type: ignore[union-attr]  # it has begun
-    assert not thread.is_alive()  # type: ignore[union-attr]
+    thread.join(20)
+    assert not thread.is_alive()
 
 
 def test_a_question_of_a_closed_engine_fails(engine: Engine) -> None:

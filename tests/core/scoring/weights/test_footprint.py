@@ -12,7 +12,9 @@ from marith.scoring.weights.footprint import (
     Footprint,
     room_for_texts,
 )
+from marith.scoring.weights.loader import language_model
 from marith.scoring.weights.locate import WEIGHTS
+from marith.scoring.weights.placing import Placement
 
 LLAMA = {
     "vocab_size": 1000, "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4,
@@ -23,12 +25,11 @@ LLAMA = {
 def test_a_footprint_is_that_of_what_is_loaded() -> None:
     """Norms are left out: some thousandths of a model."""
     for dtype in ("float32", "bfloat16"):
-        with Engine.load("pocket", dtype=dtype, device="cpu") as engine:
-            checkpoint = engine._registry.base.checkpoint
-            takes = Footprint.of(5_868_800, checkpoint.model.config.to_dict())
-            assert takes.token_bytes(dtype) == 2 * 6 * 256 * (4 if dtype == "float32" else 2)
-            assert takes.tied  # a head that is packed has weights of its own
-            assert takes.nbytes(dtype) == pytest.approx(checkpoint.nbytes, rel=0.01)
+        checkpoint = language_model("pocket", Placement("cpu", dtype))
+        takes = Footprint.of(5_868_800, checkpoint.model.config.to_dict())
+        assert takes.token_bytes(dtype) == 2 * 6 * 256 * (4 if dtype == "float32" else 2)
+        assert takes.tied  # a head that is packed has weights of its own
+        assert takes.nbytes(dtype) == pytest.approx(checkpoint.nbytes, rel=0.01)
 
 
 def test_what_files_say_of_texts() -> None:

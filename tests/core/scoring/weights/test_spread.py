@@ -12,6 +12,7 @@ import pytest
 from marith import Engine, ModelError, Prompted, Sampling, Stop
 from marith.options.options import Options
 from marith.scoring.weights.locate import WEIGHTS
+from marith.testing import passes_of
 
 CHAT = [{"role": "user", "content": "Tell me of your day."}]
 TERMS: dict[str, Any] = {
@@ -32,8 +33,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def spread(home: Path) -> Iterator[Engine]:
     with Engine.load(home, device="auto", dtype="float32", max_memory={"cpu": "18MB"}) as engine:
-        places = engine._registry.base.checkpoint.model.hf_device_map
-        assert {*map(str, places.values())} == {"cpu", "disk"}
+        passes: Any = passes_of(engine)
+        assert {*map(str, passes.model.hf_device_map.values())} == {"cpu", "disk"}
         yield engine
 
 

@@ -16,9 +16,10 @@ import pytest
 import torch
 from support.ggml_files import FORMATS, Q4_K, apart, chat, write_adapter
 from support.gguf_families import family_model, write_family
+from support.holding import scorer_of
 
 from marith import Classifier, Engine, ModelError, Plan, Prompted, Request, Sampling, Stop
-from marith.request.prompt import to_prompt
+from marith.testing import cached_bytes
 
 pytest.importorskip("llama_cpp", reason="llama-cpp-python is absent: `make llamacpp` builds it")
 
@@ -47,9 +48,8 @@ def test_k_formats_are_read_by_both(folder: Path) -> None:
 
 def test_alone_it_is_llama_cpp_itself(engine: Engine) -> None:
     """The same call gives the same numbers."""
-    tokens = engine._registry.base.read(Prompted(), to_prompt(chat(PROMPTS[0])))
-    model = engine._registry.base.checkpoint.model
-    context = GGMLContext(model)
+    tokens = engine.open(Request(chat(PROMPTS[0]))).prompt
+    context = GGMLContext(scorer_of(engine).checkpoint.model)
     items = [Item(token, i, 0, i == len(tokens) - 1) for i, token in enumerate(tokens)]
     logits = context.decode(items)
     assert logits is not None
@@ -81,7 +81,7 @@ def test_rewind_is_fresh_and_shared_is_own(engine: Engine, folder: Path, numbers
 
 
 def test_memory_grows_with_what_is_held(exact: Engine) -> None:
-    context = exact._registry.base.runner._bare.lanes.context  # type: ignore[union-attr]
+    context = scorer_of(exact).runner._bare.lanes.context
     assert context.cells == FEWEST
     long = "The sea is wide and blue. " * 60
     before = exact.next_logprobs(chat("Who are you?"))
@@ -99,7 +99,7 @@ def test_a_little_memory_is_enough_for_one_text_after_another(folder: Path) -> N
     ) as small:
         for i in range(8):
             small.next_logprobs(chat(f"{i} " + "The sea is wide and blue. " * 40))
-        assert small._registry.cache_limit.nbytes <= 1100 * bytes_each
+        assert cached_bytes(small) <= 1100 * bytes_each
 
 
 @pytest.mark.parametrize("plan", ["auto", Plan({"rude": 3, "kind": 3})])
@@ -148,7 +148,7 @@ def test_a_recurrent_model_is_read_anew_where_it_cannot_be_cut_back(
         Engine.load(tmp_path / "it.gguf", backend="llama.cpp", max_lanes=64) as one,
         Engine.load(tmp_path / "it.gguf", dtype="float32") as plain,
     ):
-        assert one._registry.base.checkpoint.model.recurrent
+        assert scorer_of(one).checkpoint.model.recurrent
         for text in ("the sea is wide", "the sea is", "the sea is blue", "the sea is wide"):
             rows = [each.next_logprobs(text, FORMULA, TERMS) for each in (one, plain)]
             assert apart(*rows) <= 0.01

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from support.ggml_files import POCKET, apart, chat, write_adapter
 from support.gguf_families import family_model, write_family
+from support.holding import scorer_of
 
 from marith import Engine, ModelError, Prompted
 
@@ -66,7 +67,7 @@ def test_long_rotary_factors_do_not_depend_on_who_else_is_read(
 def test_adapters_that_nobody_uses_are_freed(exact: Engine, tmp_path: Path) -> None:
     from marith.scoring.weights.llama_cpp import ggml
 
-    runner: Any = exact._registry.base.runner
+    runner = scorer_of(exact).runner
     adapter = runner.passes.read_adapter(write_adapter("pocket-polite", tmp_path / "polite.gguf"))
     held = weakref.ref(adapter.held)
     assert isinstance(adapter.held, ggml.GGMLAdapter)
@@ -79,7 +80,7 @@ def test_adapters_that_nobody_uses_are_freed(exact: Engine, tmp_path: Path) -> N
 
 def test_the_memory_of_a_long_text_can_be_given_back(exact: Engine) -> None:
     exact.next_logprobs(chat("The sea is wide and blue. " * 60))
-    runner: Any = exact._registry.base.runner
+    runner = scorer_of(exact).runner
     lanes, context = runner._bare.lanes, runner._bare.lanes.context
     assert context.cells > 2 * FEWEST
     for _ in range(100):  # until the engine's thread has let the lane go
@@ -94,7 +95,7 @@ def test_a_term_over_the_base_models_own_file_is_the_base_model(folder: Path) ->
     path = str(folder / "q8_0.gguf")
     with Engine.load(path, backend="llama.cpp", tokenizer=POCKET) as engine:
         engine.next_logprobs("Hi", "M + 0.5*x", {"x": Prompted("Be kind.", model=path)})
-        assert len(engine._registry.scorers()) == 1
+        assert len(engine.status().checkpoints) == 1
 
 
 def test_what_it_cannot_do_is_one_sentence(folder: Path, tmp_path: Path, exact: Engine) -> None:
