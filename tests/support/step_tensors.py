@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from marith.engine import scheduler
+from marith.engine import loop
 
 
 class MostRows(TorchDispatchMode):
@@ -52,10 +52,10 @@ def watch_steps(
     monkeypatch: pytest.MonkeyPatch, watching: Callable[[], AbstractContextManager[Any]]
 ) -> None:
     """From here on each step runs within what `watching` returns."""
-    step = scheduler.step
+    step = loop.step
 
     def watched(*given: Any) -> None:
         with watching():
             step(*given)
 
-    monkeypatch.setattr(scheduler, "step", watched)
+    monkeypatch.setattr(loop, "step", watched)

@@ -5,8 +5,8 @@
 - `engine`: `Engine`: loading, submitting, scoring, closing.
 - `entrypoints`: `generate`, `stream`, `agenerate`, `astream` and `choose`: the calls of an engine.
 - `job_queue`: which jobs run and which wait: admission by lanes and memory.
+- `loop`: the thread that owns the models: it takes steps, and jobs join and leave between them.
 - `prepare`: from a request to a prepared one: bind the formula, load models, read the prompt.
-- `scheduler`: the loop: jobs join and leave between two steps.
 - `step`: one step: evaluate, compose, verify and accept for all jobs.
 - `ticket`: what a caller holds while a request runs: its chunks, and the completion at the end.
 - `tokens`: conversion between texts and tokens of the base model, without a pass.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import lru_cache
 from os import PathLike
 from typing import Any, Literal, Unpack
@@ -18,10 +17,10 @@ from marith.engine.call import ScoringOptions, scoring_request
 from marith.engine.entrypoints import Entrypoints
 from marith.engine.jobs.generation import Generation
 from marith.engine.jobs.queries import NextLogprobs, Query, Result, Scores, Scoring, tokens_of
+from marith.engine.loop import EngineLoop
 from marith.engine.prepare import Prepared, prepare
 from marith.engine.threads import workers
 from marith.engine.threads.deadline import NEVER, Deadline
-from marith.engine.threads.engine_thread import EngineThread
 from marith.engine.threads.futures import EngineFuture
 from marith.engine.threads.workers import LoadingLock, forked, require_not_forked
 from marith.engine.ticket import Ticket
@@ -64,8 +63,8 @@ class Engine(Entrypoints, TokenCalls):
             bounds = limits.cache_bytes or 0, limits.loaded_bytes
             registry = self._loaded = workers.run_in_thread(lambda: Registry(base, *bounds))
         self.answers = AnswerGrammars(base.vocabulary)
-        self._thread = EngineThread(limits, registry.bytes_left, base.threads, device_of(base))
-        self._closing = weakref.finalize(self, self._thread.close)
+        self._loop = EngineLoop(limits, registry.bytes_left, base.threads, device_of(base))
+        self._closing = weakref.finalize(self, self._loop.close)
 
     @classmethod
     @names_checked(ENGINE_ADVICE)
@@ -155,17 +154,16 @@ class Engine(Entrypoints, TokenCalls):
     @property
     def limits(self) -> Limits:
         """The limits of the engine: numbers of requests, and memory."""
-        return self._thread.queue.limits
+        return self._loop.limits
 
     @property
     def closed(self) -> bool:
         """True if the engine accepts no more requests."""
-        return forked() or bool(self._thread.queue.closed)
+        return forked() or bool(self._loop.closed)
 
     def status(self) -> EngineStatus:
         """Return how many requests run and wait, and what is loaded. Safe in any thread."""
-        checkpoints = self._registry.checkpoints()
-        return replace(self._thread.scheduler.status(), checkpoints=checkpoints)
+        return self._loop.status(self._registry.checkpoints())
 
     @names_checked()
     def submit(self, request: Request, started: float | None = None) -> Ticket:
@@ -194,7 +192,7 @@ class Engine(Entrypoints, TokenCalls):
             prepared = self.open(request, ticket.deadline)
             generation = Generation(request, prepared, self.answers, ticket)
         ticket.deadline.check()
-        self._thread.add(generation)
+        self._loop.add(generation)
         return ticket
 
     def next_logprobs(
@@ -270,7 +268,7 @@ class Engine(Entrypoints, TokenCalls):
             out = self.generate(prompt, formula, terms, Sampling(seed=i), SAMPLE, None)
             texts += [(self.open(Request(prompt, formula, terms, speculation=Plan())), out.tokens)]
             work.advance()
-        return calibrate(texts, self._thread.add, costs, work)
+        return calibrate(texts, self._loop.add, costs, work)
 
     def run(self, query: Query[Result], follows: bool = False) -> EngineFuture[Result]:
         """Queue a query, and return the future of its result. An empty query is done at once.
@@ -280,7 +278,7 @@ class Engine(Entrypoints, TokenCalls):
         """
         query.future.keeper = self
         if not query.done:
-            queue = self._thread.follow if follows else self._thread.add
+            queue = self._loop.follow if follows else self._loop.add
             queue(query)
         return query.future
 
@@ -291,7 +289,7 @@ class Engine(Entrypoints, TokenCalls):
 
         The terms of an `alternative` formula are prepared too. Raises every error of the request.
         """
-        self._thread.queue.require_open()
+        self._loop.require_open()
         return prepare(request, self._registry, loading, deadline, alternative)
 
     def open_at(
@@ -323,10 +321,9 @@ class Engine(Entrypoints, TokenCalls):
             return "<Engine, of the parent process>"
         if "_closing" not in vars(self):  # __init__ sets it last
             return "<Engine, not loaded>"
-        base, queue = self._registry.base, self._thread.queue
+        base, busy = self._registry.base, self._loop.status().lanes
         cache = "without a cache" if base.runner.plain else "cached"
-        with queue.lock:
-            state = queue.closed or f"{queue.lanes} of {queue.limits.max_lanes} lanes busy"
+        state = self._loop.closed or f"{busy} of {self.limits.max_lanes} lanes busy"
         return (
             f"<Engine {base.checkpoint.name!r}: {base.checkpoint.summary}, {cache}, "
             f"context of {base.context_length} tokens, {state}>"

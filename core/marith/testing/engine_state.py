@@ -40,4 +40,4 @@ def controller_of(engine: Engine) -> Controller:
 
     A test may change its state while no request runs.
     """
-    return engine._thread.scheduler.controller
+    return engine._loop.controller

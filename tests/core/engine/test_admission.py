@@ -16,7 +16,7 @@ from support.house import wait_until_idle
 
 import marith
 from marith import Engine, Request, Sampling, Stop
-from marith.engine import scheduler
+from marith.engine import loop
 from marith.engine.job_queue import Admission, memory_of
 from marith.engine.prepare import Prepared
 from marith.request.limits import Limits
@@ -52,14 +52,14 @@ def opened(engine: Engine, count: int) -> Prepared:
 
 def most_at_once(engine: Engine, requests: Sequence[Request]) -> tuple[int, list[str]]:
     """How many of these requests ever took a step together, and their texts."""
-    together, plain = [0], scheduler.step
+    together, plain = [0], loop.step
 
     def counted(turns: Sequence[Any], controller: Any) -> None:
         together.append(sum(not turn.job.done for turn in turns))
         plain(turns, controller)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(scheduler, "step", counted)
+        patched.setattr(loop, "step", counted)
         with held(engine):
             tickets = [engine.submit(one) for one in requests]
         texts = [ticket.result(60).text for ticket in tickets]

@@ -12,7 +12,7 @@ from support.holding import held, overshoot, thread_of
 
 import marith
 from marith import Request, Stop
-from marith.engine.threads import engine_thread
+from marith.engine import loop
 from marith.testing import lanes_in_use
 
 LONG = Stop(3000)
@@ -21,7 +21,7 @@ LONG = Stop(3000)
 def test_a_close_that_a_step_outlasts_returns_and_says_what_is_computed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(engine_thread, "CLOSE_WITHIN", 0.2)
+    monkeypatch.setattr(loop, "CLOSE_WITHIN", 0.2)
     engine = loaded(max_lanes=2)
     thread = thread_of(engine)
     with caplog.at_level(logging.WARNING), held(engine) as begun:
@@ -52,7 +52,7 @@ def test_a_thread_that_ends_with_an_error_is_logged(
     def fail(_: int | None) -> str:
         raise MemoryError("no more")
 
-    monkeypatch.setattr(engine_thread, "take_threads", fail)
+    monkeypatch.setattr(loop, "take_threads", fail)
     with loaded(max_lanes=2) as engine, pytest.raises(marith.EngineClosed, match="MemoryError"):
         engine.generate("a")
     record = caplog.records[-1]

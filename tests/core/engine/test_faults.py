@@ -14,8 +14,8 @@ from tokenizers import Regex, pre_tokenizers
 
 import marith
 from marith import Engine, Request, Sampling, Stop
-from marith.engine import scheduler
-from marith.engine.scheduler import Scheduler
+from marith.engine import loop
+from marith.engine.loop import EngineLoop
 from marith.scoring.terms.prompted_scorer import PromptedScorer
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 
@@ -99,7 +99,7 @@ def test_what_ends_a_program_is_let_through(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_fault_of_the_loop_itself_ends_what_runs_and_not_the_loop(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home: Any = scheduler if where == "release" else Scheduler
+    home: Any = loop if where == "release" else EngineLoop
     real, raised = getattr(home, where), threading.Event()
 
     def odd_once(*given: Any) -> Any:
@@ -130,7 +130,7 @@ def test_an_engine_whose_thread_ends_says_why_and_is_loaded_anew(
     with held(engine) as begun:
         ticket = engine.submit(Request("a", sampling=LONG, stop=Stop(300)))
         begun.wait(20)
-        monkeypatch.setattr(scheduler.JobQueue, "admit", _odd)
+        monkeypatch.setattr(loop.JobQueue, "admit", _odd)
     with pytest.raises(marith.EngineClosed, match="Odd: of the loop"):
         ticket.result(30)
     assert until(lambda: engine.closed)

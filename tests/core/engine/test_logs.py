@@ -79,7 +79,7 @@ class Raising(logging.Filter):
 def test_a_filter_that_raises_neither_ends_an_engine_nor_replaces_busy(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    logger, refusing = logging.getLogger("marith.engine.threads.engine_thread"), Raising()
+    logger, refusing = logging.getLogger("marith.engine.loop"), Raising()
     caplog.set_level(logging.INFO, logger.name)
     logger.addFilter(refusing)
     try:

@@ -1,7 +1,6 @@
 """Threads, deadlines and futures of an engine.
 
 - `deadline`: the time by which a request must be finished.
-- `engine_thread`: the thread that owns the models.
 - `futures`: futures whose callbacks run on another thread.
 - `workers`: threads that compute, and forked processes, where none does.
 """

@@ -1,0 +1,215 @@
+"""The loop of an engine: one thread takes step after step, for jobs from any thread."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+
+from marith.engine.job_queue import BytesLeft, JobQueue
+from marith.engine.jobs.job import Job
+from marith.engine.step import Turn, step
+from marith.engine.threads.workers import ENGINE, forked, log, start_thread
+from marith.errors import Busy, EngineClosed, fault
+from marith.formula.tree.printing import without_texts
+from marith.request.limits import EngineStatus, Limits
+from marith.scoring.weights.layout.cpu_threads import dismiss_team, dismissing, take_threads
+from marith.speculation.auto import Controller
+
+CLOSED = "the engine is closed"
+CLOSED_MEANWHILE = "the engine was closed while the request ran"
+CLOSE_WITHIN = 30.0  # seconds that `close` waits for the step that runs
+OUTLASTED = (
+    "the engine's thread did not end within %g seconds: it still computes %s (%s). Its requests "
+    "end now with EngineClosed, and the thread ends after this step"
+)
+_log = logging.getLogger(__name__)
+
+
+class EngineLoop:
+    """Runs jobs from any thread or task on one thread, which owns the models, until it is closed.
+
+    Jobs join and leave between two steps. An error of a job neither ends the loop nor harms another
+    job. `threads` is the number of OpenMP threads of a pass; None uses torch's default.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        bytes_left: BytesLeft,
+        threads: int | None = None,
+        device: str = "cpu",
+    ) -> None:
+        self.limits = limits
+        self.queue = JobQueue(limits, bytes_left)
+        self.controller = Controller()
+        self._steps = self._repeated = 0
+        self._threads = threads
+        self._dismiss_team = dismissing() if device == "cpu" else bool
+        self._outlasted = False  # True after `close` has waited too long for a step
+        self._thread = start_thread(self._run, ENGINE)
+        atexit.register(self.close)
+
+    @property
+    def closed(self) -> str:
+        """The reason why no more jobs are accepted; empty while they are."""
+        return self.queue.closed
+
+    def require_open(self) -> None:
+        """Raise EngineClosed, with the reason, if no more jobs are accepted."""
+        self.queue.require_open()
+
+    def status(self, checkpoints: tuple[str, ...] = ()) -> EngineStatus:
+        """Return what runs and what waits at this moment. Safe in any thread.
+
+        `checkpoints` are the names of the loaded models.
+        """
+        queue = self.queue
+        with queue.lock:
+            active, waiting, lanes = len(queue.active), len(queue.waiting), queue.lanes
+            return EngineStatus(active, waiting, lanes, self._steps, checkpoints, self._repeated)
+
+    def add(self, job: Job) -> None:
+        """Queue a job. Raises at once if the job can never run, or if too many jobs wait."""
+        self._dismiss_team()  # the caller's team: idle teams slow down a step
+        try:
+            self.queue.add(job)
+        except Busy as busy:
+            log(_log, logging.INFO, "a request was refused: %s", busy)
+            raise
+
+    def follow(self, job: Job) -> None:
+        """Queue a job that continues a finished one, before all waiting jobs."""
+        self.queue.add(job, follows=True)
+
+    def close(self) -> None:
+        """Stop after the running step. Unfinished jobs fail with EngineClosed.
+
+        If the step takes longer than CLOSE_WITHIN, a warning says what it computes. The jobs fail
+        at once, and their lanes are freed when the step ends. In a forked child there is nothing to
+        close.
+        """
+        if forked():
+            return
+        self.queue.close(CLOSED)
+        thread = self._thread
+        if thread is threading.current_thread():
+            return
+        thread.join(0.0 if self._outlasted else CLOSE_WITHIN)
+        if not thread.is_alive():
+            return
+        with self.queue.lock:
+            if self._outlasted:
+                return
+            self._outlasted = True
+            jobs, running = self.queue.jobs, self.queue.active
+        what = _formulas(turn.job for turn in running)
+        log(_log, logging.WARNING, OUTLASTED, CLOSE_WITHIN, what, _position(thread))
+        fail_all(jobs, lambda _: EngineClosed(CLOSED_MEANWHILE))
+
+    def _run(self) -> None:
+        """Run jobs until the queue is closed. The engine's thread runs this."""
+        try:
+            threads = take_threads(self._threads)
+            log(_log, logging.INFO, "the engine's thread computes with %s", threads)
+            while self.queue.admit():
+                self._round()
+        except BaseException as error:
+            trace = "".join(traceback.format_exception(error))
+            log(_log, logging.ERROR, "the engine's thread ended with an error\n%s", trace)
+            self.queue.close(f"the engine's thread ended with {type(error).__name__}: {error}")
+        finally:
+            self._end()
+
+    def _round(self) -> None:
+        """Take a step, and remove the jobs that have ended."""
+        try:
+            self._step()
+            self._sweep()
+            if not (self.queue.active or self.queue.waiting):
+                dismiss_team()
+        except BaseException as error:  # the loop's own fault: go on without the jobs
+            self._give_up(error)
+
+    def _step(self) -> None:
+        if gone := [turn.job for turn in self.queue.active if turn.job.abandoned]:
+            self._leave(gone)
+        turns = self.queue.active
+        if not turns:
+            return
+        self._steps += 1
+        try:
+            step(turns, self.controller)
+        except BaseException:  # the fault of one job: repeat the step for each job alone
+            self._repeated += 1
+            for turn in turns:
+                if not (turn.job.done or turn.job.abandoned):
+                    _step_alone(turn, self.controller)
+
+    def _sweep(self) -> None:
+        """Fail jobs that are late; remove jobs that are done or abandoned, and free their lanes."""
+        jobs, now = self.queue.jobs, time.monotonic()
+        late = [job for job in jobs if job.prepared.deadline.at <= now and not job.done]
+        if late:
+            fail_all(late, lambda job: job.prepared.deadline.exceeded())
+        if gone := [job for job in jobs if job.done or job.abandoned]:
+            self._leave(gone)
+
+    def _leave(self, jobs: Sequence[Job]) -> None:
+        """Remove these jobs, and free their lanes."""
+        release(jobs)
+        self.queue.remove(jobs)
+
+    def _give_up(self, error: BaseException) -> None:
+        """Fail all running jobs, for an error that no job caused."""
+        jobs = [turn.job for turn in self.queue.active]
+        fail_all(jobs, lambda _: fault(error))
+        self._leave(jobs)
+
+    def _end(self) -> None:
+        """End the engine's thread, and fail the jobs that still wait."""
+        self.queue.close(CLOSED)
+        jobs, why = self.queue.jobs, self.queue.closed
+        fail_all(jobs, lambda _: EngineClosed(CLOSED_MEANWHILE if why == CLOSED else why))
+        release(jobs)
+        atexit.unregister(self.close)
+
+
+def release(jobs: Iterable[Job]) -> None:
+    """Free the lanes of these jobs."""
+    for job in jobs:
+        job.prepared.lanes.release()
+
+
+def fail_all(jobs: Iterable[Job], error: Callable[[Job], BaseException]) -> None:
+    """Fail each job with an error of its own."""
+    for job in jobs:
+        with suppress(BaseException):
+            job.fail(error(job))
+
+
+def _step_alone(turn: Turn, controller: Controller) -> None:
+    try:
+        step([turn], controller)
+    except BaseException as error:
+        turn.job.fail(fault(error))
+
+
+def _formulas(jobs: Iterable[Job]) -> str:
+    """Return the formulas of these jobs for a warning, without system prompts."""
+    formulas = (without_texts(job.prepared.plan.whole) for job in jobs)
+    return ", ".join(dict.fromkeys(formulas)) or "nothing"
+
+
+def _position(thread: threading.Thread) -> str:
+    """Return the line of code that a thread is running, for a warning."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    if frame is None:
+        return "its end"
+    line = traceback.extract_stack(frame)[-1]
+    return f"{line.filename}:{line.lineno} in {line.name}"
