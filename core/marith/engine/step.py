@@ -11,11 +11,11 @@ from itertools import islice
 from marith.decoding.evaluate import candidates_of, evaluate
 from marith.engine.jobs.job import Job
 from marith.engine.jobs.queries import TextQuery, share
-from marith.engine.prepare import TermLanes
 from marith.errors import fault
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, Term
 from marith.scoring.scorer import Scored, Scorer, Span
+from marith.scoring.term_lanes import TermLanes
 from marith.speculation.auto import Controller
 from marith.speculation.verify import Check, verify_all
 from marith.speculation.window import Block

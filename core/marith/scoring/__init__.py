@@ -7,6 +7,7 @@
 - `notices`: warnings that point at the caller's line, from any depth and any thread.
 - `registry`: the scorer of each term.
 - `scorer`: the protocol between the engine and scorers: spans in, rows out.
+- `term_lanes`: the scorer, the reading and the lane of each term of one request.
 - `passes/`: the forward passes of one model, and its cache.
 - `prompting/`: messages to tokens, and tokens to text.
 - `terms/`: terms as scorers: spans to log-probabilities.
