@@ -9,6 +9,7 @@
 - `prepare`: from a request to a prepared one: bind the formula, load models, read the prompt.
 - `step`: one step: evaluate, compose, verify and accept for all jobs.
 - `ticket`: what a caller holds while a request runs: its chunks, and the completion at the end.
+- `token_budget`: the number of tokens that a text may have.
 - `tokens`: conversion between texts and tokens of the base model, without a pass.
 - `jobs/`: what the engine runs.
 - `threads/`: threads, deadlines and futures of an engine.

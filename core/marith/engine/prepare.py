@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 from marith.answers.output import ends_of
 from marith.engine.threads import workers
 from marith.engine.threads.deadline import NEVER, Deadline
+from marith.engine.token_budget import TokenBudget, budget_of
 from marith.errors import ContextOverflow, RequestError
 from marith.formula.meaning.binding import BARE, BARE_MODEL, bind, resolve
 from marith.formula.meaning.checking import check
@@ -21,7 +22,6 @@ from marith.formula.tree.terms import Prompted, Term
 from marith.request.plan import Plan, formula_in_plan
 from marith.request.prompt import Prompt, to_prompt
 from marith.request.request import Request, Speculation
-from marith.request.stop import Stop
 from marith.scoring.lane_text import LaneText
 from marith.scoring.prompting.templates import to_tokens, turn_marks
 from marith.scoring.registry import Registry
@@ -30,24 +30,6 @@ from marith.scoring.term_lanes import TermLanes
 from marith.speculation.execution_plan import LOOKUP, ExecutionPlan
 
 _log = logging.getLogger(__name__)
-_DEFAULT_TOKENS = Stop().max_tokens
-
-
-@dataclass(frozen=True, slots=True)
-class TokenBudget:
-    """The number of tokens that a text may have.
-
-    `prompt_tokens` is the number of tokens of the prompt, as the bare model reads it. `shortest` is
-    the number of tokens that still fit after the prompt into the shortest context of a term;
-    `of_drafts` has the same number for each draft. The text will have at most `more` tokens after
-    the prompt. `warnings` say that `max_tokens` is larger than what fits, unless it is the default.
-    """
-
-    prompt_tokens: int
-    shortest: int
-    of_drafts: Mapping[Term, int]
-    more: int
-    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,7 +85,7 @@ def prepare(
         registry.warn_of_template()
     readings = _readings(plan, scorers, prompt, deadline)
     visible = _visible(bare, readings, registry, prompt)
-    budget = _budget(plan, scorers, readings, prefix, request, len(visible))
+    budget = budget_of(plan, scorers, readings, prefix, request, len(visible))
     for warning in budget.warnings:
         registry.warn_once("max_tokens", warning)
     return Prepared(
@@ -135,36 +117,6 @@ def _prompt(request: Request, registry: Registry) -> Prompt:
     _require_known(prompt.tokens, registry, "the prompt")
     text = registry.vocabulary.decode(prompt.tokens)
     return replace(prompt, messages=({"role": "user", "content": text},))
-
-
-def _budget(
-    plan: ExecutionPlan,
-    scorers: Mapping[Term, Scorer],
-    readings: Mapping[Term, Reading],
-    prefix: Sequence[int],
-    request: Request,
-    prompt_tokens: int,
-) -> TokenBudget:
-    """Return the token budget after a prompt of `prompt_tokens` tokens.
-
-    Raises ContextOverflow if no token fits after the prefix.
-    """
-    unread = dict.fromkeys((draft for draft in plan.drafts if draft not in readings), 0)
-    with_context = [t for t in readings if t in plan.terms or t not in plan.proposers]
-    left = {term: scorers[term].tokens_left(readings[term]) for term in with_context} | unread
-    shortest = min(left[term] for term in plan.terms)
-    if prefix and len(prefix) >= shortest:
-        problem = f"the prefix has {len(prefix)} tokens, and after the prompt there is room for"
-        raise ContextOverflow(f"{problem} {shortest}, and the answer needs one")
-    of_drafts = {draft: left[draft] for draft in plan.drafts if draft in left}
-    asked, fits = request.stop.max_tokens, shortest - len(prefix)
-    warnings: tuple[str, ...] = ()
-    # A caller who sets no max_tokens wants a whole answer, and the default is no promise.
-    if asked is not None and asked > fits and asked != _DEFAULT_TOKENS:
-        room = f"the context has room for {fits} tokens after the prompt"
-        warnings = (f"max_tokens is {asked}, but {room}; the answer has at most {fits}",)
-    more = min(len(prefix) + (asked or shortest), shortest)
-    return TokenBudget(prompt_tokens, shortest, of_drafts, more, warnings)
 
 
 def _prefix(request: Request, registry: Registry) -> tuple[int, ...]:

@@ -1,0 +1,62 @@
+"""The number of tokens that a text may have: contexts, `max_tokens`, and the prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from marith.errors import ContextOverflow
+from marith.formula.tree.terms import Term
+from marith.request.request import Request
+from marith.request.stop import Stop
+from marith.scoring.scorer import Reading, Scorer
+from marith.speculation.execution_plan import ExecutionPlan
+
+_DEFAULT_TOKENS = Stop().max_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBudget:
+    """The number of tokens that a text may have.
+
+    `prompt_tokens` is the number of tokens of the prompt, as the bare model reads it. `shortest` is
+    the number of tokens that still fit after the prompt into the shortest context of a term;
+    `of_drafts` has the same number for each draft. The text will have at most `more` tokens after
+    the prompt. `warnings` say that `max_tokens` is larger than what fits, unless it is the default.
+    """
+
+    prompt_tokens: int
+    shortest: int
+    of_drafts: Mapping[Term, int]
+    more: int
+    warnings: tuple[str, ...] = ()
+
+
+def budget_of(
+    plan: ExecutionPlan,
+    scorers: Mapping[Term, Scorer],
+    readings: Mapping[Term, Reading],
+    prefix: Sequence[int],
+    request: Request,
+    prompt_tokens: int,
+) -> TokenBudget:
+    """Return the token budget after a prompt of `prompt_tokens` tokens.
+
+    Raises ContextOverflow if no token fits after the prefix.
+    """
+    unread = dict.fromkeys((draft for draft in plan.drafts if draft not in readings), 0)
+    with_context = [t for t in readings if t in plan.terms or t not in plan.proposers]
+    left = {term: scorers[term].tokens_left(readings[term]) for term in with_context} | unread
+    shortest = min(left[term] for term in plan.terms)
+    if prefix and len(prefix) >= shortest:
+        problem = f"the prefix has {len(prefix)} tokens, and after the prompt there is room for"
+        raise ContextOverflow(f"{problem} {shortest}, and the answer needs one")
+    of_drafts = {draft: left[draft] for draft in plan.drafts if draft in left}
+    asked, fits = request.stop.max_tokens, shortest - len(prefix)
+    warnings: tuple[str, ...] = ()
+    # A caller who sets no max_tokens wants a whole answer, and the default is no promise.
+    if asked is not None and asked > fits and asked != _DEFAULT_TOKENS:
+        room = f"the context has room for {fits} tokens after the prompt"
+        warnings = (f"max_tokens is {asked}, but {room}; the answer has at most {fits}",)
+    more = min(len(prefix) + (asked or shortest), shortest)
+    return TokenBudget(prompt_tokens, shortest, of_drafts, more, warnings)
