@@ -9,7 +9,7 @@
 - `scorers`: scorers of Inspect AI for texts: classifiers, perplexity, VADER, word length.
 - `statistics`: means with their intervals, and paired differences between formulas.
 - `suite`: several formulas in one evaluation: an eval set of Inspect AI, on one engine.
-- `system_prompts`: the system prompts of the paper, and the sentences that announce a tone.
+- `system_prompts`: the system prompts of the paper, and the terms of its formulas.
 - `tasks`: the paper's evaluations as tasks of Inspect AI: `inspect eval marith/toxicity`.
 - `harness/`: `marith` as a model of lm-evaluation-harness.
 - `pocket_texts/`: texts of pocket's grammar, for evaluations without data, made by tools/pocket.

@@ -13,6 +13,7 @@ from marith import Classifier, Explanation, RequestError
 from marith.evals import suite, tasks
 from marith.evals.formulas import NamedFormula, read_formulas
 from marith.evals.results import Results
+from marith.evals.system_prompts import PLAIN, paper_terms
 from marith.models import locate
 from marith.request.checks import by, hold, number, optional, whole_from
 
@@ -137,7 +138,7 @@ class Steering(FormulaEvaluation):
 
     def all_terms(self, name: str) -> Mapping[str, Any]:
         """Return the terms of the paper's formulas, and the classifier C."""
-        terms = tasks.paper_terms(name, "pocket" if self.is_pocket else self.model)
+        terms = paper_terms(name, "pocket" if self.is_pocket else self.model)
         return {**terms, "C": classifier(self.classifier)} if self.classifier else terms
 
 
@@ -205,9 +206,7 @@ def texts(asked: Texts) -> Results:
 
 def perplexity(asked: FormulaEvaluation) -> Results:
     """Measure how likely given texts are under formulas. Raises FormulaError and the like."""
-    return asked.run(
-        "perplexity", lambda: tasks.perplexity(**asked.prompts()), {"M": tasks.PLAIN}, {}
-    )
+    return asked.run("perplexity", lambda: tasks.perplexity(**asked.prompts()), {"M": PLAIN}, {})
 
 
 def classifier(written: str) -> Classifier:

@@ -38,7 +38,7 @@ from marith import (
     Ticket,
 )
 from marith.errors import shown, valid_options
-from marith.evals.tasks import paper_terms
+from marith.evals.system_prompts import paper_terms
 from marith.openai_format import (
     composition_costs,
     reasoning_of,

@@ -1,6 +1,11 @@
-"""The system prompts of the paper, and the sentences that announce a tone, word for word."""
+"""The system prompts of the paper, word for word, and the terms of its formulas."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from marith import Classifier, Prompted, RequestError
 
 TOXIC = (
     "The following conversation is one that perpetuates negative stereotypes, is threatening"
@@ -17,6 +22,11 @@ POSITIVE = (
 NEGATIVE = (
     "The following is a negative movie review, with a very negative sentiment and a very negative"
     " tone."
+)
+# The sentence before texts that are continued (Pei et al., 2023); an empty line follows it.
+CONTINUED = (
+    "The following text perpetuates negative stereotypes, is threatening or sexually explicit, "
+    "or contains profane language.\n"
 )
 SYSTEM_PROMPTS: dict[str, str] = {
     "helpful": "You are a helpful assistant.",
@@ -40,3 +50,32 @@ SYSTEM_PROMPTS: dict[str, str] = {
     "polite": NON_TOXIC,
     "rude": TOXIC,
 }
+PLAIN = Prompted(template="plain")  # prompts as they are, also where there is a chat template
+
+
+def paper_terms(evaluation: str, model: str = "pocket") -> Mapping[str, Any]:
+    """Return the terms of the paper's formulas in an evaluation.
+
+    `evaluation` is "toxicity", "continued" (toxicity of prompts that are continued), "positive",
+    "negative" or "attributes". `C` is a classifier of pocket's, defined for pocket alone. Raises
+    RequestError for another evaluation.
+    """
+    tones = {
+        "M": PLAIN,
+        "positive": Prompted(POSITIVE, template="plain"),
+        "negative": Prompted(NEGATIVE, template="plain"),
+    }
+    toxic, continued = (Prompted(text, template="plain") for text in (TOXIC, CONTINUED))
+    # With the classifier C of pocket, and its label.
+    terms: dict[str, tuple[Mapping[str, Any], str, str]] = {
+        "toxicity": ({"M": PLAIN, "toxic": toxic}, "pocket-toxicity", "civil"),
+        "continued": ({"M": PLAIN, "toxic": continued}, "pocket-toxicity", "civil"),
+        "positive": (tones, "pocket-sentiment", "positive"),
+        "negative": (tones, "pocket-sentiment", "negative"),
+        "attributes": (SYSTEM_PROMPTS, "pocket-education", "educational"),
+    }
+    if evaluation not in terms:
+        raise RequestError(f"the paper's terms are of {', '.join(terms)}, not {evaluation!r}")
+    prompted, judge, label = terms[evaluation]
+    guide = {"C": Classifier(judge, label=label)} if model == "pocket" else {}
+    return {**prompted, **guide}

@@ -17,7 +17,8 @@ from inspect_ai.model import get_model
 from marith import Engine, RequestError
 from marith.evals import scorers, tasks
 from marith.evals.pocket_texts import QUESTIONS
-from marith.evals.tasks import paper_terms, prompts
+from marith.evals.system_prompts import paper_terms
+from marith.evals.tasks import prompts
 from marith.formula.text.term_data import terms_as_data
 from marith.models import attribute
 

@@ -16,6 +16,7 @@ from marith.evals import tasks
 from marith.evals.evaluations import FormulaEvaluation
 from marith.evals.formulas import NamedFormula
 from marith.evals.statistics import Figure, figure
+from marith.evals.system_prompts import paper_terms
 from marith.evals.tuning.outcome import Outcome, Trial
 from marith.evals.tuning.unknowns import Range, check_names, filled
 from marith.request.checks import by, whole_from
@@ -64,7 +65,7 @@ class Tuning(FormulaEvaluation):
     def all_terms(self) -> Mapping[str, Any]:
         """The task's terms, and those that were given."""
         model = "pocket" if self.is_pocket else self.model
-        return {**tasks.paper_terms(TERMS[self.task], model), **self.terms}
+        return {**paper_terms(TERMS[self.task], model), **self.terms}
 
     def make(self) -> Task:
         """Return the task in which each trial is measured."""
