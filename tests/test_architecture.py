@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     **{key: {"errors", "formula"} for key in ("recipes", "request")},
     "openai_format": {"errors", "request"},
     "options": {*DATA, "recipes", *WHEN_CALLED},
-    "decoding": DATA,
+    "decoding": {*DATA, "tensor_rows"},
     "speculation": {*DATA, "decoding", "tensor_rows"},
     "answers": {*DATA, "decoding", "scoring.prompting", "recent", "tensor_rows"},
     "engine": {*ENGINE, "recent", "showing", "tensor_rows"},

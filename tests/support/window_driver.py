@@ -19,6 +19,7 @@ from support.term_tables import MOST, NUMBER, TABLES, VOCAB, Law, proposed
 from torch import Tensor
 
 from marith import Classifier, Formula, NGram, Plan, Prompted, Sampling, parse
+from marith.decoding.blocks import Block
 from marith.decoding.evaluate import candidates_of, evaluate
 from marith.decoding.row_constraints import penalised
 from marith.decoding.sampling import warp
@@ -26,7 +27,7 @@ from marith.formula.meaning.binding import bind, resolve
 from marith.formula.tree.terms import Position, Term
 from marith.speculation.execution_plan import LOOKUP, ExecutionPlan
 from marith.speculation.verify import NOT_DRAFTED, Verdict, verify
-from marith.speculation.window import Block, DraftWindow
+from marith.speculation.window import DraftWindow
 from marith.tensor_rows import Row, gather, rows_of, vector
 
 __all__ = ["NOT_DRAFTED", "Check", "Driver", "Setup", "verify"]

@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Collection, Sequence
 
 from torch import Tensor
 
+from marith.decoding.blocks import Block
 from marith.decoding.matcher import Lexicon
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Term
 from marith.request.completion import Alternative, TokenLogprob
 from marith.tensor_rows import Row, vector
-
-
-class Positions(Protocol):
-    """Positions at which one formula was composed, from a row [vocab] of each term."""
-
-    @property
-    def formula(self) -> Formula:
-        """The formula that was composed."""
-        ...
-
-    @property
-    def rows(self) -> Mapping[Term, Sequence[Row]]:
-        """The rows of each term, one for each position."""
-        ...
-
-    @property
-    def count(self) -> int:
-        """The number of positions."""
-        ...
 
 
 class LogprobRecorder:
@@ -48,7 +29,7 @@ class LogprobRecorder:
     def record(
         self,
         wholes: Collection[Formula | None],
-        blocks: Sequence[Positions],
+        blocks: Sequence[Block],
         places: Sequence[int],
         composed: Sequence[Row],
     ) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from marith.decoding.blocks import Block
 from marith.decoding.evaluate import candidates_of, evaluate
 from marith.engine.jobs.job import Job
 from marith.engine.jobs.queries import TextQuery, share
@@ -18,7 +19,6 @@ from marith.scoring.scorer import Scored, Scorer, Span
 from marith.scoring.term_lanes import TermLanes
 from marith.speculation.auto import Controller
 from marith.speculation.verify import Check, verify_all
-from marith.speculation.window import Block
 from marith.tensor_rows import Row, gather, rows_of
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
+from marith.decoding.blocks import Block
 from marith.decoding.matcher import Lexicon
 from marith.engine.jobs.queries import TextQuery
 from marith.engine.prepare import Prepared
@@ -16,7 +17,6 @@ from marith.inspection.inspected_position import InspectedPosition
 from marith.inspection.inspection import Inspection
 from marith.inspection.position_measures import InspectedFormula, PositionMeasures
 from marith.scoring.scorer import Scored
-from marith.speculation.window import Block
 
 AT_ONCE = 1 << 22  # log-probabilities that are measured together
 

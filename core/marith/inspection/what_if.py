@@ -12,6 +12,7 @@ from torch import Tensor
 from marith.answers.answer_grammar import AnswerGrammars
 from marith.answers.output import ends_of
 from marith.decoding import cuts
+from marith.decoding.blocks import Block
 from marith.decoding.evaluate import evaluate, lift_cuts
 from marith.decoding.matcher import Matcher
 from marith.decoding.random_numbers import DRAW, uniform
@@ -30,7 +31,6 @@ from marith.request.plan import Plan
 from marith.request.request import Request
 from marith.scoring.scorer import Scored
 from marith.speculation.execution_plan import ExecutionPlan
-from marith.speculation.window import Block
 
 Kept = TypeVar("Kept")
 NO_TOKEN = -1  # if no token may follow

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeAlias
 
+from marith.decoding.blocks import Block
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import NGram, Term
 from marith.speculation.execution_plan import ExecutionPlan, Stage
@@ -109,20 +110,6 @@ class Pending:
     token: int
     draft: Row | None
     source: Hashable | None
-
-
-@dataclass(slots=True)
-class Block:
-    """Positions at which one formula is composed, from the rows of its `terms`.
-
-    `rows` has one row [vocab] for each position of each of these terms, and of other terms that
-    were evaluated.
-    """
-
-    formula: Formula
-    terms: Sequence[Term]
-    rows: Mapping[Term, Sequence[Row]]
-    count: int
 
 
 @dataclass(slots=True)

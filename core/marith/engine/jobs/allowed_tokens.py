@@ -9,12 +9,13 @@ from torch import Tensor
 
 from marith.answers.backtracking import Backtracking
 from marith.decoding import cuts
+from marith.decoding.blocks import Block
 from marith.decoding.evaluate import lift_cuts
 from marith.decoding.matcher import Matcher
 from marith.errors import FormulaError, RequestError
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Term
-from marith.speculation.window import Block, Window
+from marith.speculation.window import Window
 from marith.tensor_rows import Row, gather, rows_of
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from marith.decoding.blocks import Block
 from marith.engine.prepare import Prepared
 from marith.engine.threads.workers import log
 from marith.errors import shown
@@ -18,7 +19,7 @@ from marith.formula.tree.terms import Classifier, Observation, Prompted, Term
 from marith.request.completion import StageStats, Stats, TermStats
 from marith.scoring.scorer import Reading, Scored
 from marith.speculation.execution_plan import ExecutionPlan
-from marith.speculation.window import Block, Window
+from marith.speculation.window import Window
 from marith.tensor_rows import Row
 
 _log = logging.getLogger(__name__)

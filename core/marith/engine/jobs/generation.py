@@ -15,6 +15,7 @@ from marith.answers.answer_grammar import AnswerGrammars
 from marith.answers.backtracking import Backtracking
 from marith.answers.logprobs import LogprobRecorder
 from marith.answers.output import Output, completion, ends_of
+from marith.decoding.blocks import Block
 from marith.decoding.matcher import Compiled, Matcher
 from marith.decoding.random_numbers import Draws, fresh_seed
 from marith.decoding.row_constraints import Constraint, CustomConstraint, LeastLength, Penalties
@@ -31,7 +32,7 @@ from marith.request.plan import Plan
 from marith.request.request import Request
 from marith.scoring.scorer import Scored
 from marith.speculation.verify import NOT_DRAFTED, Check, Verdict
-from marith.speculation.window import Block, DraftWindow, PlainWindow, Window
+from marith.speculation.window import DraftWindow, PlainWindow, Window
 from marith.tensor_rows import Row, gather, rows_of
 
 _log = logging.getLogger(__name__)

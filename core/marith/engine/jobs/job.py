@@ -6,11 +6,12 @@ from bisect import bisect_right
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from marith.decoding.blocks import Block
 from marith.engine.prepare import Prepared
 from marith.formula.tree.terms import Term
 from marith.scoring.scorer import Proposer, Scored, Scorer
 from marith.speculation.verify import Check, Verdict
-from marith.speculation.window import Block, DraftWindow
+from marith.speculation.window import DraftWindow
 from marith.tensor_rows import Row
 
 _CONFIDENCES = 0.25, 0.5, 0.75, 0.9, 0.97, 0.99

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
+from marith.decoding.blocks import Block
 from marith.engine.jobs.job import Drafts, Job
 from marith.engine.prepare import Prepared
 from marith.engine.threads.futures import EngineFuture
@@ -18,7 +19,6 @@ from marith.request.checks import whole
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Scored
 from marith.speculation.verify import Verdict
-from marith.speculation.window import Block
 from marith.tensor_rows import Row, gather
 
 Result = TypeVar("Result")
