@@ -1,6 +1,6 @@
 """Which token follows from these log-probabilities? Tensors, no models.
 
-- `blocks`: positions of one text at which a formula is composed, with the rows of its terms.
+- `blocks`: the positions of a text that are composed, and their rows until a token is final.
 - `cuts`: masks of the tokens that a distribution keeps: by rank, by mass and by plausibility.
 - `divergences`: divergences and entropies of distributions, and the balance of two.
 - `evaluate`: computes the distribution of a formula from log-probabilities of its terms.

@@ -1,8 +1,8 @@
-"""Positions of one text at which a formula is composed, with the rows of its terms."""
+"""The positions of a text that are composed, and their rows until a token is final."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from marith.formula.tree.nodes import Formula
@@ -22,3 +22,37 @@ class Block:
     terms: Sequence[Term]
     rows: Mapping[Term, Sequence[Row]]
     count: int
+
+
+@dataclass(slots=True)
+class ComposedRow:
+    """A formula that was composed at one place: its `row` [vocab], and the row of each term."""
+
+    formula: Formula
+    row: Row
+    rows: Mapping[Term, Row]
+
+
+class RowsByPlace:
+    """Keeps what was composed at each place until the token there is final. For one thread.
+
+    Only places where one of `formulas` was composed are kept, not those of a draft.
+    """
+
+    def __init__(self, formulas: Collection[Formula | None]) -> None:
+        self._formulas = formulas
+        self._kept: dict[int, ComposedRow] = {}
+
+    def record(
+        self, blocks: Sequence[Block], places: Sequence[int], composed: Sequence[Row]
+    ) -> None:
+        """Keep the `composed` rows of blocks, one for each place. A later row replaces a row."""
+        positions = [(block, at) for block in blocks for at in range(block.count)]
+        for place, row, (block, at) in zip(places, composed, positions, strict=True):
+            if block.formula in self._formulas:
+                rows = {term: own[at] for term, own in block.rows.items()}
+                self._kept[place] = ComposedRow(block.formula, row, rows)
+
+    def pop(self, place: int) -> ComposedRow:
+        """Return what was composed at the place of a final token, and drop it."""
+        return self._kept.pop(place)

@@ -10,7 +10,7 @@ import pytest
 
 import marith
 from marith.engine import prepare
-from marith.engine.jobs import costs as plausibility
+from marith.engine.jobs import plausibility
 
 TERMS = {
     "formal": "You are an assistant using formal and objective language to answer the user.",

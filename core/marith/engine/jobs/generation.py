@@ -13,15 +13,16 @@ from torch import Tensor
 
 from marith.answers.answer_grammar import AnswerGrammars
 from marith.answers.backtracking import Backtracking
-from marith.answers.logprobs import LogprobRecorder
+from marith.answers.logprobs import token_logprob
 from marith.answers.output import Output, completion, ends_of
-from marith.decoding.blocks import Block
+from marith.decoding.blocks import Block, RowsByPlace
 from marith.decoding.matcher import Compiled, Matcher
 from marith.decoding.random_numbers import Draws, fresh_seed
 from marith.decoding.row_constraints import Constraint, CustomConstraint, LeastLength, Penalties
 from marith.engine.jobs.allowed_tokens import AllowedTokens
-from marith.engine.jobs.costs import Costs, Plausibility
+from marith.engine.jobs.costs import Costs
 from marith.engine.jobs.job import Drafts
+from marith.engine.jobs.plausibility import Plausibility
 from marith.engine.prepare import Prepared
 from marith.engine.threads.workers import log
 from marith.engine.ticket import Ticket
@@ -62,8 +63,10 @@ class Generation:
         self._ticket = weakref.ref(ticket)
         self._started = time.monotonic()
         self._grammar = answers.compiled(request, prepared.opened)
-        self._logprobs: LogprobRecorder | None = None
         self._plausibility = Plausibility.of(prepared.plan)
+        self._kept: RowsByPlace | None = None
+        if self._plausibility is not None or request.logprobs is not None:
+            self._kept = RowsByPlace((prepared.plan.whole, prepared.plan.alternative))
         self._backtracking: Backtracking | None = None
         self._allowed: AllowedTokens | None = None
         self._constraints: list[Constraint] = []
@@ -90,8 +93,6 @@ class Generation:
         self._sampling = sampling.warping
         self._output = Output(request, vocabulary, limit, self.prepared.opened)
         self._output.replay(prefix)
-        if request.logprobs is not None:
-            self._logprobs = LogprobRecorder(request.logprobs, answers.lexicon)
         if request.ban is not None:
             self._backtracking = Backtracking(self._output, ends)
         if self._grammar is not None or self._backtracking is not None:
@@ -137,11 +138,8 @@ class Generation:
         places, standing = window.places, window.standing()
         if self._allowed is not None:
             rows = self._allowed.compose(rows, self._blocks, places)
-        if self._logprobs is not None:
-            plan = self.prepared.plan
-            self._logprobs.record((plan.whole, plan.alternative), self._blocks, places, rows)
-        if self._plausibility is not None:
-            self._plausibility.record(self._blocks, places)
+        if self._kept is not None:
+            self._kept.record(self._blocks, places, rows)
         if self._constraints:
             rows = self._constrained(gather(rows), places)
         tokens = [NOT_DRAFTED if pending is None else pending.token for pending in standing]
@@ -175,9 +173,13 @@ class Generation:
 
     def _take(self, place: int, token: int) -> bool:
         """Add one final token. Return False if the text went back instead."""
-        logprob = None if self._logprobs is None else self._logprobs.pop(place, token)
-        if self._plausibility is not None:
-            self._plausibility.take(place, token)
+        logprob = None
+        if self._kept is not None:
+            composed = self._kept.pop(place)
+            if self._plausibility is not None:
+                self._plausibility.take(place, token, composed)
+            if (top := self._request.logprobs) is not None:
+                logprob = token_logprob(token, composed, top, self._answers.lexicon)
         if self._backtracking is None:
             if chunk := self._output.take(token, logprob):
                 self._emit(chunk)
