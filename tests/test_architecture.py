@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "openai_format": {"errors", "request"},
     "options": {*DATA, "recipes", *WHEN_CALLED},
     "decoding": {*DATA, "tensor_rows"},
-    "speculation": {*DATA, "decoding", "tensor_rows"},
+    "speculation": {*DATA, "decoding", "scoring", "tensor_rows"},
     "answers": {*DATA, "decoding", "scoring.prompting", "recent", "tensor_rows"},
     "engine": {*ENGINE, "recent", "showing", "tensor_rows"},
     "inspection": {*ENGINE, "tensor_rows"},

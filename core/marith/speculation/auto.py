@@ -11,16 +11,15 @@ import math
 import time
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import attrgetter, mul
 from statistics import median_low
-from typing import Protocol
 from weakref import ref
 
-from marith.formula.tree.terms import Term
 from marith.request.plan import MOST
+from marith.speculation.proposals import Drafts
 from marith.speculation.window import MODEL, DraftWindow
 
 MARGIN = 0.08  # least gain of a draft in tokens a second, because choosing takes time too
@@ -33,26 +32,6 @@ _PRIOR = 2.0, 4.0  # sum and weight of the overlaps at the start: four overlaps 
 _KEPT = 1 - 1 / 200  # factor on the weight of earlier overlaps: about the last 200 count
 _MOST_AVERAGES = 4096
 _PASSES = 9  # passes kept of each number of rows; their lower median is the cost
-
-
-class Drafting(Protocol):
-    """A text whose drafts are chosen while it is generated.
-
-    After a round without a draft, the text is left alone for `rounds` rounds; `left` of them
-    remain.
-    """
-
-    window: DraftWindow
-    rounds: int
-    left: int
-
-    def proposals(self, limit: int) -> Iterator[tuple[Sequence[int], Sequence[Hashable]]]:
-        """Yield the next tokens that each proposer expects, and the source of each token."""
-        ...
-
-    def scorer_of(self, term: Term) -> object:
-        """Return the scorer of a term."""
-        ...
 
 
 class PassTimes:
@@ -174,7 +153,7 @@ class Controller:
         self._longest = SHORT
 
     def plan(
-        self, texts: Sequence[Drafting], scorers: Collection[object], rows: int, made: int
+        self, texts: Sequence[Drafts], scorers: Collection[object], rows: int, made: int
     ) -> None:
         """Choose how much each text drafts before it is verified, and append the proposed tokens.
 
@@ -230,7 +209,7 @@ class Controller:
         noted = [self._stood.get((formula, source), _PRIOR) for source in sources]
         return list(accumulate((total / weight for total, weight in noted), mul))
 
-    def _proposed(self, text: Drafting) -> Draft:
+    def _proposed(self, text: Drafts) -> Draft:
         """Return the draft of the proposer whose draft is expected to have most tokens accepted."""
         window, rows = text.window, text.window.plan.rows
         drafts = [
@@ -239,7 +218,7 @@ class Controller:
         ]
         return max(drafts, key=attrgetter("gain"), default=Draft((), rows))
 
-    def _drawn(self, text: Drafting, drawing: int) -> Draft:
+    def _drawn(self, text: Drafts, drawing: int) -> Draft:
         """Return the draft of models if models of `drawing` texts draft.
 
         The draft has one token, to be timed, if the cost is not known.

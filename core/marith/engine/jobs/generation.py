@@ -21,7 +21,6 @@ from marith.decoding.random_numbers import Draws, fresh_seed
 from marith.decoding.row_constraints import Constraint, CustomConstraint, LeastLength, Penalties
 from marith.engine.jobs.allowed_tokens import AllowedTokens
 from marith.engine.jobs.costs import Costs
-from marith.engine.jobs.job import Drafts
 from marith.engine.jobs.plausibility import Plausibility
 from marith.engine.prepare import Prepared
 from marith.engine.threads.workers import log
@@ -32,6 +31,7 @@ from marith.request.completion import Chunk, Completion, Usage
 from marith.request.plan import Plan
 from marith.request.request import Request
 from marith.scoring.scorer import Scored
+from marith.speculation.proposals import Drafts
 from marith.speculation.verify import NOT_DRAFTED, Check, Verdict
 from marith.speculation.window import DraftWindow, PlainWindow, Window
 from marith.tensor_rows import Row, gather, rows_of
@@ -85,9 +85,9 @@ class Generation:
         if plan.is_plain:
             self.window = PlainWindow(plan, steered, prefix)
         else:
-            rooms = self.prepared.budget.of_drafts
+            rooms, lanes = self.prepared.budget.of_drafts, self.prepared.lanes
             self.window = DraftWindow(plan, limit, ends, rooms, steered, prefix)
-            self.drafts = Drafts(self.window, self.prepared)
+            self.drafts = Drafts(self.window, lanes.scorers, lanes.span)
         self._costs = Costs(self.prepared, self._started)
         self._draws = _draws(request)
         self._sampling = sampling.warping

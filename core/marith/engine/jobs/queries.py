@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from marith.decoding.blocks import Block
-from marith.engine.jobs.job import Drafts, Job
+from marith.engine.jobs.job import Job
 from marith.engine.prepare import Prepared
 from marith.engine.threads.futures import EngineFuture
 from marith.errors import RequestError, shown
@@ -18,6 +18,7 @@ from marith.formula.tree.terms import Term
 from marith.request.checks import whole
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Scored
+from marith.speculation.proposals import Drafts
 from marith.speculation.verify import Verdict
 from marith.tensor_rows import Row, gather
 

@@ -1,0 +1,66 @@
+"""The drafts of one text: when they are due, and the tokens that proposers expect next."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from marith.formula.tree.terms import Term
+from marith.scoring.scorer import Proposer, Scorer, Span
+from marith.speculation.window import DraftWindow
+
+SpanOf: TypeAlias = "Callable[[Term, Sequence[int]], Span]"
+_CONFIDENCES = 0.25, 0.5, 0.75, 0.9, 0.97, 0.99
+
+
+class Drafts:
+    """The drafts of one text, from the `window` that begins it. Keeps state.
+
+    `scorers` has the scorer of each term, and `span` returns the last position of a text for a
+    term. Under "auto", the controller leaves a text alone for `rounds` rounds after a round without
+    a draft; `left` of them remain.
+    """
+
+    def __init__(self, window: DraftWindow, scorers: Mapping[Term, Scorer], span: SpanOf) -> None:
+        self.window = window
+        self.rounds = self.left = 0
+        self._scorers, self._span = scorers, span
+        self._start = len(window.tokens)
+
+    def due(self) -> bool:
+        """Return True if drafts are to be chosen in this round, and count the round.
+
+        Nothing is drafted before the prompt has been read, or in rounds for which the controller
+        has paused drafting.
+        """
+        if self.left:
+            self.left -= 1
+            return False
+        window = self.window
+        return window.plan.adapts and len(window.tokens) > self._start and window.idle
+
+    def proposals(self, limit: int) -> Iterator[tuple[Sequence[int], Sequence[Hashable]]]:
+        """Yield the next tokens that each proposer expects, and the source of each token.
+
+        Tokens of one proposer have the same source if they follow contexts of the same length with
+        similar confidence.
+        """
+        for index, term in enumerate(self.window.proposers):
+            scorer = self._scorers[term]
+            assert isinstance(scorer, Proposer)
+            proposed = scorer.propose(self._span(term, self.window.tokens), limit)
+            sources = [
+                (index, p.context, bisect_right(_CONFIDENCES, p.confidence)) for p in proposed
+            ]
+            yield [proposal.token for proposal in proposed], sources
+
+    def scorer_of(self, term: Term) -> Scorer:
+        """Return the scorer of a term."""
+        return self._scorers[term]
+
+    def propose(self) -> None:
+        """Add free proposals: those of the first proposer that has any."""
+        while limit := self.window.room_to_propose():
+            proposals = (proposed for proposed in self.proposals(limit) if proposed[0])
+            self.window.propose(*next(proposals, ([], [])))
