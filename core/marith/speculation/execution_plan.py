@@ -1,12 +1,8 @@
-"""Binds a formula and a plan: when terms are evaluated, and which terms verify which drafts.
-
-Terms with the same speculative factor are a stage. A stage has a partial formula: the distribution
-that the formula defines while only the terms of this stage and of earlier stages are evaluated.
-"""
+"""Binds a formula and a plan: which terms draft, and at how many positions terms are evaluated."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Literal, TypeAlias
@@ -30,22 +26,9 @@ LOOKUP = NGram(order=5, online=True)  # prompt lookup, a draft that needs no mod
 Groups: TypeAlias = "tuple[frozenset[Term], ...]"  # terms of equal factor, smallest factor first
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """The partial formula of a group of terms and all groups before it.
-
-    `index` is the index of the group. `terms` are the terms of the formula that no earlier stage
-    has.
-    """
-
-    index: int
-    formula: Formula
-    terms: frozenset[Term]
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class ExecutionPlan:
-    """Every term that is evaluated, in stages.
+    """A formula with the terms and drafts that are evaluated for it. Compared by identity.
 
     `terms` are the terms of the formula. `drafts` are evaluated only until the formula that
     supersedes them is evaluated. `factors` has the number of positions for which a term is
@@ -68,12 +51,6 @@ class ExecutionPlan:
     proposers: tuple[NGram, ...] = field(init=False)
     groups: Groups = field(init=False)
     sizes: tuple[int, ...] = field(init=False)
-    _stages: dict[tuple[Groups, frozenset[Term]], tuple[Stage, ...]] = field(
-        default_factory=dict, init=False, compare=False
-    )
-    _drafting: dict[frozenset[Term], tuple[Term, ...]] = field(
-        default_factory=dict, init=False, compare=False
-    )
     _leaves: dict[Formula, tuple[Term, ...]] = field(
         default_factory=dict, init=False, compare=False
     )
@@ -132,38 +109,6 @@ class ExecutionPlan:
     def at_once(self) -> Groups:
         """All terms as one stage, which verifies proposed tokens."""
         return (frozenset(self.terms),)
-
-    def stages(self, groups: Groups, without: frozenset[Term] = frozenset()) -> tuple[Stage, ...]:
-        """Return the stages of some groups of terms. `without` are drafts that cannot be evaluated.
-
-        A group is joined with the next group if, with the groups before it, it defines no
-        distribution, like b in `M - 2*b + 3*c`, or does not change the distribution.
-        """
-        key = groups, without
-        if key not in self._stages:
-            self._stages[key] = tuple(self._staged(groups, without))
-        return self._stages[key]
-
-    def _staged(self, groups: Groups, without: frozenset[Term]) -> Iterator[Stage]:
-        evaluated: frozenset[Term] = frozenset()
-        joining: frozenset[Term] = frozenset()
-        before: Formula | None = None
-        for index, group in enumerate(groups):
-            joining |= group - without
-            evaluated |= joining
-            formula = self.part(evaluated)
-            if formula == self.whole:
-                formula = self.whole  # the same object, so that comparisons are fast
-            if formula is not None and formula != before:
-                yield Stage(index, formula, joining.intersection(self.needed(formula)))
-                joining, before = frozenset(), formula
-
-    def drafting(self, without: frozenset[Term]) -> tuple[Term, ...]:
-        """Return the drafts that are composed before any term is evaluated, except `without`."""
-        if without not in self._drafting:
-            formula = self.part(set(self.drafts) - without)
-            self._drafting[without] = () if formula is None else self.leaves(formula)
-        return self._drafting[without]
 
     def part(self, evaluated: Collection[Term]) -> Formula | None:
         """Return the distribution that these terms define; see `analysis.part`."""

@@ -11,18 +11,16 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import islice
 
 import torch
 from torch import Tensor
 
 from marith.decoding.random_numbers import DRAW, KEEP, Draws, uniform
 from marith.decoding.sampling import DRAWN_FROM_NAN, drawn, require_numbers, warp
-from marith.formula.tree.terms import Term
 from marith.request.sampling import Sampling
-from marith.speculation.execution_plan import ExecutionPlan, Groups, Stage
 from marith.tensor_rows import Row, gather, rows_of, vector
 
 NOT_DRAFTED = -1  # in place of a token, at a position without a token
@@ -151,74 +149,3 @@ def _warped(checks: Sequence[Check]) -> list[Row]:
         warped = iter(rows_of(warp(rows, sampling)))
         targets.update({i: list(islice(warped, len(checks[i].rows))) for i in members})
     return [target for i in range(len(checks)) for target in targets[i]]
-
-
-class VerificationOrder:
-    """The positions that each stage has verified in one text, and the next stage. Keeps state.
-
-    `rooms` has the number of tokens that fit into the context of each draft.
-    """
-
-    def __init__(self, plan: ExecutionPlan, rooms: Mapping[Term, int]) -> None:
-        self.plan = plan
-        self.rooms = rooms
-        self.groups: Groups = plan.at_once if plan.adapts else plan.groups
-        self.sizes: tuple[int, ...] = (1,) if plan.adapts else plan.sizes
-        self.reached = [0] * len(self.groups)  # positions verified by each group
-
-    @property
-    def final(self) -> int:
-        """The number of positions that all stages have verified."""
-        return self.reached[-1]
-
-    def begin(self, length: int, drafted: int, by_models: bool) -> None:
-        """Let the terms verify `drafted` tokens from now on, drafted by models or by proposers."""
-        self.groups = self.plan.groups if by_models else self.plan.at_once
-        self.sizes = (*[1] * (len(self.groups) - 1), drafted + 1)
-        self.reached = [length] * len(self.groups)
-
-    def next(self, length: int, end: int) -> tuple[Stage, range]:
-        """Return the stage that verifies a text of this length, and its positions before `end`.
-
-        It is the last stage that is due and has such positions. If no stage is due, because the
-        text is closed or no proposer has a token, return the stage that would be due after more
-        tokens, so that the last token has no influence.
-        """
-        for assumed_length in count(length):
-            stages = self.stages(assumed_length)
-            due = [stage for stage in stages if self.due(stage) <= assumed_length]
-            if due and due[0] is not stages[0]:  # the first stage is due whenever another one is
-                due.insert(0, stages[0])
-            for stage in reversed(due):
-                not_due = [s for s in stages[: stages.index(stage)] if s not in due]
-                needed = self.plan.needed(stage.formula)
-                ends = [self.reached[s.index] for s in not_due if s.terms.intersection(needed)]
-                places = range(self.reached[stage.index], min([end, *ends]))
-                if places:
-                    return stage, places
-        raise AssertionError("the last stage is due at some length")
-
-    def advance(self, stage: Stage, verified: int, length: int) -> None:
-        """Record that a stage has verified `verified` positions of a text of `length` tokens."""
-        for i, reached in enumerate(self.reached):
-            self.reached[i] = min(max(reached, verified if i <= stage.index else 0), length)
-
-    def tokens_until_due(self, length: int) -> int:
-        """Return the number of tokens that may be added before a stage is due."""
-        return min(map(self.due, self.stages(length))) - length
-
-    def rewind(self, place: int) -> None:
-        """Record that every stage has verified the positions before `place`, and no more."""
-        self.reached = [place] * len(self.reached)
-
-    def stages(self, length: int) -> tuple[Stage, ...]:
-        """Return the stages at a text of this length."""
-        return self.plan.stages(self.groups, self.beyond(length))
-
-    def due(self, stage: Stage) -> int:
-        """Return the length at which a stage is due."""
-        return self.reached[stage.index] + self.sizes[stage.index] - 1
-
-    def beyond(self, length: int) -> frozenset[Term]:
-        """Return the drafts in whose contexts a text of this length does not fit."""
-        return frozenset(t for t in self.plan.drafts if length >= self.rooms.get(t, math.inf))

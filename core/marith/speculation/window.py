@@ -14,8 +14,9 @@ from typing import TypeAlias
 from marith.decoding.blocks import Block
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import NGram, Term
-from marith.speculation.execution_plan import ExecutionPlan, Stage
-from marith.speculation.verify import Verdict, VerificationOrder
+from marith.speculation.execution_plan import ExecutionPlan
+from marith.speculation.stages import Stage, VerificationOrder, drafting
+from marith.speculation.verify import Verdict
 from marith.tensor_rows import Row, compacted
 
 Window: TypeAlias = "PlainWindow | DraftWindow"
@@ -197,7 +198,7 @@ class DraftWindow:
     def models(self) -> tuple[Term, ...]:
         """The drafts that would be evaluated at the next position if models drafted it."""
         beyond = self._order.beyond(len(self.tokens))
-        return self.plan.drafting(beyond.union(self.proposers))
+        return drafting(self.plan, beyond.union(self.proposers))
 
     def standing(self) -> list[Pending | None]:
         """Return the pending token at each of `places`; None where a token is yet to be drawn."""
