@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import cached_property, lru_cache, reduce
 from typing import Literal, TypeAlias
 
 from marith.errors import RequestError
@@ -26,7 +26,7 @@ LOOKUP = NGram(order=5, online=True)  # prompt lookup, a draft that needs no mod
 Groups: TypeAlias = "tuple[frozenset[Term], ...]"  # terms of equal factor, smallest factor first
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class ExecutionPlan:
     """A formula with the terms and drafts that are evaluated for it. Compared by identity.
 
@@ -34,8 +34,7 @@ class ExecutionPlan:
     supersedes them is evaluated. `factors` has the number of positions for which a term is
     evaluated at a time; 1 for a term that it does not name. With `adapts`, the lengths of drafts
     are chosen while the text is generated. `alternative` is a formula that replaces `formula` in
-    parts of a text. `proposers` are the drafts that propose tokens without drawing them. `groups`
-    are the terms by factor, and `sizes` are the factors.
+    parts of a text.
     """
 
     formula: Formula
@@ -44,31 +43,6 @@ class ExecutionPlan:
     factors: Mapping[Term, int] = field(default_factory=dict)
     adapts: bool = False
     alternative: Formula | None = None
-    all_terms: tuple[Term, ...] = field(init=False)  # terms and drafts
-    whole: Formula = field(init=False)  # the formula without drafts
-    lanes: int = field(init=False)  # the number of lanes of language models that it needs
-    rows: int = field(init=False)  # the number of rows of its terms in a pass, for each position
-    proposers: tuple[NGram, ...] = field(init=False)
-    groups: Groups = field(init=False)
-    sizes: tuple[int, ...] = field(init=False)
-    _leaves: dict[Formula, tuple[Term, ...]] = field(
-        default_factory=dict, init=False, compare=False
-    )
-
-    def __post_init__(self) -> None:
-        proposers = (
-            t for t in self.drafts if isinstance(t, NGram) and part(self.formula, (t,)) == t
-        )
-        object.__setattr__(self, "all_terms", (*self.terms, *self.drafts))
-        object.__setattr__(self, "whole", without_drafts(self.formula))
-        object.__setattr__(self, "lanes", _lanes(self.all_terms))
-        object.__setattr__(self, "rows", max(1, _lanes(self.terms) + len(self.classifiers)))
-        object.__setattr__(self, "proposers", tuple(proposers))
-        factors = self._factors()
-        sizes = tuple(sorted(set(factors.values())))
-        groups = tuple(frozenset(t for t, s in factors.items() if s == size) for size in sizes)
-        object.__setattr__(self, "groups", groups)
-        object.__setattr__(self, "sizes", sizes)
 
     @classmethod
     def of(
@@ -95,17 +69,54 @@ class ExecutionPlan:
             )
         return _planned(bound, terms, names, speculation)
 
-    @property
+    @cached_property
+    def whole(self) -> Formula:
+        """The formula without drafts."""
+        return without_drafts(self.formula)
+
+    @cached_property
+    def all_terms(self) -> tuple[Term, ...]:
+        """The terms and the drafts."""
+        return (*self.terms, *self.drafts)
+
+    @cached_property
     def classifiers(self) -> tuple[Classifier, ...]:
         """The classifiers, which are evaluated after their guides."""
         return tuple(term for term in self.terms if isinstance(term, Classifier))
+
+    @cached_property
+    def proposers(self) -> tuple[NGram, ...]:
+        """The drafts that propose tokens without drawing them."""
+        ngrams = (draft for draft in self.drafts if isinstance(draft, NGram))
+        return tuple(ngram for ngram in ngrams if self.part((ngram,)) == ngram)
+
+    @cached_property
+    def lanes(self) -> int:
+        """The number of lanes of language models that the plan needs."""
+        return _lanes(self.all_terms)
+
+    @cached_property
+    def rows(self) -> int:
+        """The number of rows of its terms in a pass, for each position."""
+        return max(1, _lanes(self.terms) + len(self.classifiers))
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The factors of terms, the smallest first."""
+        return tuple(sorted(set(self._factors.values())))
+
+    @cached_property
+    def groups(self) -> Groups:
+        """The terms of each of `sizes`."""
+        factors = self._factors
+        return tuple(frozenset(t for t, s in factors.items() if s == size) for size in self.sizes)
 
     @property
     def is_plain(self) -> bool:
         """True if every term is evaluated at every position, and nothing drafts."""
         return not self.drafts and self.sizes == (1,)
 
-    @property
+    @cached_property
     def at_once(self) -> Groups:
         """All terms as one stage, which verifies proposed tokens."""
         return (frozenset(self.terms),)
@@ -124,9 +135,7 @@ class ExecutionPlan:
 
     def leaves(self, formula: Formula) -> tuple[Term, ...]:
         """Return the terms that a formula is composed of."""
-        if formula not in self._leaves:
-            self._leaves[formula] = tuple(leaves(formula))
-        return self._leaves[formula]
+        return _leaves(formula)
 
     def guide_of(self, classifier: Classifier) -> Formula:
         """Return the formula whose likeliest tokens a classifier judges."""
@@ -134,8 +143,9 @@ class ExecutionPlan:
         assert guide is not None, "check() raises for a classifier without a guide"
         return guide
 
+    @cached_property
     def _factors(self) -> dict[Term, int]:
-        """Return the factor of each term, with the factors that follow from other factors.
+        """The factor of each term, with the factors that follow from other factors.
 
         A classifier is evaluated no earlier than its guide, and a draft no later than the last
         term. A proposer is evaluated as a distribution only together with the first terms.
@@ -148,6 +158,11 @@ class ExecutionPlan:
         models = [draft for draft in self.drafts if draft not in self.proposers]
         factors |= {draft: min(self.factors.get(draft, 1), last) for draft in models}
         return factors | dict.fromkeys(self.proposers, min(factors.values()))
+
+
+@lru_cache(maxsize=1024)  # each step asks for the terms of its formulas
+def _leaves(formula: Formula) -> tuple[Term, ...]:
+    return tuple(leaves(formula))
 
 
 def _lanes(terms: Iterable[Term]) -> int:
