@@ -8,18 +8,21 @@ from io import StringIO
 
 import pytest
 
-from marith.demo.frameworks import LANGCHAIN, LLAMAINDEX, answer_function
-from marith.demo.one_screen import QUESTION, run
-from marith.demo.shown_requests import (
+from marith.demo import (
     ABOUT_A_PASSAGE,
     DETOXIFIED,
+    LANGCHAIN,
+    LLAMAINDEX,
     MESSAGE,
     PASSAGES,
     PERSONA,
+    QUESTION,
     TEMPLATE,
+    answer_function,
     answers_from_a_passage,
     options_for,
     replies_to,
+    run,
 )
 from marith.scoring.weights.locate import locate
 
