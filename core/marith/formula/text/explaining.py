@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import TypeAlias
@@ -33,9 +33,9 @@ Branches: TypeAlias = list[tuple[str, Formula]]
 class Explanation:
     """An explanation of a formula. As text it is the result of `explain`.
 
-    `tree` has a line for each node with the node's depth, and `drawn` is the same tree as text.
-    `weight` is the total weight, by which scores are divided; `normalised` is the formula after
-    that. `names` has each name of the formula once.
+    `tree` has a line for each node with the node's depth. `weight` is the total weight, by which
+    scores are divided; `normalised` is the formula after that. `names` has each name of the formula
+    once.
     """
 
     formula: str
@@ -44,7 +44,6 @@ class Explanation:
     normalised: str
     warnings: tuple[str, ...]
     names: tuple[str, ...]
-    drawn: str
 
     @classmethod
     def of(cls, formula: str | Formula, terms: Terms | None = None) -> Explanation:
@@ -61,12 +60,11 @@ class Explanation:
         weights = Weights(resolved)
         return cls(
             to_text(tree),
-            tuple(_nodes(tree)),
+            tuple(nodes_of(tree)),
             str(weights.of(tree)),
             f"log P = {normalised(tree, weights)}  (+ constant)",
             tuple(map(str, warnings)),
             names,
-            draw_tree(tree),
         )
 
     def without_texts(self) -> Explanation:
@@ -78,14 +76,13 @@ class Explanation:
             weight=unquoted(self.weight),
             normalised=unquoted(self.normalised),
             warnings=tuple(map(unquoted, self.warnings)),
-            drawn=unquoted(self.drawn),
         )
 
     def __str__(self) -> str:
         lines = [
             self.formula,
             "",
-            self.drawn,
+            draw_tree(self.tree),
             "",
             f"total weight: {self.weight}",
             f"normalised:   {self.normalised}",
@@ -223,25 +220,25 @@ def _stand_in(name: str) -> Formula:
     return Classifier(name) if name == CLASSIFIER else Prompted(system=name)
 
 
-def draw_tree(formula: Formula) -> str:
-    """Return the formula as a drawn tree, with one node on each line."""
-    return "\n".join(_tree(formula, "", "", ""))
+def draw_tree(tree: Sequence[tuple[int, str]]) -> str:
+    """Return the depths and texts of nodes as a drawn tree, with one node on each line."""
+    lines: list[str] = []
+    # From the last node up: the depths at which another branch follows.
+    followed: set[int] = set()
+    for depth, text in reversed(tree):
+        lead = "".join("│   " if at in followed else "    " for at in range(1, depth))
+        branch = ("├── " if depth in followed else "└── ") if depth else ""
+        lines.append(f"{lead}{branch}{text}")
+        followed = {at for at in followed if at < depth} | {depth}
+    return "\n".join(reversed(lines))
 
 
-def _tree(formula: Formula, lead: str, rest: str, factor: str) -> Iterator[str]:
-    label, parts = label_of(formula, factor)
-    yield f"{lead}{label}"
-    for i, (share, part) in enumerate(parts):
-        last = i == len(parts) - 1
-        branch, below = ("└── ", "    ") if last else ("├── ", "│   ")
-        yield from _tree(part, rest + branch, rest + below, share)
-
-
-def _nodes(formula: Formula, factor: str = "", depth: int = 0) -> Iterator[tuple[int, str]]:
+def nodes_of(formula: Formula, factor: str = "", depth: int = 0) -> Iterator[tuple[int, str]]:
+    """Yield the depth and the text of each node of a formula, from the top."""
     label, parts = label_of(formula, factor)
     yield depth, label
     for share, part in parts:
-        yield from _nodes(part, share, depth + 1)
+        yield from nodes_of(part, share, depth + 1)
 
 
 def label_of(formula: Formula, factor: str = "") -> tuple[str, Branches]:

@@ -15,7 +15,7 @@ from marith.formula.meaning.analysis import weight_of
 from marith.formula.meaning.binding import bind, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.meaning.weights import weigh
-from marith.formula.text.explaining import Explanation, explain
+from marith.formula.text.explaining import Explanation, draw_tree, explain
 from marith.formula.text.trust import parse
 from marith.formula.tree.factors import Factor
 from marith.formula.tree.nodes import Formula, Name
@@ -219,7 +219,7 @@ def test_the_parts_of_an_explanation_are_its_text() -> None:
     assert explanation.formula == formula
     assert explanation.names == ("M", "toxic", "C")
     assert explanation.tree[:4] == ((0, "sum"), (1, "M"), (1, "-0.96 × union"), (2, "toxic"))
-    drawn = explanation.drawn.splitlines()
+    drawn = draw_tree(explanation.tree).splitlines()
     for (depth, text), line in zip(explanation.tree, drawn, strict=True):
         assert line.endswith(text)
         assert len(line) - len(text) == 4 * depth

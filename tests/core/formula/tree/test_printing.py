@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from support.strategies import formulas, texts, walk
 
-from marith.formula.text.explaining import draw_tree
+from marith.formula.text.explaining import draw_tree, nodes_of
 from marith.formula.text.parsing import parse_text
 from marith.formula.tree.nodes import Formula, Name, children
 from marith.formula.tree.operators import union
@@ -45,7 +45,7 @@ def branches(formula: Formula) -> Iterator[Formula]:
 
 @given(formulas())
 def test_the_drawn_tree_shows_every_leaf_and_one_node_a_line(f: Formula) -> None:
-    drawn, nodes = draw_tree(f).split("\n"), [*branches(f)]
+    drawn, nodes = draw_tree([*nodes_of(f)]).split("\n"), [*branches(f)]
     for node in nodes:
         if not children(node):
             assert any(line.endswith(to_text(node)) for line in drawn)
