@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 import torch
+from support.asking import span_of
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from marith import Classifier, Engine, Grammar, NGram, Plan, Prompted, Sampling, Stop
 from marith.scoring.choose_runner import start_runner
-from marith.scoring.passes.passes import Asked
 from marith.scoring.weights.loader import from_loaded
 from marith.scoring.weights.placing import Placement
 from marith.testing import tiny_tokenizer
@@ -112,7 +112,7 @@ def test_steps_of_fixed_shape_are_eager_steps() -> None:
     from_loaded(model, tiny_tokenizer([f"w{i}" for i in range(126)]), Placement())
     captured, eager = (start_runner(model, 128, 256, capture=one) for one in (True, False))
     for length in range(1, 12):
-        asked = [Asked(i, [3, 5, 9 + i], continuation=[*range(length)]) for i in range(5)]
+        asked = [span_of(i, [3, 5, 9 + i], continuation=[*range(length)]) for i in range(5)]
         answers = [one.ask(asked) for one in (captured, eager)]
         for one, other in zip(*answers, strict=True):
             assert one is not None

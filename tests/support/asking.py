@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import torch
 from support.prefixes import logits_after
 from torch import Tensor
 
+from marith.formula.meaning.binding import BARE_MODEL
 from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes.cached_runner import CachedRunner
-from marith.scoring.passes.passes import Answer, Asked
+from marith.scoring.passes.questions import Answer, RequestLane, Span
+from marith.scoring.weights.lora_files import Adapter
 
 VOCAB = 28
 CONTEXT = 128
@@ -23,7 +25,37 @@ def uncached(model: Any, text: Sequence[int], count: int = 1) -> Tensor:
     return torch.log_softmax(logits_after(model, text, count).float(), dim=-1)
 
 
-def ask(runner: CachedRunner, questions: Sequence[Asked]) -> list[Answer]:
+class NamedLane(RequestLane):
+    """A lane that is found by its name, so that a test may ask it again about another text."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: Hashable, *fields: Any) -> None:
+        super().__init__(*fields)
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.name == getattr(other, "name", other))
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def span_of(
+    name: Hashable,
+    prompt: Sequence[int],
+    count: int = 1,
+    adapter: Adapter | None = None,
+    exits: tuple[int, ...] = (),
+    continuation: Sequence[int] = (),
+    salt: str | None = None,
+) -> Span:
+    """The last `count` positions of the text of the lane of this name."""
+    lane = NamedLane(name, tuple(prompt), (adapter and adapter.key, salt), adapter, exits)
+    return Span(BARE_MODEL, lane, continuation, count)
+
+
+def ask(runner: CachedRunner, questions: Sequence[Span]) -> list[Answer]:
     """Ask until all is answered; what is answered is not asked again."""
     answers: dict[Any, Answer] = {}
     for _ in range(1000):

@@ -61,7 +61,8 @@ def scorer_of(engine: Engine) -> Any:
 def used(engine: Engine, request: Request) -> list[ref[Any]]:
     """The scorers of a request, and what they have loaded for its terms, without drafts."""
     lanes = engine.open(replace(request, speculation=None)).lanes
-    loaded = (each for each in lanes.loaded.values() if each is not None)
+    found = (lane.adapter or getattr(lane, "counts", None) for lane in lanes.lanes.values())
+    loaded = [each for each in found if each is not None]
     return [ref(each) for each in (*dict.fromkeys(lanes.scorers.values()), *loaded)]
 
 

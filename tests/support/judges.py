@@ -7,13 +7,14 @@ from functools import cache
 from typing import Any
 
 import torch
+from support.asking import NamedLane
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch import Tensor
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
 from marith.formula.tree.terms import Classifier
+from marith.scoring.passes.questions import Span
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.scorer import Span
 from marith.scoring.terms.classifier_scorer import ClassifierScorer
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.testing import LETTERS, tiny_classifier, tiny_tokenizer
@@ -107,4 +108,4 @@ def span(
     continuation: Sequence[int], candidates: list[list[int]], reading: str = "",
     asked: Classifier = term, lane: Hashable = "lane",
 ) -> Span:  # fmt: skip
-    return Span(asked, lane, reading, continuation, len(candidates), candidates)
+    return Span(asked, NamedLane(lane, reading), continuation, len(candidates), candidates)

@@ -6,10 +6,9 @@ from typing import Any
 
 import torch
 from hypothesis import strategies as st
-from support.asking import CLOSE, VOCAB, ask, uncached
+from support.asking import CLOSE, VOCAB, ask, span_of, uncached
 
 from marith.scoring.passes.cached_runner import CachedRunner
-from marith.scoring.passes.passes import Asked
 
 tokens = st.integers(0, VOCAB - 1)
 
@@ -37,7 +36,7 @@ def play(model: Any, runner: CachedRunner, script: list[Round], close: float = C
         asked = []
         for lane, kept, tail, count, _ in together:
             texts[lane] = (texts.get(lane, [])[:kept] + tail)[:100] or [lane]
-            asked.append(Asked(lane, texts[lane], min(count, len(texts[lane]))))
+            asked.append(span_of(lane, texts[lane], min(count, len(texts[lane]))))
         for question, answer in zip(asked, ask(runner, asked), strict=True):
             want = uncached(model, question.tokens, question.count)
             assert answer.logprobs.shape == want.shape

@@ -17,7 +17,7 @@ from marith.errors import RequestError
 from marith.formula.tree.terms import Term
 from marith.request.plan import Plan
 from marith.request.stop import Stop
-from marith.scoring.scorer import Scored
+from marith.scoring.passes.questions import Answer
 from marith.speculation.cost_model import Price, Samples, choose
 from marith.tensor_rows import Row, rows_of
 
@@ -104,7 +104,7 @@ class Transcript(Query[Mapping[Term, Tensor]]):
         text = self._continuation[:-1]
         return text, dict.fromkeys(self.prepared.plan.all_terms, len(text) + 1)
 
-    def receive(self, answers: Mapping[Term, Scored]) -> tuple[()]:
+    def receive(self, answers: Mapping[Term, Answer]) -> tuple[()]:
         self.future.give({term: scored.logprobs for term, scored in answers.items()})
         return ()
 
@@ -134,7 +134,7 @@ class Stopwatch(Query[dict[int, float]]):
         self._pending: list[int] = []
 
     def rows(
-        self, terms: Collection[Term], count: int, answers: Mapping[Term, Scored]
+        self, terms: Collection[Term], count: int, answers: Mapping[Term, Answer]
     ) -> dict[Term, Sequence[Row]]:
         return {term: rows_of(self._logprobs[term])[-count:] for term in terms}
 
@@ -147,7 +147,7 @@ class Stopwatch(Query[dict[int, float]]):
             self._terms, self._left[0] if self._prompt_read else 1
         )
 
-    def receive(self, answers: Mapping[Term, Scored]) -> tuple[()]:
+    def receive(self, answers: Mapping[Term, Answer]) -> tuple[()]:
         if self._prompt_read:
             self._pending.append(self._left.pop(0))
         self._prompt_read = True  # the first step also read the prompt

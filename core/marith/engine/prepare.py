@@ -23,9 +23,10 @@ from marith.request.plan import Plan, formula_in_plan
 from marith.request.prompt import Prompt, to_prompt
 from marith.request.request import Request, Speculation
 from marith.scoring.lane_text import LaneText
+from marith.scoring.passes.questions import Reading
 from marith.scoring.prompting.templates import to_tokens, turn_marks
 from marith.scoring.registry import Registry
-from marith.scoring.scorer import Reading, Scorer
+from marith.scoring.scorer import Scorer
 from marith.scoring.term_lanes import TermLanes
 from marith.speculation.execution_plan import LOOKUP, ExecutionPlan
 
@@ -90,7 +91,7 @@ def prepare(
         registry.warn_once("max_tokens", warning)
     return Prepared(
         plan,
-        TermLanes(scorers, readings, request.cache_salt, loaded),
+        TermLanes.of(scorers, readings, loaded, request.cache_salt),
         budget,
         vocab_size=vocabulary.size,
         deadline=deadline,

@@ -15,7 +15,8 @@ from marith.engine.jobs.queries import TextQuery, share
 from marith.errors import fault
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, Term
-from marith.scoring.scorer import Scored, Scorer, Span
+from marith.scoring.passes.questions import Answer, Span
+from marith.scoring.scorer import Scorer
 from marith.scoring.term_lanes import TermLanes
 from marith.speculation.auto import Controller
 from marith.speculation.verify import Check, verify_all
@@ -33,7 +34,7 @@ class Turn:
     job: Job
     text: Sequence[int] = ()
     counts: Mapping[Term, int] = field(default_factory=dict)
-    answers: dict[Term, Scored] = field(default_factory=dict)
+    answers: dict[Term, Answer] = field(default_factory=dict)
     spans: list[tuple[Scorer, Span]] = field(default_factory=list)
     drafts: bool = False
 

@@ -9,7 +9,8 @@ from marith.errors import ContextOverflow
 from marith.formula.tree.terms import Term
 from marith.request.request import Request
 from marith.request.stop import Stop
-from marith.scoring.scorer import Reading, Scorer
+from marith.scoring.passes.questions import Reading
+from marith.scoring.scorer import Scorer
 from marith.speculation.execution_plan import ExecutionPlan
 
 _DEFAULT_TOKENS = Stop().max_tokens

@@ -16,7 +16,7 @@ from marith.formula.tree.terms import Term
 from marith.inspection.inspected_position import InspectedPosition
 from marith.inspection.inspection import Inspection
 from marith.inspection.position_measures import InspectedFormula, PositionMeasures
-from marith.scoring.scorer import Scored
+from marith.scoring.passes.questions import Answer
 
 AT_ONCE = 1 << 22  # log-probabilities that are measured together
 
@@ -65,11 +65,11 @@ class Inspecting(TextQuery[Inspection]):
         self._formula, self._texts, self._text = formula, texts, text
         self._start = start
         self._positions: list[InspectedPosition] = []
-        self._answers: Mapping[Term, Scored] = {}
+        self._answers: Mapping[Term, Answer] = {}
         if start == len(continuation):
             self.future.give(self.result())
 
-    def receive(self, answers: Mapping[Term, Scored]) -> list[Block]:
+    def receive(self, answers: Mapping[Term, Answer]) -> list[Block]:
         """Keep the rows of every term, and compose the formula."""
         self._answers = dict(answers)
         return super().receive(answers)

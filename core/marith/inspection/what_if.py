@@ -29,7 +29,7 @@ from marith.inspection.formula_numbers import FormulaNumber, NumberedFormula
 from marith.request.completion import Completion
 from marith.request.plan import Plan
 from marith.request.request import Request
-from marith.scoring.scorer import Scored
+from marith.scoring.passes.questions import Answer
 from marith.speculation.execution_plan import ExecutionPlan
 
 Kept = TypeVar("Kept")
@@ -53,12 +53,12 @@ class KeepingRows(TextQuery[Kept]):
     ) -> None:
         super().__init__(prepared, continuation, start)
         self._made = made
-        self._answers: Mapping[Term, Scored] = {}
+        self._answers: Mapping[Term, Answer] = {}
         self._kept: dict[Term, Tensor] = {}
         self._count = len(continuation) - start
         self._taken = 0
 
-    def receive(self, answers: Mapping[Term, Scored]) -> list[Block]:
+    def receive(self, answers: Mapping[Term, Answer]) -> list[Block]:
         """Keep the rows of every term until they are copied."""
         self._answers = dict(answers)
         return super().receive(answers)

@@ -2,76 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from marith.formula.tree.terms import Term
 from marith.request.prompt import Prompt
 from marith.scoring.lane_text import LaneText
-from marith.tensor_rows import Row, gather, rows_of
-
-Reading: TypeAlias = "tuple[int, ...] | str"
+from marith.scoring.passes.questions import Answer, Reading, RequestLane, Span
 
 
-@dataclass(slots=True)
-class Span:
-    """The last `count` positions of a lane, to be scored.
-
-    The first position follows all but the last `count − 1` tokens of the continuation. The last
-    position follows the whole continuation. `reading` is the prompt as the term reads it. `lane`
-    names the owner of the reading: a scorer may keep state for a lane, but its answers do not
-    depend on the lane. `candidates` are the tokens that a classifier evaluates, a list for each
-    position. Cached prefixes of the text serve only spans of the same `salt`. `loaded` is what the
-    scorer loaded for the term when the request began, such as an adapter; None for what it loads
-    now.
-    """
-
-    term: Term
-    lane: Hashable
-    reading: Reading
-    continuation: Sequence[int]
-    count: int = 1
-    candidates: Sequence[Sequence[int]] | None = None
-    salt: str | None = None
-    loaded: object = None
-
-
-@dataclass(slots=True)
-class Scored:
-    """A span's log-probabilities, one row [vocab] for each position, and their cost.
-
-    The rows of spans that were scored together are rows of one tensor. `passes` are the numbers of
-    the forward passes that the span took part in. `cached` counts the prompt's tokens whose keys
-    and values were cached. `judged` counts the candidates that a classifier evaluated.
-    """
-
-    rows: Sequence[Row]
-    passes: frozenset[int] = frozenset()
-    cached: int = 0
-    judged: int = 0
-
-    @classmethod
-    def of(
-        cls,
-        logprobs: Tensor,
-        passes: frozenset[int] = frozenset(),
-        cached: int = 0,
-        judged: int = 0,
-    ) -> Scored:
-        """Make an answer of all rows of a tensor [count, vocab]."""
-        return cls(rows_of(logprobs), passes, cached, judged)
-
-    @property
-    def logprobs(self) -> Tensor:
-        """The rows as one tensor, [count, vocab]."""
-        return gather(self.rows)
-
-
-def moved_to(answers: list[Scored | None], device: torch.device) -> list[Scored | None]:
+def moved_to(answers: list[Answer | None], device: torch.device) -> list[Answer | None]:
     """Move the rows of answers to a device. Each tensor is copied once."""
     copies: dict[int, Tensor] = {}
     for answer in answers:
@@ -81,19 +24,6 @@ def moved_to(answers: list[Scored | None], device: torch.device) -> list[Scored 
                     copies[id(tensor)] = tensor.to(device)
             answer.rows = [(copies[id(tensor)], place) for tensor, place in answer.rows]
     return answers
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """The most that a lane will hold: a prompt as its term reads it, and `more` tokens after it.
-
-    A prefix that prompts of the same `salt` have in common is held once.
-    """
-
-    term: Term
-    reading: Reading
-    more: int
-    salt: str | None = None
 
 
 UNBOUNDED = 1 << 30  # the room, in tokens, of a term without a context length
@@ -121,8 +51,21 @@ class Scorer(Protocol):
         """Return the number of tokens that its context still holds after a prompt."""
         ...
 
-    def lane_text(self, demand: Demand) -> LaneText | None:
-        """Return the text of a lane as `memory` counts it; None if the lane holds nothing."""
+    def open(
+        self, term: Any, reading: Reading, salt: str | None = None, loaded: Any = None
+    ) -> RequestLane:
+        """Return the lane of a request's text, for a term that reads the prompt as `reading`.
+
+        Only requests of the same `salt` share cached prefixes. `loaded` is what `loaded` returned
+        for the term when the request began: the lane keeps it, even if its files are written again.
+        """
+        ...
+
+    def lane_text(self, lane: RequestLane, more: int) -> LaneText | None:
+        """Return the text of a lane with `more` tokens after the prompt, as `memory` counts it.
+
+        Return None if the lane holds nothing.
+        """
         ...
 
     def memory(self, texts: Sequence[LaneText]) -> int:
@@ -136,11 +79,11 @@ class Scorer(Protocol):
         """
         ...
 
-    def score(self, spans: Sequence[Span]) -> Sequence[Scored | None]:
+    def score(self, spans: Sequence[Span]) -> Sequence[Answer | None]:
         """Return one answer for each span, in order; None while the lane is still being read."""
         ...
 
-    def release(self, lane: Hashable) -> None:
+    def release(self, lane: RequestLane) -> None:
         """Release a lane. It is not asked again."""
         ...
 
@@ -154,7 +97,13 @@ class WithoutContext:
         """Return a number of tokens that no request asks for."""
         return UNBOUNDED
 
-    def lane_text(self, demand: Demand) -> LaneText | None:
+    def open(
+        self, term: Any, reading: Reading, salt: str | None = None, loaded: Any = None
+    ) -> RequestLane:
+        """Return the lane of a request's text, for a term that reads the prompt as `reading`."""
+        return RequestLane(reading, salt)
+
+    def lane_text(self, lane: RequestLane, more: int) -> LaneText | None:
         """Return None: nothing is held."""
         return None
 
@@ -166,7 +115,7 @@ class WithoutContext:
         """Return None: nothing is loaded for one term only."""
         return None
 
-    def release(self, lane: Hashable) -> None:
+    def release(self, lane: RequestLane) -> None:
         """Do nothing: nothing is kept for a lane."""
 
 

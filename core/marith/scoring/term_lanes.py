@@ -1,36 +1,52 @@
-"""The lanes of one request: which scorer computes a term, what it reads, and who shares a lane."""
+"""The lanes of one request: which scorer computes a term, and which terms share a lane."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from marith.formula.tree.terms import Prompted, Term
 from marith.scoring.lane_text import LaneText
-from marith.scoring.scorer import Demand, Reading, Scorer, Span
+from marith.scoring.passes.questions import Reading, RequestLane, Span
+from marith.scoring.scorer import Scorer
 
 
 @dataclass(frozen=True, slots=True)
 class TermLanes:
-    """The scorer, the reading and the lane of each term of one request.
+    """The scorer and the lane of each term of one request.
 
-    A lane is the key under which a scorer caches what it has read. Terms that read the same text
-    share a lane. Requests with the same `salt` share cached prefixes. `loaded` has what each scorer
-    loaded for a term, such as an adapter. The text keeps it, even if the files are written again.
+    Terms that read the same text share a lane: an early exit has the lane of its model.
     """
 
     scorers: Mapping[Term, Scorer]
-    readings: Mapping[Term, Reading]
-    salt: str | None
-    loaded: Mapping[Term, object]
-    lanes: Mapping[Term, Hashable] = field(init=False)
+    lanes: Mapping[Term, RequestLane]
 
-    def __post_init__(self) -> None:
-        own: dict[Term, Hashable] = defaultdict(object)  # a lane belongs to one job
-        lanes = {term: own[_read_by(term)] for term in self.scorers}
-        object.__setattr__(self, "lanes", lanes)
+    @classmethod
+    def of(
+        cls,
+        scorers: Mapping[Term, Scorer],
+        readings: Mapping[Term, Reading],
+        loaded: Mapping[Term, object],
+        salt: str | None,
+    ) -> TermLanes:
+        """Open the lanes of the terms that have read the prompt, as `readings` says.
+
+        `loaded` has what the scorer loaded for each term. Requests with the same `salt` share
+        cached prefixes.
+        """
+        lanes: dict[Term, RequestLane] = {}
+        by_text: dict[Term, RequestLane] = {}
+        for term, reading in readings.items():
+            own = scorers[term].open(term, reading, salt, loaded[term])
+            lane = lanes[term] = by_text.setdefault(_read_by(term), own)
+            lane.exits = tuple(sorted({*lane.exits, *own.exits}))
+        return cls(scorers, lanes)
+
+    @property
+    def readings(self) -> dict[Term, Reading]:
+        """The prompt as each term reads it."""
+        return {term: lane.reading for term, lane in self.lanes.items()}
 
     def span(
         self,
@@ -43,26 +59,20 @@ class TermLanes:
 
         For a classifier, `candidates` has the tokens to judge at each position.
         """
-        lane, reading = self.lanes[term], self.readings[term]
-        loaded = self.loaded[term]
-        return Span(term, lane, reading, text, count, candidates, self.salt, loaded)
+        return Span(term, self.lanes[term], text, count, candidates)
 
     def lane_texts(self, more: int) -> list[tuple[Scorer, LaneText]]:
         """Return what each lane will hold when `more` tokens follow the prompt."""
-        texts = []
-        for term in {self.lanes[term]: term for term in self.readings}.values():
-            scorer = self.scorers[term]
-            demand = Demand(term, self.readings[term], more, self.salt)
-            if (text := scorer.lane_text(demand)) is not None:
-                texts.append((scorer, text))
-        return texts
+        scorers = {lane: self.scorers[term] for term, lane in self.lanes.items()}
+        texts = [(scorer, scorer.lane_text(lane, more)) for lane, scorer in scorers.items()]
+        return [(scorer, text) for scorer, text in texts if text is not None]
 
     def release(self) -> None:
         """Free all lanes."""
-        for term, scorer in self.scorers.items():
+        for term, lane in self.lanes.items():
             # A scorer frees the lane first, so an error after that does no harm.
             with suppress(BaseException):
-                scorer.release(self.lanes[term])
+                self.scorers[term].release(lane)
 
 
 def _read_by(term: Term) -> Term:

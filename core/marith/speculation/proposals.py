@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Hashable, Iterator, Sequence
 
 from marith.formula.tree.terms import Term
-from marith.scoring.scorer import Proposer, Scorer, Span
+from marith.scoring.scorer import Proposer, Scorer
+from marith.scoring.term_lanes import TermLanes
 from marith.speculation.window import DraftWindow
 
-SpanOf: TypeAlias = "Callable[[Term, Sequence[int]], Span]"
 _CONFIDENCES = 0.25, 0.5, 0.75, 0.9, 0.97, 0.99
 
 
 class Drafts:
     """The drafts of one text, from the `window` that begins it. Keeps state.
 
-    `scorers` has the scorer of each term, and `span` returns the last position of a text for a
-    term. Under "auto", the controller leaves a text alone for `rounds` rounds after a round without
-    a draft; `left` of them remain.
+    `lanes` are those of its request. Under "auto", the controller leaves a text alone for `rounds`
+    rounds after a round without a draft; `left` of them remain.
     """
 
-    def __init__(self, window: DraftWindow, scorers: Mapping[Term, Scorer], span: SpanOf) -> None:
+    def __init__(self, window: DraftWindow, lanes: TermLanes) -> None:
         self.window = window
         self.rounds = self.left = 0
-        self._scorers, self._span = scorers, span
+        self._lanes = lanes
         self._start = len(window.tokens)
 
     def due(self) -> bool:
@@ -47,9 +45,9 @@ class Drafts:
         similar confidence.
         """
         for index, term in enumerate(self.window.proposers):
-            scorer = self._scorers[term]
+            scorer = self._lanes.scorers[term]
             assert isinstance(scorer, Proposer)
-            proposed = scorer.propose(self._span(term, self.window.tokens), limit)
+            proposed = scorer.propose(self._lanes.span(term, self.window.tokens), limit)
             sources = [
                 (index, p.context, bisect_right(_CONFIDENCES, p.confidence)) for p in proposed
             ]
@@ -57,7 +55,7 @@ class Drafts:
 
     def scorer_of(self, term: Term) -> Scorer:
         """Return the scorer of a term."""
-        return self._scorers[term]
+        return self._lanes.scorers[term]
 
     def propose(self) -> None:
         """Add free proposals: those of the first proposer that has any."""

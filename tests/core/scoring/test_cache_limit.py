@@ -11,11 +11,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.architectures import build
-from support.asking import CONTEXT, ask, text, uncached
+from support.asking import CONTEXT, ask, span_of, text, uncached
 
 from marith.scoring.cache_limit import CacheLimit, Keeper
 from marith.scoring.choose_runner import start_runner
-from marith.scoring.passes.passes import Asked
 from marith.testing import tiny_model
 
 NAMES = ("gpt2", "mamba", "gptj")  # whose keys lie in segments, in states, and in a rectangle
@@ -41,7 +40,7 @@ def kept_by(runner: Any) -> Keeper:
 
 def read(runner: Any, name: str, tokens: list[int], lane: int = 0) -> None:
     """Let a lane read a text, and compare with the model itself."""
-    [answer] = ask(runner, [Asked(lane, tokens)])
+    [answer] = ask(runner, [span_of(lane, tokens)])
     want = uncached(model_of(name), tokens)
     torch.testing.assert_close(answer.logprobs, want, atol=1e-3, rtol=0)
 
@@ -93,7 +92,7 @@ def test_lanes_in_use_stay_whatever_others_need(name: str) -> None:
     first, second = (runner_of(name, limit) for _ in range(2))
     read(first, name, text(50))
     read(second, name, text(50))
-    [answer] = ask(first, [Asked(0, [*text(50), 1])])
+    [answer] = ask(first, [span_of(0, [*text(50), 1])])
     assert answer.cached == 50
 
 

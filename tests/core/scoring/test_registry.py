@@ -18,8 +18,8 @@ from marith import Engine
 from marith.errors import FormulaError, ModelError
 from marith.formula.tree.terms import Classifier, Likelihood, NGram, Prompted, Uniform
 from marith.request.prompt import to_prompt
+from marith.scoring.passes.questions import Span
 from marith.scoring.registry import Registry, device_of
-from marith.scoring.scorer import Span
 from marith.scoring.terms.classifier_scorer import ClassifierScorer
 from marith.scoring.terms.ngram_scorer import NGramScorer
 from marith.scoring.terms.prompted_scorer import PromptedScorer
@@ -57,7 +57,8 @@ def test_a_model_named_twice_is_loaded_once(tmp_path: Path) -> None:
     assert first is not asked.base
     assert isinstance(first, PromptedScorer)
     assert asked.scorers() == [asked.base, first]
-    spoken = [Span(Prompted(model=name), 0, (2, 3), [4])]
+    term = Prompted(model=name)
+    spoken = [Span(term, first.open(term, (2, 3)), [4])]
     with torch.inference_mode():
         want = torch.log_softmax(tiny_model(seed=1)(torch.tensor([[2, 3, 4]])).logits[0, -1:], -1)
     torch.testing.assert_close(first.score(spoken)[0].logprobs, want, atol=1e-4, rtol=0)
@@ -203,12 +204,10 @@ def test_what_needs_float64_is_computed_on_the_cpu_where_a_device_has_none() -> 
         answers=asked.device,
     )
     for scorer, term in [*((asked.base, one) for one in terms), (guided, Classifier("x"))]:
-        held = scorer.loaded(term)
-        reading = scorer.read(term, prompt)
-        span = Span(term, "lane", reading, [40, 41], 2, candidates=[[5, 6], [7]])
+        lane = scorer.open(term, scorer.read(term, prompt), None, scorer.loaded(term))
+        span = Span(term, lane, [40, 41], 2, candidates=[[5, 6], [7]])
         with WithoutFloat64():
             [answer] = scorer.score([span])
         assert answer is not None
         assert answer.logprobs.device == torch.device("cpu")
-        scorer.release("lane")
-        del held
+        scorer.release(lane)

@@ -9,12 +9,13 @@ from typing import Any
 import torch
 from support.architectures.adapters import adapt, adaptable
 from support.architectures.models import uncached
-from support.asking import ask
+from support.asking import ask, span_of
 
 from marith.errors import ModelError
 from marith.scoring.passes import lora
-from marith.scoring.passes.passes import Asked, Runner
+from marith.scoring.passes.passes import Runner
 from marith.scoring.passes.probe import distance
+from marith.scoring.passes.questions import Span
 from marith.tensor_rows import gather
 
 MOST_REJECTED = 5
@@ -35,7 +36,7 @@ def texts(longest: int, vocab: int) -> dict[str, list[int]]:
     }
 
 
-def off(runner: Runner, model: Any, questions: list[Asked]) -> float:
+def off(runner: Runner, model: Any, questions: list[Span]) -> float:
     """Return the largest difference, in nats, between the runner and the uncached model."""
     answers = ask(runner, questions)
     wanted = [uncached(model, q.tokens)[-q.count :] for q in questions]
@@ -46,18 +47,18 @@ def off(runner: Runner, model: Any, questions: list[Asked]) -> float:
 def talk(runner: Runner, model: Any, longest: int) -> float:
     """Return the largest difference of concurrent prompts, refused drafts, and a second turn."""
     given = texts(longest, runner.passes.vocab)
-    worst = [off(runner, model, [Asked(lane, text) for lane, text in given.items()])]
+    worst = [off(runner, model, [span_of(lane, text) for lane, text in given.items()])]
     for rejected in range(1, MOST_REJECTED + 1):
         drafts = [7 * i + rejected + FIRST for i in range(rejected)]
-        asked = [Asked(k, text, 1 + rejected, None, (), drafts) for k, text in given.items()]
+        asked = [span_of(k, text, 1 + rejected, None, (), drafts) for k, text in given.items()]
         worst.append(off(runner, model, asked[:2]))
         kept = {lane: i % rejected for i, lane in enumerate(given)}  # how many drafts stand
         for lane in ("long", "middle"):
             given[lane] = [*given[lane], *drafts[: kept[lane]], 3 + rejected]
-        worst.append(off(runner, model, [Asked(lane, text) for lane, text in given.items()]))
+        worst.append(off(runner, model, [span_of(lane, text) for lane, text in given.items()]))
     for lane in given:
         runner.release(lane)
-    turns = [Asked(f"{lane} again", [*text, *range(5, 15)]) for lane, text in given.items()]
+    turns = [span_of(f"{lane} again", [*text, *range(5, 15)]) for lane, text in given.items()]
     return largest([*worst, off(runner, model, turns)])
 
 
@@ -74,8 +75,8 @@ def adapted(runner: Runner, model: Any, folder: Path, longest: int) -> float:
     given, worst = texts(longest, runner.passes.vocab), []
     for tail in ([], [5], [5, 6, 7, 8], [5, 9]):
         count = max(1, len(tail) - 1)
-        bare = Asked("bare", given["middle"], count, None, (), tail)
-        asked = Asked("adapted", given["long"], count, adapter, (), tail)
+        bare = span_of("bare", given["middle"], count, None, (), tail)
+        asked = span_of("adapted", given["long"], count, adapter, (), tail)
         answers = ask(runner, [bare, asked])
         for one, its in zip((bare, asked), (model, merged), strict=True):
             want = uncached(its, one.tokens)[-count:]
@@ -89,7 +90,7 @@ def left_early(runner: Runner, longest: int) -> float:
     passes, worst = runner.passes.read_by(runner.passes.model), []
     layer, text = max(1, passes.exits.layers // 2), texts(longest, passes.vocab)["middle"]
     for tail in ([], [5], [6, 7, 8]):
-        asked = Asked("early", text, max(1, len(tail)), None, (layer,), tail)
+        asked = span_of("early", text, max(1, len(tail)), None, (layer,), tail)
         [answer] = ask(runner, [asked])
         ids = torch.tensor([asked.tokens])
         with torch.inference_mode():

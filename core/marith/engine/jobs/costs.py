@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from marith.engine.prepare import Prepared
 from marith.formula.tree.terms import Classifier, Observation, Term
 from marith.request.completion import StageStats, Stats, TermStats
-from marith.scoring.scorer import Reading, Scored
+from marith.scoring.passes.questions import Answer, Reading
 from marith.speculation.window import Window
 
 
@@ -23,7 +23,7 @@ class Costs:
         self._calls: Counter[Term] = Counter()
         self._cached: dict[Term, int] = {}
 
-    def add(self, answers: Mapping[Term, Scored]) -> None:
+    def add(self, answers: Mapping[Term, Answer]) -> None:
         """Add one round. A pass counts once, even if several terms share it."""
         calls, cached = self._calls, self._cached
         for term, scored in answers.items():

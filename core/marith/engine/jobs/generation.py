@@ -30,7 +30,7 @@ from marith.formula.tree.terms import Term
 from marith.request.completion import Chunk, Completion, Usage
 from marith.request.plan import Plan
 from marith.request.request import Request
-from marith.scoring.scorer import Scored
+from marith.scoring.passes.questions import Answer
 from marith.speculation.proposals import Drafts
 from marith.speculation.verify import NOT_DRAFTED, Check, Verdict
 from marith.speculation.window import DraftWindow, PlainWindow, Window
@@ -87,7 +87,7 @@ class Generation:
         else:
             rooms, lanes = self.prepared.budget.of_drafts, self.prepared.lanes
             self.window = DraftWindow(plan, limit, ends, rooms, steered, prefix)
-            self.drafts = Drafts(self.window, lanes.scorers, lanes.span)
+            self.drafts = Drafts(self.window, lanes)
         self._costs = Costs(self.prepared, self._started)
         self._draws = _draws(request)
         self._sampling = sampling.warping
@@ -123,11 +123,11 @@ class Generation:
         return self.window.wanted()
 
     def rows(
-        self, terms: Collection[Term], count: int, answers: Mapping[Term, Scored]
+        self, terms: Collection[Term], count: int, answers: Mapping[Term, Answer]
     ) -> Mapping[Term, Sequence[Row]]:
         return self.window.rows(terms, count, _rows(answers))
 
-    def receive(self, answers: Mapping[Term, Scored]) -> Sequence[Block]:
+    def receive(self, answers: Mapping[Term, Answer]) -> Sequence[Block]:
         self._costs.add(answers)
         self.window.receive(_rows(answers))
         self._blocks = self.window.blocks()
@@ -242,7 +242,7 @@ def _log_end(completed: Completion) -> None:
         log(_log, logging.DEBUG, message, completed.finish_reason, *counts, stats.seconds)
 
 
-def _rows(answers: Mapping[Term, Scored]) -> dict[Term, Sequence[Row]]:
+def _rows(answers: Mapping[Term, Answer]) -> dict[Term, Sequence[Row]]:
     return {term: scored.rows for term, scored in answers.items()}
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 from marith.decoding.blocks import Block
 from marith.engine.prepare import Prepared
 from marith.formula.tree.terms import Term
-from marith.scoring.scorer import Scored
+from marith.scoring.passes.questions import Answer
 from marith.speculation.proposals import Drafts
 from marith.speculation.verify import Check, Verdict
 from marith.tensor_rows import Row
@@ -39,12 +39,12 @@ class Job(Protocol):
         ...
 
     def rows(
-        self, terms: Collection[Term], count: int, answers: Mapping[Term, Scored]
+        self, terms: Collection[Term], count: int, answers: Mapping[Term, Answer]
     ) -> Mapping[Term, Sequence[Row]]:
         """Return one row for each of the last `count` positions; `answers` are not received yet."""
         ...
 
-    def receive(self, answers: Mapping[Term, Scored]) -> Sequence[Block]:
+    def receive(self, answers: Mapping[Term, Answer]) -> Sequence[Block]:
         """Receive the evaluated terms, and return the blocks to compose."""
         ...
 

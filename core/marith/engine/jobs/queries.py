@@ -16,8 +16,8 @@ from marith.engine.threads.futures import EngineFuture
 from marith.errors import RequestError, shown
 from marith.formula.tree.terms import Term
 from marith.request.checks import whole
+from marith.scoring.passes.questions import Answer
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.scorer import Scored
 from marith.speculation.proposals import Drafts
 from marith.speculation.verify import Verdict
 from marith.tensor_rows import Row, gather
@@ -58,7 +58,7 @@ class Query(Job, Generic[Result]):
         return self.future.done()
 
     def rows(
-        self, terms: Collection[Term], count: int, answers: Mapping[Term, Scored]
+        self, terms: Collection[Term], count: int, answers: Mapping[Term, Answer]
     ) -> dict[Term, Sequence[Row]]:
         return {term: answers[term].rows[-count:] for term in terms}
 
@@ -75,7 +75,7 @@ class Query(Job, Generic[Result]):
 class _FormulaQuery(Query[Result]):
     """A query of the whole formula."""
 
-    def receive(self, answers: Mapping[Term, Scored]) -> list[Block]:
+    def receive(self, answers: Mapping[Term, Answer]) -> list[Block]:
         rows = {term: scored.rows for term, scored in answers.items()}
         count = min(map(len, rows.values()))
         plan = self.prepared.plan

@@ -28,14 +28,15 @@ from marith.scoring.passes.lanes import (
     kept,
     rectangle,
 )
-from marith.scoring.passes.passes import Answer, Asked, Passes, Runner
+from marith.scoring.passes.passes import Passes, Runner
+from marith.scoring.passes.questions import Answer, Span
 
 
 @dataclass(slots=True, kw_only=True)
 class _Work(Unread):
     """The tokens that one question still needs, and its answer so far."""
 
-    question: Asked
+    question: Span
     answer: Answer
 
 
@@ -85,7 +86,7 @@ class CachedRunner(Runner):
         warn(f"{self.passes.name!r} decodes without captured passes, which is slower: {reason}")
 
     @torch.inference_mode()
-    def ask(self, questions: Sequence[Asked]) -> list[Answer | None]:
+    def ask(self, questions: Sequence[Span]) -> list[Answer | None]:
         """Answer the questions that can be answered now, in as few passes as the lengths allow.
 
         An answer is None while its long text is still being read. One call reads at most one chunk
@@ -94,38 +95,38 @@ class CachedRunner(Runner):
         lanes = self._lacking_one(questions)
         return self._read(questions) if lanes is None else self._read_one(questions, lanes)
 
-    def _lacking_one(self, questions: Sequence[Asked]) -> list[Lane] | None:
+    def _lacking_one(self, questions: Sequence[Span]) -> list[Lane] | None:
         """Return the lanes if each lacks one token and needs one answer, as usual; else None."""
         if self._unfinished or not questions:
             return None
         lanes = []
         for asked in questions:
-            lane = self.lanes.held.get(asked.lane)
-            if lane is None or asked.count != 1 or asked.exits:
+            own, lane = asked.lane, self.lanes.held.get(asked.lane)
+            if lane is None or asked.count != 1 or own.exits:
                 return None
-            if not lane.lacks_one(asked.key, asked.prompt, asked.continuation):
+            if not lane.lacks_one(own.key, own.reading, asked.continuation):
                 return None
             lanes.append(lane)
         return lanes
 
-    def _read_one(self, questions: Sequence[Asked], lanes: Sequence[Lane]) -> list[Answer | None]:
+    def _read_one(self, questions: Sequence[Span], lanes: Sequence[Lane]) -> list[Answer | None]:
         """Run one pass over the last token of each text."""
         self.lanes.make_room(1 + max((len(lane.tokens) for lane in lanes), default=0))
         self.lanes.settle(lanes, front=self.captured is not None)
         by_row = sorted(zip(lanes, questions, strict=True), key=lambda pair: pair[0].row)
         tokens_by_row = [[asked.continuation[-1]] for _, asked in by_row]
-        adapters = [asked.adapter for _, asked in by_row]
+        adapters = [asked.lane.adapter for _, asked in by_row]
         tokens = rectangle([lane for lane, _ in by_row], tokens_by_row, adapters, 1)
         logprobs = self._logprobs(self._logits([tokens], [])[0])
         number = self.passes.counted(len(tokens_by_row))
         place = {id(lane): i for i, (lane, _) in enumerate(by_row)}
         answers: list[Answer | None] = []
         for lane, asked in zip(lanes, questions, strict=True):
-            answers.append(Answer([(logprobs, place[id(lane)])], {}, number, len(lane.tokens)))
+            answers.append(Answer([(logprobs, place[id(lane)])], number, len(lane.tokens)))
             lane.tokens.append(asked.continuation[-1])
         return answers
 
-    def _read(self, questions: Sequence[Asked]) -> list[Answer | None]:
+    def _read(self, questions: Sequence[Span]) -> list[Answer | None]:
         """Run one pass, or as many passes as the lengths of the missing tokens need."""
         work = [self._begin(question) for question in questions]
         self.lanes.make_room(max((item.length for item in work), default=0))
@@ -161,16 +162,17 @@ class CachedRunner(Runner):
         """Drop the keys and values of all lanes."""
         self.lanes.forget()
 
-    def _begin(self, asked: Asked) -> _Work:
-        length = len(asked.prompt) + len(asked.continuation)
+    def _begin(self, asked: Span) -> _Work:
+        own, prompt = asked.lane, asked.lane.prompt
+        length = len(prompt) + len(asked.continuation)
         known = max(0, length - asked.count)
-        lane = self.lanes.take(asked.lane, asked.key, asked.prompt, asked.continuation, known)
+        lane = self.lanes.take(own, own.key, prompt, asked.continuation, known)
         answer = self._unfinished.pop(asked.lane, None) or Answer(())
         if not answer.passes:
             answer.cached = len(lane.tokens)
         return _Work(
             lane=lane,
-            prompt=asked.prompt,
+            prompt=prompt,
             continuation=asked.continuation,
             length=length,
             asked=asked.count,
@@ -181,7 +183,7 @@ class CachedRunner(Runner):
     def _forward(self, groups: list[list[_Work]]) -> None:
         """Run one pass over the next tokens of each lane."""
         items = [item for group in groups for item in group]
-        layers = sorted({layer for item in items for layer in item.question.exits})
+        layers = sorted({layer for item in items for layer in item.question.lane.exits})
         rectangles = [_rectangle(group) for group in groups]
         logits, early = self._logits(rectangles, layers)
         tokens_by_row = [tokens for each in rectangles for tokens in each.new]
@@ -198,7 +200,7 @@ class CachedRunner(Runner):
             answer = item.answer
             answer.passes = answer.passes | number if answer.passes else number
             answer.rows = [(logprobs, at) for at in places]
-            for layer in item.question.exits:
+            for layer in item.question.lane.exits:
                 answer.exits[layer] = [(exits[layer], at) for at in places]
 
     def _logprobs(self, logits: Tensor) -> Tensor:
@@ -240,7 +242,7 @@ def _rectangle(group: list[_Work]) -> Rectangle:
     return rectangle(
         [item.lane for item in group],
         [item.next() for item in group],
-        [item.question.adapter for item in group],
+        [item.question.lane.adapter for item in group],
         max(item.asked for item in group),
     )
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from marith.errors import ModelError
 from marith.scoring.cache_limit import Keeper
 from marith.scoring.lane_text import LaneText
+from marith.scoring.passes.questions import Reading
 from marith.scoring.weights.lora_files import Adapter
 
 IDLE_LANES = 64
@@ -45,7 +46,7 @@ class Lane:
     lost: int = 0
     waited: int = 0
 
-    def lacks_one(self, key: Hashable, prompt: Sequence[int], continuation: Sequence[int]) -> bool:
+    def lacks_one(self, key: Hashable, prompt: Reading, continuation: Sequence[int]) -> bool:
         """Return True if the lane holds all of a text but the last token of its continuation.
 
         Return False too if `prompt` is not the prompt that was compared last; `cut` compares it.

@@ -1,4 +1,4 @@
-"""Questions to a model, their answers, and the forward passes that compute them."""
+"""The forward passes of a model, and the interface of runners, which answer questions with them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,63 +18,12 @@ from marith.scoring.lane_text import LaneText
 from marith.scoring.passes import lora
 from marith.scoring.passes.early_exit import Exits
 from marith.scoring.passes.lora import Adapted, Adapter
+from marith.scoring.passes.questions import Answer, Span
 from marith.scoring.weights.kinds import why_nan
 from marith.scoring.weights.placing import main_device
-from marith.tensor_rows import Row, gather
 
 # The argument for a cache: from transformers 5.24 on, and before it by kind of model.
 CACHES = "cache", "past_key_values", "cache_params"
-
-
-@dataclass(slots=True)
-class Asked:
-    """A question: what are the log-probabilities at the last `count` positions of a text?
-
-    The text is `prompt` and `continuation`. `lane` names the owner of the text. `adapter` changes
-    the weights that read it. `exits` are inner layers whose log-probabilities are wanted too. Only
-    texts of the same `salt` share prefixes.
-    """
-
-    lane: Hashable
-    prompt: Sequence[int]
-    count: int = 1
-    adapter: Adapter | None = None
-    exits: tuple[int, ...] = ()
-    continuation: Sequence[int] = ()
-    salt: str | None = None
-
-    @property
-    def tokens(self) -> list[int]:
-        """All tokens of the text."""
-        return [*self.prompt, *self.continuation]
-
-    @property
-    def key(self) -> Hashable:
-        """The key that texts with shared prefixes have in common: their adapter, and their salt."""
-        return self.adapter and self.adapter.key, self.salt
-
-    def merged_with(self, other: Asked) -> Asked:
-        """Return one question that asks this question and another about the same text."""
-        exits = tuple(sorted({*self.exits, *other.exits}))
-        return replace(self, count=max(self.count, other.count), exits=exits)
-
-
-@dataclass(slots=True)
-class Answer:
-    """Log-probabilities, one row [vocab] for each position, and the passes that computed them.
-
-    `cached` counts the tokens that were cached. `exits` holds the rows of early exits, by layer.
-    """
-
-    rows: Sequence[Row]
-    exits: dict[int, list[Row]] = field(default_factory=dict)
-    passes: frozenset[int] = frozenset()
-    cached: int = 0
-
-    @property
-    def logprobs(self) -> Tensor:
-        """The rows as one tensor, [count, vocab]."""
-        return gather(self.rows)
 
 
 class Passes(ABC):
@@ -158,7 +106,7 @@ class Runner(ABC):
     passes: Passes
 
     @abstractmethod
-    def ask(self, questions: Sequence[Asked]) -> Sequence[Answer | None]:
+    def ask(self, questions: Sequence[Span]) -> Sequence[Answer | None]:
         """Answer the questions that can be answered now, in as few passes as possible.
 
         An answer is None while its long text is still being read.

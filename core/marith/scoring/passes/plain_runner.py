@@ -7,11 +7,13 @@ from collections.abc import Hashable, Sequence
 import torch
 
 from marith.errors import ModelError
+from marith.formula.meaning.binding import BARE_MODEL
 from marith.scoring.cache_limit import CacheLimit
 from marith.scoring.lane_text import LaneText
-from marith.scoring.passes.passes import Answer, Asked, ModelPasses, Runner
+from marith.scoring.passes.passes import ModelPasses, Runner
 from marith.scoring.passes.probe import distance
-from marith.tensor_rows import rows_of
+from marith.scoring.passes.questions import Answer, RequestLane, Span
+from marith.tensor_rows import Row, rows_of
 
 
 class PlainRunner(Runner):
@@ -28,7 +30,7 @@ class PlainRunner(Runner):
         self._check_causal(min(6, context_length))
 
     @torch.inference_mode()
-    def ask(self, questions: Sequence[Asked]) -> list[Answer | None]:
+    def ask(self, questions: Sequence[Span]) -> list[Answer | None]:
         """Answer each question in a pass of its own."""
         return [self._answer(question) for question in questions]
 
@@ -45,22 +47,24 @@ class PlainRunner(Runner):
     def forget(self) -> None:
         """Do nothing: nothing is cached."""
 
-    def _answer(self, question: Asked) -> Answer:
-        tokens, layers = question.tokens, question.exits
+    def _answer(self, question: Span) -> Answer:
+        lane = question.lane
+        tokens, layers = question.tokens, lane.exits
         ids = torch.tensor([tokens], device=self.passes.device)
-        logits, early = self.passes.run([question.adapter], question.count, layers, input_ids=ids)
+        logits, early = self.passes.run([lane.adapter], question.count, layers, input_ids=ids)
         number = self.passes.counted(len(tokens))
-        exits = {
+        exits: dict[int, Sequence[Row]] = {
             layer: rows_of(self.passes.logprobs(out))
             for layer, out in zip(layers, early, strict=True)
         }
-        return Answer(rows_of(self.passes.logprobs(logits)), exits, number)
+        return Answer(rows_of(self.passes.logprobs(logits)), number, exits=exits)
 
     @torch.inference_mode()
     def _check_causal(self, length: int) -> None:
         text, half = [i % self.passes.vocab for i in range(1, length + 1)], length // 2
-        whole = self._answer(Asked(0, text, length)).logprobs[:half]
-        alone = self._answer(Asked(0, text[:half], half)).logprobs
+        lane = RequestLane(())
+        whole = self._answer(Span(BARE_MODEL, lane, text, length)).logprobs[:half]
+        alone = self._answer(Span(BARE_MODEL, lane, text[:half], half)).logprobs
         if distance(whole, alone) > 0.1:
             kind = type(self.passes.model).__name__
             raise ModelError(f"{kind} is not a causal language model: it reads later tokens, too")

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from marith.scoring.passes.passes import Answer, Asked, ModelPasses, Runner
+from marith.formula.meaning.binding import BARE_MODEL
+from marith.scoring.passes.passes import ModelPasses, Runner
+from marith.scoring.passes.questions import Answer, RequestLane, Span
 
 SHORT = 9  # tokens of a text without a window
 WIDE = 64  # wider windows are probed on a small model instead
@@ -64,11 +66,15 @@ def compare(runner: Runner, passes: ModelPasses, extra: int = 0) -> str:
         shapes = [passes.uncached(texts[:, :width]) for width in (SHORT, 1)]
         noise = max(distance(logprobs, want[:, : logprobs.shape[1]]) for logprobs in shapes)
         tolerated = tolerance(noise, want[0, -1], passes.model.dtype)
+        lanes = [RequestLane(()) for _ in texts]
         for rows, count in _rounds(extra):
-            asked = [Asked(i, texts[i, :end].tolist(), count) for i, end in rows.items()]
+            asked = [
+                Span(BARE_MODEL, lanes[i], texts[i, :end].tolist(), count)
+                for i, end in rows.items()
+            ]
             answers = _answers(runner, asked)
             for i, end in rows.items():
-                worst = distance(answers[i].logprobs, want[i, end - count : end])
+                worst = distance(answers[lanes[i]].logprobs, want[i, end - count : end])
                 if not worst <= tolerated:  # also true for NaN
                     return f"cached and uncached passes differ by {worst:.2g}"
     except Exception as error:  # any error of a model that does not take our cache
@@ -78,9 +84,9 @@ def compare(runner: Runner, passes: ModelPasses, extra: int = 0) -> str:
     return ""
 
 
-def _answers(runner: Runner, asked: list[Asked]) -> dict[Hashable, Answer]:
+def _answers(runner: Runner, asked: list[Span]) -> dict[RequestLane, Answer]:
     """Return all answers by lane, in as many calls as they take."""
-    answers: dict[Hashable, Answer] = {}
+    answers: dict[RequestLane, Answer] = {}
     while left := [one for one in asked if one.lane not in answers]:
         pairs = zip(left, runner.ask(left), strict=True)
         answers |= {one.lane: answer for one, answer in pairs if answer is not None}

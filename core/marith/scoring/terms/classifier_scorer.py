@@ -15,9 +15,10 @@ from marith.request.limits import CACHE_BYTES
 from marith.request.prompt import Prompt
 from marith.scoring.lane_text import LaneText
 from marith.scoring.notices import warn
+from marith.scoring.passes.questions import Answer, RequestLane, Span
 from marith.scoring.prompting.templates import to_plain_text
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.scorer import Demand, Scored, Span, WithoutContext, moved_to
+from marith.scoring.scorer import WithoutContext, moved_to
 from marith.scoring.terms.text_encoder import Encoder
 from marith.scoring.terms.tree_runner import TreeRunner
 from marith.scoring.terms.whole_texts import (
@@ -30,6 +31,7 @@ from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.kinds import raising_model_error
 from marith.scoring.weights.layout.cpu_threads import threads_of
 from marith.scoring.weights.shared_weights import nbytes, weights
+from marith.tensor_rows import rows_of
 
 Texts: TypeAlias = "tuple[str, ...]"
 
@@ -83,49 +85,52 @@ class ClassifierScorer(WithoutContext):
         self._column(term)
         return to_plain_text(prompt.messages) if term.read_prompt else ""
 
-    def lane_text(self, demand: Demand) -> LaneText:
-        """Return the text of a lane as `memory` counts it. Its tokens are not known yet.
+    def lane_text(self, lane: RequestLane, more: int) -> LaneText:
+        """Return the text of a lane with `more` tokens after the prompt, as `memory` counts it.
+
+        The classifier's own tokens are not known yet.
 
         A character counts as its number of bytes, which is the most tokens that it can have. A
         token of the formula counts as two tokens.
         """
-        assert isinstance(demand.reading, str)
-        read = len(demand.reading.encode("utf-8", "replace"))
-        return LaneText(demand.salt, (), min(self._context_length, read + 2 * demand.more))
+        assert isinstance(lane.reading, str)
+        read = len(lane.reading.encode("utf-8", "replace"))
+        return LaneText(lane.key, (), min(self._context_length, read + 2 * more))
 
     def memory(self, texts: Sequence[LaneText]) -> int:
         """Return the most bytes of keys and values that these texts take together."""
         return self.runner.memory(texts)
 
-    def score(self, spans: Sequence[Span]) -> list[Scored | None]:
+    def score(self, spans: Sequence[Span]) -> list[Answer | None]:
         """Return log-ratios [count, vocab] of each span, 0 outside the candidates of a position.
 
         For a judgement, return log-probabilities [count, 1]. Spans of one salt that ask about the
         same texts, such as two labels of one classifier, share a lane.
         """
         texts = [self._texts(span) for span in spans]
-        lanes: dict[tuple[Texts, str | None], Hashable] = {}
+        lanes: dict[tuple[Texts, Hashable], RequestLane] = {}
         for span, asked in zip(spans, texts, strict=True):
-            lanes.setdefault((asked, span.salt), span.lane)
+            lanes.setdefault((asked, span.lane.key), span.lane)
         cases = [
             Case(lane, self._tokens(asked, salt), salt) for (asked, salt), lane in lanes.items()
         ]
         logits = dict(zip(lanes, self.runner.classify(cases), strict=True))
-        scored: list[Scored | None] = []
+        scored: list[Answer | None] = []
         for span, asked in zip(spans, texts, strict=True):
-            answer = logits[asked, span.salt]
+            answer = logits[asked, span.lane.key]
             if answer is None:
                 scored.append(None)
                 continue
             column = self._scaled(span.term, answer.logits)
             if isinstance(span.term, Judgement):
-                scored.append(Scored.of(column[:, None], answer.passes))
+                scored.append(Answer(rows_of(column[:, None]), answer.passes))
                 continue
             ratios = self._ratios(span, column)
-            scored.append(Scored.of(ratios, answer.passes, judged=len(asked) - span.count))
+            judged = len(asked) - span.count
+            scored.append(Answer(rows_of(ratios), answer.passes, judged=judged))
         return scored if self._answers is None else moved_to(scored, self._answers)
 
-    def release(self, lane: Hashable) -> None:
+    def release(self, lane: RequestLane) -> None:
         """Release a lane. Its tokens stay cached until another lane needs the room."""
         self.runner.release(lane)
 
@@ -161,7 +166,7 @@ class ClassifierScorer(WithoutContext):
             for before, candidates in zip(so_far, each, strict=True)
             for token in candidates
         ]
-        return tuple(f"{span.reading}{self.vocabulary.decode(t)}" for t in [*tokens, *so_far])
+        return tuple(f"{span.lane.reading}{self.vocabulary.decode(t)}" for t in [*tokens, *so_far])
 
     def _ratios(self, span: Span, column: Tensor) -> Tensor:
         """Return the difference that each candidate makes at its position, [count, vocab]."""
@@ -173,7 +178,7 @@ class ClassifierScorer(WithoutContext):
         ratios[rows, tokens] = column[: len(tokens)] - before[rows]
         return ratios
 
-    def _tokens(self, texts: Texts, salt: str | None = None) -> list[Text]:
+    def _tokens(self, texts: Texts, salt: Hashable = None) -> list[Text]:
         """Return the tokens of each text as the classifier reads it, cut to its context."""
         encoded = {text: self._cut(self._encode(text, salt)) for text in dict.fromkeys(texts)}
         return [encoded[text] for text in texts]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
@@ -16,22 +18,32 @@ from marith.formula.tree.terms import NGram
 from marith.recent import Recent
 from marith.request.limits import LOADED_BYTES
 from marith.request.prompt import Prompt
+from marith.scoring.passes.questions import Answer, Reading, RequestLane, Span
 from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.scorer import Proposal, Scored, Span, WithoutContext
+from marith.scoring.scorer import Proposal, WithoutContext
 from marith.scoring.terms.ngram_counts import NGramCounts
 from marith.scoring.terms.ngram_index import GrowingText
 from marith.scoring.weights.locate import FileTimes, file_times
+from marith.tensor_rows import rows_of
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class _NGramLane(RequestLane):
+    """The lane of an n-gram: its `counts`, and for an online term the counts of its `own` text."""
+
+    counts: NGramCounts
+    own: GrowingText | None
 
 
 class NGramScorer(WithoutContext):
     """Scores all n-gram terms over one vocabulary. A term is fitted when it is first read.
 
-    `recent` decides how many fitted terms are kept. An answer depends only on its span. For an
-    online term the scorer keeps an index of each lane's text, and removes the part that the next
-    span does not repeat.
+    `recent` decides how many fitted terms are kept. An answer depends only on its span. The lane of
+    an online term keeps an index of its text, and the scorer removes the part that the next span
+    does not repeat.
     """
 
     def __init__(
@@ -46,7 +58,6 @@ class NGramScorer(WithoutContext):
         self._fitted: WeakValueDictionary[tuple[NGram, FileTimes], NGramCounts] = (
             WeakValueDictionary()
         )
-        self._own: dict[Hashable, GrowingText] = {}
 
     def read(self, term: NGram, prompt: Prompt) -> tuple[int, ...]:
         """Return the bare model's prompt for an online term, and no tokens for other terms.
@@ -80,22 +91,29 @@ class NGramScorer(WithoutContext):
             return self.loaded(term)
         return self._kept(term, self._fitted[term, file_times(term.path)])
 
+    def open(
+        self, term: NGram, reading: Reading, salt: str | None = None, loaded: Any = None
+    ) -> RequestLane:
+        """Return the lane of a request's text. `loaded` are the term's counts."""
+        counts = self.loaded(term) if loaded is None else loaded
+        own = GrowingText(term.order - 1) if term.online else None
+        return _NGramLane(reading, salt, counts=counts, own=own)
+
     def _kept(self, term: NGram, counts: NGramCounts) -> NGramCounts:
         self._recent.use(counts, counts.nbytes, term if term.path else None)
         return counts
 
-    def score(self, spans: Sequence[Span]) -> list[Scored]:
+    def score(self, spans: Sequence[Span]) -> list[Answer]:
         """Return log-probabilities [count, vocab] of each span."""
-        return [Scored.of(self._rows(span).to(self.device)) for span in spans]
+        return [Answer(rows_of(self._rows(span).to(self.device))) for span in spans]
 
     def propose(self, span: Span, limit: int) -> list[Proposal]:
         """Return at most `limit` tokens that may follow the span, each given the tokens before it.
 
-        The list ends where no context is known, and after a token that ends a text. The span's lane
-        is kept until it is released, as in `score`. The span's `count` is not used.
+        The list ends where no context is known, and after a token that ends a text. The span's
+        `count` is not used.
         """
-        counts = self._counts_of(span)
-        text, own = self._before(span, len(span.continuation))
+        counts, text, own = _before(span, len(span.continuation))
         proposals: list[Proposal] = []
         for _ in range(limit):
             if proposals:
@@ -108,37 +126,28 @@ class NGramScorer(WithoutContext):
                 break
         return proposals
 
-    def release(self, lane: Hashable) -> None:
-        """Drop the text of a lane."""
-        self._own.pop(lane, None)
-
     def _rows(self, span: Span) -> Tensor:
         """Return log-probabilities [count, vocab], on the CPU."""
-        counts = self._counts_of(span)
         first = len(span.continuation) - span.count + 1
-        text, own = self._before(span, first)
+        counts, text, own = _before(span, first)
         rows = [counts.logprobs(text, own)]
         for token in span.continuation[first:]:
             _append(text, own, token)
             rows.append(counts.logprobs(text, own))
         return torch.stack(rows)
 
-    def _counts_of(self, span: Span) -> NGramCounts:
-        assert isinstance(span.term, NGram)
-        return span.loaded if isinstance(span.loaded, NGramCounts) else self.loaded(span.term)
 
-    def _before(self, span: Span, end: int) -> tuple[list[int], GrowingText | None]:
-        """Return the text before `end` in the continuation, and an online term's own counts."""
-        assert isinstance(span.term, NGram)
-        assert isinstance(span.reading, tuple)
-        depth = span.term.order - 1
-        if not span.term.online:
-            return list(span.continuation[max(0, end - depth) : end]), None
-        own = self._own.get(span.lane)
-        if own is None or own.depth != depth:
-            own = self._own[span.lane] = GrowingText(depth)
-        own.become(span.reading, span.continuation[:end])
-        return own.text, own
+def _before(span: Span, end: int) -> tuple[NGramCounts, list[int], GrowingText | None]:
+    """Return the counts of a term, the text before `end` in the continuation, and its own counts.
+
+    Only the text of an online term has counts of its own.
+    """
+    assert isinstance(span.lane, _NGramLane)
+    counts, own = span.lane.counts, span.lane.own
+    if own is None:
+        return counts, list(span.continuation[max(0, end - counts.order + 1) : end]), None
+    own.become(span.lane.prompt, span.continuation[:end])
+    return counts, own.text, own
 
 
 def _append(text: list[int], own: GrowingText | None, token: int) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 import torch
@@ -17,13 +17,14 @@ from marith.request.limits import LOADED_BYTES
 from marith.request.prompt import Prompt
 from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.lora import Adapter
-from marith.scoring.passes.passes import Answer, Asked, Runner
+from marith.scoring.passes.passes import Runner
+from marith.scoring.passes.questions import Answer, Reading, RequestLane, Span
 from marith.scoring.prompting.templates import require_text, to_tokens
-from marith.scoring.scorer import Demand, Reading, Scored, Span, moved_to
+from marith.scoring.scorer import moved_to
 from marith.scoring.terms.text_likelihood import Histories
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.locate import FileTimes, file_times
-from marith.tensor_rows import Row, gather
+from marith.tensor_rows import gather, rows_of
 
 _Key: TypeAlias = "tuple[str, FileTimes]"  # an adapter's name, and when its files were written
 
@@ -86,12 +87,22 @@ class PromptedScorer:
         """Return the number of tokens that the context holds after a prompt."""
         return self.context_length - len(reading)
 
-    def lane_text(self, demand: Demand) -> LaneText:
-        """Return the text of a lane as `memory` counts it."""
-        reading = demand.reading
-        assert not isinstance(reading, str)
-        more = min(demand.more, self.tokens_left(reading))
-        return LaneText((_adapter(demand.term), demand.salt), reading, more)
+    def open(
+        self,
+        term: Prompted | Likelihood,
+        reading: Reading,
+        salt: str | None = None,
+        loaded: Any = None,
+    ) -> RequestLane:
+        """Return the lane of a request's text. `loaded` is the term's adapter, if it has one."""
+        adapter = self.loaded(term) if loaded is None and _adapter(term) is not None else loaded
+        layer = _exit_layer(term)
+        exits = () if layer is None else (layer,)
+        return RequestLane(reading, (adapter and adapter.key, salt), adapter, exits)
+
+    def lane_text(self, lane: RequestLane, more: int) -> LaneText:
+        """Return the text of a lane with `more` tokens after the prompt, as `memory` counts it."""
+        return LaneText(lane.key, lane.prompt, min(more, self.tokens_left(lane.prompt)))
 
     def memory(self, texts: Sequence[LaneText]) -> int:
         """Return the most bytes of keys, values and states that these texts take together."""
@@ -136,62 +147,58 @@ class PromptedScorer:
         """Return the number of tokens of the prompt as the term reads it, even if too many."""
         return len(to_tokens(term, prompt, self.vocabulary))
 
-    def score(self, spans: Sequence[Span]) -> list[Scored | None]:
+    def score(self, spans: Sequence[Span]) -> list[Answer | None]:
         """Return log-probabilities [count, vocab] of each span, in as few passes as possible.
 
         Spans of one lane, which are the model and its early exits, share one row of a pass. A
         likelihood is [count, 1]. An answer is None while its text is still being read.
         """
-        asked: dict[Hashable, Asked] = {}
+        asked: dict[RequestLane, Span] = {}
         for span in spans:
-            if (question := self._question(span)) is not None:
+            question = self._unknown(span) if isinstance(span.term, Likelihood) else span
+            if question is not None:
                 before = asked.get(span.lane)
-                asked[span.lane] = question if before is None else before.merged_with(question)
+                if before is None or before.count < question.count:
+                    asked[span.lane] = question
         answers = dict(zip(asked, self.runner.ask([*asked.values()]), strict=True))
-        scored = [self._scored(span, answers.get(span.lane), span.lane in asked) for span in spans]
+        scored = [self._part(span, answers.get(span.lane), span.lane in asked) for span in spans]
         return scored if self._output_device is None else moved_to(scored, self._output_device)
 
-    def _question(self, span: Span) -> Asked | None:
-        """Return the question of a span to the runner; None if its likelihood is known already."""
-        reading, continuation, count = span.reading, span.continuation, span.count
-        assert not isinstance(reading, str), "a language model reads tokens"
-        term = span.term
-        if isinstance(term, Likelihood):
-            count = self._histories.unknown(span.lane, continuation)
-            if not count:
-                return None
-            term, continuation = term.of, continuation[:-1]
-        assert isinstance(term, Prompted)
-        adapter = None
-        if term.adapter is not None:
-            adapter = span.loaded if isinstance(span.loaded, Adapter) else self.loaded(term)
-        exits = () if term.exit_layer is None else (term.exit_layer,)
-        return Asked(span.lane, reading, count, adapter, exits, continuation, salt=span.salt)
+    def _unknown(self, span: Span) -> Span | None:
+        """Return the tokens of a likelihood that are to be scored; None if all are known."""
+        count = self._histories.unknown(span.lane, span.continuation)
+        return Span(span.term, span.lane, span.continuation[:-1], count) if count else None
 
-    def _scored(self, span: Span, answer: Answer | None, asked: bool) -> Scored | None:
-        """Return a span's rows. `cached` counts tokens of the prompt, not of the continuation."""
+    def _part(self, span: Span, answer: Answer | None, asked: bool) -> Answer | None:
+        """Return the part of a lane's answer that a span asks for.
+
+        `cached` counts tokens of the prompt, not of the continuation.
+        """
         if answer is None and asked:
             return None
         if isinstance(span.term, Likelihood):
-            return self._likelihood(span, span.term, answer)
+            return self._likelihood(span, answer)
         assert answer is not None
-        assert isinstance(span.term, Prompted)
-        rows = _rows(answer, span.term)[-span.count :]
-        return Scored(rows, answer.passes, min(answer.cached, len(span.reading)))
+        answer.cached = min(answer.cached, len(span.lane.reading))
+        layer = _exit_layer(span.term)
+        if layer is None and len(answer.rows) == span.count:
+            return answer
+        rows = answer.rows if layer is None else answer.exits[layer]
+        return Answer(rows[-span.count :], answer.passes, answer.cached)
 
-    def _likelihood(self, span: Span, term: Likelihood, answer: Answer | None) -> Scored:
+    def _likelihood(self, span: Span, answer: Answer | None) -> Answer:
         """Return log-likelihoods [count, 1]. Without an answer, all of them are known."""
-        passes, cached = frozenset[int](), len(span.reading)
+        passes, cached = frozenset[int](), len(span.lane.reading)
         if answer is not None:
-            assert isinstance(term.of, Prompted)
-            logprobs = gather(_rows(answer, term.of))
-            self._histories.take(span.lane, span.continuation, logprobs)
+            layer = _exit_layer(span.term)
+            rows = answer.rows if layer is None else answer.exits[layer]
+            self._histories.take(span.lane, span.continuation, gather(rows))
             passes, cached = answer.passes, min(answer.cached, cached)
         logprobs = self._histories.logprobs(span.lane, span.count)
         device = self._output_device or self.checkpoint.device
-        return Scored.of(logprobs.to(device), passes, cached)
+        return Answer(rows_of(logprobs.to(device)), passes, cached)
 
-    def release(self, lane: Hashable) -> None:
+    def release(self, lane: RequestLane) -> None:
         """Release a lane. Its keys and values stay cached until another lane needs the room."""
         self._histories.release(lane)
         self.runner.release(lane)
@@ -216,8 +223,3 @@ def _exit_layer(term: Term) -> int | None:
     if isinstance(term, Likelihood):
         term = term.of
     return term.exit_layer if isinstance(term, Prompted) else None
-
-
-def _rows(answer: Answer, term: Prompted) -> Sequence[Row]:
-    """Return the rows of the model, or of the term's early exit."""
-    return answer.rows if term.exit_layer is None else answer.exits[term.exit_layer]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from functools import lru_cache
 
 from marith.scoring.prompting.tokenizer import Vocabulary
@@ -31,7 +32,7 @@ class Encoder:
         self._beginning = lru_cache(maxsize=KEPT)(self._compared)
         self._encoded = lru_cache(maxsize=KEPT)(lambda text, _: vocabulary.encode(text))
 
-    def __call__(self, text: str, salt: str | None = None) -> list[int]:
+    def __call__(self, text: str, salt: Hashable = None) -> list[int]:
         """Return the text's tokens. Raises RequestError if the text is not Unicode."""
         seams = _seams(text) if self.splits else ()
         if len(seams) < 2 or not self._beginning(text[: seams[-1]], seams[0], salt):
@@ -39,11 +40,11 @@ class Encoder:
         rest = self._rest(text, seams[0], seams[-1], salt)
         return [*self._head, *self._encoded(text[: seams[-1]], salt), *rest, *self._foot]
 
-    def _rest(self, text: str, back: int, seam: int, salt: str | None) -> list[int]:
+    def _rest(self, text: str, back: int, seam: int, salt: Hashable) -> list[int]:
         """Return the tokens after `seam`. Encodes the text from `back` on, to keep its context."""
         return self._vocabulary.encode(text[back:])[len(self._encoded(text[back:seam], salt)) :]
 
-    def _compared(self, beginning: str, back: int, salt: str | None) -> bool:
+    def _compared(self, beginning: str, back: int, salt: Hashable) -> bool:
         """Return True if a split beginning, with one word after it, has the tokens of the whole."""
         after = f"{beginning} a"
         rest = self._rest(after, back, len(beginning), salt)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from marith.scoring.passes.lanes import common
+from marith.scoring.passes.questions import RequestLane
 
 
 @dataclass(slots=True)
@@ -26,16 +27,16 @@ class Histories:
     """
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, _History] = {}
+        self._known: dict[RequestLane, _History] = {}
 
-    def unknown(self, lane: Hashable, continuation: Sequence[int]) -> int:
+    def unknown(self, lane: RequestLane, continuation: Sequence[int]) -> int:
         """Return the number of last tokens that are not scored yet."""
         history = self._known.setdefault(lane, _History())
         kept = common(history.tokens, list(continuation))
         del history.tokens[kept:], history.sums[kept + 1 :]
         return len(continuation) - kept
 
-    def take(self, lane: Hashable, continuation: Sequence[int], logprobs: Tensor) -> None:
+    def take(self, lane: RequestLane, continuation: Sequence[int], logprobs: Tensor) -> None:
         """Add the log-probabilities [tokens, vocab] of the tokens that were unknown."""
         history = self._known[lane]
         new = list(continuation[len(history.tokens) :])
@@ -44,10 +45,10 @@ class Histories:
             history.sums.append(history.sums[-1] + one)
         history.tokens += new
 
-    def logprobs(self, lane: Hashable, count: int) -> Tensor:
+    def logprobs(self, lane: RequestLane, count: int) -> Tensor:
         """Return the log-likelihood before each of the last `count` places, [count, 1]."""
         return torch.tensor(self._known[lane].sums[-count:])[:, None]
 
-    def release(self, lane: Hashable) -> None:
+    def release(self, lane: RequestLane) -> None:
         """Drop the values of a lane."""
         self._known.pop(lane, None)

@@ -9,8 +9,10 @@ import torch
 
 from marith.formula.tree.terms import Position, Uniform
 from marith.request.prompt import Prompt
+from marith.scoring.passes.questions import Answer, Span
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.scorer import Scored, Span, WithoutContext
+from marith.scoring.scorer import WithoutContext
+from marith.tensor_rows import rows_of
 
 
 class UniformScorer(WithoutContext):
@@ -26,9 +28,9 @@ class UniformScorer(WithoutContext):
         """Return no tokens: the term reads nothing."""
         return ()
 
-    def score(self, spans: Sequence[Span]) -> list[Scored]:
+    def score(self, spans: Sequence[Span]) -> list[Answer]:
         """Return −log V for each of the V tokens, [count, vocab]."""
-        return [Scored.of(self._row.repeat(span.count, 1)) for span in spans]
+        return [Answer(rows_of(self._row.repeat(span.count, 1))) for span in spans]
 
 
 class PositionScorer(WithoutContext):
@@ -41,9 +43,9 @@ class PositionScorer(WithoutContext):
         """Return no tokens: places are counted from the first token of the continuation."""
         return ()
 
-    def score(self, spans: Sequence[Span]) -> list[Scored]:
+    def score(self, spans: Sequence[Span]) -> list[Answer]:
         """Return places, [count, 1] in float32."""
-        return [Scored.of(self._places(span)[:, None]) for span in spans]
+        return [Answer(rows_of(self._places(span)[:, None])) for span in spans]
 
     def _places(self, span: Span) -> torch.Tensor:
         end = len(span.continuation) + 1

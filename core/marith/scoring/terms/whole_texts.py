@@ -16,7 +16,7 @@ from marith.scoring.lane_text import LaneText
 BATCH_TOKENS = 8192
 
 Text: TypeAlias = "tuple[int, ...]"
-_Salted: TypeAlias = "tuple[Text, str | None]"  # a text and its salt
+_Salted: TypeAlias = "tuple[Text, Hashable]"  # a text and its salt
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Case:
 
     lane: Hashable
     texts: Sequence[Text]
-    salt: str | None = None
+    salt: Hashable = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def to_logprobs(config: Any, logits: Tensor) -> Tensor:
 def _batches(texts: set[_Salted]) -> list[list[_Salted]]:
     """Group texts of about equal length, so that little is padding."""
     batches: list[list[_Salted]] = [[]]
-    for text, salt in sorted(texts, key=lambda item: (len(item[0]), item[0], item[1] or "")):
+    for text, salt in sorted(texts, key=lambda item: (len(item[0]), item[0], str(item[1] or ""))):
         if (len(batches[-1]) + 1) * max(1, len(text)) > BATCH_TOKENS:
             batches.append([])
         batches[-1].append((text, salt))

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 from support.architectures import build
-from support.asking import CONTEXT, ask, text, uncached
+from support.asking import CONTEXT, ask, span_of, text, uncached
 
 from marith.scoring.choose_runner import start_runner
 from marith.scoring.notices import collecting
-from marith.scoring.passes.passes import Asked, Runner
+from marith.scoring.passes.passes import Runner
 from marith.scoring.passes.plain_runner import PlainRunner
 from marith.scoring.passes.states.state_runner import StateRunner
 
@@ -28,7 +28,7 @@ def check(runner: Any, model: Any) -> None:
     long, short = text(60), text(7)
     scripts = (([], 1), ([3], 1), ([3, 4, 5, 6], 3), ([3, 9], 1), ([3, 9, 2], 1))
     for tail, count in scripts:
-        asked = [Asked("long", [*long, *tail], count), Asked("short", [*short, *tail], count)]
+        asked = [span_of("long", [*long, *tail], count), span_of("short", [*short, *tail], count)]
         for question, answer in zip(asked, ask(runner, asked), strict=True):
             want = uncached(model, question.tokens, count)
             torch.testing.assert_close(answer.logprobs, want, atol=1e-4, rtol=0)
@@ -42,7 +42,7 @@ def test_positions_are_told_to_a_model_and_its_layers_counted_where_they_decode(
     assert not said
     check(runner, model)
     runner.passes.forget_counts()
-    ask(runner, [Asked("long", [*text(60), 3, 9, 2, 8])])
+    ask(runner, [span_of("long", [*text(60), 3, 9, 2, 8])])
     assert runner.passes.tokens_read == 1
 
 
@@ -64,5 +64,5 @@ def test_a_model_without_a_cache_says_what_it_lacks(name: str, reason: str) -> N
     assert isinstance(runner, PlainRunner)
     assert reason in warning
     assert "layers of kind" not in warning
-    [answer] = ask(runner, [Asked("a", text(12))])
+    [answer] = ask(runner, [span_of("a", text(12))])
     torch.testing.assert_close(answer.logprobs, uncached(model, text(12)), atol=1e-4, rtol=0)

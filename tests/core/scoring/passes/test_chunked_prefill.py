@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from support.asking import VOCAB, ask, text
+from support.asking import VOCAB, ask, span_of, text
 
 from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.chunked_prefill import SMALL_CHUNK
-from marith.scoring.passes.passes import Asked
 from marith.testing import tiny_model
 
 
@@ -15,12 +14,12 @@ def test_a_long_prompt_is_read_in_smaller_pieces_while_others_go_on() -> None:
     runner = start_runner(tiny_model(context_length=700), VOCAB, 700)
     assert isinstance(runner, CachedRunner)
     prompt, sizes, answered = text(9), [], False
-    ask(runner, [Asked("chat", prompt)])
+    ask(runner, [span_of("chat", prompt)])
     for place in range(200):
-        chat = Asked("chat", prompt, continuation=text(place + 1))
+        chat = span_of("chat", prompt, continuation=text(place + 1))
         lane = runner.lanes.held.get("long")
         before = len(lane.tokens) if lane else 0
-        asked = [chat] if place < 5 or answered else [chat, Asked("long", text(400))]
+        asked = [chat] if place < 5 or answered else [chat, span_of("long", text(400))]
         answers = runner.ask(asked)
         assert answers[0] is not None
         if len(asked) == 2:

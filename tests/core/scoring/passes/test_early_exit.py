@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.asking import CLOSE, CONTEXT, VOCAB, ask, runner_of, text, uncached
+from support.asking import CLOSE, CONTEXT, VOCAB, NamedLane, ask, runner_of, span_of, text, uncached
 from support.reference import truncated
 from torch import Tensor
 from transformers import GraniteConfig, GraniteForCausalLM, MistralConfig, MistralForCausalLM
@@ -21,9 +21,9 @@ from marith.formula.tree.terms import Prompted
 from marith.request.prompt import Prompt
 from marith.scoring import choose_runner
 from marith.scoring.passes.early_exit import Exits
-from marith.scoring.passes.passes import Asked, ModelPasses
+from marith.scoring.passes.passes import ModelPasses
 from marith.scoring.passes.plain_runner import PlainRunner
-from marith.scoring.scorer import Scored, Span
+from marith.scoring.passes.questions import Answer, Span
 from marith.scoring.terms.prompted_scorer import PromptedScorer
 from marith.scoring.weights import loader
 from marith.scoring.weights.loader import Placement
@@ -66,7 +66,8 @@ def scorer_of(family: str) -> PromptedScorer:
 
 def span(layer: int | None, lane: int, tokens: Sequence[int], count: int = 1) -> Span:
     """A span whose prompt is the first token."""
-    return Span(Prompted(exit_layer=layer), lane, (tokens[0],), tokens[1:], count)
+    own = NamedLane(lane, (tokens[0],), None, None, tuple(range(LAYERS)))
+    return Span(Prompted(exit_layer=layer), own, tokens[1:], count)
 
 
 def said(family: str, layer: int | None, tokens: Sequence[int], count: int) -> Tensor:
@@ -74,7 +75,7 @@ def said(family: str, layer: int | None, tokens: Sequence[int], count: int) -> T
     return uncached(model if layer is None else truncated(model, layer), tokens, count)
 
 
-def told(answers: Sequence[Scored | None]) -> list[Tensor]:
+def told(answers: Sequence[Answer | None]) -> list[Tensor]:
     """What has been said, all at once: these texts are short."""
     assert all(answer is not None for answer in answers)
     return [answer.logprobs for answer in answers if answer is not None]
@@ -110,7 +111,7 @@ def test_an_exit_is_the_model_cut_there_whatever_was_asked_before(
             spans += [span(k, lane, texts[lane], min(n, longest)) for k, n in asked.items()]
         for one, got in zip(spans, told(scorer.score(spans)), strict=True):
             assert isinstance(one.term, Prompted)
-            tokens = [*map(int, one.reading), *one.continuation]
+            tokens = [*map(int, one.lane.prompt), *one.continuation]
             want = said(family, one.term.exit_layer, tokens, one.count)
             torch.testing.assert_close(got, want, atol=CLOSE, rtol=0)
         for lane in together:
@@ -144,7 +145,7 @@ def test_an_exit_reads_what_the_model_has_read() -> None:
 def test_a_long_text_is_told_of_when_it_has_been_read() -> None:
     runner = runner_of(deep("llama"))
     tokens = [1 + i % 20 for i in range(110)]
-    [first, _] = ask(runner, [Asked("a", tokens, 3, exits=(1, 3)), Asked("b", tokens[:9])])
+    [first, _] = ask(runner, [span_of("a", tokens, 3, exits=(1, 3)), span_of("b", tokens[:9])])
     for layer in (1, 3):
         want = said("llama", layer, tokens, 3)
         torch.testing.assert_close(gather(first.exits[layer]), want, atol=CLOSE, rtol=0)
@@ -194,7 +195,7 @@ def test_a_model_without_a_cache_leaves_early_too() -> None:
     model = MistralForCausalLM(MistralConfig(**SMALL, sliding_window=6)).eval()
     runner = PlainRunner(ModelPasses(model, VOCAB), CONTEXT)
     tokens = text(17)
-    [answer] = runner.ask([Asked(0, tokens, 2, exits=(0, 1))])
+    [answer] = runner.ask([span_of(0, tokens, 2, exits=(0, 1))])
     assert answer is not None
     for layer in (0, 1):
         want = uncached(truncated(model, layer), tokens, 2)

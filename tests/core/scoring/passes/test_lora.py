@@ -13,14 +13,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
-from support.asking import CONTEXT, VOCAB
+from support.asking import CONTEXT, VOCAB, span_of
 from torch import Tensor
 
 from marith.errors import ModelError
 from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.lora import MOST, Adapted, Adapter, read
-from marith.scoring.passes.passes import Asked
 from marith.scoring.weights.layout.packing import Packed
 from marith.scoring.weights.shared_weights import shared_copy
 from marith.testing import FAMILIES, tiny_model
@@ -130,7 +129,7 @@ def test_texts_of_different_lengths_share_a_pass(texts: list[tuple[int, int]]) -
     assert isinstance(runner, CachedRunner)
     rows = [(i, IDS[i % 5, :length]) for i, (_, length) in enumerate(texts)]
     asked = [
-        Asked(i, ids.tolist(), min(len(ids), 2), adapters[which])
+        span_of(i, ids.tolist(), min(len(ids), 2), adapters[which])
         for (which, _), (i, ids) in zip(texts, rows, strict=True)
     ]
     answers = runner.ask(asked)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from support.architectures import build, endless, uncached
-from support.asking import CONTEXT, VOCAB, text
+from support.asking import CONTEXT, VOCAB, span_of, text
 from tokenizers import Tokenizer
 from transformers import (
     AutoModelForSequenceClassification,
@@ -28,7 +28,7 @@ from marith.scoring import choose_runner
 from marith.scoring.choose_runner import start_runner
 from marith.scoring.notices import collecting
 from marith.scoring.passes import layer_masks
-from marith.scoring.passes.passes import Asked, ModelPasses, cache_argument
+from marith.scoring.passes.passes import ModelPasses, cache_argument
 from marith.scoring.passes.plain_runner import PlainRunner
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.terms.tree_runner import TreeRunner
@@ -165,7 +165,7 @@ def test_a_model_without_a_cache_computes_the_logits_it_is_asked_for() -> None:
     runner = PlainRunner(ModelPasses(model, VOCAB), CONTEXT)
     model.lm_head.register_forward_hook(lambda _m, args, _out: widths.append(args[0].shape[1]))
     for count in (1, 3):
-        [answer] = runner.ask([Asked(0, text(60), count)])
+        [answer] = runner.ask([span_of(0, text(60), count)])
         want = uncached(model, text(60))[-count:]
         assert answer is not None
         torch.testing.assert_close(answer.logprobs, want, atol=1e-5, rtol=0)
@@ -185,7 +185,7 @@ def test_a_model_of_no_numbers_is_refused_with_and_without_a_cache(make: Any) ->
     with torch.no_grad():
         model.get_output_embeddings().weight.fill_(torch.nan)
     with pytest.raises(ModelError, match="not finite numbers"):
-        runner.ask([Asked(0, text(5))])
+        runner.ask([span_of(0, text(5))])
 
 
 def holed() -> Any:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.asking import CLOSE, CONTEXT, VOCAB, ask, runner_of, uncached
+from support.asking import CLOSE, CONTEXT, VOCAB, ask, runner_of, span_of, uncached
 from support.rounds import Round, play, rounds, tokens
 from transformers import (
     MistralConfig,
@@ -22,7 +22,7 @@ from marith.errors import ModelError
 from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes import chunked_prefill
 from marith.scoring.passes import lanes as lanes_module
-from marith.scoring.passes.passes import Asked, ModelPasses
+from marith.scoring.passes.passes import ModelPasses
 from marith.testing import FAMILIES, tiny_model
 
 EACH = settings().max_examples  # shared out to the families
@@ -105,9 +105,9 @@ def test_many_lanes_cost_one_pass_and_say_so() -> None:
     runner = runner_of(cached_model("llama"))
     assert runner.passes.count == 0
     texts = [[1, 2, 3 + i] for i in range(6)]
-    runner.ask([Asked(i, text) for i, text in enumerate(texts)])
+    runner.ask([span_of(i, text) for i, text in enumerate(texts)])
     assert runner.passes.count == 1
-    answers = ask(runner, [Asked(i, [*text, 9]) for i, text in enumerate(texts)])
+    answers = ask(runner, [span_of(i, [*text, 9]) for i, text in enumerate(texts)])
     assert runner.passes.count == 2
     assert all(answer.passes == {2} for answer in answers)
 
@@ -116,30 +116,32 @@ def test_passes_count_the_models_forward_calls() -> None:
     model = tiny_model("llama")
     runner, calls = runner_of(model), []
     runner.passes.reader.register_forward_hook(lambda *_: calls.append(1))
-    runner.ask([Asked("a", [1] * 60), Asked("b", [2])])
-    runner.ask([Asked("a", [1] * 61), Asked("b", [2, 3]), Asked("c", [4] * 40)])
+    runner.ask([span_of("a", [1] * 60), span_of("b", [2])])
+    runner.ask([span_of("a", [1] * 61), span_of("b", [2, 3]), span_of("c", [4] * 40)])
     assert runner.passes.count == len(calls) > 0
 
 
 @given(first=st.lists(tokens, min_size=1, max_size=12), second=st.lists(tokens, min_size=1))
 def test_cached_counts_the_common_prefix(first: list[int], second: list[int]) -> None:
     runner = runner_of(cached_model("llama"))
-    assert ask(runner, [Asked("a", first)])[0].cached == 0
+    assert ask(runner, [span_of("a", first)])[0].cached == 0
     common = 0
     while common < min(len(first), len(second)) and first[common] == second[common]:
         common += 1
-    assert ask(runner, [Asked("a", second)])[0].cached == min(common, len(second) - 1)
+    assert ask(runner, [span_of("a", second)])[0].cached == min(common, len(second) - 1)
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 def test_rows_and_room_grow_without_losing_what_is_kept(family: str) -> None:
     model = tiny_model(family, context_length=700)
     runner = start_runner(model, VOCAB, 700)
-    held = [Asked(i, [i + 1, i + 2, i + 3]) for i in range(3)]
+    held = [span_of(i, [i + 1, i + 2, i + 3]) for i in range(3)]
     ask(runner, held)
-    ask(runner, [Asked(i, [i % VOCAB] * 5) for i in range(3, 30)])
+    ask(runner, [span_of(i, [i % VOCAB] * 5) for i in range(3, 30)])
     long = [i % VOCAB for i in range(600)]
-    answers = ask(runner, [Asked("long", long, 2), *(Asked(h.lane, [*h.tokens, 5]) for h in held)])
+    answers = ask(
+        runner, [span_of("long", long, 2), *(span_of(h.lane, [*h.tokens, 5]) for h in held)]
+    )
     torch.testing.assert_close(answers[0].logprobs, uncached(model, long, 2), atol=CLOSE, rtol=0)
     for question, answer in zip(held, answers[1:], strict=True):
         assert answer.cached == 3
@@ -157,7 +159,7 @@ def test_a_window_as_wide_as_the_context_is_no_window() -> None:
 
 def test_the_models_padded_columns_are_no_tokens() -> None:
     model = cached_model("llama")
-    [answer] = ask(start_runner(model, 20, CONTEXT), [Asked("a", [1, 2, 3])])
+    [answer] = ask(start_runner(model, 20, CONTEXT), [span_of("a", [1, 2, 3])])
     assert answer.logprobs.shape == (1, 20)
     assert float(answer.logprobs.exp().sum()) == pytest.approx(1, abs=1e-5)
 

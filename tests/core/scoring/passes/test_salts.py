@@ -10,12 +10,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.architectures import build
-from support.asking import ask, text, uncached
+from support.asking import ask, span_of, text, uncached
 
 from marith.scoring.choose_runner import start_runner
 from marith.scoring.lane_text import BLOCK, COPIED, LaneText, own_lengths
 from marith.scoring.passes.lanes import common
-from marith.scoring.passes.passes import Asked
 from marith.testing import tiny_model
 
 CONTEXT = 700
@@ -65,7 +64,7 @@ def test_no_more_is_at_hand_than_texts_of_its_salt_have_in_common(
 ) -> None:
     runner, before = runner_of(kind), []
     for lane, (salt, prompt, stays) in enumerate(script):
-        [answer] = ask(runner, [Asked(lane, prompt, salt=salt)])
+        [answer] = ask(runner, [span_of(lane, prompt, salt=salt)])
         shared = [common(list(read), list(prompt)) for of, read in before if of == salt]
         assert answer.cached <= max(shared, default=0)
         want = uncached(model_of(kind), prompt)
@@ -79,7 +78,7 @@ def cached(kind: str, asked: list[tuple[str | None, tuple[int, ...]]]) -> list[i
     """How much of each text is at hand, asked one after another."""
     runner, found = runner_of(kind), []
     for lane, (salt, prompt) in enumerate(asked):
-        [answer] = ask(runner, [Asked(lane, prompt, salt=salt)])
+        [answer] = ask(runner, [span_of(lane, prompt, salt=salt)])
         runner.release(lane)
         found.append(answer.cached)
         want = uncached(model_of(kind), prompt)
@@ -110,10 +109,10 @@ def test_a_text_in_flight_serves_its_own_salt_whatever_other_salts_hold(kind: st
     for others in (1, 15, 16, 30):
         runner = runner_of(kind)
         mine, theirs = (*SYSTEM, *[5] * 10), (*SYSTEM, *[3] * others)
-        ask(runner, [Asked("in flight", mine, salt="b")])
-        ask(runner, [Asked("theirs", theirs, salt="a")])
+        ask(runner, [span_of("in flight", mine, salt="b")])
+        ask(runner, [span_of("theirs", theirs, salt="a")])
         runner.release("theirs")
-        [answer] = ask(runner, [Asked("again", mine, salt="b")])
+        [answer] = ask(runner, [span_of("again", mine, salt="b")])
         found.add(answer.cached)
         for lane in ("in flight", "again"):
             runner.release(lane)

@@ -22,7 +22,7 @@ from transformers import GPTNeoConfig, GPTNeoForSequenceClassification
 from marith.formula.tree.terms import Classifier
 from marith.request.prompt import Prompt
 from marith.scoring.passes import chunked_prefill
-from marith.scoring.scorer import Scored, Span
+from marith.scoring.passes.questions import Answer, Span
 from marith.scoring.terms.classifier_scorer import ClassifierScorer
 from marith.scoring.terms.tree_runner import TreeRunner
 from marith.scoring.terms.whole_texts import WholeTextRunner
@@ -32,9 +32,9 @@ CLOSE = 1e-5
 CONTEXT = 24
 
 
-def ask(scorer: ClassifierScorer, spans: Sequence[Span]) -> list[Scored]:
+def ask(scorer: ClassifierScorer, spans: Sequence[Span]) -> list[Answer]:
     """Ask those again that are still read."""
-    told: dict[Hashable, Scored] = {}
+    told: dict[Hashable, Answer] = {}
     for _ in range(100):
         left = [one for one in spans if one.lane not in told]
         if not left:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.asking import NamedLane
 from support.judges import (
     alone,
     bert_scorer,
@@ -25,7 +26,7 @@ from marith.errors import RequestError
 from marith.formula.tree.signals import judgement_of
 from marith.formula.tree.terms import Classifier, Judgement
 from marith.request.prompt import Prompt
-from marith.scoring.scorer import Scored, Span
+from marith.scoring.passes.questions import Answer, Span
 from marith.scoring.terms.classifier_scorer import ClassifierScorer
 from marith.testing import tiny_classifier, tiny_tokenizer
 
@@ -39,10 +40,10 @@ SCORERS = [(llama_scorer, 1), (pairing_scorer, 1), (bert_scorer, 2)]
 def judged(
     asked: Judgement, text: Sequence[int], count: int = 1, lane: Hashable = 0, reading: str = ""
 ) -> Span:
-    return Span(asked, lane, reading, text, min(count, len(text) + 1))
+    return Span(asked, NamedLane(lane, reading), text, min(count, len(text) + 1))
 
 
-def told(answers: Sequence[Scored | None]) -> list[Scored]:
+def told(answers: Sequence[Answer | None]) -> list[Answer]:
     assert all(answer is not None for answer in answers)
     return [answer for answer in answers if answer is not None]
 
@@ -52,7 +53,7 @@ def so_far(scorer: ClassifierScorer, one: Span, label: int) -> list[float]:
     ends = range(len(one.continuation) - one.count + 1, len(one.continuation) + 1)
     said = []
     for end in ends:
-        text = f"{one.reading}{text_of(one.continuation[:end])}"
+        text = f"{one.lane.reading}{text_of(one.continuation[:end])}"
         known = scorer.checkpoint.vocabulary.encode(text, start=True)
         rows = alone(scorer, text) if known else -torch.log(torch.full((2,), 2.0))
         said.append(float(rows[label]))

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from marith.errors import ModelError
 from marith.formula.tree.terms import NGram, Uniform
 from marith.request.prompt import Prompt
+from marith.scoring.passes.questions import Span
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.scorer import Span
 from marith.scoring.terms.ngram_counts import DISCOUNT, NGramCounts
 from marith.scoring.terms.ngram_scorer import NGramScorer
 from marith.scoring.terms.trivial import UniformScorer
@@ -30,7 +30,8 @@ def vocabulary() -> Vocabulary:
 
 def scored(term: NGram, continuation: list[int], count: int = 1) -> torch.Tensor:
     scorer = NGramScorer(vocabulary())
-    span = Span(term, "lane", scorer.read(term, Prompt()), continuation, count)
+    lane = scorer.open(term, scorer.read(term, Prompt()))
+    span = Span(term, lane, continuation, count)
     return scorer.score([span])[0].logprobs
 
 
@@ -106,5 +107,6 @@ def test_the_counts_are_those_of_a_plain_count(
 
 def test_uniform_is_the_same_everywhere() -> None:
     scorer = UniformScorer(vocabulary())
-    [answer] = scorer.score([Span(Uniform(), 0, scorer.read(Uniform(), Prompt()), [2, 3], 3)])
+    lane = scorer.open(Uniform(), scorer.read(Uniform(), Prompt()))
+    [answer] = scorer.score([Span(Uniform(), lane, [2, 3], 3)])
     assert torch.equal(answer.logprobs, torch.full((3, 5), -math.log(5)))

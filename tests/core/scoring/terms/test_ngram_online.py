@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from marith.errors import RequestError
 from marith.formula.tree.terms import NGram, Prompted
 from marith.request.prompt import to_prompt
+from marith.scoring.passes.questions import RequestLane, Span
 from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.scorer import Span
 from marith.scoring.terms.ngram_counts import NGramCounts
 from marith.scoring.terms.ngram_scorer import NGramScorer
 from marith.testing import tiny_tokenizer
@@ -45,24 +45,24 @@ def test_what_is_counted_online_is_what_fitting_anew_would_count(
     known = vocabulary()
     term, scorer = NGram(order=order, texts=tuple(given_), online=True), NGramScorer(known)
     scorer.read(term, to_prompt("a"))
-    lanes: dict[str, tuple[tuple[int, ...], list[int]]] = {
-        lane: (data.draw(readings), []) for lane in ("one", "other")
+    lanes: dict[str, tuple[RequestLane, list[int]]] = {
+        name: (scorer.open(term, data.draw(readings)), []) for name in ("one", "other")
     }
     for _ in range(data.draw(st.integers(1, 6))):
-        lane = data.draw(st.sampled_from(sorted(lanes)))
-        reading, kept = lanes[lane]
+        name = data.draw(st.sampled_from(sorted(lanes)))
+        lane, kept = lanes[name]
         text = kept[: data.draw(st.integers(0, len(kept)))] + data.draw(
             st.lists(tokens, max_size=6)
         )
-        lanes[lane] = reading, text
+        lanes[name] = lane, text
         if data.draw(st.booleans()):
-            scorer.propose(Span(term, lane, reading, text), data.draw(st.integers(0, 4)))
+            scorer.propose(Span(term, lane, text), data.draw(st.integers(0, 4)))
         count = data.draw(st.integers(1, len(text) + 1))
-        [answer] = scorer.score([Span(term, lane, reading, text, count)])
+        [answer] = scorer.score([Span(term, lane, text, count)])
         for row, end in zip(
             answer.logprobs, range(len(text) - count + 1, len(text) + 1), strict=True
         ):
-            assert torch.equal(row, anew(term, known, [*reading, *text[:end]]))
+            assert torch.equal(row, anew(term, known, [*lane.prompt, *text[:end]]))
             assert float(row.exp().sum()) == pytest.approx(1, abs=1e-5)
 
 
@@ -80,23 +80,14 @@ def test_a_prompt_token_that_the_model_does_not_know_is_refused() -> None:
         narrow.read(NGram(online=True), to_prompt("a c"))
 
 
-def test_two_online_terms_of_different_orders_may_share_a_lane() -> None:
-    scorer, alone = NGramScorer(vocabulary()), NGramScorer(vocabulary())
-    short, long = NGram(order=2, online=True), NGram(order=4, online=True)
-    for term in (short, long, short, long):
-        for each in (scorer, alone):
-            each.read(term, to_prompt("a"))
-        spans = [Span(term, lane, (2, 3, 4, 2), [3]) for lane in ("shared", term)]
-        [shared], [own] = scorer.score(spans[:1]), alone.score(spans[1:])
-        assert torch.equal(shared.logprobs, own.logprobs)
-
-
-def test_a_released_lane_is_forgotten_and_may_come_back() -> None:
-    scorer, term = NGramScorer(vocabulary()), NGram(order=3, online=True)
-    scorer.read(term, to_prompt("a"))
-    span = Span(term, "lane", (2, 3, 4, 2), [3], 2)
-    [before] = scorer.score([span])
-    scorer.release("lane")
-    assert scorer._own == {}
-    scorer.release("lane")
-    assert torch.equal(scorer.score([span])[0].logprobs, before.logprobs)
+def test_online_terms_of_different_orders_do_not_disturb_each_other() -> None:
+    scorer = NGramScorer(vocabulary())
+    terms = NGram(order=2, online=True), NGram(order=4, online=True)
+    lanes = [scorer.open(term, (2, 3, 4, 2)) for term in terms]
+    for _ in range(2):
+        for term, lane in zip(terms, lanes, strict=True):
+            [alone] = NGramScorer(vocabulary()).score(
+                [Span(term, scorer.open(term, (2, 3, 4, 2)), [3])]
+            )
+            [beside] = scorer.score([Span(term, lane, [3])])
+            assert torch.equal(beside.logprobs, alone.logprobs)

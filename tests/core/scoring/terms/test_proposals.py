@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from marith.formula.tree.terms import NGram
 from marith.request.prompt import to_prompt
+from marith.scoring.passes.questions import Span
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.scorer import Proposal, Span
+from marith.scoring.scorer import Proposal
 from marith.scoring.terms.ngram_counts import DISCOUNT
 from marith.scoring.terms.ngram_scorer import NGramScorer
 from marith.testing import LETTERS, tiny_tokenizer
@@ -64,6 +65,7 @@ def test_a_guess_is_what_followed_the_longest_known_context_most_often(
 ) -> None:
     term = NGram(order=order, texts=tuple(given_), online=online)
     asked, before = scorer(term), [*reading, *text] if online else text
+    lane = asked.open(term, tuple(reading) if online else ())
     fitted = [[*asked.vocabulary.encode(each), END] for each in given_]
     known, seen = followers(order, fitted, before)
     own_length, own_seen = followers(order, [before] if online else [], before)
@@ -72,7 +74,7 @@ def test_a_guess_is_what_followed_the_longest_known_context_most_often(
         choices.append(candidates(own_seen, newest=True))
     if known and known >= own_length:
         choices.append(candidates(seen, newest=False))
-    guesses = asked.propose(Span(term, 0, tuple(reading) if online else (), text), 1)
+    guesses = asked.propose(Span(term, lane, text), 1)
     if not choices:
         assert guesses == []
     else:
@@ -87,12 +89,13 @@ def test_many_guesses_are_what_one_guess_at_a_time_gives(
     order: int, given_: list[str], text: list[int], online: bool
 ) -> None:
     term = NGram(order=order, texts=tuple(given_), online=online)
-    together = scorer(term).propose(Span(term, 0, (), text), 6)
-    one_by_one: list[Proposal] = []
     asked = scorer(term)
+    together = asked.propose(Span(term, asked.open(term, ()), text), 6)
+    one_by_one: list[Proposal] = []
+    lane = asked.open(term, ())
     while len(one_by_one) < 6:
         so_far = [*text, *(guess.token for guess in one_by_one)]
-        guess = asked.propose(Span(term, 0, (), so_far), 1)
+        guess = asked.propose(Span(term, lane, so_far), 1)
         one_by_one += guess
         if not guess or guess[0].token == END:
             break
@@ -105,8 +108,9 @@ def test_no_guess_changes_a_score(
 ) -> None:
     term = NGram(order=4, texts=tuple(given_), online=True)
     guessing, silent = scorer(term), scorer(term)
+    lanes = [each.open(term, tuple(reading)) for each in (guessing, silent)]
     for continuation in (text, other, text[:2], text):
-        span = Span(term, 0, tuple(reading), continuation, len(continuation) + 1)
-        assert len(guessing.propose(span, most)) <= most
-        [got], [want] = guessing.score([span]), silent.score([span])
+        guessed, scored = (Span(term, lane, continuation, len(continuation) + 1) for lane in lanes)
+        assert len(guessing.propose(guessed, most)) <= most
+        [got], [want] = guessing.score([guessed]), silent.score([scored])
         assert torch.equal(got.logprobs, want.logprobs)

@@ -10,14 +10,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.asking import VOCAB, uncached
+from support.asking import VOCAB, NamedLane, uncached
 from support.reference import truncated
 
 from marith.formula.tree.terms import Likelihood, Prompted
 from marith.request.prompt import Prompt
 from marith.scoring.choose_runner import runner_of
 from marith.scoring.passes import chunked_prefill
-from marith.scoring.scorer import Scored, Span
+from marith.scoring.passes.questions import Answer, Span
 from marith.scoring.terms.prompted_scorer import PromptedScorer
 from marith.scoring.terms.text_likelihood import Histories
 from marith.scoring.weights import loader
@@ -46,9 +46,9 @@ def scorer_of(family: str) -> PromptedScorer:
     return PromptedScorer(checkpoint, runner_of(checkpoint))
 
 
-def score(scorer: PromptedScorer, spans: Sequence[Span]) -> list[Scored]:
+def score(scorer: PromptedScorer, spans: Sequence[Span]) -> list[Answer]:
     """Ask until all is answered; what is answered is not asked again."""
-    answers: dict[int, Scored] = {}
+    answers: dict[int, Answer] = {}
     for _ in range(200):
         left = [i for i in range(len(spans)) if i not in answers]
         if not left:
@@ -76,10 +76,12 @@ def play(scorer: PromptedScorer, family: str, script: list[Turn]) -> None:
         for lane, (kept, tail, count, beside) in together.items():
             texts[lane] = [*texts.get(lane, [])[:kept], *tail]
             own = min(count, len(texts[lane]) + 1)
-            term = EARLY if lane == 2 else OWN
-            spans.append(Span(term, (lane, "told"), READING, texts[lane], own))
+            term, exits = (EARLY, (1,)) if lane == 2 else (OWN, ())
+            spans.append(
+                Span(term, NamedLane((lane, "told"), READING, None, None, exits), texts[lane], own)
+            )
             if beside:
-                spans.append(Span(Prompted(), lane, READING, texts[lane], own))
+                spans.append(Span(Prompted(), NamedLane(lane, READING), texts[lane], own))
         for span, answer in zip(spans, score(scorer, spans), strict=True):
             if isinstance(span.term, Likelihood):
                 spoken = truncated(model(family), 1) if span.term is EARLY else model(family)
@@ -115,12 +117,12 @@ def test_texts_that_are_read_piece_by_piece_are_told_the_same(script: list[Turn]
 
 def test_one_token_more_costs_one_token_more() -> None:
     scorer, text = scorer_of("llama"), [5, 9, 7, 3, 8]
-    score(scorer, [Span(OWN, 0, READING, text[:4])])
+    score(scorer, [Span(OWN, NamedLane(0, READING), text[:4])])
     read, passes = scorer.runner.passes.tokens_read, scorer.runner.passes.count
-    [answer] = score(scorer, [Span(OWN, 0, READING, text)])
+    [answer] = score(scorer, [Span(OWN, NamedLane(0, READING), text)])
     assert (scorer.runner.passes.tokens_read - read, scorer.runner.passes.count - passes) == (1, 1)
     assert answer.passes == {scorer.runner.passes.count}
-    [again] = score(scorer, [Span(OWN, 0, READING, text, 3)])
+    [again] = score(scorer, [Span(OWN, NamedLane(0, READING), text, 3)])
     assert scorer.runner.passes.count - passes == 1
     assert not again.passes
     torch.testing.assert_close(again.logprobs[-1:], answer.logprobs)
@@ -128,7 +130,7 @@ def test_one_token_more_costs_one_token_more() -> None:
 
 def test_nothing_said_is_as_likely_as_can_be_and_asks_nobody() -> None:
     scorer = scorer_of("llama")
-    [answer] = score(scorer, [Span(OWN, 0, READING, [])])
+    [answer] = score(scorer, [Span(OWN, NamedLane(0, READING), [])])
     assert answer.logprobs.tolist() == [[0.0]]
     assert scorer.runner.passes.count == 0
 

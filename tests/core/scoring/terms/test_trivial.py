@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from marith.formula.tree.signals import POSITION
 from marith.request.prompt import Prompt
-from marith.scoring.scorer import Span
+from marith.scoring.passes.questions import Span
 from marith.scoring.terms.trivial import PositionScorer
 
 
@@ -20,7 +20,7 @@ def test_places_are_counted_from_the_continuations_first_token(
     assert scorer.read(POSITION, Prompt()) == ()
     several = [(length, min(count, length + 1)) for length, count in asked]
     spans = [
-        Span(POSITION, i, (), range(length), count) for i, (length, count) in enumerate(several)
+        Span(POSITION, scorer.open(POSITION, ()), range(length), count) for length, count in several
     ]
     for (length, count), answer in zip(several, scorer.score(spans), strict=True):
         assert answer.logprobs.dtype == torch.float32

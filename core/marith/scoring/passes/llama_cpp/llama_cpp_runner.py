@@ -17,7 +17,8 @@ from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.chunked_prefill import SMALL_CHUNK
 from marith.scoring.passes.early_exit import Exits
 from marith.scoring.passes.lanes import Lane, Lanes, Rectangle
-from marith.scoring.passes.passes import Answer, Asked, Passes, Runner
+from marith.scoring.passes.passes import Passes, Runner
+from marith.scoring.passes.questions import Answer, Span
 from marith.scoring.weights.llama_cpp.ggml import FEWEST, GGMLContext, GGMLModel, Item
 from marith.scoring.weights.llama_cpp.llama_cpp_loading import LlamaCppAdapter, read_adapter
 from marith.scoring.weights.lora_files import Adapter
@@ -253,17 +254,17 @@ class LlamaCppRunner(Runner):
         self._weight, self._working = _weight(context), context.working_bytes
         self._bare = self._reading(context)
 
-    def ask(self, questions: Sequence[Asked]) -> list[Answer | None]:
+    def ask(self, questions: Sequence[Span]) -> list[Answer | None]:
         """Answer the questions that can be answered now.
 
         An answer is None while its long text is still being read.
         """
-        adapters = [*dict.fromkeys(asked.adapter for asked in questions)]
+        adapters = [*dict.fromkeys(asked.lane.adapter for asked in questions)]
         if len(adapters) == 1:
             return self._of(adapters[0]).ask(questions)
         answers: dict[int, Answer | None] = {}
         for adapter in adapters:
-            places = [i for i, asked in enumerate(questions) if asked.adapter is adapter]
+            places = [i for i, asked in enumerate(questions) if asked.lane.adapter is adapter]
             found = self._of(adapter).ask([questions[i] for i in places])
             answers |= dict(zip(places, found, strict=True))
         return [answers[i] for i in range(len(questions))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -14,7 +14,8 @@ from marith.scoring.cache_limit import CacheLimit
 from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.chunked_prefill import CHUNK, FEW_TOKENS
 from marith.scoring.passes.lanes import SHORT_PREFIX
-from marith.scoring.passes.passes import Answer, Asked, ModelPasses, Runner
+from marith.scoring.passes.passes import ModelPasses, Runner
+from marith.scoring.passes.questions import Answer, RequestLane, Span
 from marith.scoring.passes.states.states import (
     Joined,
     KeptStates,
@@ -79,7 +80,7 @@ class StateRunner(Runner):
         self._unfinished: dict[Hashable, Answer] = {}
 
     @torch.inference_mode()
-    def ask(self, questions: Sequence[Asked]) -> list[Answer | None]:
+    def ask(self, questions: Sequence[Span]) -> list[Answer | None]:
         """Answer the questions that can be answered now: single tokens in one pass, others alone.
 
         An answer is None while its long text is still being read. One call reads at most a chunk of
@@ -110,7 +111,7 @@ class StateRunner(Runner):
         """Bound the states by `limit`, which several models share, from now on."""
         limit.join(self.states)
 
-    def _together(self, questions: Sequence[Asked]) -> dict[Hashable, Answer]:
+    def _together(self, questions: Sequence[Span]) -> dict[Hashable, Answer]:
         """Return the answers of the questions that share a pass, by lane."""
         if not self._joins or len(questions) < 2:
             return {}
@@ -123,7 +124,7 @@ class StateRunner(Runner):
                 answers |= self._step(group, [asked[state] for state in group])
         return answers
 
-    def _step(self, states: list[State], questions: list[Asked]) -> dict[Hashable, Answer]:
+    def _step(self, states: list[State], questions: list[Span]) -> dict[Hashable, Answer]:
         """Run one pass over the last token of each text."""
         joined = states[0].joined
         if joined is None or joined.states != states:
@@ -132,26 +133,33 @@ class StateRunner(Runner):
             except ValueError:
                 self._joins = False
                 return {}
-        tokens = [(asked.continuation or asked.prompt)[-1] for asked in questions]
+        tokens = [(asked.continuation or asked.lane.prompt)[-1] for asked in questions]
         ids = torch.tensor(tokens, device=self.passes.device)[:, None]
         inputs, known = joined.inputs(self._places), self.passes.arguments
         arguments = {key: v.to(ids.device) for key, v in inputs.items() if key in known}
         for asked in questions:
             del self.states.held[asked.lane]  # if the pass fails, the text begins anew
         logits, _ = self.passes.run(
-            [asked.adapter for asked in questions], 1, (), joined.cache, input_ids=ids, **arguments
+            [asked.lane.adapter for asked in questions],
+            1,
+            (),
+            joined.cache,
+            input_ids=ids,
+            **arguments,
         )
-        number, answers = self.passes.counted(len(tokens)), {}
+        number = self.passes.counted(len(tokens))
+        answers: dict[Hashable, Answer] = {}
         rows = self._logprobs(logits)
         for state, asked, token, row in zip(states, questions, tokens, rows, strict=True):
-            answers[asked.lane] = Answer([row], {}, number, len(state.tokens))
+            answers[asked.lane] = Answer([row], number, len(state.tokens))
             state.tokens.append(token)
             self.states.held[asked.lane] = state
         return answers
 
-    def _answer(self, asked: Asked, budget: _Budget) -> Answer | None:
-        text, known = asked.tokens, len(asked.tokens) - asked.count
-        state = self.states.nearest(asked.lane, asked.key, text, known)
+    def _answer(self, asked: Span, budget: _Budget) -> Answer | None:
+        lane, text = asked.lane, asked.tokens
+        known = len(text) - asked.count
+        state = self.states.nearest(lane, lane.key, text, known)
         at = len(state.tokens)
         answer, redrawn = self._begun(asked, state), state is self.states.before.get(asked.lane)
         for end in self._ends(at, answer.cached, known, len(text)):
@@ -159,22 +167,22 @@ class StateRunner(Runner):
                 if answer.passes:
                     self._unfinished[asked.lane] = answer
                 return None
-            state = self._taken(asked, state)
+            state = self._taken(state)
             if end == len(text):
                 break
-            self._read(state, text[at:end], replace(asked, count=1, exits=()), answer)
+            self._read(state, text[at:end], lane, answer)
             at, redrawn = end, False
         if at == known and known - answer.cached >= SHORT_PREFIX:
             self.states.keep(state.copied(snapshot=True))
         elif asked.count > 1 and at and not redrawn:
             self.states.before[asked.lane] = state.copied(snapshot=True)
-        logits, early = self._read(state, text[at:], asked, answer)
+        logits, early = self._read(state, text[at:], lane, answer, asked.count, lane.exits)
         answer.rows = self._logprobs(logits)
-        for layer, out in zip(asked.exits, early, strict=True):
+        for layer, out in zip(lane.exits, early, strict=True):
             answer.exits[layer] = self._logprobs(out)
         return answer
 
-    def _begun(self, asked: Asked, state: State) -> Answer:
+    def _begun(self, asked: Span, state: State) -> Answer:
         """Return a new answer, or the answer that an earlier call began."""
         answer = self._unfinished.pop(asked.lane, None)
         if answer is None:
@@ -209,7 +217,7 @@ class StateRunner(Runner):
             self.forget()
             raise
 
-    def _taken(self, asked: Asked, state: State) -> State:
+    def _taken(self, state: State) -> State:
         """Return a state that the lane may continue: its own, an idle one, or a snapshot's copy."""
         state.part()
         if state.cache is None:
@@ -219,36 +227,48 @@ class StateRunner(Runner):
         return state.copied() if state.snapshot else state
 
     def _read(
-        self, state: State, tokens: list[int], asked: Asked, answer: Answer
+        self,
+        state: State,
+        tokens: list[int],
+        lane: RequestLane,
+        answer: Answer,
+        count: int = 1,
+        exits: tuple[int, ...] = (),
     ) -> tuple[Tensor, list[Tensor]]:
         """Return the logits [1, count, vocab] of the last positions, and of the early exits."""
-        self.states.held.pop(asked.lane, None)  # if the pass fails, the text begins anew
+        self.states.held.pop(lane, None)  # if the pass fails, the text begins anew
         whole = self._pieces or not state.tokens
         parts = [tokens] if whole else [[token] for token in tokens]
-        read = [self._pass(state, part, asked, answer) for part in parts]
-        self.states.held[asked.lane] = state
-        logits = torch.cat([out for out, _ in read[-asked.count :]], dim=1)
-        columns = zip(*(early for _, early in read[-asked.count :]), strict=True)
+        read = [self._pass(state, part, lane, answer, count, exits) for part in parts]
+        self.states.held[lane] = state
+        logits = torch.cat([out for out, _ in read[-count:]], dim=1)
+        columns = zip(*(early for _, early in read[-count:]), strict=True)
         return logits, [torch.cat(column, dim=1) for column in columns]
 
     def _pass(
-        self, state: State, tokens: list[int], asked: Asked, answer: Answer
+        self,
+        state: State,
+        tokens: list[int],
+        lane: RequestLane,
+        answer: Answer,
+        count: int,
+        exits: tuple[int, ...],
     ) -> tuple[Tensor, list[Tensor]]:
         ids = torch.tensor([tokens], device=self.passes.device)
         arguments: dict[str, Tensor] = {"input_ids": ids}
-        count, at = min(asked.count, len(tokens)), len(state.tokens)
+        count, at = min(count, len(tokens)), len(state.tokens)
         if self._places:
             arguments["position_ids"] = torch.arange(len(tokens), device=ids.device)[None] + at
-        out = self.passes.run([asked.adapter], count, asked.exits, state.cache, **arguments)
+        out = self.passes.run([lane.adapter], count, exits, state.cache, **arguments)
         answer.passes |= self.passes.counted(len(tokens))
         state.tokens += tokens
         self._size.learn(len(state.tokens), lambda: state.nbytes)
         return out
 
 
-def _lacks_one(state: State, asked: Asked) -> bool:
+def _lacks_one(state: State, asked: Span) -> bool:
     """Return True if one token is missing and only the logits after that token are asked."""
     text = asked.tokens
-    if asked.count != 1 or asked.exits or not len(state.tokens) == len(text) - 1 > 0:
+    if asked.count != 1 or asked.lane.exits or not len(state.tokens) == len(text) - 1 > 0:
         return False
-    return state.begins(asked.key, text, len(text))
+    return state.begins(asked.lane.key, text, len(text))

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.asking import CLOSE, CONTEXT, VOCAB, ask, text, uncached
+from support.asking import CLOSE, CONTEXT, VOCAB, ask, span_of, text, uncached
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
@@ -17,7 +17,6 @@ from torch.utils._pytree import tree_leaves
 from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.layer_masks import LayerMasks
-from marith.scoring.passes.passes import Asked
 from marith.scoring.passes.rectangle import cuda_graphs as capture_module
 from marith.scoring.passes.rectangle.cuda_graphs import Captured
 from marith.scoring.passes.rectangle.rectangle_cache import KVCache
@@ -72,7 +71,7 @@ def test_steps_of_lanes_that_join_pause_and_leave_are_answered_as_by_ordinary_pa
         asked = []
         for lane in sorted(speaking):
             texts[lane] = [*texts[lane], (7 * lane + len(texts[lane])) % VOCAB]
-            asked.append(Asked(lane, texts[lane]))
+            asked.append(span_of(lane, texts[lane]))
         for got, want in zip(ask(fixed, asked), ask(ordinary, asked), strict=True):
             assert got.cached == want.cached
             torch.testing.assert_close(got.logprobs, want.logprobs, atol=1e-5, rtol=0)
@@ -80,7 +79,7 @@ def test_steps_of_lanes_that_join_pause_and_leave_are_answered_as_by_ordinary_pa
             texts[lane] = [lane, *text(lengths[lane])]
             fixed.release(lane)
             ordinary.release(lane)
-    everyone = [Asked(lane, [*tokens, 5]) for lane, tokens in texts.items()]
+    everyone = [span_of(lane, [*tokens, 5]) for lane, tokens in texts.items()]
     for question, answer in zip(everyone, ask(fixed, everyone), strict=True):
         want = uncached(model, question.tokens)
         torch.testing.assert_close(answer.logprobs, want, atol=1e-5, rtol=0)
@@ -98,7 +97,7 @@ def test_steps_have_few_shapes_however_many_tokens_they_add() -> None:
     model = tiny_model()
     runner, shapes = captured_runner(model), shapes_of(model)
     for length in range(2, 60):
-        ask(runner, [Asked(i, [i, *text(length)]) for i in range(5)])
+        ask(runner, [span_of(i, [i, *text(length)]) for i in range(5)])
     assert {shape for shape in shapes if shape[1] == 1} == {(8, 1, n) for n in (4, 8, 16, 32, 64)}
     assert runner.captured is not None
     assert len(runner.captured._steps) == 2
@@ -107,14 +106,14 @@ def test_steps_have_few_shapes_however_many_tokens_they_add() -> None:
 def test_padding_leaves_the_keys_of_lanes_beside_as_they_are() -> None:
     model = cached_model("gpt2")
     runner = captured_runner(model)
-    held = [Asked(i, [i, *text(20)]) for i in range(4)]
+    held = [span_of(i, [i, *text(20)]) for i in range(4)]
     ask(runner, held)
     kept = runner.lanes.cache.layers[0].keys[3, :, : runner.lanes.cache.capacity].clone()
     for length in range(21, 30):
-        ask(runner, [Asked(i, [i, *text(length)]) for i in range(3)])
+        ask(runner, [span_of(i, [i, *text(length)]) for i in range(3)])
     after = runner.lanes.cache.layers[0].keys[3, :, : runner.lanes.cache.capacity]
     assert torch.equal(after, kept)
-    [answer] = ask(runner, [Asked(3, [3, *text(21)])])
+    [answer] = ask(runner, [span_of(3, [3, *text(21)])])
     assert answer.cached == 21
     torch.testing.assert_close(answer.logprobs, uncached(model, [3, *text(21)]), atol=CLOSE, rtol=0)
 
@@ -124,7 +123,7 @@ def test_steps_go_on_while_rows_and_room_grow(family: str) -> None:
     model = tiny_model(family, context_length=300)
     runner = captured_runner(model, 300)
     for length in range(60, 70):  # the cache begins with 64 positions
-        asked = [Asked(i, [i % VOCAB, *text(length)]) for i in range(length - 58)]
+        asked = [span_of(i, [i % VOCAB, *text(length)]) for i in range(length - 58)]
         for question, answer in zip(asked, ask(runner, asked), strict=True):
             want = uncached(model, question.tokens)
             torch.testing.assert_close(answer.logprobs, want, atol=CLOSE, rtol=0)
@@ -194,7 +193,7 @@ def test_a_failing_capture_is_told_once_and_never_tried_again() -> None:
     model.register_forward_pre_hook(refuse_padding, with_kwargs=True)
     with pytest.warns(UserWarning, match="without captured passes") as said:
         for length in range(5, 12):
-            asked = [Asked(i, [i, *text(length)]) for i in range(3)]
+            asked = [span_of(i, [i, *text(length)]) for i in range(3)]
             for question, answer in zip(asked, ask(runner, asked), strict=True):
                 want = uncached(model, question.tokens)
                 torch.testing.assert_close(answer.logprobs, want, atol=CLOSE, rtol=0)
@@ -214,7 +213,7 @@ def test_captured_steps_that_say_something_else_are_not_used() -> None:
         runner = start_runner(model, VOCAB, CONTEXT, capture=True)
     assert not runner.plain
     for length in (5, 6):
-        asked = [Asked(i, [i, *text(length)]) for i in range(3)]
+        asked = [span_of(i, [i, *text(length)]) for i in range(3)]
         for question, answer in zip(asked, ask(runner, asked), strict=True):
             want = uncached(model, question.tokens)
             torch.testing.assert_close(answer.logprobs, want, atol=CLOSE, rtol=0)
@@ -227,7 +226,7 @@ def test_graphs_are_replayed_and_say_what_the_uncached_model_says(family: str) -
     runner, shapes = start_runner(there, VOCAB, CONTEXT), shapes_of(there)
     for length in range(9, 60):
         lanes = range(3) if length % 7 else range(1, 6)
-        asked = [Asked(i, [i, *text(length)]) for i in lanes]
+        asked = [span_of(i, [i, *text(length)]) for i in lanes]
         for question, answer in zip(asked, ask(runner, asked), strict=True):
             want = uncached(model, question.tokens)
             torch.testing.assert_close(answer.logprobs.cpu(), want, atol=1e-3, rtol=0)

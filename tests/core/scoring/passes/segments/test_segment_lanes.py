@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from support.asking import ask, text
+from support.asking import ask, span_of, text
 
 from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes.cached_runner import CachedRunner
-from marith.scoring.passes.passes import Asked
 from marith.scoring.passes.segments.segment_cache import lazy
 from marith.scoring.passes.segments.segment_lanes import SHORT, SPARE_SLOTS, SegmentLanes
 from marith.testing import tiny_model
@@ -30,12 +29,12 @@ def written(lanes: SegmentLanes) -> int:
 
 def test_an_idle_lane_that_others_read_keeps_what_they_read() -> None:
     runner, lanes = started()
-    ask(runner, [Asked("long", text(800))])
-    ask(runner, [Asked("short", [*text(200), 1, 2, 3])])
+    ask(runner, [span_of("long", text(800))])
+    ask(runner, [span_of("short", [*text(200), 1, 2, 3])])
     runner.release("long")
     held = lanes.nbytes
     lanes.cache_limit.most_bytes = 1
-    [answer] = ask(runner, [Asked("short", [*text(200), 1, 2, 3, 4])])
+    [answer] = ask(runner, [span_of("short", [*text(200), 1, 2, 3, 4])])
     assert answer.cached == 203
     assert lanes.nbytes < held / 3
     assert lanes.nbytes == lanes.cache.bytes_of(204, 204)
@@ -46,9 +45,11 @@ def test_an_idle_lane_that_others_read_keeps_what_they_read() -> None:
 @pytest.mark.skipif(not lazy(tiny_model().device), reason="no memory is given back by pages")
 def test_a_row_that_is_left_to_its_readers_gives_back_what_they_do_not_read() -> None:
     runner, lanes = started()
-    ask(runner, [Asked("first", text(800))])
-    ask(runner, [Asked("second", [*text(200), 1, 2, 3])])
-    ask(runner, [Asked("first", [*text(100), 4])])  # whose row goes to a lane that the second reads
+    ask(runner, [span_of("first", text(800))])
+    ask(runner, [span_of("second", [*text(200), 1, 2, 3])])
+    ask(
+        runner, [span_of("first", [*text(100), 4])]
+    )  # whose row goes to a lane that the second reads
     assert written(lanes) < 200 + 3 + 1 + 2 * SPARE_SLOTS + SHORT
-    [answer] = ask(runner, [Asked("second", [*text(200), 1, 2, 3, 4])])
+    [answer] = ask(runner, [span_of("second", [*text(200), 1, 2, 3, 4])])
     assert answer.cached == 203

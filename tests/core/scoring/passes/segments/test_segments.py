@@ -10,12 +10,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.architectures import build
-from support.asking import CONTEXT, VOCAB, ask, text, uncached
+from support.asking import CONTEXT, VOCAB, ask, span_of, text, uncached
 
 from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes import lanes as lanes_module
 from marith.scoring.passes.cached_runner import CachedRunner
-from marith.scoring.passes.passes import Asked
 from marith.scoring.passes.segments import segment_cache, segment_lanes
 from marith.testing import FAMILIES, tiny_model
 
@@ -68,7 +67,7 @@ def test_texts_that_begin_alike_are_answered_as_without_a_cache(
             asked = []
             for lane, shared, tail, count, _ in together:
                 whole = [*text(shared), *tail] or [1]
-                asked.append(Asked(lane, whole, min(count, len(whole))))
+                asked.append(span_of(lane, whole, min(count, len(whole))))
             for question, answer in zip(asked, ask(runner, asked), strict=True):
                 want = uncached(model, question.tokens, question.count)
                 torch.testing.assert_close(answer.logprobs, want, atol=1e-3, rtol=0)
@@ -80,7 +79,7 @@ def test_texts_that_begin_alike_are_answered_as_without_a_cache(
 def test_a_prefix_of_many_is_held_once() -> None:
     runner = start_runner(tiny_model(context_length=700), VOCAB, 700)
     shared = text(400)
-    ask(runner, [Asked(i, [*shared, i, *text(20)]) for i in range(8)])
+    ask(runner, [span_of(i, [*shared, i, *text(20)]) for i in range(8)])
     assert isinstance(runner, CachedRunner)
     lanes = runner.lanes
     assert isinstance(lanes, segment_lanes.SegmentLanes)
@@ -91,9 +90,9 @@ def test_memory_is_taken_by_what_is_held_and_not_by_the_longest_text() -> None:
     model = tiny_model(context_length=4000)
     runner = start_runner(model, VOCAB, 4000)
     assert isinstance(runner, CachedRunner)
-    ask(runner, [Asked(i, [i, *text(20)]) for i in range(20)])
+    ask(runner, [span_of(i, [i, *text(20)]) for i in range(20)])
     before = resident()
-    ask(runner, [Asked("long", text(3000))])
+    ask(runner, [span_of("long", text(3000))])
     lanes = runner.lanes
     assert isinstance(lanes, segment_lanes.SegmentLanes)
     assert lanes.nbytes == lanes.cache.bytes_of(*[3000 + 20 * 21] * 2)
@@ -113,13 +112,13 @@ def test_who_is_cut_back_leaves_the_others_what_they_read() -> None:
     model = model_of("llama")
     runner = runner_by_segments(model)
     shared = text(90)
-    ask(runner, [Asked("first", shared)])
-    ask(runner, [Asked("second", [*shared[:80], 1, *text(17)])])
+    ask(runner, [span_of("first", shared)])
+    ask(runner, [span_of("second", [*shared[:80], 1, *text(17)])])
     for tokens in (shared[:70], [*shared[:70], 5, 5, 5]):  # written over what the second reads
-        [answer] = ask(runner, [Asked("first", tokens)])
+        [answer] = ask(runner, [span_of("first", tokens)])
         torch.testing.assert_close(answer.logprobs, uncached(model, tokens), atol=1e-4, rtol=0)
     later = [*shared[:80], 1, *text(17), 2]
-    [answer] = ask(runner, [Asked("second", later)])
+    [answer] = ask(runner, [span_of("second", later)])
     assert answer.cached == len(later) - 1
     torch.testing.assert_close(answer.logprobs, uncached(model, later), atol=1e-4, rtol=0)
 
@@ -132,14 +131,14 @@ def test_layers_with_windows_hold_their_windows(monkeypatch: pytest.MonkeyPatch)
     lanes = runner.lanes
     assert isinstance(lanes, segment_lanes.SegmentLanes)
     for length in (100, 101, 110):
-        [answer] = ask(runner, [Asked("a", text(length))])
+        [answer] = ask(runner, [span_of("a", text(length))])
         want = uncached(model, text(length))
         torch.testing.assert_close(answer.logprobs, want, atol=1e-3, rtol=0)
     lanes.make_room(0)
     window = model.config.sliding_window
     assert lanes.nbytes == lanes.cache.bytes_of(110, window + 4)
     for length in (109, 60):  # within the window that is held, and before it
-        [answer] = ask(runner, [Asked("a", text(length))])
+        [answer] = ask(runner, [span_of("a", text(length))])
         assert answer.cached == (length - 1 if length == 109 else 0)
         want = uncached(model, text(length))
         torch.testing.assert_close(answer.logprobs, want, atol=1e-3, rtol=0)
@@ -153,13 +152,13 @@ def test_others_may_run_the_model_while_a_pass_reads_segments() -> None:
     def meanwhile(*_: Any) -> None:
         hook.remove()
         found.append(uncached(model, tokens))
-        [answer] = ask(second, [Asked("b", tokens)])
+        [answer] = ask(second, [span_of("b", tokens)])
         found.append(answer.logprobs)
         found.append(first.passes.exits.layers)
 
-    ask(first, [Asked("a", tokens[:9])])
+    ask(first, [span_of("a", tokens[:9])])
     hook = first.passes.reader.model.layers[0].register_forward_hook(meanwhile)
-    [answer] = ask(first, [Asked("a", tokens)])
+    [answer] = ask(first, [span_of("a", tokens)])
     want = uncached(model, tokens)
     for logprobs in (answer.logprobs, found[0], found[1]):
         torch.testing.assert_close(logprobs, want, atol=1e-4, rtol=0)

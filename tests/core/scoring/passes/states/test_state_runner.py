@@ -8,13 +8,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from support.architectures import build
-from support.asking import CONTEXT, ask, text, uncached
+from support.asking import CONTEXT, ask, span_of, text, uncached
 from support.rounds import Round, play, rounds
 
 from marith.scoring.choose_runner import start_runner
 from marith.scoring.notices import collecting
 from marith.scoring.passes.chunked_prefill import CHUNK
-from marith.scoring.passes.passes import Asked, ModelPasses
+from marith.scoring.passes.passes import ModelPasses
 from marith.scoring.passes.states.state_runner import StateRunner
 from marith.scoring.passes.states.states import State, tensors
 
@@ -50,13 +50,13 @@ def test_a_token_costs_one_token_and_a_rejected_draft_is_read_from_the_state_bef
     passes = ModelPasses(model_of(name), model_of(name).config.vocab_size)
     runner = StateRunner(passes)
     prompt = tuple(text(60))
-    ask(runner, [Asked("a", prompt)])
+    ask(runner, [span_of("a", prompt)])
     passes.forget_counts()
-    ask(runner, [Asked("a", prompt, 1, continuation=[3])])
+    ask(runner, [span_of("a", prompt, 1, continuation=[3])])
     assert passes.tokens_read == 1
-    ask(runner, [Asked("a", prompt, 3, continuation=[3, 4, 5, 6])])
+    ask(runner, [span_of("a", prompt, 3, continuation=[3, 4, 5, 6])])
     assert passes.tokens_read == 1 + 3
-    [answer] = ask(runner, [Asked("a", prompt, 1, continuation=[3, 9])])
+    [answer] = ask(runner, [span_of("a", prompt, 1, continuation=[3, 9])])
     assert passes.tokens_read == 4 + 1
     want = uncached(model_of(name), [*prompt, 3, 9])
     torch.testing.assert_close(answer.logprobs, want, atol=1e-4, rtol=0)
@@ -65,11 +65,11 @@ def test_a_token_costs_one_token_and_a_rejected_draft_is_read_from_the_state_bef
 def test_drafts_after_a_rejected_one_take_one_pass_with_the_tokens_before() -> None:
     model, prompt = model_of("falcon_h1"), tuple(text(60))
     runner = runner_of("falcon_h1")
-    ask(runner, [Asked("a", prompt)])
-    ask(runner, [Asked("a", prompt, 3, continuation=[3, 4, 5])])
+    ask(runner, [span_of("a", prompt)])
+    ask(runner, [span_of("a", prompt, 3, continuation=[3, 4, 5])])
     for continuation in ([3, 4, 9, 1, 2], [3, 4, 9, 8, 2, 1, 6]):
         before = runner.passes.count
-        [answer] = ask(runner, [Asked("a", prompt, 3, continuation=continuation)])
+        [answer] = ask(runner, [span_of("a", prompt, 3, continuation=continuation)])
         assert runner.passes.count == before + 1
         want = uncached(model, [*prompt, *continuation], 3)
         torch.testing.assert_close(answer.logprobs, want, atol=1e-3, rtol=0)
@@ -78,7 +78,7 @@ def test_drafts_after_a_rejected_one_take_one_pass_with_the_tokens_before() -> N
 @pytest.mark.parametrize("name", ["falcon_h1", "qwen3_next", "gpt_neo"])
 def test_a_snapshot_shares_keys_and_is_not_changed_by_what_goes_on_from_it(name: str) -> None:
     runner, prompt = runner_of(name), tuple(text(60))
-    ask(runner, [Asked("a", prompt)])
+    ask(runner, [span_of("a", prompt)])
     [snapshot] = runner.states.idle
     begun = snapshot.copied()
     shared = {kept.data_ptr() for kept in tensors_of(snapshot)} & {
@@ -87,7 +87,7 @@ def test_a_snapshot_shares_keys_and_is_not_changed_by_what_goes_on_from_it(name:
     assert shared
     before = [kept.clone() for kept in tensors_of(snapshot)]
     for lane in range(3):
-        ask(runner, [Asked(lane, prompt, 4, continuation=[lane, 1, 2, 3, 4])])
+        ask(runner, [span_of(lane, prompt, 4, continuation=[lane, 1, 2, 3, 4])])
     for kept, want in zip(tensors_of(snapshot), before, strict=True):
         assert torch.equal(kept, want)
 
@@ -100,7 +100,7 @@ def tensors_of(state: State) -> list[torch.Tensor]:
 def test_many_answers_to_one_prompt_read_it_once() -> None:
     runner, prompt = runner_of("lfm2"), tuple(text(80))
     for lane in range(5):
-        [answer] = ask(runner, [Asked(lane, prompt)])
+        [answer] = ask(runner, [span_of(lane, prompt)])
         assert answer.cached == (79 if lane else 0)
     assert runner.passes.tokens_read <= 80 + 5
 
@@ -109,12 +109,12 @@ def test_many_answers_to_one_prompt_read_it_once() -> None:
 def test_a_long_text_is_read_in_chunks_between_the_tokens_of_others(name: str) -> None:
     runner, model, long = runner_of(name), model_of(name), text(500)
     short = text(5)
-    ask(runner, [Asked("short", short)])
+    ask(runner, [span_of("short", short)])
     answers = []
     while not answers or answers[-1] is None:
         before = runner.passes.tokens_read
         short = [*short, 7]
-        answer, other = runner.ask([Asked("long", long), Asked("short", short)])
+        answer, other = runner.ask([span_of("long", long), span_of("short", short)])
         assert other is not None
         torch.testing.assert_close(other.logprobs, uncached(model, short), atol=1e-3, rtol=0)
         assert runner.passes.tokens_read - before <= CHUNK + 1
@@ -122,31 +122,31 @@ def test_a_long_text_is_read_in_chunks_between_the_tokens_of_others(name: str) -
     assert len(answers) == 2
     assert len(answer.passes) == 3  # two chunks, and the token whose logits are asked
     torch.testing.assert_close(answer.logprobs, uncached(model, long), atol=1e-3, rtol=0)
-    [alone] = ask(runner_of(name), [Asked("long", long)])
+    [alone] = ask(runner_of(name), [span_of("long", long)])
     assert torch.equal(alone.logprobs, answer.logprobs)
 
 
 def test_where_chunks_end_does_not_depend_on_who_else_asks() -> None:
     texts = [[lane, *text(350)] for lane in range(3)]
     runner = runner_of("falcon_h1")
-    together = ask(runner, [Asked(lane, tokens) for lane, tokens in enumerate(texts)])
+    together = ask(runner, [span_of(lane, tokens) for lane, tokens in enumerate(texts)])
     for tokens, answer in zip(texts, together, strict=True):
-        [alone] = ask(runner_of("falcon_h1"), [Asked("a", tokens)])
+        [alone] = ask(runner_of("falcon_h1"), [span_of("a", tokens)])
         assert torch.equal(alone.logprobs, answer.logprobs)
 
 
 def test_those_who_wait_for_the_same_long_text_do_not_read_it() -> None:
     runner, prompt = runner_of("qwen3_next"), tuple(text(600))
-    answers = ask(runner, [Asked(lane, prompt) for lane in range(4)])
+    answers = ask(runner, [span_of(lane, prompt) for lane in range(4)])
     assert runner.passes.tokens_read == 600 + 3
     assert [answer.cached for answer in answers] == [0, 599, 599, 599]
 
 
 def test_a_text_released_halfway_is_gone_on_with() -> None:
     runner, prompt = runner_of("mamba2"), text(600)
-    assert runner.ask([Asked("a", prompt)]) == [None]
+    assert runner.ask([span_of("a", prompt)]) == [None]
     runner.release("a")
-    [answer] = ask(runner, [Asked("b", prompt)])
+    [answer] = ask(runner, [span_of("b", prompt)])
     assert answer.cached == CHUNK
     torch.testing.assert_close(
         answer.logprobs, uncached(model_of("mamba2"), prompt), atol=1e-3, rtol=0
@@ -155,41 +155,41 @@ def test_a_text_released_halfway_is_gone_on_with() -> None:
 
 def test_a_model_that_cannot_go_on_in_pieces_reads_a_long_text_whole() -> None:
     runner, prompt = runner_of("mamba"), text(600)
-    [answer] = runner.ask([Asked("a", prompt)])
+    [answer] = runner.ask([span_of("a", prompt)])
     assert answer is not None
     assert runner.passes.count == 2
 
 
 def test_a_second_turn_goes_on_from_the_first() -> None:
     runner, prompt = runner_of("qwen3_next"), tuple(text(40))
-    ask(runner, [Asked("first", prompt)])
-    ask(runner, [Asked("first", prompt, continuation=[7])])
+    ask(runner, [span_of("first", prompt)])
+    ask(runner, [span_of("first", prompt, continuation=[7])])
     runner.release("first")
-    [answer] = ask(runner, [Asked("second", (*prompt, 7, 8, 9))])
+    [answer] = ask(runner, [span_of("second", (*prompt, 7, 8, 9))])
     assert answer.cached == 41
 
 
 def test_states_weigh_no_more_than_their_bound() -> None:
     runner = runner_of("mamba", most_bytes=200_000)
     for lane in range(30):
-        ask(runner, [Asked(lane, [lane, *text(30)])])
+        ask(runner, [span_of(lane, [lane, *text(30)])])
         runner.release(lane)
         assert sum(state.nbytes for state in runner.states.idle) <= 200_000
     assert runner.states.idle
     runner = runner_of("mamba", most_bytes=0)
-    ask(runner, [Asked("a", text(30))])
+    ask(runner, [span_of("a", text(30))])
     runner.release("a")
     assert not runner.states.idle
 
 
 def test_states_in_use_count_and_leave_less_room_for_others() -> None:
     runner = runner_of("mamba")
-    ask(runner, [Asked("a", text(30))])
+    ask(runner, [span_of("a", text(30))])
     [state] = runner.states.idle
     room = 3 * state.nbytes
     runner = runner_of("mamba", most_bytes=room)
     for lane in range(3):
-        ask(runner, [Asked(lane, [lane, *text(30)])])
+        ask(runner, [span_of(lane, [lane, *text(30)])])
         in_use = sum(held.nbytes for held in runner.states.held.values())
         assert in_use == (lane + 1) * state.nbytes
         assert len(runner.states.idle) <= 2 - lane

@@ -7,11 +7,10 @@ from functools import cache
 import pytest
 import torch
 from support.architectures import build
-from support.asking import CONTEXT, ask, text, uncached
+from support.asking import CONTEXT, ask, span_of, text, uncached
 
 from marith.errors import ModelError
 from marith.scoring.choose_runner import start_runner
-from marith.scoring.passes.passes import Asked
 from marith.scoring.passes.states.state_runner import StateRunner
 from marith.scoring.passes.states.states import Joined, State, groups, tensors
 
@@ -31,7 +30,7 @@ def begun(runner: StateRunner) -> list[list[int]]:
     """Texts of several lengths, which the runner has read."""
     runner._most_padding = 1e9  # as of a model that weighs more than this one
     texts = [[lane + 5, *(token + 5 for token in text(n))] for lane, n in enumerate(LENGTHS)]
-    ask(runner, [Asked(lane, tokens) for lane, tokens in enumerate(texts)])
+    ask(runner, [span_of(lane, tokens) for lane, tokens in enumerate(texts)])
     return texts
 
 
@@ -40,7 +39,7 @@ def stepped(runner: StateRunner, texts: list[list[int]], token: int) -> int:
     before = runner.passes.count
     for tokens in texts:
         tokens.append(token)
-    answers = ask(runner, [Asked(lane, tokens) for lane, tokens in enumerate(texts)])
+    answers = ask(runner, [span_of(lane, tokens) for lane, tokens in enumerate(texts)])
     for tokens, answer in zip(texts, answers, strict=True):
         want = uncached(runner.passes.model, tokens)
         torch.testing.assert_close(answer.logprobs, want, atol=1e-3, rtol=0)
@@ -65,7 +64,7 @@ def test_a_draft_of_one_text_goes_on_from_its_row() -> None:
     runner = runner_of("falcon_h1")
     texts = begun(runner)
     stepped(runner, texts, 7)
-    [answer] = ask(runner, [Asked(2, [*texts[2], 1, 2, 3], 3)])
+    [answer] = ask(runner, [span_of(2, [*texts[2], 1, 2, 3], 3)])
     want = uncached(runner.passes.model, [*texts[2], 1, 2, 3], 3)
     torch.testing.assert_close(answer.logprobs, want, atol=1e-3, rtol=0)
     assert stepped(runner, texts, 7) == 2  # what was drafted is rejected
@@ -85,10 +84,10 @@ def test_a_pass_that_fails_leaves_nothing_behind() -> None:
     with torch.no_grad():
         model.get_output_embeddings().weight.fill_(torch.nan)
     with pytest.raises(ModelError, match="not finite numbers"):
-        runner.ask([Asked(lane, [*tokens, 1]) for lane, tokens in enumerate(texts)])
+        runner.ask([span_of(lane, [*tokens, 1]) for lane, tokens in enumerate(texts)])
     with torch.no_grad():
         model.get_output_embeddings().weight.copy_(kept)
-    answers = ask(runner, [Asked(lane, [*tokens, 1]) for lane, tokens in enumerate(texts)])
+    answers = ask(runner, [span_of(lane, [*tokens, 1]) for lane, tokens in enumerate(texts)])
     assert [answer.cached for answer in answers] == [0] * len(texts)
     torch.testing.assert_close(
         answers[1].logprobs, uncached(model, [*texts[1], 1]), atol=1e-3, rtol=0

@@ -1,0 +1,80 @@
+"""Questions about the texts of requests, and their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from torch import Tensor
+
+from marith.formula.tree.terms import Term
+from marith.scoring.weights.lora_files import Adapter
+from marith.tensor_rows import Row, gather
+
+Reading: TypeAlias = "tuple[int, ...] | str"
+
+
+@dataclass(slots=True, eq=False)
+class RequestLane:
+    """The text of one request as a term reads it. The text begins with the prompt, `reading`.
+
+    A scorer makes the lane once, and may keep state for it, but its answers do not depend on the
+    lane. Texts of the same `key` may share cached prefixes: the key names what computes them, and
+    the salt of the request. `adapter` changes the weights that read the text. `exits` are inner
+    layers whose log-probabilities are wanted too.
+    """
+
+    reading: Reading
+    key: Hashable = None
+    adapter: Adapter | None = None
+    exits: tuple[int, ...] = ()
+
+    @property
+    def prompt(self) -> tuple[int, ...]:
+        """The reading of a language model, which reads tokens."""
+        assert not isinstance(self.reading, str)
+        return self.reading
+
+
+@dataclass(slots=True)
+class Span:
+    """The last `count` positions of a lane, to be scored.
+
+    The first position follows all but the last `count − 1` tokens of the continuation. The last
+    position follows the whole continuation. `candidates` are the tokens that a classifier
+    evaluates, a list for each position.
+    """
+
+    term: Term
+    lane: RequestLane
+    continuation: Sequence[int]
+    count: int = 1
+    candidates: Sequence[Sequence[int]] | None = None
+
+    @property
+    def tokens(self) -> list[int]:
+        """All tokens of the text, for a language model."""
+        return [*self.lane.prompt, *self.continuation]
+
+
+@dataclass(slots=True)
+class Answer:
+    """Log-probabilities, one row [vocab] for each position, and what they cost.
+
+    The rows of texts that were read together are rows of one tensor. `exits` has the rows of early
+    exits, by layer. `passes` are the numbers of the forward passes that read the text. `cached`
+    counts the prompt's tokens whose keys and values were cached. `judged` counts the candidates
+    that a classifier evaluated.
+    """
+
+    rows: Sequence[Row]
+    passes: frozenset[int] = frozenset()
+    cached: int = 0
+    exits: dict[int, Sequence[Row]] = field(default_factory=dict)
+    judged: int = 0
+
+    @property
+    def logprobs(self) -> Tensor:
+        """The rows as one tensor, [count, vocab]."""
+        return gather(self.rows)
