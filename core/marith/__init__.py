@@ -22,7 +22,6 @@ from marith.errors import (
 from marith.formula.meaning.bound_terms import terms_of, without_template
 from marith.formula.text.calls import define
 from marith.formula.text.explaining import Explanation, explain
-from marith.formula.text.files import FormulaFile, load_file
 from marith.formula.text.trust import parse
 from marith.formula.tree.factors import largest, sigmoid, smallest
 from marith.formula.tree.nodes import Formula
@@ -71,6 +70,7 @@ if TYPE_CHECKING:
     from marith.inspection.inspection import Inspection
     from marith.inspection.what_if import Redrawn, WhatIf
     from marith.options.options import Options
+    from marith.options.persona_file import FormulaFile, load_file
     from marith.request.ban import Ban
     from marith.request.completion import (
         Alternative,
@@ -124,6 +124,7 @@ _LATER = {
         "marith.inspection.calls",
     ),
     "Options": "marith.options.options",
+    **dict.fromkeys(("FormulaFile", "load_file"), "marith.options.persona_file"),
     "Plan": "marith.request.plan",
     "Request": "marith.request.request",
     "Ticket": "marith.engine.ticket",

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from marith import Explanation, Formula, FormulaFile, RequestError, load_file, parse
+import marith
+from marith import Explanation, Formula, RequestError, parse
 from marith.cli.generate_command import load, read_options
 from marith.cli.options import Model, defined, placed, takes
 from marith.cli.shared import (
@@ -23,7 +24,7 @@ from marith.cli.shared import (
 from marith.errors import suggestion
 
 if TYPE_CHECKING:
-    from marith import Options, Plan
+    from marith import FormulaFile, Options, Plan
 
 CLASSIFIER = "C"  # the name of a classifier in the paper's formulas
 Prompts = Annotated[
@@ -105,7 +106,7 @@ def show(
         terms: dict[str, Any] = own
         shown: str | Formula = formula
         if file is not None:
-            personas = load_file(file)
+            personas = marith.load_file(file)
             terms = {**personas.terms, **own}
             shown = personas.formulas.get(formula) or _of_file(formula, file, personas, terms)
         explanation = Explanation.of(shown, terms or None)
@@ -115,7 +116,7 @@ def show(
             _note_undefined({*explanation.names} - {BARE})
 
 
-def _of_file(text: str, file: Path, personas: FormulaFile, terms: Collection[str]) -> Formula:
+def _of_file(text: str, file: Path, personas: "FormulaFile", terms: Collection[str]) -> Formula:
     """Parse a formula over the terms of a file. Raises RequestError for an unknown name."""
     if text.strip().isidentifier() and text.strip() not in {BARE, *terms}:
         named = ", ".join(personas.formulas) or "none"

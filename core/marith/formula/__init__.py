@@ -2,6 +2,6 @@
 
 - `patterns`: matches regular expressions in RE2's syntax, in linear time.
 - `meaning/`: finds out what a formula means, without computing it: names, weights and errors.
-- `text/`: parses and explains formulas, reads them from files, and limits untrusted text.
+- `text/`: parses and explains formulas, and limits untrusted text.
 - `tree/`: defines formulas as trees: nodes, terms and factors, and their printed text.
 """

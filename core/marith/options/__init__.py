@@ -5,4 +5,5 @@
 - `option_checks`: checks options of requests, options of placement, and objects such as engines.
 - `option_fields`: defines every option as a field with a sentence.
 - `options`: defines `Options`: plain data that submits requests.
+- `persona_file`: reads terms, formulas and options from a TOML file.
 """

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from marith import Options
 from marith.cli import app
 from marith.cli.shared import lines
-from marith.formula.text.files import load_file
 from marith.formula.tree.terms import NGram
+from marith.options.persona_file import load_file
 from marith.scoring.terms.ngram_scorer import _texts
 from marith.serving.server_settings import read_keys
 from marith.serving.wire.wire_fields import parsed

@@ -1,9 +1,8 @@
-"""Formulas as text: parsing, explaining, files, and the limits of untrusted text.
+"""Formulas as text: parsing, explaining, and the limits of untrusted text.
 
 - `advice`: tells users what to write instead of an invalid formula.
 - `calls`: registers the functions that formula text may call: marith's own, and other people's.
 - `explaining`: explains a formula as text: its tree, total weight, normalised form and warnings.
-- `files`: reads terms, formulas and options from a TOML file.
 - `parsing`: parses formula text, which is Python's arithmetic; the text is never run.
 - `term_data`: converts between terms and plain data: prompts, formulas and tables.
 - `trust`: checks the names, options and nodes of untrusted text.

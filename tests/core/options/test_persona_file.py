@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from marith.errors import FormulaError
-from marith.formula.text.files import load_file
 from marith.formula.text.trust import parse
 from marith.formula.tree.factors import largest
 from marith.formula.tree.nodes import Name
 from marith.formula.tree.operators import union
 from marith.formula.tree.signals import jsd, strength
 from marith.formula.tree.terms import Classifier, NGram, Prompted
+from marith.options.persona_file import load_file
 
 M, toxic, C = Name("M"), Name("toxic"), Name("C")
 GOOD = """
