@@ -6,4 +6,5 @@
 - `option_fields`: defines every option as a field with a sentence.
 - `options`: defines `Options`: plain data that submits requests.
 - `persona_file`: reads terms, formulas and options from a TOML file.
+- `untrusted`: names the options that strangers may set, in a call or in a file.
 """

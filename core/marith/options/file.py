@@ -12,7 +12,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from marith.errors import FormulaError, RequestError, from_validation, option_hint, suggestion
 from marith.formula.text.term_data import TermData, as_text, terms_as_data
 from marith.options.option_checks import ADVICE, variable
-from marith.options.persona_file import LOWERED, load_file
+from marith.options.persona_file import load_file
+from marith.options.untrusted import LOWERED
 from marith.request.other_names import advice_for
 from marith.request.plan import read_speculation
 

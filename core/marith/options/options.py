@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 from marith.errors import Busy, RequestError
-from marith.formula.text.trust import of_call
 from marith.options import meaning
 from marith.options.file import Personas
 from marith.options.option_checks import (
@@ -22,6 +21,7 @@ from marith.options.option_checks import (
     unique_name,
 )
 from marith.options.option_fields import OptionFields, opened_file
+from marith.options.untrusted import of_call
 from marith.request.other_names import PLACEMENT
 from marith.request.plan import Plan
 from marith.request.prompt import AnyPrompt, hides, to_prompt

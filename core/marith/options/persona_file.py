@@ -16,14 +16,13 @@ from marith.formula.meaning.checking import check
 from marith.formula.text.calls import BARE, check_allowed
 from marith.formula.text.parsing import parse_text
 from marith.formula.text.term_data import read_terms
-from marith.formula.text.trust import OF_A_CALL, restricted
+from marith.formula.text.trust import restricted
 from marith.formula.tree.node import Node, rebuilt
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, NGram, Prompted
+from marith.options.untrusted import LOWERED, OF_A_CALL
 
 _TABLES = ("model", "terms", "formulas")
-# A file may lower trust, never raise it: these values win over the application's.
-LOWERED = {"trusted": False, "frozen": True}
 _BACKSLASHES = "; write a path with backslashes in single quotes: 'C:\\models\\tiny.gguf'"
 # TOML reads the escapes \b, \t, \n, \f and \r in a path as these characters.
 _ESCAPED = frozenset("\b\t\n\f\r")

@@ -5,5 +5,5 @@
 - `explaining`: explains a formula as text: its tree, total weight, normalised form and warnings.
 - `parsing`: parses formula text, which is Python's arithmetic; the text is never run.
 - `term_data`: converts between terms and plain data: prompts, formulas and tables.
-- `trust`: checks the names, options and nodes of untrusted text.
+- `trust`: checks the names and nodes of untrusted text, and its size.
 """

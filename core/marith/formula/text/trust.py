@@ -6,10 +6,10 @@ without a check.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from marith.errors import FormulaError, RequestError, shown
+from marith.errors import FormulaError, shown
 from marith.formula.meaning.binding import bind, resolve
 from marith.formula.text.calls import BARE, check_allowed
 from marith.formula.text.parsing import parse_text
@@ -24,30 +24,6 @@ MOST_NODES = 500
 MOST_TERMS = 16  # each is a row of every pass
 MOST_FACTORS = 32  # factors that depend on the context: each is computed for every token
 LIMITS = (MOST_NODES, MOST_FACTORS, MOST_TERMS)
-
-# The options that an untrusted call may set.
-OF_A_CALL = frozenset(
-    (
-        "ban",
-        "faithful",
-        "frequency_penalty",
-        "ignore_eos",
-        "logit_bias",
-        "max_tokens",
-        "min_p",
-        "min_tokens",
-        "presence_penalty",
-        "repetition_penalty",
-        "seed",
-        "steer_tools",
-        "stop",
-        "stop_token_ids",
-        "temperature",
-        "timeout",
-        "top_k",
-        "top_p",
-    )
-)
 
 
 def parse(
@@ -102,45 +78,13 @@ def restricted(
     parsed = {name: read_term(name, checked[name], allowed) for name in texts}
     whole = formula if isinstance(formula, Formula) else parse_text(formula, allowed)
     _check_size([*parsed.values(), *([whole] if text else [])], text)
-    bound = resolve({**_stand_ins({BARE, *objects}), **parsed})
+    # A term in place of each name of the application, so that each name counts as one part.
+    stand_ins = {
+        name: Prompted(f"the application's {name}", template="plain") for name in (BARE, *objects)
+    }
+    bound = resolve({**stand_ins, **parsed})
     _check_size([bind(whole, bound)] if text else [bound[name] for name in parsed], text)
     return whole, {**objects, **parsed}
-
-
-def of_call(
-    options: Mapping[str, Any],
-    terms: Mapping[str, Any],
-    formulas: Collection[str],
-    frozen: bool,
-    allowed: Collection[str],
-) -> dict[str, Any]:
-    """Return the untrusted options of one call, with the application's `terms` added.
-
-    The option `model` may name one of `formulas`, and text may call the functions in `allowed`. If
-    `frozen`, a call must not have a formula or terms. Raises RequestError for an option that a call
-    must not have, and FormulaError for text that is not allowed.
-    """
-    takes = OF_A_CALL if frozen else {*OF_A_CALL, "formula", "terms"}
-    for name, value in options.items():
-        is_formula = name == "model" and isinstance(value, str) and value in formulas
-        is_no_plan = name == "speculation" and value in ("auto", "none", None)
-        if not (name in takes or is_formula or is_no_plan):
-            problem = f"takes no {name!r} for a call, but {', '.join(sorted(takes))}"
-            kind = "a frozen model" if frozen else "a model that does not trust its callers"
-            raise RequestError(f"{kind} {problem}")
-    if options.keys().isdisjoint(("formula", "terms")):
-        return dict(options)
-    new_terms = checked_terms(options.get("terms"))
-    texts = {name for name, term in new_terms.items() if not isinstance(term, Formula)}
-    for name in sorted(terms.keys() & texts):
-        raise FormulaError(f"the name {name!r} belongs to the application and cannot be redefined")
-    restricted(options.get("formula", BARE), {**_stand_ins(terms), **new_terms}, allowed)
-    return {**options, "terms": {**terms, **new_terms}}
-
-
-def _stand_ins(names: Iterable[str]) -> dict[str, Formula]:
-    """Return a term for each name of the application, so that each name counts as one part."""
-    return {name: Prompted(f"the application's {name}", template="plain") for name in names}
 
 
 def _text_of(name: str, term: Any) -> str:

@@ -1,0 +1,71 @@
+"""Options that strangers may set, in a call or in a file that is not trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from marith.errors import FormulaError, RequestError
+from marith.formula.text.calls import BARE
+from marith.formula.text.term_data import checked_terms
+from marith.formula.text.trust import restricted
+from marith.formula.tree.nodes import Formula, Name
+
+# The options that an untrusted call may set.
+OF_A_CALL = frozenset(
+    (
+        "ban",
+        "faithful",
+        "frequency_penalty",
+        "ignore_eos",
+        "logit_bias",
+        "max_tokens",
+        "min_p",
+        "min_tokens",
+        "presence_penalty",
+        "repetition_penalty",
+        "seed",
+        "steer_tools",
+        "stop",
+        "stop_token_ids",
+        "temperature",
+        "timeout",
+        "top_k",
+        "top_p",
+    )
+)
+# A file may lower trust, never raise it: these values win over the application's.
+LOWERED = {"trusted": False, "frozen": True}
+
+
+def of_call(
+    options: Mapping[str, Any],
+    terms: Mapping[str, Any],
+    formulas: Collection[str],
+    frozen: bool,
+    allowed: Collection[str],
+) -> dict[str, Any]:
+    """Return the untrusted options of one call, with the application's `terms` added.
+
+    The option `model` may name one of `formulas`, and text may call the functions in `allowed`. If
+    `frozen`, a call must not have a formula or terms. Raises RequestError for an option that a call
+    must not have, and FormulaError for text that is not allowed.
+    """
+    takes = OF_A_CALL if frozen else {*OF_A_CALL, "formula", "terms"}
+    for name, value in options.items():
+        is_formula = name == "model" and isinstance(value, str) and value in formulas
+        is_no_plan = name == "speculation" and value in ("auto", "none", None)
+        if not (name in takes or is_formula or is_no_plan):
+            problem = f"takes no {name!r} for a call, but {', '.join(sorted(takes))}"
+            kind = "a frozen model" if frozen else "a model that does not trust its callers"
+            raise RequestError(f"{kind} {problem}")
+    if options.keys().isdisjoint(("formula", "terms")):
+        return dict(options)
+    new_terms = checked_terms(options.get("terms"))
+    texts = {name for name, term in new_terms.items() if not isinstance(term, Formula)}
+    for name in sorted(terms.keys() & texts):
+        raise FormulaError(f"the name {name!r} belongs to the application and cannot be redefined")
+    # An object counts as one part, so a large term of the application does not fill the limits.
+    objects = dict.fromkeys(terms, Name(BARE))
+    restricted(options.get("formula", BARE), {**objects, **new_terms}, allowed)
+    return {**options, "terms": {**terms, **new_terms}}
