@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from marith.inspection.inspection import Inspection
     from marith.inspection.what_if import Redrawn, WhatIf
     from marith.options.options import Options
-    from marith.options.persona_file import FormulaFile, load_file
+    from marith.options.persona_file import PersonaFile, load_file
     from marith.request.ban import Ban
     from marith.request.completion import (
         Alternative,
@@ -124,7 +124,7 @@ _LATER = {
         "marith.inspection.calls",
     ),
     "Options": "marith.options.options",
-    **dict.fromkeys(("FormulaFile", "load_file"), "marith.options.persona_file"),
+    **dict.fromkeys(("PersonaFile", "load_file"), "marith.options.persona_file"),
     "Plan": "marith.request.plan",
     "Request": "marith.request.request",
     "Ticket": "marith.engine.ticket",
@@ -164,7 +164,6 @@ __all__ = [
     "Explanation",
     "Formula",
     "FormulaError",
-    "FormulaFile",
     "FormulaNumber",
     "Grammar",
     "Inspection",
@@ -173,6 +172,7 @@ __all__ = [
     "NGram",
     "NumberedFormula",
     "Options",
+    "PersonaFile",
     "Plan",
     "Prompted",
     "Redrawn",

@@ -27,7 +27,7 @@ explains each part.
 
 `{BARE}` is the bare model, which reads the request's messages and no other system prompt. Every
 other name is a key of `terms`. Its value is a system prompt, a term, a formula, or a table as in
-[a file of formulas](#load_file), such as `{{"formula": "M - 0.5*toxic"}}`."""
+[a persona file](#load_file), such as `{{"formula": "M - 0.5*toxic"}}`."""
 RECIPES_INTRODUCTION = """A recipe is a published method. It builds a formula of the parts above.
 [Recipes](recipes.md) has its paper, its equation, its default strength, and how it differs from the
 paper."""
@@ -39,7 +39,7 @@ RECIPES_BY_NAME = "`marith.recipes.RECIPES` is a dictionary of these functions b
 
 Calls = dict[str, Callable[..., Any]]
 
-CLASSES = (marith.Explanation, marith.DescribedRecipe, marith.FormulaFile)
+CLASSES = (marith.Explanation, marith.DescribedRecipe, marith.PersonaFile)
 
 
 def calls() -> dict[str, Calls]:

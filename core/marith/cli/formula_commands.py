@@ -24,7 +24,7 @@ from marith.cli.shared import (
 from marith.errors import suggestion
 
 if TYPE_CHECKING:
-    from marith import FormulaFile, Options, Plan
+    from marith import Options, PersonaFile, Plan
 
 CLASSIFIER = "C"  # the name of a classifier in the paper's formulas
 Prompts = Annotated[
@@ -116,7 +116,7 @@ def show(
             _note_undefined({*explanation.names} - {BARE})
 
 
-def _of_file(text: str, file: Path, personas: "FormulaFile", terms: Collection[str]) -> Formula:
+def _of_file(text: str, file: Path, personas: "PersonaFile", terms: Collection[str]) -> Formula:
     """Parse a formula over the terms of a file. Raises RequestError for an unknown name."""
     if text.strip().isidentifier() and text.strip() not in {BARE, *terms}:
         named = ", ".join(personas.formulas) or "none"

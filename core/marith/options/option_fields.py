@@ -28,7 +28,6 @@ from marith.formula.text.term_data import (
 )
 from marith.formula.tree.nodes import Formula
 from marith.options import meaning
-from marith.options.file import Personas, opened
 from marith.options.option_checks import (
     CHECKS,
     NO_DATA,
@@ -38,6 +37,8 @@ from marith.options.option_checks import (
     variable,
     with_engine,
 )
+from marith.options.persona_file import PersonaFile
+from marith.options.persona_options import completed, opened
 from marith.request.limits import LOADED_BYTES
 from marith.request.other_names import PLACEMENT
 from marith.request.plan import Plan, read_speculation
@@ -121,7 +122,7 @@ class OptionFields(BaseModel):
     """How much more an answer follows retrieved text: start with 0.25, and go to 0.5."""
     faithful_to: str | None = Field(default=None, min_length=1)
     """A regular expression, in RE2's syntax, that matches retrieved text in the messages."""
-    file: Personas | None = None
+    file: PersonaFile | None = None
     """A persona file (TOML) with values for options that are not set. Environment: MARITH_FILE."""
     trusted: bool = True
     """False: the text of formula and terms in a call is untrusted."""
@@ -151,7 +152,7 @@ class OptionFields(BaseModel):
             file = opened_file(options.get("file", variable("file")))
         if file is not None:
             model = options.get("model", None if "formula" in options else variable("model"))
-            options = file.apply(options, model, OptionFields)
+            options = completed(file, options, model, OptionFields)
         for name in ("device", "dtype"):
             if name not in options:
                 with naming_variable(name, is_set=False):
@@ -214,6 +215,6 @@ def _default(name: str) -> Any:
     return None if field.default_factory else field.default
 
 
-def opened_file(file: Any) -> Personas | None:
-    """Return the personas of a persona file, whose formulas are checked; see `opened`."""
+def opened_file(file: Any) -> PersonaFile | None:
+    """Return a persona file whose formulas are checked; see `opened`."""
     return opened(file, OptionFields)

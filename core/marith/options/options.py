@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 from marith.errors import Busy, RequestError
 from marith.options import meaning
-from marith.options.file import Personas
 from marith.options.option_checks import (
     ALIASES,
     AT_CREATION,
@@ -21,6 +20,8 @@ from marith.options.option_checks import (
     unique_name,
 )
 from marith.options.option_fields import OptionFields, opened_file
+from marith.options.persona_file import PersonaFile
+from marith.options.persona_options import DATA, over_model, require_formula, switched
 from marith.options.untrusted import of_call
 from marith.request.other_names import PLACEMENT
 from marith.request.plan import Plan
@@ -67,8 +68,8 @@ class Options(OptionFields):
             raise RequestError(f"file must be a path, not {path!r}")
         if name is None:
             return cls(file=file, **options)
-        file.require(name)
-        over = file.over_model(options.pop("model")) if "model" in options else file
+        require_formula(file, name)
+        over = over_model(file, options.pop("model")) if "model" in options else file
         return cls(file=over, model=name, **options)
 
     @classmethod
@@ -104,7 +105,7 @@ class Options(OptionFields):
             field, value = type(self).model_fields[name], getattr(self, name)
             default = field.get_default(call_default_factory=True)
             if name in ("model", "formula") or value != default:
-                yield field.alias or name, value.path if isinstance(value, Personas) else value
+                yield field.alias or name, value.path if isinstance(value, PersonaFile) else value
 
     def __getstate__(self) -> dict[Any, Any]:
         """Return the state to pickle. Raises RequestError if an engine or constraints are set."""
@@ -137,7 +138,7 @@ class Options(OptionFields):
         Raises RequestError for a loaded engine and for constraints, which are not data.
         """
         self._require_data()
-        return {**self._data, "file": None if self.file is None else asdict(self.file)}
+        return {**self._data, "file": None if self.file is None else DATA.dump_python(self.file)}
 
     def _require_data(self) -> None:
         for name, problem in NO_DATA.items():
@@ -181,7 +182,7 @@ class Options(OptionFields):
             formulas = getattr(self.file, "formulas", ())
             call = of_call(call, self.terms, formulas, self.frozen, self.allowed)
         if self.file is not None and "model" in call:
-            base = self.file.switched(base, call, OptionFields)
+            base = switched(self.file, base, call, OptionFields)
             del call["model"]
         strings += read_stop(call.pop("stop", None))
         if isinstance(call.get("terms"), Mapping):

@@ -1,4 +1,4 @@
-"""Terms, formulas and the options to generate with them, from a TOML file."""
+"""The persona file: terms and formulas by name, and the options to generate with them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import ConfigDict, field_serializer, field_validator
+
 from marith.errors import FormulaError
 from marith.formula.meaning.binding import resolve
 from marith.formula.meaning.checking import check
 from marith.formula.text.calls import BARE, check_allowed
 from marith.formula.text.parsing import parse_text
-from marith.formula.text.term_data import read_terms
+from marith.formula.text.term_data import TermData, as_text, read_formula, read_terms, terms_as_data
 from marith.formula.text.trust import restricted
 from marith.formula.tree.node import Node, rebuilt
 from marith.formula.tree.nodes import Formula
@@ -29,21 +31,46 @@ _ESCAPED = frozenset("\b\t\n\f\r")
 
 
 @dataclass(frozen=True, slots=True)
-class FormulaFile:
-    """The terms and formulas of a file by name, with their options as written.
+class PersonaFile:
+    """The terms and formulas of a file by name, with their options, when the file was read.
 
     `options` apply to every formula, and `own_options` to one formula each. `Options.from_file`
-    checks both. `descriptions` are for people.
+    checks both. `descriptions` are for people, and "" for a formula without one. `formula_name` is
+    for `Options`: the formula that they have now, "" for a formula that is not in the file, or None
+    before options are made.
     """
 
+    __pydantic_config__ = ConfigDict(arbitrary_types_allowed=True)
+
+    path: str
     terms: Mapping[str, Formula]
     formulas: Mapping[str, Formula]
     options: Mapping[str, Any] = field(default_factory=dict)
     own_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     descriptions: Mapping[str, str] = field(default_factory=dict)
+    formula_name: str | None = None
+
+    @field_validator("terms", mode="before")
+    @classmethod
+    def _terms_of_data(cls, terms: Any) -> Any:
+        return read_terms(terms)
+
+    @field_serializer("terms")
+    def _terms_as_data(self, terms: Mapping[str, Formula]) -> dict[str, TermData]:
+        return terms_as_data(terms)
+
+    @field_validator("formulas", mode="before")
+    @classmethod
+    def _formulas_of_data(cls, formulas: Any) -> Any:
+        is_mapping = isinstance(formulas, Mapping)
+        return {n: read_formula(text) for n, text in formulas.items()} if is_mapping else formulas
+
+    @field_serializer("formulas")
+    def _formulas_as_data(self, formulas: Mapping[str, Formula]) -> dict[str, str]:
+        return {name: as_text(formula) for name, formula in formulas.items()}
 
 
-def load_file(path: str | Path, trusted: bool = True, allowed: Collection[str] = ()) -> FormulaFile:
+def load_file(path: str | Path, trusted: bool = True, allowed: Collection[str] = ()) -> PersonaFile:
     """Read `[terms]`, `[formulas]` and `[model]` from a TOML file, and check every formula.
 
     A term is a system prompt or a table: `{formula = …}`, `{prompted = …, hide = …}`, `{classifier
@@ -81,7 +108,7 @@ def load_file(path: str | Path, trusted: bool = True, allowed: Collection[str] =
             with _located(f"{str(path)!r}"):
                 table["model"] = _path_in(folder, table["model"])
     descriptions = {name: table.pop("description", "") for name, table in tables.items()}
-    return FormulaFile(placed, parsed, options, tables, descriptions)
+    return PersonaFile(str(path), placed, parsed, options, tables, descriptions)
 
 
 def _check_trust(

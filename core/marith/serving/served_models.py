@@ -49,7 +49,7 @@ class ServedModel:
         file = self.options.file
         if file is None:
             return None
-        own = file.formulas.get(file.formula_name or "", {})
+        own = file.own_options.get(file.formula_name or "", {})
         is_own = "max_tokens" in own or "max_tokens" in file.options
         return self.options.max_tokens if is_own else None
 

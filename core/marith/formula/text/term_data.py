@@ -155,7 +155,7 @@ def as_text(value: str | Formula) -> str:
     if isinstance(value, str):
         return value
     text = str(read_formula(value))
-    if parse_text(text) != value:
+    if read_formula(text) != value:
         raise FormulaError(f"this formula cannot be written as text: {text[:80]!r}")
     return text
 

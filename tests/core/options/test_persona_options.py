@@ -31,8 +31,9 @@ faithful = {formula = "1.5*M - 0.5*blind", description = "Stays with what was fo
 draft = {formula = "formal", model = "pocket-draft", temperature = 0.9, max_tokens = 40}
 quick = {formula = "M + formal", speculation = {every = [["formal", 2]]}, stop = [], seed = 4}
 cool = {formula = "M - 0.96*union(toxic, M)", temperature = 0}
+"in two words" = 'prompted("M")'
 """
-NAMES = ("detox", "faithful", "draft", "quick", "cool")
+NAMES = ("detox", "faithful", "draft", "quick", "cool", "in two words")
 names = st.sampled_from(NAMES)
 
 

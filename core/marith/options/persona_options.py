@@ -1,0 +1,208 @@
+"""The options of a persona: completed from its file, and switched to another persona."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from marith.errors import FormulaError, RequestError, from_validation, option_hint, suggestion
+from marith.options.option_checks import ADVICE, variable
+from marith.options.persona_file import PersonaFile, load_file
+from marith.options.untrusted import LOWERED
+from marith.request.other_names import advice_for
+from marith.request.plan import read_speculation
+
+Kind = TypeVar("Kind", bound=BaseModel)
+# Options that a table of a persona file must not have.
+ELSEWHERE = frozenset(("terms", "formula", "file", "constraints", "loaded_engine"))
+DATA: TypeAdapter[PersonaFile] = TypeAdapter(PersonaFile)
+
+
+def opened(file: Any, kind: type[BaseModel]) -> PersonaFile | None:
+    """Return a persona file. `file` is a path, a file that was read before, or its data.
+
+    A path is read, and its formulas are checked: options of `kind` are made for each of them, over
+    MARITH_MODEL if the file names no model. Raises FormulaError for any fault in the file, and
+    RequestError for any other value.
+    """
+    match file:
+        case None | PersonaFile():
+            return file
+        case str() | Path():
+            read = _with_model(load_file(file), variable("model") or "pocket")
+            for name in ("", *read.formulas):
+                _check(kind, read, name)
+            return read
+        case Mapping():
+            try:
+                return DATA.validate_python(file)
+            except ValidationError as error:
+                raise RequestError(f"invalid persona file: {from_validation(error)}") from None
+    raise RequestError(f"file must be a path, not {file!r}")
+
+
+def _with_model(file: PersonaFile, model: str) -> PersonaFile:
+    """Return a file that names its model: its own, `model`, or "pocket" if `model` is a formula.
+
+    Raises FormulaError for a formula with the name of a model in the file.
+    """
+    default = "pocket" if model in file.formulas else model
+    options = {"model": default, **file.options}
+    for table in (options, *file.own_options.values()):
+        if is_formula(file, name := table.get("model")):
+            raise FormulaError(f"{file.path!r} has a formula and a model of one name, {name!r}")
+    return replace(file, options=options)
+
+
+def _check(kind: type[BaseModel], file: PersonaFile, name: str) -> None:
+    """Raise FormulaError if the options of one formula, or the options of all (""), are invalid."""
+    where = f"{file.path!r}, " + (f"formula {name!r}" if name else "'model'")
+    options = file.own_options[name] if name else file.options
+    if "allowed" in options:
+        raise FormulaError(f"{where}: allowed is set in code, not in a file")
+    elsewhere = {*ELSEWHERE, *(("trusted", "frozen") if name else ())}  # they apply to all formulas
+    known = sorted(set(kind.model_fields) - elsewhere)
+    for option in sorted(options.keys() - known):
+        hint = option_hint(option, known, {**advice_for(known), **ADVICE})
+        raise FormulaError(f"{where}: there is no option {option!r}{hint}")
+    try:
+        _made(kind, file, name)
+    except ValidationError as error:
+        raise FormulaError(f"{where}: {from_validation(error)}") from None
+
+
+def _made(kind: type[Kind], file: PersonaFile, name: str) -> Kind:
+    """Return the options of a file with one of its formulas; "" is the formula `M`."""
+    plain = {"model": file.options["model"], "formula": "M"}
+    unused = replace(file, formula_name=None)
+    return kind(file=unused, **({"model": name} if name else plain))
+
+
+def is_formula(file: PersonaFile, model: object) -> bool:
+    """Return whether a value of the option `model` is the name of a formula of the file."""
+    return isinstance(model, str) and model in file.formulas
+
+
+def require_formula(file: PersonaFile, name: object) -> None:
+    """Raise FormulaError unless the file has a formula of this name."""
+    if not is_formula(file, name):
+        there_are = f"; there are {', '.join(file.formulas) or 'none'}"
+        hint = suggestion(name, file.formulas, there_are)
+        raise FormulaError(f"{file.path!r} has no formula {name!r}{hint}")
+
+
+def over_model(file: PersonaFile, model: object) -> PersonaFile:
+    """Return the file with all formulas on one model, not on the models in the file."""
+    own_options = {
+        name: {option: value for option, value in own.items() if option != "model"}
+        for name, own in file.own_options.items()
+    }
+    return replace(file, options={**file.options, "model": model}, own_options=own_options)
+
+
+def completed(
+    file: PersonaFile, options: Mapping[str, Any], model: object, kind: type[BaseModel]
+) -> dict[str, Any]:
+    """Return the options that are set, completed from the file.
+
+    | options were made from the file | `model` is a formula of it | which set options count |
+    | --- | --- | --- |
+    | not yet | no  | all |
+    | not yet | yes | all; another `formula` raises FormulaError |
+    | before  | no  | all |
+    | before  | yes | those that differ from the former formula's |
+
+    The last row is for LangChain's `configurable_fields`, which makes new options from all values
+    of old options: values that came from the former formula must not override the next formula's.
+    """
+    if not is_formula(file, model):
+        _require_model(file, model)
+        return _joined(file, options, file.formula_name or "")
+    return _joined(file, _counting(file, options, str(model), kind), str(model))
+
+
+def switched(
+    file: PersonaFile, options: Mapping[str, Any], call: Mapping[str, Any], kind: type[BaseModel]
+) -> dict[str, Any]:
+    """Return the options for a call whose `model` may be a formula of the file.
+
+    The options of that formula replace the options of the former formula. Raises FormulaError if
+    the call also has a `formula`.
+    """
+    model = call["model"]
+    if not is_formula(file, model):
+        _require_model(file, model)
+        return {**options, "model": model, "file": replace(file, formula_name="")}
+    if "formula" in call:
+        raise _two_formulas(file, model, call["formula"])
+    return completed(file, {**options, "model": model}, model, kind)
+
+
+def _counting(
+    file: PersonaFile, options: Mapping[str, Any], name: str, kind: type[BaseModel]
+) -> dict[str, Any]:
+    """Return the set options without the formula, and without the former formula's values."""
+    options, former = dict(options), {}
+    if file.formula_name is not None:
+        if "speculation" in options:
+            options["speculation"] = read_speculation(options["speculation"])
+        former_options = _made(kind, file, file.formula_name)
+        former = {option: getattr(former_options, option) for option in kind.model_fields}
+    formula = options.get("formula")
+    if "formula" in options and file.formula_name != "" and formula != former.get("formula"):
+        raise _two_formulas(file, name, formula)
+    return {
+        option: value
+        for option, value in options.items()
+        if option not in ("model", "formula") and (option not in former or value != former[option])
+    }
+
+
+def _joined(file: PersonaFile, options: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the file's options, overridden by `options`.
+
+    When options are made for the first time, their terms are added to the file's. The name of the
+    formula is kept only while formula and model are unchanged from the file.
+    """
+    from_file = {**file.options, **file.own_options.get(name, {}), "terms": file.terms}
+    if name:
+        from_file["formula"] = file.formulas[name]
+    merged = {**from_file, **options}
+    if file.formula_name is None and isinstance(options.get("terms"), Mapping):
+        merged["terms"] = {**file.terms, **options["terms"]}
+    merged |= {key: low for key, low in LOWERED.items() if file.options.get(key) is low}
+    formula, model = merged.get("formula"), merged["model"]
+    if name and (model != from_file["model"] or str(formula) != str(from_file["formula"])):
+        name = ""
+    return {**merged, "file": replace(file, formula_name=name)}
+
+
+def _require_model(file: PersonaFile, model: object) -> None:
+    """Raise FormulaError for a mistyped formula: a bare name that no local model has.
+
+    Any `owner/name` is accepted, and so are models that the file names, because they may be on the
+    hub.
+    """
+    tables = (file.options, *file.own_options.values())
+    is_named = any(table.get("model") == model for table in tables)
+    if not isinstance(model, str) or is_named or "/" in model:
+        return
+    from marith.scoring.weights.locate import EMBEDDED, is_here  # slow to import
+
+    if is_here(model):
+        return
+    names = [*file.formulas]
+    listed = f"; there are {', '.join(names) or 'none'}, and models by owner/name"
+    hint = suggestion(model, [*names, *EMBEDDED], listed)
+    problem = f"{file.path!r} has no formula {model!r}, and no local model has that name"
+    raise FormulaError(f"{problem}{hint}")
+
+
+def _two_formulas(file: PersonaFile, name: str, formula: object) -> FormulaError:
+    """Return the error for a `formula` that is set together with a formula of the file."""
+    problem = f"the model {name!r} is a formula of {file.path!r}"
+    return FormulaError(f"{problem}; remove the other formula, {str(formula)!r}")
