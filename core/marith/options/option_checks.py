@@ -21,6 +21,7 @@ from marith.request.ban import Ban
 from marith.request.checks import (
     Check,
     backend_name,
+    by,
     device_name,
     dtype_name,
     fields_by_option,
@@ -30,6 +31,7 @@ from marith.request.checks import (
     optional,
     whole_from,
 )
+from marith.request.forms.tools import Tools
 from marith.request.limits import Limits
 from marith.request.other_names import PLACEMENT, advice_for
 from marith.request.request import Request
@@ -47,19 +49,24 @@ _FIELDS = {
     **_DRAWN,
     **fields_by_option(Limits),
     "ban": fields_by_option(Ban)["ban"],
+    "steer_tools": fields_by_option(Tools)["steer_tools"],
 }
-CHECKS: Mapping[str, Check] = {name: f.metadata["check"] for name, f in _FIELDS.items()} | {
+# The metadata of each option, see `by`: of a field of a request, and of what only `Options` have.
+METADATA: Mapping[str, Mapping[str, Any]] = {
+    **{name: field.metadata for name, field in _FIELDS.items()},
+    "device": by(device_name),
+    "dtype": by(dtype_name),
+    "backend": by(backend_name),
+    "max_memory": by(memory_limits),
+    "context_length": by(optional(whole_from(2))),
+    "max_retries": by(whole_from(0)),
+    "faithful": by(number("a number from 0 to 100", lambda s: 0 <= s <= 100), untrusted=True),
+    "frozen": by(flag),
+    "allowed": by(lambda _, value: listed(value)),
+}
+CHECKS: Mapping[str, Check] = {
+    **{name: metadata["check"] for name, metadata in METADATA.items()},
     "logit_bias": lambda name, value: dict(token_biases(name, value)),
-    "device": device_name,
-    "dtype": dtype_name,
-    "backend": backend_name,
-    "max_memory": memory_limits,
-    "context_length": optional(whole_from(2)),
-    "max_retries": whole_from(0),
-    "steer_tools": flag,
-    "faithful": number("a number from 0 to 100", lambda strength: 0 <= strength <= 100),
-    "frozen": flag,
-    "allowed": lambda _, value: listed(value),
 }
 # Names of options in other libraries, and marith's names.
 ALIASES: Mapping[str, str] = {

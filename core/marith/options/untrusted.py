@@ -10,30 +10,10 @@ from marith.formula.text.calls import BARE
 from marith.formula.text.term_data import checked_terms
 from marith.formula.text.trust import restricted
 from marith.formula.tree.nodes import Formula, Name
+from marith.options.option_checks import METADATA
 
-# The options that an untrusted call may set.
-OF_A_CALL = frozenset(
-    (
-        "ban",
-        "faithful",
-        "frequency_penalty",
-        "ignore_eos",
-        "logit_bias",
-        "max_tokens",
-        "min_p",
-        "min_tokens",
-        "presence_penalty",
-        "repetition_penalty",
-        "seed",
-        "steer_tools",
-        "stop",
-        "stop_token_ids",
-        "temperature",
-        "timeout",
-        "top_k",
-        "top_p",
-    )
-)
+# The options that an untrusted call may set. The mark of an option stands at its field.
+OF_A_CALL = frozenset(name for name, metadata in METADATA.items() if metadata["untrusted"])
 # A file may lower trust, never raise it: these values win over the application's.
 LOWERED = {"trusted": False, "frozen": True}
 

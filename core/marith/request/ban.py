@@ -24,7 +24,7 @@ class Ban:
     by Unicode's case folding. Raises RequestError for invalid values.
     """
 
-    words: tuple[str, ...] = field(metadata=by(texts(LETTERS), "ban"))
+    words: tuple[str, ...] = field(metadata=by(texts(LETTERS), "ban", untrusted=True))
     whole_words: bool = field(default=True, metadata=by(flag))
     case_sensitive: bool = field(default=False, metadata=by(flag))
     tree: Tree = field(init=False, repr=False, compare=False)

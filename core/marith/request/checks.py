@@ -29,12 +29,13 @@ _DTYPE = re.compile(
 Check: TypeAlias = Callable[[str, Any], Any]  # (name of the field, value) → the value to store
 
 
-def by(check: Check, option: str = "") -> Mapping[str, Any]:
+def by(check: Check, option: str = "", untrusted: bool = False) -> Mapping[str, Any]:
     """Return the metadata of a dataclass's field that `hold` checks: `field(metadata=by(flag))`.
 
-    `option` is the field's name in calls and in `Options`, if it is different there.
+    `option` is the field's name in calls and in `Options`, if it is different there. If
+    `untrusted`, callers that the application does not trust may set the field too.
     """
-    return {"check": check, "option": option}
+    return {"check": check, "option": option, "untrusted": untrusted}
 
 
 def fields_by_option(*kinds: type[Any]) -> dict[str, Field[Any]]:

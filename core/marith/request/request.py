@@ -166,7 +166,7 @@ class Request:
     sampling: Sampling = field(default=Sampling(), metadata=by(IS_SAMPLING))
     stop: Stop = field(default=Stop(), metadata=by(of_kind(Stop, "Stop(max_tokens=40)")))
     speculation: Speculation = field(default="auto", metadata=by(check_speculation))
-    timeout: float | None = field(default=None, metadata=by(seconds))
+    timeout: float | None = field(default=None, metadata=by(seconds, untrusted=True))
     grammar: Grammar | None = field(
         default=None, metadata=by(optional(of_kind(Grammar, "Grammar.regex('yes|no')")))
     )

@@ -61,26 +61,30 @@ class Sampling:
     """
 
     temperature: float = field(
-        default=1.0, metadata=by(number("a number from 0", lambda t: t >= 0))
+        default=1.0, metadata=by(number("a number from 0", lambda t: t >= 0), untrusted=True)
     )
-    top_k: int | None = field(default=None, metadata=by(optional(whole_from(1))))
+    top_k: int | None = field(default=None, metadata=by(optional(whole_from(1)), untrusted=True))
     top_p: float = field(
-        default=1.0, metadata=by(number("a number above 0 and up to 1", lambda p: 0 < p <= 1))
+        default=1.0,
+        metadata=by(number("a number above 0 and up to 1", lambda p: 0 < p <= 1), untrusted=True),
     )
-    seed: int | None = field(default=None, metadata=by(optional(whole_from(-(2**63), 2**63 - 1))))
+    seed: int | None = field(
+        default=None, metadata=by(optional(whole_from(-(2**63), 2**63 - 1)), untrusted=True)
+    )
     min_p: float = field(
-        default=0.0, metadata=by(number("a number from 0 to 1", lambda p: 0 <= p <= 1))
+        default=0.0,
+        metadata=by(number("a number from 0 to 1", lambda p: 0 <= p <= 1), untrusted=True),
     )
     repetition_penalty: float = field(
-        default=1.0, metadata=by(number("a number above 0", lambda r: r > 0))
+        default=1.0, metadata=by(number("a number above 0", lambda r: r > 0), untrusted=True)
     )
     presence_penalty: float = field(
-        default=0.0, metadata=by(number("a finite number", lambda _: True))
+        default=0.0, metadata=by(number("a finite number", lambda _: True), untrusted=True)
     )
     frequency_penalty: float = field(
-        default=0.0, metadata=by(number("a finite number", lambda _: True))
+        default=0.0, metadata=by(number("a finite number", lambda _: True), untrusted=True)
     )
-    logit_bias: Bias = field(default=(), metadata=by(token_biases))
+    logit_bias: Bias = field(default=(), metadata=by(token_biases, untrusted=True))
 
     def __post_init__(self) -> None:
         hold(self)

@@ -40,11 +40,17 @@ class Stop:
     tools, or reasoning; a special token whose name is one of `strings` ends reasoning too.
     """
 
-    max_tokens: int | None = field(default=256, metadata=by(optional(whole_from(1))))
-    strings: tuple[str, ...] = field(default=(), metadata=by(texts(LETTERS), "stop"))
-    token_ids: tuple[int, ...] = field(default=(), metadata=by(token_numbers, "stop_token_ids"))
-    min_tokens: int = field(default=0, metadata=by(whole_from(0)))
-    ignore_eos: bool = field(default=False, metadata=by(flag))
+    max_tokens: int | None = field(
+        default=256, metadata=by(optional(whole_from(1)), untrusted=True)
+    )
+    strings: tuple[str, ...] = field(
+        default=(), metadata=by(texts(LETTERS), "stop", untrusted=True)
+    )
+    token_ids: tuple[int, ...] = field(
+        default=(), metadata=by(token_numbers, "stop_token_ids", untrusted=True)
+    )
+    min_tokens: int = field(default=0, metadata=by(whole_from(0), untrusted=True))
+    ignore_eos: bool = field(default=False, metadata=by(flag, untrusted=True))
     tree: Tree = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

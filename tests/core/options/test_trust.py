@@ -9,6 +9,7 @@ import pytest
 from support.hostile import corpus
 
 from marith import FormulaError, MarithError, Options, Prompted, RequestError, load_file
+from marith.options.untrusted import OF_A_CALL
 
 OWN = {"kind": "You are kind.", "blind": Prompted(hide="(?s)<c>.*</c>")}
 OPTIONS = {"model": "/nowhere", "formula": "M + 0.5*blind", "terms": OWN}
@@ -17,7 +18,8 @@ OF_THE_APPLICATION: dict[str, Any] = {
     "model": "/etc", "device": "cpu", "dtype": "float16", "revision": "x", "cache_bytes": 1,
     "max_lanes": 9_999, "max_queue": 0, "context_length": 9, "faithful_to": "(a+)+$",
     "chat_template_kwargs": {"a": 1}, "max_retries": 9_999, "trusted": True, "frozen": False,
-    "allowed": ["cfg"],
+    "allowed": ["cfg"], "backend": "llama.cpp", "max_memory": {"cpu": "1GB"}, "loaded_bytes": 1,
+    "constraints": [max], "inspect": 9_999,
     "speculation": '{"drafted_by": ["ngram(\\"/etc/passwd\\")"], "length": 4}',
 }  # fmt: skip
 FILE = """
@@ -53,6 +55,13 @@ def test_what_is_the_applications_is_not_given_for_a_call(name: str) -> None:
     for mode in ({"trusted": False}, {"frozen": True}):
         with pytest.raises(RequestError, match=f"takes no '{name}' for a call, but .*temperature"):
             Options(**OPTIONS, **mode).over({name: OF_THE_APPLICATION[name]})
+
+
+def test_an_option_is_for_every_call_or_the_applications_alone() -> None:
+    restricted = {"formula", "terms"}
+    at_creation = {"file", "loaded_engine"}
+    assert {*OF_THE_APPLICATION, *OF_A_CALL} | restricted | at_creation == {*Options.model_fields}
+    assert not {*OF_THE_APPLICATION} & OF_A_CALL
 
 
 def test_hostile_text_is_refused_for_a_call() -> None:

@@ -33,7 +33,7 @@ class Tools:
     choice: str = "auto"
     parallel: bool = field(default=True, metadata=by(flag))
     strict: bool | None = field(default=None, metadata=by(optional(flag)))
-    steer: bool = field(default=True, metadata=by(flag))
+    steer: bool = field(default=True, metadata=by(flag, "steer_tools", untrusted=True))
     as_text: bool = field(default=False, metadata=by(flag))
     text: str = field(init=False, repr=False)  # the definitions as JSON, keys in order
 
