@@ -17,7 +17,15 @@ from llamaindex_marith import Marith
 from marith import Engine, Options, Request, Sampling, Stop
 from marith.engine.call import CallOptions, request_of
 from marith.evals.harness.model import _ARGUMENTS, MarithLM
-from marith.request.other_names import _BY_OPTION, _SENTENCES, OF_ENGINES, RENAMED
+from marith.request.checks import fields_by_option
+from marith.request.other_names import (
+    _BY_OPTION,
+    _OF_SAMPLING,
+    _OF_STOP,
+    _SENTENCES,
+    OF_ENGINES,
+    RENAMED,
+)
 from marith.serving.wire.wire_fields import ChatFields
 from marith.serving.wire.wire_requests import warnings_of
 
@@ -69,8 +77,8 @@ def test_every_door_takes_the_options_that_the_table_names() -> None:
     assert {*OF_ENGINES} <= {*_BY_OPTION}
     assert not {*RENAMED} & {*_SENTENCES}
     assert not {*OTHERS} & {*_BY_OPTION}
-    drawn = {field.name for field in fields(Sampling)}
-    assert drawn | {"stop", "max_tokens", "min_tokens", "ignore_eos"} <= {*_BY_OPTION}
+    assert [*_OF_SAMPLING] == [*fields_by_option(Sampling)]
+    assert [*_OF_STOP] == [*fields_by_option(Stop)]
 
 
 @pytest.mark.parametrize("door", DOORS)

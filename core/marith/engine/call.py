@@ -6,19 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias, TypedDict, TypeVar
 
-from marith.errors import (
-    RequestError,
-    UnknownOption,
-    option_hint,
-    require_known,
-    shown,
-)
+from marith.errors import RequestError, require_known, shown
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.checks import fields_by_option, whole
 from marith.request.completion import Completion
 from marith.request.forms.tools import Tools
-from marith.request.other_names import advice_for
+from marith.request.other_names import AT_CALLS
 from marith.request.prompt import AnyPrompt, prompts_of
 from marith.request.request import IS_SAMPLING, Request, RequestOptions, Speculation
 from marith.request.sampling import Sampling, sample_seed
@@ -60,6 +54,10 @@ class ScoringOptions(TypedDict, total=False):
 _SAMPLING = tuple(field.name for field in fields(Sampling))
 # The options of a call that set fields of `Stop`, with these fields; `stop` is an argument.
 _STOP = {name: field.name for name, field in fields_by_option(Stop).items() if name != "stop"}
+_NAMES = (
+    *RequestOptions.__annotations__, *_SAMPLING, *_STOP,
+    "formula", "terms", "sampling", "speculation",
+)  # fmt: skip
 
 
 def request_of(
@@ -77,7 +75,7 @@ def request_of(
     limits the text. Raises UnknownOption for an unknown name, and RequestError for an option that
     is set twice with different values: by name, and in `sampling` or `stop`.
     """
-    _check_names(options)
+    require_known("a call", options, _NAMES, AT_CALLS)
     rest: dict[str, Any] = dict(options)
     drawn = {name: rest.pop(name) for name in _SAMPLING if name in rest}
     drawn = {name: value for name, value in drawn.items() if value is not None}
@@ -156,22 +154,6 @@ def _samples(request: Request, count: int) -> list[Request]:
         return [request] * count
     seeds = (sample_seed(seed, i) for i in range(count))
     return [replace(request, sampling=replace(request.sampling, seed=s)) for s in seeds]
-
-
-def _check_names(options: Mapping[str, Any]) -> None:
-    names = [*RequestOptions.__annotations__, *_SAMPLING, *_STOP]
-    for name in options:
-        if name == "inspect":
-            advice = "; inspect the text: marith.inspect(engine, prompt, completion.tokens, …)"
-        elif name in names:
-            continue
-        else:
-            named = [*names, "formula", "terms", "sampling", "speculation"]
-            advice = option_hint(name, named, advice_for(named, _SPELLED))
-        raise UnknownOption(f"a call takes no {name!r}{advice}")
-
-
-_SPELLED = {"stop": "stop=['…']", "stop_token_ids": "stop_token_ids=[…]"}
 
 
 def _stop(stop: Stops) -> Stop:

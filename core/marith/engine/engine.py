@@ -29,7 +29,8 @@ from marith.errors import ModelError, RequestError, faults_named, names_checked,
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.checks import memory_limits, whole
-from marith.request.limits import ENGINE_ADVICE, EngineStatus, Limits
+from marith.request.limits import EngineStatus, Limits
+from marith.request.other_names import AT_ENGINES
 from marith.request.plan import Plan
 from marith.request.prompt import AnyPrompt, Message
 from marith.request.request import Request
@@ -67,7 +68,7 @@ class Engine(Entrypoints, TokenCalls):
         self._closing = weakref.finalize(self, self._loop.close)
 
     @classmethod
-    @names_checked(ENGINE_ADVICE)
+    @names_checked(AT_ENGINES)
     def load(
         cls,
         model: Any = "pocket",
@@ -106,7 +107,7 @@ class Engine(Entrypoints, TokenCalls):
             return cls(base, limits)
 
     @classmethod
-    @names_checked(ENGINE_ADVICE)
+    @names_checked(AT_ENGINES)
     def shared(
         cls,
         model: str | PathLike[str] = "pocket",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from os import PathLike
@@ -33,7 +33,7 @@ from marith.request.checks import (
 )
 from marith.request.forms.tools import Tools
 from marith.request.limits import Limits
-from marith.request.other_names import PLACEMENT, advice_for
+from marith.request.other_names import PLACEMENT, advice_for, keywords
 from marith.request.request import Request
 from marith.request.sampling import Sampling, token_biases
 from marith.request.stop import Stop
@@ -83,7 +83,7 @@ _SAMPLES = (
     "a call returns one answer; for more, call again with seed=1, 2, … or use Engine.generate"
 )
 # What to write instead of an option that other libraries or other calls of marith have.
-ADVICE: Mapping[str, str] = {
+_ADVICE: Mapping[str, str] = {
     "engine": "set it when the options are made",
     **dict.fromkeys(("n", "num_return_sequences"), _SAMPLES),
     **dict.fromkeys(("tokenizer", "tokenizer_name"), _LOADED),
@@ -153,8 +153,18 @@ def _check_names(
 ) -> None:
     for name in options:
         if name not in names:
-            hint = option_hint(name, names, {**advice_for(names), **ADVICE, **advice}, listed)
+            hint = hint_of(name, names, advice, listed)
             raise RequestError(f"{kind} takes no option {shown(name)}{hint}")
+
+
+def hint_of(
+    name: str,
+    names: Collection[str],
+    advice: Mapping[str, str] = MappingProxyType({}),
+    listed: Iterable[str] = (),
+) -> str:
+    """Return the end of a sentence about an unknown option. See `option_hint`."""
+    return option_hint(name, names, {**advice_for(keywords(names)), **_ADVICE, **advice}, listed)
 
 
 def variable(option: str) -> str | None:

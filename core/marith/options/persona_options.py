@@ -9,11 +9,10 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from marith.errors import FormulaError, RequestError, from_validation, option_hint, suggestion
-from marith.options.option_checks import ADVICE, variable
+from marith.errors import FormulaError, RequestError, from_validation, suggestion
+from marith.options.option_checks import hint_of, variable
 from marith.options.persona_file import PersonaFile, load_file
 from marith.options.untrusted import LOWERED
-from marith.request.other_names import advice_for
 from marith.request.plan import read_speculation
 
 Kind = TypeVar("Kind", bound=BaseModel)
@@ -67,7 +66,7 @@ def _check(kind: type[BaseModel], file: PersonaFile, name: str) -> None:
     elsewhere = {*ELSEWHERE, *(("trusted", "frozen") if name else ())}  # they apply to all formulas
     known = sorted(set(kind.model_fields) - elsewhere)
     for option in sorted(options.keys() - known):
-        hint = option_hint(option, known, {**advice_for(known), **ADVICE})
+        hint = hint_of(option, known)
         raise FormulaError(f"{where}: there is no option {option!r}{hint}")
     try:
         _made(kind, file, name)

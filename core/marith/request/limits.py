@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from marith.request.checks import by, hold, optional, whole_from
-from marith.request.other_names import OF_ENGINES, advice_for
 
 CACHE_BYTES = 2**30
 LOADED_BYTES = 2**35
-
-# What to write instead of names that a new engine does not take.
-ENGINE_ADVICE = advice_for(OF_ENGINES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,54 +6,64 @@ LangChain and LlamaIndex.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable, Mapping
 
-# Names of other libraries, and of fields of `Stop`, by marith's name of the option.
-_BY_OPTION: Mapping[str, tuple[str, ...]] = {
-    "backend": (),
+# The options of a call, of `Sampling`, of `Stop` and of an engine, each with its names in other
+# libraries. A field of `Stop` may have another name than the option.
+_OF_CALLS: Mapping[str, tuple[str, ...]] = {
     "ban": ("bad_words", "bad_words_ids"),
-    "cache_bytes": ("gpu_memory_utilization", "kv_cache_memory_bytes"),
     "cache_salt": ("prompt_cache_key",),
     "constraints": ("logits_processor", "logits_processors"),
-    "context_length": (
-        "max_model_len", "max_seq_len", "n_ctx", "num_ctx", "context_window", "context_size",
+    "speculation": (
+        "assistant_model", "prompt_lookup_num_tokens", "draft_model", "speculative_config",
+    ),
+    "timeout": ("request_timeout", "max_time"),
+}  # fmt: skip
+_OF_SAMPLING: Mapping[str, tuple[str, ...]] = {
+    "temperature": ("temp",),
+    "top_k": (),
+    "top_p": (),
+    "seed": (),
+    "min_p": (),
+    "repetition_penalty": ("repeat_penalty",),
+    "presence_penalty": (),
+    "frequency_penalty": (),
+    "logit_bias": (),
+}
+_OF_STOP: Mapping[str, tuple[str, ...]] = {
+    "max_tokens": (
+        "max_new_tokens", "max_length", "max_completion_tokens", "max_output_tokens", "n_predict",
+        "num_predict", "max_gen_toks", "num_output", "max_tokens_to_sample",
+    ),
+    "stop": ("stop_sequences", "stop_strings", "stop_words", "strings"),
+    "stop_token_ids": ("eos_token_id", "stopping_ids", "token_ids"),
+    "min_tokens": ("min_new_tokens", "min_length"),
+    "ignore_eos": (),
+}  # fmt: skip
+_OF_ENGINES: Mapping[str, tuple[str, ...]] = {
+    "model": (
+        "model_name", "model_path", "model_id", "pretrained", "repo_id", "model_url",
+        "pretrained_model_name_or_path",
     ),
     "device": (
         "device_map", "n_gpu_layers", "num_gpu", "gpu_layers", "tensor_parallel_size", "main_gpu",
     ),
     "dtype": ("torch_dtype",),
-    "frequency_penalty": (),
-    "ignore_eos": (),
-    "loaded_bytes": (),
-    "logit_bias": (),
     "max_lanes": ("max_num_seqs", "n_parallel"),
-    "max_memory": (),
     "max_queue": (),
-    "max_tokens": (
-        "max_new_tokens", "max_length", "max_completion_tokens", "max_output_tokens", "n_predict",
-        "num_predict", "max_gen_toks", "num_output", "max_tokens_to_sample",
+    "cache_bytes": ("gpu_memory_utilization", "kv_cache_memory_bytes"),
+    "loaded_bytes": (),
+    "context_length": (
+        "max_model_len", "max_seq_len", "n_ctx", "num_ctx", "context_window", "context_size",
     ),
-    "min_p": (),
-    "min_tokens": ("min_new_tokens", "min_length"),
-    "model": (
-        "model_name", "model_path", "model_id", "pretrained", "repo_id", "model_url",
-        "pretrained_model_name_or_path",
-    ),
-    "presence_penalty": (),
-    "repetition_penalty": ("repeat_penalty",),
     "revision": (),
-    "seed": (),
-    "speculation": (
-        "assistant_model", "prompt_lookup_num_tokens", "draft_model", "speculative_config",
-    ),
-    "stop": ("stop_sequences", "stop_strings", "stop_words", "strings"),
-    "stop_token_ids": ("eos_token_id", "stopping_ids", "token_ids"),
-    "temperature": ("temp",),
-    "timeout": ("request_timeout", "max_time"),
-    "top_k": (),
-    "top_p": (),
+    "backend": (),
+    "max_memory": (),
 }  # fmt: skip
+_BY_OPTION = {**_OF_CALLS, **_OF_SAMPLING, **_OF_STOP, **_OF_ENGINES}
+OF_ENGINES = tuple(_OF_ENGINES)
+# The options that place a model, and bound its engine.
+PLACEMENT = tuple(name for name in OF_ENGINES if name != "model")
 _BITS = "load a checkpoint that is quantised already, or a GGUF file"
 _FORM = "a call takes grammar=Grammar.json_schema(…), regex(…), choice(…) or lark(…)"
 _SYSTEM = "write a message of the role system, or a term: terms={'chef': 'You are a chef.'}"
@@ -92,29 +102,57 @@ _SENTENCES: Mapping[str, str] = {
 RENAMED: Mapping[str, str] = {
     other: name for name, others in _BY_OPTION.items() for other in others
 }
-# The options that place a model, and bound its engine.
-PLACEMENT = (
-    "device", "dtype", "max_lanes", "max_queue", "cache_bytes", "loaded_bytes",
-    "context_length", "revision", "backend", "max_memory",
-)  # fmt: skip
-OF_ENGINES = ("model", *PLACEMENT)
 _OF_AN_ENGINE = "{} is an option of an engine, such as Engine.load(…, {}=…)"
 _OF_A_CALL = "{} is an option of a call, such as engine.generate(…, {}=…)"
 
 
-def advice_for(
-    names: Collection[str], spelled: Mapping[str, str] = MappingProxyType({})
-) -> dict[str, str]:
-    """Return what to write instead of a name that is not one of the options `names`.
+def keywords(names: Iterable[str]) -> dict[str, str]:
+    """Return how options are written by their own names: `name=…`."""
+    return {name: f"{name}=…" for name in names}
+
+
+def advice_for(written: Mapping[str, str]) -> dict[str, str]:
+    """Return what to write instead of a name that is not an option at some place.
 
     The name may be another library's, or marith's name of an option that belongs elsewhere.
-    `spelled` are options that have another name or form here, such as `strings=['…']` for `stop`.
+    `written` says how each option of the place is written there, such as `strings=['…']` for
+    `stop`.
     """
     advice = dict(_SENTENCES)
-    for other, name in {**RENAMED, **{name: name for name in (*_BY_OPTION, *spelled)}}.items():
-        if name in spelled or name in names:
-            advice[other] = f"write {spelled.get(name, f'{name}=…')}"
+    for other, name in {**RENAMED, **{name: name for name in _BY_OPTION}}.items():
+        if name in written:
+            advice[other] = f"write {written[name]}"
         else:
             where = _OF_AN_ENGINE if name in OF_ENGINES else _OF_A_CALL
             advice[other] = where.format(name, name)
-    return {other: sentence for other, sentence in advice.items() if other not in names}
+    return advice
+
+
+_SAMPLING = keywords(_OF_SAMPLING)
+_STOP = {**keywords(_OF_STOP), "stop": "strings=['…']", "stop_token_ids": "token_ids=[…]"}
+
+
+def _within(form: str, written: Mapping[str, str]) -> dict[str, str]:
+    """Return how options are written within another argument."""
+    return {name: form.format(text) for name, text in written.items()}
+
+
+# What to write instead of a name that each place does not take.
+AT_SAMPLING = advice_for(_SAMPLING | _within("Stop({})", _STOP))
+AT_STOP = advice_for(_STOP | _within("Sampling({})", _SAMPLING))
+AT_REQUESTS = {
+    **advice_for(
+        keywords(_OF_CALLS)
+        | _within("sampling=Sampling({})", _SAMPLING)
+        | _within("stop=Stop({})", _STOP)
+    ),
+    "messages": "write prompt=…",
+}
+AT_ENGINES = advice_for(keywords(_OF_ENGINES))
+AT_CALLS = {
+    **advice_for(
+        keywords([*_OF_CALLS, *_OF_SAMPLING, *_OF_STOP])
+        | {"stop": "stop=['…']", "stop_token_ids": "stop_token_ids=[…]"}
+    ),
+    "inspect": "inspect the text: marith.inspect(engine, prompt, completion.tokens, …)",
+}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypedDict, cast
 
 from marith.errors import FormulaError, RequestError, names_checked, shown
@@ -28,7 +28,7 @@ from marith.request.checks import (
 )
 from marith.request.forms.grammar import Grammar
 from marith.request.forms.tools import Tools
-from marith.request.other_names import advice_for
+from marith.request.other_names import AT_REQUESTS
 from marith.request.plan import Plan, check_speculation
 from marith.request.prompt import AnyPrompt
 from marith.request.sampling import Sampling
@@ -64,16 +64,6 @@ RowFunction: TypeAlias = Callable[[Any, list[int], list[int]], Any]
 
 
 IS_SAMPLING = of_kind(Sampling, "Sampling(temperature=0.7)")
-_SPELLED = {
-    **{f.name: f"sampling=Sampling({f.name}=…)" for f in fields(Sampling)},
-    **{name: f"stop=Stop({name}=…)" for name in ("max_tokens", "min_tokens", "ignore_eos")},
-    "stop": "stop=Stop(strings=['…'])",
-    "stop_token_ids": "stop=Stop(token_ids=[…])",
-}
-_ADVICE = {
-    **advice_for(("ban", "cache_salt", "constraints", "speculation", "timeout"), _SPELLED),
-    "messages": "write prompt=…",
-}
 
 
 def _formula(_: str, formula: Any) -> Any:
@@ -125,7 +115,7 @@ def template_options(name: str, options: Any) -> Mapping[str, Any]:
     return options
 
 
-@names_checked(_ADVICE)
+@names_checked(AT_REQUESTS)
 @dataclass(frozen=True, slots=True)
 class Request:
     """A prompt, the formula that answers it, and how its tokens are drawn and stopped.

@@ -8,17 +8,10 @@ from typing import Any, TypeAlias
 
 from marith.errors import RequestError, names_checked, shown
 from marith.request.checks import by, finite, hold, number, optional, whole, whole_from
-from marith.request.other_names import advice_for
+from marith.request.other_names import AT_SAMPLING
 
 Bias: TypeAlias = "Mapping[int, float] | tuple[tuple[int, float], ...]"
 MOST_BIASES = 1024  # tokens of one logit_bias: each adds a number to every row
-
-_OF_STOP = {
-    "max_tokens": "Stop(max_tokens=…)",
-    "min_tokens": "Stop(min_tokens=…)",
-    "stop": "Stop(strings=['…'])",
-    "stop_token_ids": "Stop(token_ids=[…])",
-}
 
 
 def token_biases(name: str, value: Any) -> tuple[tuple[int, float], ...]:
@@ -40,7 +33,7 @@ def token_biases(name: str, value: Any) -> tuple[tuple[int, float], ...]:
     return tuple(sorted(biases.items()))
 
 
-@names_checked(advice_for(("temperature", "repetition_penalty"), _OF_STOP))
+@names_checked(AT_SAMPLING)
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """The options for drawing a token from the composed distribution.

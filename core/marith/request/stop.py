@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from marith.errors import RequestError, names_checked, shown
 from marith.request.ban import LETTERS, Tree, tree_of
 from marith.request.checks import by, flag, hold, optional, texts, whole, whole_from
-from marith.request.other_names import advice_for
-from marith.request.sampling import Sampling
-
-_SPELLED = {
-    **{field.name: f"Sampling({field.name}=…)" for field in fields(Sampling)},
-    "stop": "strings=['…']",
-    "stop_token_ids": "token_ids=[…]",
-}
+from marith.request.other_names import AT_STOP
 
 
 def token_numbers(name: str, value: Any) -> tuple[int, ...]:
@@ -26,7 +19,7 @@ def token_numbers(name: str, value: Any) -> tuple[int, ...]:
     return tuple(dict.fromkeys(whole(f"a token of {name}", token, 0) for token in value))
 
 
-@names_checked(advice_for(("max_tokens", "min_tokens"), _SPELLED))
+@names_checked(AT_STOP)
 @dataclass(frozen=True, slots=True)
 class Stop:
     """The end of a text: after `max_tokens` tokens, or before the first of `strings`.

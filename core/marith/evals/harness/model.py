@@ -20,7 +20,7 @@ from tqdm import tqdm
 from marith import ContextOverflow, Engine, Options, Request, RequestError, Sampling, Stop
 from marith.errors import require_known, valid_options
 from marith.evals.harness.contexts import Contexts, chat_text, shorter
-from marith.request.other_names import advice_for
+from marith.request.other_names import advice_for, keywords
 
 NAME = "marith"
 AUTO = 64  # requests in flight
@@ -31,13 +31,14 @@ _ARGUMENTS = (
     "model", "pretrained", "formula", "terms", "file", "persona", "batch_size", "max_gen_toks",
     "seed", *_PLACED,
 )  # fmt: skip
-_SPELLED = {
+_WRITTEN = {
+    **{field.name: f"--gen_kwargs {field.name}=…" for field in fields(Sampling)},
+    **keywords(_ARGUMENTS),
     "max_tokens": "max_gen_toks=…",
-    **{f.name: f"--gen_kwargs {f.name}=…" for f in fields(Sampling) if f.name not in _ARGUMENTS},
 }
 # What the harness's own models call an argument, and what to write here.
 _ADVICE = {
-    **advice_for(_ARGUMENTS, _SPELLED),
+    **advice_for(_WRITTEN),
     "max_length": "write context_length=…",
     "peft": "write formula=prompted(adapter=…)",
     "tokenizer": "a model brings its own tokenizer",
