@@ -1,6 +1,6 @@
 """What does an application say of a model?
 
-- `meaning`: caches objects that are made from options, such as bound formulas.
+- `cached_objects`: caches objects that are made from options, such as bound formulas.
 - `option_checks`: checks options of requests, options of placement, and objects such as engines.
 - `option_fields`: defines every option as a field with a sentence.
 - `options`: defines `Options`: plain data that submits requests.

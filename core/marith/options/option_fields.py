@@ -27,7 +27,7 @@ from marith.formula.text.term_data import (
     terms_as_data,
 )
 from marith.formula.tree.nodes import Formula
-from marith.options import meaning
+from marith.options import cached_objects
 from marith.options.option_checks import (
     CHECKS,
     NO_DATA,
@@ -182,13 +182,15 @@ class OptionFields(BaseModel):
     @model_validator(mode="after")
     def _formula_means_something(self) -> Self:
         check_allowed(self.allowed, self.trusted)
-        meaning.stop(self.max_tokens, (), (), self.min_tokens, False)  # raises if they contradict
+        cached_objects.stop(
+            self.max_tokens, (), (), self.min_tokens, False
+        )  # raises if they contradict
         terms = tuple(read_terms(self.terms).items())
         # An error of a term is not the variable's.
-        meaning.resolved(terms)
+        cached_objects.resolved(terms)
         with naming_variable("formula", "formula" in self.model_fields_set):
-            meaning.require_meaning(read_formula(self.formula), terms, 0.0, None, None)
-        meaning.require_meaning(*self._meaning, self.speculation)
+            cached_objects.require_meaning(read_formula(self.formula), terms, 0.0, None, None)
+        cached_objects.require_meaning(*self._meaning, self.speculation)
         return self
 
     @field_serializer("loaded_engine", "constraints")
@@ -200,10 +202,10 @@ class OptionFields(BaseModel):
     @property
     def names_of_terms(self) -> dict[str, str]:
         """The name of each term, and of `M`, by the text that a bound formula prints for it."""
-        return {str(term): name for name, term in meaning.resolved(self._meaning[1]).items()}
+        return {str(term): name for name, term in cached_objects.resolved(self._meaning[1]).items()}
 
     @property
-    def _meaning(self) -> tuple[Formula, meaning.Terms, float, str | None]:
+    def _meaning(self) -> tuple[Formula, cached_objects.Terms, float, str | None]:
         """The options that determine the formula."""
         terms = tuple(read_terms(self.terms).items())
         return read_formula(self.formula), terms, self.faithful, self.faithful_to

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 from marith.errors import Busy, RequestError
-from marith.options import meaning
+from marith.options import cached_objects
 from marith.options.option_checks import (
     ALIASES,
     AT_CREATION,
@@ -126,7 +126,7 @@ class Options(OptionFields):
     @property
     def faithfully(self) -> Formula:
         """The formula for a prompt with retrieved text."""
-        return meaning.faithfully(*self._meaning)
+        return cached_objects.faithfully(*self._meaning)
 
     def values(self) -> dict[str, Any]:
         """Return every option with its value."""
@@ -201,7 +201,9 @@ class Options(OptionFields):
         if self.loaded_engine is not None:
             base = self.loaded_engine.context_length
         base = base or self.context_length or context_length_of(self.model, self.revision)
-        others = map(context_length_of, meaning.other_models(self.faithfully, self._meaning[1]))
+        others = map(
+            context_length_of, cached_objects.other_models(self.faithfully, self._meaning[1])
+        )
         return base and min([base, *filter(None, others)])
 
     def retrieves(self, prompt: AnyPrompt, advice: str = "") -> bool:
@@ -216,7 +218,7 @@ class Options(OptionFields):
             raise RequestError(f"faithful is {self.faithful}, but faithful_to is not given")
         found = hides(self.faithful_to, to_prompt(prompt).messages)
         if not found:
-            meaning.say_unmatched(self.faithful, self.faithful_to, advice or _PATTERN)
+            cached_objects.say_unmatched(self.faithful, self.faithful_to, advice or _PATTERN)
         return found
 
     def engine(self) -> Engine:
@@ -287,19 +289,23 @@ class Options(OptionFields):
         from_options: InspectedOptions = {
             "timeout": self.timeout,
             "template_options": self.chat_template_kwargs or None,
-            "ban": meaning.ban(tuple(self.ban)),
+            "ban": cached_objects.ban(tuple(self.ban)),
             "constraints": self.constraints,
             "cache_salt": self.cache_salt,
             "inspect": self.inspect,
         }
         texts, tokens = tuple(self.stop), tuple(self.stop_token_ids)
-        ended = meaning.stop(self.max_tokens, texts, tokens, self.min_tokens, self.ignore_eos)
+        ended = cached_objects.stop(
+            self.max_tokens, texts, tokens, self.min_tokens, self.ignore_eos
+        )
         formula, terms, *_ = self._meaning
         return Request(
             prompt,
             self.faithfully if self.retrieves(prompt) else formula,
             dict(terms),
-            meaning.sampling(*(getattr(self, n) for n in _DRAWN), tuple(self.logit_bias.items())),
+            cached_objects.sampling(
+                *(getattr(self, n) for n in _DRAWN), tuple(self.logit_bias.items())
+            ),
             ended,
             self.speculation,
             **(from_options | asked),
