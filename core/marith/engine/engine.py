@@ -28,9 +28,10 @@ from marith.engine.tokens import TokenCalls
 from marith.errors import ModelError, RequestError, faults_named, names_checked, shown
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
-from marith.request.checks import memory_limits, whole
+from marith.request.checks import whole
 from marith.request.limits import EngineStatus, Limits
 from marith.request.other_names import AT_ENGINES
+from marith.request.placement_names import memory_limits
 from marith.request.plan import Plan
 from marith.request.prompt import AnyPrompt, Message
 from marith.request.request import Request

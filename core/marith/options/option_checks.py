@@ -20,13 +20,9 @@ from marith.formula.text.calls import listed
 from marith.request.ban import Ban
 from marith.request.checks import (
     Check,
-    backend_name,
     by,
-    device_name,
-    dtype_name,
     fields_by_option,
     flag,
-    memory_limits,
     number,
     optional,
     whole_from,
@@ -34,6 +30,7 @@ from marith.request.checks import (
 from marith.request.forms.tools import Tools
 from marith.request.limits import Limits
 from marith.request.other_names import PLACEMENT, advice_for, keywords
+from marith.request.placement_names import backend_name, device_name, dtype_name, memory_limits
 from marith.request.request import Request
 from marith.request.sampling import Sampling, token_biases
 from marith.request.stop import Stop

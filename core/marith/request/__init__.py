@@ -6,6 +6,7 @@
 - `limits`: the limits of an engine, and its status.
 - `message_content`: the content of messages of any provider, as OpenAI writes it, with text alone.
 - `other_names`: what to write instead of names that are no options here, such as other libraries'.
+- `placement_names`: checks the names of devices, number types and backends, without torch.
 - `plan`: plans of speculation: which terms draft, and which verify later.
 - `prompt`: `Prompt`: messages with text; pairs the results of tools with their calls.
 - `request`: `Request`: a prompt, the formula that answers it, and its options.

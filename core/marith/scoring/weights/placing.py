@@ -10,12 +10,7 @@ import torch
 from transformers import PreTrainedConfig
 
 from marith.errors import ModelError
-from marith.request.checks import (
-    SPREAD,
-    backend_name,
-    device_name,
-    dtype_name,
-)
+from marith.request.placement_names import SPREAD, backend_name, device_name, dtype_name
 from marith.scoring.weights.gguf.gguf_header import read_header
 from marith.scoring.weights.locate import EMBEDDED, GGUF, local_file, require_on_hub
 

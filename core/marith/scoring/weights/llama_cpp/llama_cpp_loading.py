@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from marith.errors import ModelError
-from marith.request.checks import device_name
+from marith.request.placement_names import device_name
 from marith.scoring.free_memory import amount, free_memory
 from marith.scoring.notices import warn
 from marith.scoring.prompting.tokenizer import Vocabulary

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from marith import Engine, ModelError, Options, RequestError
-from marith.request.checks import DEVICES, device_name, dtype_name
+from marith.request.placement_names import DEVICES, device_name, dtype_name
 
 
 @pytest.mark.parametrize("name", [None, *DEVICES, "cuda:1", "cpu:0"])
