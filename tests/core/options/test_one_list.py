@@ -11,10 +11,12 @@ import pytest
 from marith import Engine, Options, Request, Sampling, Stop
 from marith.engine.call import CallOptions, ScoringOptions
 from marith.options.option_checks import CHECKS
+from marith.options.untrusted import OF_A_CALL
 from marith.request.checks import fields_by_option
 from marith.request.limits import Limits
 from marith.request.other_names import PLACEMENT
 from marith.request.request import InspectedOptions
+from marith.serving.wire.wire_fields import AskedFields, MarithFields
 
 ARGUMENTS = {"prompt", "formula", "terms", "sampling", "stop", "speculation"}
 DRAWN = fields_by_option(Sampling, Stop)
@@ -40,6 +42,12 @@ def test_an_option_has_the_default_and_the_check_of_its_field(name: str) -> None
     default = Options.model_fields[name].get_default(call_default_factory=True)
     assert default == field.default or (field.default == () and not default)
     assert CHECKS[name] is field.metadata["check"] or name == "logit_bias"
+
+
+def test_a_body_of_the_server_has_the_options_that_strangers_may_set() -> None:
+    sent = {*AskedFields.model_fields, *MarithFields.model_fields} & {*Options.model_fields}
+    by_rules_of_its_own = {"model", "formula", "terms", "speculation", "cache_salt", "inspect"}
+    assert sent - by_rules_of_its_own == OF_A_CALL - {"timeout", "steer_tools"}
 
 
 @pytest.mark.parametrize("load", [Engine.load, Engine.shared])
