@@ -121,7 +121,7 @@ def _check_trust(
     """Raise FormulaError for content that an untrusted file must not have."""
     with _located(f"{str(path)!r}"):
         restricted(BARE, terms, allowed)
-        for option in sorted(options.keys() - OF_A_CALL - {"trusted", "frozen"}):
+        for option in sorted(options.keys() - OF_A_CALL - LOWERED.keys()):
             raise FormulaError(f"only the application may set the option {option!r}")
         for option, low in LOWERED.items():
             if options.get(option, low) is not low:

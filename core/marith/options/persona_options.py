@@ -63,8 +63,9 @@ def _check(kind: type[BaseModel], file: PersonaFile, name: str) -> None:
     options = file.own_options[name] if name else file.options
     if "allowed" in options:
         raise FormulaError(f"{where}: allowed is set in code, not in a file")
-    elsewhere = {*ELSEWHERE, *(("trusted", "frozen") if name else ())}  # they apply to all formulas
-    known = sorted(set(kind.model_fields) - elsewhere)
+    # Trust is lowered for all formulas of a file.
+    elsewhere = ELSEWHERE | LOWERED.keys() if name else ELSEWHERE
+    known = sorted(kind.model_fields.keys() - elsewhere)
     for option in sorted(options.keys() - known):
         hint = hint_of(option, known)
         raise FormulaError(f"{where}: there is no option {option!r}{hint}")
