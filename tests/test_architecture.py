@@ -15,14 +15,13 @@ ADAPTERS = ("langchain_marith", "llamaindex_marith")
 DATA = {"errors", "formula", "request"}
 APPLICATIONS = {"demo", "evals", "serving", "training"}
 ENGINE = {*DATA, "decoding", "scoring", "speculation", "answers", "engine"}
-INNER = {"recipes", "models", "engine", "inspection", "options", "scoring", "spinning"}
-WHEN_CALLED = {"engine", "inspection", "scoring", "speculation"}  # rooms with torch
+WITH_TORCH = {"engine", "inspection", "scoring", "speculation"}  # options import them when called
 MAY_IMPORT: dict[str, set[str]] = {
     **{shelf: set[str]() for shelf in ("errors", "recent", "spinning", "tensor_rows", "pocket")},
     **{key: {"errors"} for key in ("formula", "tables", "showing")},
     **{key: {"errors", "formula"} for key in ("recipes", "request")},
     "openai_format": {"errors", "request"},
-    "options": {*DATA, "recipes", *WHEN_CALLED},
+    "options": {*DATA, "recipes", *WITH_TORCH},
     "decoding": {*DATA, "tensor_rows"},
     "speculation": {*DATA, "decoding", "scoring", "tensor_rows"},
     "answers": {*DATA, "decoding", "scoring.prompting", "recent", "tensor_rows"},
@@ -31,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "testing": ENGINE,
     "models": {"errors", "engine", "formula", "scoring"},
     "training": {*DATA, "scoring", "showing", "tables"},
-    "marith": {*DATA, *INNER},
+    "marith": {*DATA, *WITH_TORCH, "recipes", "models", "options", "spinning"},
     **{key: {"marith", "openai_format"} for key in (*ADAPTERS, "serving")},
     "evals": {"marith", "models", "errors", "openai_format", "showing", "request"},
     "demo": {"marith", "models", "evals"},
@@ -49,23 +48,20 @@ below = {*DATA, "recent", "spinning", "tensor_rows"}
 for names in (("__init__",), *FLOORS):
     MAY_IMPORT |= {f"scoring.{name}": {*below} for name in names}
     below |= {f"scoring.{name}" for name in names}
-PLAIN = {"recipes", "options", "openai_format", "showing", "tables", "recent", "spinning", "marith"}
-WITHOUT_TORCH = DATA | PLAIN
+WITHOUT_TORCH = {*DATA, "recipes", "options", "openai_format", "showing", "tables", "recent"}
+WITHOUT_TORCH |= {"spinning", "marith"}
 ONLY_IN: dict[str, set[str]] = {
-    "threading": {"engine", "recent", "serving"},
-    "asyncio": {"engine", "evals", "serving"},
-    "queue": {"engine"},
-    "concurrent": {"engine", "inspection", "serving"},
+    "threading": {"engine", "recent", "serving"}, "asyncio": {"engine", "evals", "serving"},
+    "concurrent": {"engine", "inspection", "serving"}, "queue": {"engine"},
     "transformers": {"scoring", "testing", "training"},
     "pandas": {"evals", "training", "inspection"},
     **{key: {"evals"} for key in ("inspect_ai", "optuna", "scipy", "lm_eval")},
     **{key: {"inspection"} for key in ("anywidget", "traitlets")},
-    "langchain_core": {"langchain_marith"},
-    "llama_index": {"llamaindex_marith"},
+    "langchain_core": {"langchain_marith"}, "llama_index": {"llamaindex_marith"},
     **{module: set[str]() for module in ("multiprocessing", "peft", "pickle", "dill")},
-}
+}  # fmt: skip
 FOLDERS = (CORE, *(ROOT / adapter for adapter in ADAPTERS))
-FILES = sorted(path for folder in FOLDERS for path in folder.rglob("*.py"))
+FILES = {path: None for folder in FOLDERS for path in sorted(folder.rglob("*.py"))}
 
 
 @cache
@@ -107,19 +103,18 @@ def target(module: str) -> str:
 @cache
 def file_of(module: str) -> Path | None:
     """The file of ours that an import of `module`, or of a name in it, leads to."""
-    parts = module.split(".")
-    paths = (CORE.joinpath(*parts[1:end]).with_suffix(".py") for end in (len(parts), -1))
-    return next((path for path in paths if path.is_file()), None) if parts[0] == "marith" else None
+    folder = CORE.parent if module.startswith("marith.") else ROOT
+    path = folder.joinpath(*module.split("."))
+    found = (path.with_suffix(".py"), path.parent.with_suffix(".py"))
+    return next((path for path in found if path in FILES), None)
 
 
 def test_every_room_imports_its_neighbours_alone() -> None:
-    strangers = []
     for path in FILES:
         may = {room(path), *MAY_IMPORT[room(path)]}
         rooms = {*map(target, imported(path))} & {*MAY_IMPORT}
-        wrong = {name for name in rooms if not may & {name, name.partition(".")[0]}}
-        strangers += [f"{path}: {name}" for name in wrong]
-    assert not strangers
+        strangers = {name for name in rooms if not may & {name, name.partition(".")[0]}}
+        assert not strangers, path
 
 
 def test_no_two_files_import_each_other() -> None:
@@ -132,33 +127,24 @@ def test_no_two_files_import_each_other() -> None:
 
 
 def test_a_library_is_imported_in_its_rooms_alone() -> None:
-    misplaced = []
     for path in FILES:
         own = room(path).partition(".")[0]
         libraries = {name.partition(".")[0] for name in imported(path)}
         heavy = {"torch", "numpy", "transformers"} if own in WITHOUT_TORCH else set()
         wrong = {one for one in libraries if own not in ONLY_IN.get(one, {own})}
-        misplaced += [f"{path}: {library}" for library in wrong | (libraries & heavy)]
-    assert not misplaced
+        assert not wrong | (libraries & heavy), path
 
 
-def test_importing_marith_imports_no_library_that_is_slow_to_import() -> None:
-    code = """
-import sys
-import marith
-slow = {"torch", "transformers", "numpy", "pydantic", "rich", "typer", "tokenizers", "jinja2"}
-assert not slow & set(sys.modules), slow & set(sys.modules)
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_importing_the_algebra_and_saved_inspections_does_not_import_torch() -> None:
-    code = """
-import sys
-import marith, marith.options.options, marith.request.request, marith.request.completion
+def test_the_front_door_and_the_algebra_import_no_library_that_is_slow_to_import() -> None:
+    data = "marith.options.options, marith.request.request, marith.request.completion"
+    algebra = """
 marith.Inspection.json_schema()
 marith.parse("M - 0.5*a"); marith.explain("M + a")
-loaded = {"torch", "transformers", "numpy"} & set(sys.modules)
-assert not loaded, loaded
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    slow = {"torch", "transformers", "numpy"}
+    others = {"pydantic", "rich", "typer", "tokenizers", "jinja2"}
+    for code, never in (("", slow | others), (f"import {data}{algebra}", slow)):
+        check = (
+            f"import sys, marith\n{code}\nassert not {never} & {{*sys.modules}}, {{*sys.modules}}"
+        )
+        subprocess.run([sys.executable, "-c", check], check=True)
