@@ -16,7 +16,7 @@ from marith.engine.step import Turn
 from marith.errors import Busy, EngineClosed, RequestError, fault
 from marith.request.limits import Limits
 from marith.scoring.free_memory import amount
-from marith.scoring.lane_text import bytes_needed
+from marith.scoring.scorer import bytes_needed
 
 BytesLeft: TypeAlias = Callable[[int], int]
 

@@ -1,11 +1,10 @@
-"""The texts that lanes will hold, and the bytes that they take together."""
+"""The texts that lanes will hold, and the prefixes that they share."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 BLOCK = 16  # tokens; prefixes are compared in blocks of this length
 COPIED = 63  # the longest common prefix that SegmentLanes copies instead of sharing, in tokens
@@ -55,19 +54,3 @@ def own_lengths(texts: Iterable[LaneText]) -> Iterator[int]:
         shared = sum(number in known for number in text.prefixes)
         known.update(text.prefixes)
         yield text.length - max(0, BLOCK * shared - COPIED)
-
-
-class Holder(Protocol):
-    """A scorer, or a runner, that holds keys, values or states of texts."""
-
-    def memory(self, texts: Sequence[LaneText]) -> int:
-        """Return the most bytes that these texts take together."""
-        ...
-
-
-def bytes_needed(texts: Iterable[tuple[Holder, LaneText]]) -> int:
-    """Return the most bytes that texts take together, each in its holder."""
-    by_holder: dict[int, tuple[Holder, list[LaneText]]] = {}
-    for holder, text in texts:
-        by_holder.setdefault(id(holder), (holder, []))[1].append(text)
-    return sum(holder.memory(planned) for holder, planned in by_holder.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -86,6 +86,14 @@ class Scorer(Protocol):
     def release(self, lane: RequestLane) -> None:
         """Release a lane. It is not asked again."""
         ...
+
+
+def bytes_needed(texts: Iterable[tuple[Scorer, LaneText]]) -> int:
+    """Return the most bytes that texts take together, each in the cache of its scorer."""
+    by_scorer: dict[Scorer, list[LaneText]] = {}
+    for scorer, text in texts:
+        by_scorer.setdefault(scorer, []).append(text)
+    return sum(scorer.memory(planned) for scorer, planned in by_scorer.items())
 
 
 class WithoutContext:
