@@ -10,9 +10,11 @@ from support.prefixes import logits_after
 from torch import Tensor
 
 from marith.formula.meaning.binding import BARE_MODEL
+from marith.formula.tree.terms import Term
 from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes.cached_runner import CachedRunner
-from marith.scoring.passes.questions import Answer, RequestLane, Span
+from marith.scoring.passes.questions import Answer, Reading, RequestLane, Span
+from marith.scoring.scorer import Scorer
 from marith.scoring.weights.lora_files import Adapter
 
 VOCAB = 28
@@ -53,6 +55,11 @@ def span_of(
     """The last `count` positions of the text of the lane of this name."""
     lane = NamedLane(name, tuple(prompt), (adapter and adapter.key, salt), adapter, exits)
     return Span(BARE_MODEL, lane, continuation, count)
+
+
+def opened(scorer: Scorer, term: Term, reading: Reading) -> RequestLane:
+    """The lane of a text that one term reads."""
+    return scorer.open([term], reading, None, scorer.loaded(term))
 
 
 def ask(runner: CachedRunner, questions: Sequence[Span]) -> list[Answer]:

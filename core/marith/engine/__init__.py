@@ -1,4 +1,4 @@
-"""Schedule requests over the models. The only room with threads.
+"""Schedule requests over the models, on a thread of the engine.
 
 - `calibrate`: measure which plan costs least.
 - `call`: the arguments of one call of an engine, and the requests that they describe.

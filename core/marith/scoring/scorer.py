@@ -52,12 +52,13 @@ class Scorer(Protocol):
         ...
 
     def open(
-        self, term: Any, reading: Reading, salt: str | None = None, loaded: Any = None
+        self, terms: Sequence[Any], reading: Reading, salt: str | None, loaded: Any
     ) -> RequestLane:
-        """Return the lane of a request's text, for a term that reads the prompt as `reading`.
+        """Return the lane of a request's text, which reads the prompt as `reading`.
 
-        Only requests of the same `salt` share cached prefixes. `loaded` is what `loaded` returned
-        for the term when the request began: the lane keeps it, even if its files are written again.
+        `terms` are the terms that read the text: one, or a model and its early exits. Only requests
+        of the same `salt` share cached prefixes. `loaded` is what the scorer loaded for the terms
+        when the request began: the lane keeps it, even if its files are written again.
         """
         ...
 
@@ -106,9 +107,9 @@ class WithoutContext:
         return UNBOUNDED
 
     def open(
-        self, term: Any, reading: Reading, salt: str | None = None, loaded: Any = None
+        self, terms: Sequence[Any], reading: Reading, salt: str | None, loaded: Any
     ) -> RequestLane:
-        """Return the lane of a request's text, for a term that reads the prompt as `reading`."""
+        """Return the lane of a request's text, which reads the prompt as `reading`."""
         return RequestLane(reading, salt)
 
     def lane_text(self, lane: RequestLane, more: int) -> LaneText | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -35,12 +36,14 @@ class TermLanes:
         `loaded` has what the scorer loaded for each term. Requests with the same `salt` share
         cached prefixes.
         """
+        by_text: dict[Term, list[Term]] = defaultdict(list)
+        for term in readings:
+            by_text[_read_by(term)].append(term)
         lanes: dict[Term, RequestLane] = {}
-        by_text: dict[Term, RequestLane] = {}
-        for term, reading in readings.items():
-            own = scorers[term].open(term, reading, salt, loaded[term])
-            lane = lanes[term] = by_text.setdefault(_read_by(term), own)
-            lane.exits = tuple(sorted({*lane.exits, *own.exits}))
+        for terms in by_text.values():
+            first = terms[0]
+            lane = scorers[first].open(terms, readings[first], salt, loaded[first])
+            lanes |= dict.fromkeys(terms, lane)
         return cls(scorers, lanes)
 
     @property
@@ -76,7 +79,7 @@ class TermLanes:
 
 
 def _read_by(term: Term) -> Term:
-    """Return the term that the lane belongs to: an early exit uses the lane of its model."""
+    """Return the term whose text this term reads too: an early exit reads what its model reads."""
     if isinstance(term, Prompted) and term.exit_layer is not None:
         return replace(term, exit_layer=None)
     return term

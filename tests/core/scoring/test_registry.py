@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.asking import opened
 from support.vocabularies import byte_tokenizer
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -58,7 +59,7 @@ def test_a_model_named_twice_is_loaded_once(tmp_path: Path) -> None:
     assert isinstance(first, PromptedScorer)
     assert asked.scorers() == [asked.base, first]
     term = Prompted(model=name)
-    spoken = [Span(term, first.open(term, (2, 3)), [4])]
+    spoken = [Span(term, opened(first, term, (2, 3)), [4])]
     with torch.inference_mode():
         want = torch.log_softmax(tiny_model(seed=1)(torch.tensor([[2, 3, 4]])).logits[0, -1:], -1)
     torch.testing.assert_close(first.score(spoken)[0].logprobs, want, atol=1e-4, rtol=0)
@@ -204,7 +205,7 @@ def test_what_needs_float64_is_computed_on_the_cpu_where_a_device_has_none() -> 
         answers=asked.device,
     )
     for scorer, term in [*((asked.base, one) for one in terms), (guided, Classifier("x"))]:
-        lane = scorer.open(term, scorer.read(term, prompt), None, scorer.loaded(term))
+        lane = opened(scorer, term, scorer.read(term, prompt))
         span = Span(term, lane, [40, 41], 2, candidates=[[5, 6], [7]])
         with WithoutFloat64():
             [answer] = scorer.score([span])

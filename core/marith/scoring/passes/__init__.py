@@ -16,7 +16,8 @@ What they share:
 - `lanes`: the text of each row of the cache, shared prefixes, and the inputs of a pass.
 - `layer_masks`: attention masks of full, sliding and chunked layers.
 - `lora`: a LoRA for each row of a pass.
-- `passes`: questions and answers of runners, and the forward pass.
+- `passes`: the forward passes of a model, and the interface of runners.
 - `plain_runner`: runs a model without a cache: whole texts.
 - `probe`: compares cached passes with uncached ones when a model is loaded.
+- `questions`: the lane of a request's text, a question about it, and its answer.
 """

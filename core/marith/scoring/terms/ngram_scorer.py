@@ -6,13 +6,12 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
 
-from marith.errors import ModelError, RequestError, shown
+from marith.errors import ModelError, shown
 from marith.formula.meaning.binding import BARE_MODEL
 from marith.formula.tree.terms import NGram
 from marith.recent import Recent
@@ -67,10 +66,7 @@ class NGramScorer(WithoutContext):
         if not term.online:
             return ()
         tokens = to_tokens(BARE_MODEL, prompt, self.vocabulary)
-        if max(tokens) >= self.vocabulary.size:
-            raise RequestError(
-                f"the prompt has token {max(tokens)}, which is not in the vocabulary"
-            )
+        self.vocabulary.require_known(tokens, "the prompt")
         return tuple(tokens)
 
     def loaded(self, term: NGram) -> NGramCounts:
@@ -92,12 +88,12 @@ class NGramScorer(WithoutContext):
         return self._kept(term, self._fitted[term, file_times(term.path)])
 
     def open(
-        self, term: NGram, reading: Reading, salt: str | None = None, loaded: Any = None
+        self, terms: Sequence[NGram], reading: Reading, salt: str | None, loaded: NGramCounts
     ) -> RequestLane:
         """Return the lane of a request's text. `loaded` are the term's counts."""
-        counts = self.loaded(term) if loaded is None else loaded
+        [term] = terms
         own = GrowingText(term.order - 1) if term.online else None
-        return _NGramLane(reading, salt, counts=counts, own=own)
+        return _NGramLane(reading, salt, counts=loaded, own=own)
 
     def _kept(self, term: NGram, counts: NGramCounts) -> NGramCounts:
         self._recent.use(counts, counts.nbytes, term if term.path else None)

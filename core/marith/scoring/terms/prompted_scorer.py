@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
 
-from marith.errors import ContextOverflow, ModelError, RequestError
+from marith.errors import ContextOverflow, ModelError
 from marith.formula.meaning.binding import BARE, BARE_MODEL
 from marith.formula.tree.terms import Likelihood, Prompted, Term
 from marith.recent import Recent
@@ -67,10 +67,7 @@ class PromptedScorer:
             return self.read(term.of, prompt)
         require_text(term, prompt, self.vocabulary)
         tokens = to_tokens(term, prompt, self.vocabulary, self.context_length)
-        if max(tokens) >= self.vocabulary.size:
-            raise RequestError(
-                f"the prompt has token {max(tokens)}, which is not in the vocabulary"
-            )
+        self.vocabulary.require_known(tokens, "the prompt")
         if len(tokens) >= self.context_length:
             raise ContextOverflow(
                 f"the prompt has {len(tokens)} tokens or more as {_named(term)} reads it; "
@@ -89,16 +86,15 @@ class PromptedScorer:
 
     def open(
         self,
-        term: Prompted | Likelihood,
+        terms: Sequence[Prompted | Likelihood],
         reading: Reading,
-        salt: str | None = None,
-        loaded: Any = None,
+        salt: str | None,
+        loaded: Adapter | None,
     ) -> RequestLane:
-        """Return the lane of a request's text. `loaded` is the term's adapter, if it has one."""
-        adapter = self.loaded(term) if loaded is None and _adapter(term) is not None else loaded
-        layer = _exit_layer(term)
-        exits = () if layer is None else (layer,)
-        return RequestLane(reading, (adapter and adapter.key, salt), adapter, exits)
+        """Return the lane of a request's text. `loaded` is the adapter of its terms, if any."""
+        layers = (_exit_layer(term) for term in terms)
+        exits = tuple(sorted({layer for layer in layers if layer is not None}))
+        return RequestLane(reading, (loaded and loaded.key, salt), loaded, exits)
 
     def lane_text(self, lane: RequestLane, more: int) -> LaneText:
         """Return the text of a lane with `more` tokens after the prompt, as `memory` counts it."""

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.asking import opened
 
 from marith.errors import ModelError
 from marith.formula.tree.terms import NGram, Uniform
@@ -30,7 +31,7 @@ def vocabulary() -> Vocabulary:
 
 def scored(term: NGram, continuation: list[int], count: int = 1) -> torch.Tensor:
     scorer = NGramScorer(vocabulary())
-    lane = scorer.open(term, scorer.read(term, Prompt()))
+    lane = opened(scorer, term, scorer.read(term, Prompt()))
     span = Span(term, lane, continuation, count)
     return scorer.score([span])[0].logprobs
 
@@ -107,6 +108,6 @@ def test_the_counts_are_those_of_a_plain_count(
 
 def test_uniform_is_the_same_everywhere() -> None:
     scorer = UniformScorer(vocabulary())
-    lane = scorer.open(Uniform(), scorer.read(Uniform(), Prompt()))
+    lane = opened(scorer, Uniform(), scorer.read(Uniform(), Prompt()))
     [answer] = scorer.score([Span(Uniform(), lane, [2, 3], 3)])
     assert torch.equal(answer.logprobs, torch.full((3, 5), -math.log(5)))

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.asking import opened
 
 from marith.errors import RequestError
 from marith.formula.tree.terms import NGram, Prompted
@@ -46,7 +47,7 @@ def test_what_is_counted_online_is_what_fitting_anew_would_count(
     term, scorer = NGram(order=order, texts=tuple(given_), online=True), NGramScorer(known)
     scorer.read(term, to_prompt("a"))
     lanes: dict[str, tuple[RequestLane, list[int]]] = {
-        name: (scorer.open(term, data.draw(readings)), []) for name in ("one", "other")
+        name: (opened(scorer, term, data.draw(readings)), []) for name in ("one", "other")
     }
     for _ in range(data.draw(st.integers(1, 6))):
         name = data.draw(st.sampled_from(sorted(lanes)))
@@ -83,11 +84,11 @@ def test_a_prompt_token_that_the_model_does_not_know_is_refused() -> None:
 def test_online_terms_of_different_orders_do_not_disturb_each_other() -> None:
     scorer = NGramScorer(vocabulary())
     terms = NGram(order=2, online=True), NGram(order=4, online=True)
-    lanes = [scorer.open(term, (2, 3, 4, 2)) for term in terms]
+    lanes = [opened(scorer, term, (2, 3, 4, 2)) for term in terms]
     for _ in range(2):
         for term, lane in zip(terms, lanes, strict=True):
             [alone] = NGramScorer(vocabulary()).score(
-                [Span(term, scorer.open(term, (2, 3, 4, 2)), [3])]
+                [Span(term, opened(scorer, term, (2, 3, 4, 2)), [3])]
             )
             [beside] = scorer.score([Span(term, lane, [3])])
             assert torch.equal(beside.logprobs, alone.logprobs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.asking import opened
 
 from marith.formula.tree.signals import POSITION
 from marith.request.prompt import Prompt
@@ -20,7 +21,8 @@ def test_places_are_counted_from_the_continuations_first_token(
     assert scorer.read(POSITION, Prompt()) == ()
     several = [(length, min(count, length + 1)) for length, count in asked]
     spans = [
-        Span(POSITION, scorer.open(POSITION, ()), range(length), count) for length, count in several
+        Span(POSITION, opened(scorer, POSITION, ()), range(length), count)
+        for length, count in several
     ]
     for (length, count), answer in zip(several, scorer.score(spans), strict=True):
         assert answer.logprobs.dtype == torch.float32

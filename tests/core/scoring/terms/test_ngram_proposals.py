@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.asking import opened
 
 from marith.formula.tree.terms import NGram
 from marith.request.prompt import to_prompt
@@ -65,7 +66,7 @@ def test_a_guess_is_what_followed_the_longest_known_context_most_often(
 ) -> None:
     term = NGram(order=order, texts=tuple(given_), online=online)
     asked, before = scorer(term), [*reading, *text] if online else text
-    lane = asked.open(term, tuple(reading) if online else ())
+    lane = opened(asked, term, tuple(reading) if online else ())
     fitted = [[*asked.vocabulary.encode(each), END] for each in given_]
     known, seen = followers(order, fitted, before)
     own_length, own_seen = followers(order, [before] if online else [], before)
@@ -90,9 +91,9 @@ def test_many_guesses_are_what_one_guess_at_a_time_gives(
 ) -> None:
     term = NGram(order=order, texts=tuple(given_), online=online)
     asked = scorer(term)
-    together = asked.propose(Span(term, asked.open(term, ()), text), 6)
+    together = asked.propose(Span(term, opened(asked, term, ()), text), 6)
     one_by_one: list[Proposal] = []
-    lane = asked.open(term, ())
+    lane = opened(asked, term, ())
     while len(one_by_one) < 6:
         so_far = [*text, *(guess.token for guess in one_by_one)]
         guess = asked.propose(Span(term, lane, so_far), 1)
@@ -108,7 +109,7 @@ def test_no_guess_changes_a_score(
 ) -> None:
     term = NGram(order=4, texts=tuple(given_), online=True)
     guessing, silent = scorer(term), scorer(term)
-    lanes = [each.open(term, tuple(reading)) for each in (guessing, silent)]
+    lanes = [opened(each, term, tuple(reading)) for each in (guessing, silent)]
     for continuation in (text, other, text[:2], text):
         guessed, scored = (Span(term, lane, continuation, len(continuation) + 1) for lane in lanes)
         assert len(guessing.propose(guessed, most)) <= most
