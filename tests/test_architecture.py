@@ -42,7 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 FLOORS = (
     ("notices",), ("free_memory",), ("cache_limit",), ("lane_text",), ("prompting",), ("weights",),
     ("passes",), tuple(f"passes.{one}" for one in ("segments", "rectangle", "states", "llama_cpp")),
-    ("scorer",), ("terms", "term_lanes"), ("choose_runner",), ("registry",),
+    ("scorer",), ("terms", "term_lanes"), ("choose_runner", "model_warnings"), ("registry",),
 )  # fmt: skip
 below = {*DATA, "recent", "spinning", "tensor_rows"}
 for names in (("__init__",), *FLOORS):

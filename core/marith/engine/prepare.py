@@ -81,14 +81,14 @@ def prepare(
     plan, bare, warnings = bound(request, alternative)
     deadline.check()
     scorers, loaded = _scorers(plan.all_terms, registry, loading)
-    registry.warn_of_rounding(plan.whole)
+    registry.warnings.of_rounding(plan.whole)
     if not prompt.tokens and any(_reads_as_chat(term) for term in plan.terms):
-        registry.warn_of_template()
+        registry.warnings.of_template()
     readings = _readings(plan, scorers, prompt, deadline)
     visible = _visible(bare, readings, registry, prompt)
     budget = budget_of(plan, scorers, readings, prefix, request, len(visible))
     for warning in budget.warnings:
-        registry.warn_once("max_tokens", warning)
+        registry.warnings.once("max_tokens", warning)
     return Prepared(
         plan,
         TermLanes.of(scorers, readings, loaded, request.cache_salt),
@@ -111,11 +111,11 @@ def _prompt(request: Request, registry: Registry) -> Prompt:
     """
     tools = request.tools.definitions if request.tools and request.tools.callable else ()
     if request.tools is not None and request.tools.choice == "auto":
-        registry.warn_of_tools()
+        registry.warnings.of_tools()
     prompt = to_prompt(request.prompt, tools, request.template_options)
     if not prompt.tokens:
         return prompt
-    _require_known(prompt.tokens, registry, "the prompt")
+    registry.vocabulary.require_known(prompt.tokens, "the prompt")
     text = registry.vocabulary.decode(prompt.tokens)
     return replace(prompt, messages=({"role": "user", "content": text},))
 
@@ -124,18 +124,12 @@ def _prefix(request: Request, registry: Registry) -> tuple[int, ...]:
     """Return the tokens that the answer begins with. Raises RequestError for invalid tokens."""
     prefix, vocabulary = request.prefix, registry.vocabulary
     tokens = tuple(vocabulary.encode(prefix)) if isinstance(prefix, str) else tuple(prefix)
-    _require_known(tokens, registry, "the prefix")
-    _require_known([*dict(request.sampling.logit_bias)], registry, "logit_bias")
-    _require_known(request.stop.token_ids, registry, "token_ids")
+    vocabulary.require_known(tokens, "the prefix")
+    vocabulary.require_known([*dict(request.sampling.logit_bias)], "logit_bias")
+    vocabulary.require_known(request.stop.token_ids, "token_ids")
     if tokens and (ended := ends_of(request, vocabulary).intersection(tokens)):
         raise RequestError(f"the prefix has token {min(ended)}, which ends a text")
     return tokens
-
-
-def _require_known(tokens: Sequence[int], registry: Registry, where: str) -> None:
-    size = registry.vocabulary.size
-    if tokens and max(tokens) >= size:
-        raise RequestError(f"{where} has token {max(tokens)}, and the model has {size} tokens")
 
 
 def bound(

@@ -4,6 +4,7 @@
 - `choose_runner`: which runner a model gets.
 - `free_memory`: the bytes that this process may still take.
 - `lane_text`: the texts that lanes will hold, and their bytes.
+- `model_warnings`: warnings about a base model, most of them once.
 - `notices`: warnings that point at the caller's line, from any depth and any thread.
 - `registry`: the scorer of each term.
 - `scorer`: the protocol between the engine and scorers: spans in, rows out.

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 import torch
 
 from marith.errors import FormulaError, ModelError, shown
-from marith.formula.meaning.amplification import amplification
-from marith.formula.tree.nodes import Formula
-from marith.formula.tree.printing import without_texts
 from marith.formula.tree.terms import (
     Classifier,
     Judgement,
@@ -26,9 +22,9 @@ from marith.formula.tree.terms import (
 )
 from marith.recent import Recent
 from marith.request.limits import CACHE_BYTES, LOADED_BYTES
-from marith.scoring import notices
 from marith.scoring.cache_limit import CacheLimit
 from marith.scoring.choose_runner import runner_of
+from marith.scoring.model_warnings import ModelWarnings
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Scorer
 from marith.scoring.terms.classifier_scorer import ClassifierScorer
@@ -40,9 +36,6 @@ from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.locate import GGUF, FileTimes, file_times, gguf_file, locate
 from marith.scoring.weights.placing import Placement, composing_device
 
-_log = logging.getLogger(__name__)
-_MUCH = 10  # a formula may enlarge rounding this number of times without a warning
-_amplification = lru_cache(maxsize=64)(amplification)  # many requests have the same formula
 _Key: TypeAlias = "tuple[type[Term], str | None, FileTimes, str | None, str | None]"
 ModelScorer: TypeAlias = "PromptedScorer | ClassifierScorer"
 
@@ -75,9 +68,7 @@ class Registry:
         self.vocabulary = base.vocabulary
         # Other checkpoints are loaded to the device of the base model.
         self.placement = Placement(str(base.device), base.dtype)
-        self._rounding = base.rounds_coarsely
-        self._warned = 0.0  # the largest factor of a warning so far
-        self._warned_of: set[str] = set()
+        self.warnings = ModelWarnings(base)
         self._models: WeakValueDictionary[_Key, ModelScorer] = WeakValueDictionary()
         self._models[_key_of(Prompted())] = self.base
         self._ngrams = NGramScorer(self.vocabulary, self.device, self._recent)
@@ -127,59 +118,6 @@ class Registry:
         if scorer is not self.base:
             kind, name, _, device, dtype = key
             self._recent.use(scorer, scorer.nbytes, (kind, name, device, dtype))
-
-    def warn_of_rounding(self, formula: Formula) -> None:
-        """Warn if a formula enlarges the rounding errors of the base model.
-
-        The first such formula gives a warning, and then each formula that enlarges them ten times
-        more. docs/how-to/few_bits.md says how far such formulas are off.
-        """
-        if self._rounding is None:
-            return
-        times = _amplification(formula)
-        if times < _MUCH * max(1.0, self._warned):
-            return
-        self._warned = times
-        what, instead = self._rounding
-        notices.warn(
-            f"{shown(without_texts(formula))} enlarges rounding {times:.0f} times, and {what}: its "
-            f"distribution may be far from the exact one; {instead}"
-        )
-
-    def warn_of_tools(self) -> None:
-        """Warn once if the base model's chat template does not list tools."""
-        vocabulary = self.vocabulary
-        if vocabulary.tool_format.offers:
-            return
-        what = "the chat template knows no tools"
-        if not vocabulary.has_chat_template:
-            what = "there is no chat template"
-        self.warn_once(
-            "tools",
-            f"{what} of {self.base.checkpoint.name!r}: tools are listed in the system prompt, and "
-            "with tool_choice 'auto' such a model may call none or repeat a call; write "
-            "tool_choice='any' or the name of a tool, or take a model that was trained to call "
-            "tools",
-        )
-
-    def warn_once(self, subject: str, message: str) -> None:
-        """Log a warning, unless there was a warning about the subject before."""
-        if subject not in self._warned_of:
-            self._warned_of.add(subject)
-            _log.warning("%s", message)
-
-    def warn_of_template(self) -> None:
-        """Warn once if the base model has no chat template."""
-        if self.vocabulary.has_chat_template:
-            return
-        self.warn_once(
-            "template",
-            f"{self.base.checkpoint.name!r} has no chat template: system prompts and messages are "
-            "plain text, with `User: …` and `Assistant: …` for several messages, and a base model "
-            "continues such a text instead of answering it; take a model that was trained for "
-            "chats (many have -Instruct or -it in their name), or write "
-            'template="plain" for terms that should read plain text',
-        )
 
     def scorers(self) -> list[Scorer]:
         """Return the scorer of every loaded checkpoint, once."""

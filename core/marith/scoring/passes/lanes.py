@@ -322,6 +322,14 @@ def allocating(lanes: Lanes, longest: int) -> Iterator[None]:
         ) from error
 
 
+def roomy(tokens: int, step: int, growth: float = 0.25) -> int:
+    """Return a number of tokens with room to grow, in multiples of `step`.
+
+    A cache that grew at every token would be copied every time.
+    """
+    return -(-max(step, int(tokens * (1 + growth))) // step) * step
+
+
 def common(kept: list[int], asked: list[int]) -> int:
     """Return the length of the common prefix.
 

@@ -112,6 +112,12 @@ class Vocabulary:
         """Return the text of tokens, with special tokens by their names."""
         return str(self._raw.decode(list(tokens), skip_special_tokens=False))
 
+    def require_known(self, tokens: Sequence[int], where: str) -> None:
+        """Raise RequestError for a token that the model does not have."""
+        if tokens and max(tokens) >= self.size:
+            problem = f"{where} has token {max(tokens)}, and the model has {self.size} tokens"
+            raise RequestError(problem)
+
     def opens_reasoning(self, prompt: Sequence[int]) -> bool:
         """Return True if a prompt ends with the mark that begins reasoning.
 

@@ -16,7 +16,7 @@ from marith.scoring.lane_text import LaneText, own_lengths
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.chunked_prefill import SMALL_CHUNK
 from marith.scoring.passes.early_exit import Exits
-from marith.scoring.passes.lanes import Lane, Lanes, Rectangle
+from marith.scoring.passes.lanes import Lane, Lanes, Rectangle, roomy
 from marith.scoring.passes.passes import Passes, Runner
 from marith.scoring.passes.questions import Answer, Span
 from marith.scoring.weights.llama_cpp.ggml import FEWEST, GGMLContext, GGMLModel, Item
@@ -59,7 +59,7 @@ class SequenceLanes(Lanes):
 
     def memory(self, texts: Sequence[LaneText]) -> int:
         """Return the most bytes that lanes of these texts take."""
-        return self._weight.of(_roomy(sum(own_lengths(texts))), len(texts))
+        return self._weight.of(roomy(sum(own_lengths(texts)), FEWEST), len(texts))
 
     def aim(self, rectangles: Sequence[Rectangle]) -> Aimed:
         """Return the input of the next pass. The last positions of each text get logits."""
@@ -97,7 +97,7 @@ class SequenceLanes(Lanes):
             if not self.context.cut(lane.row, len(lane.tokens)):
                 self._lost()
                 raise ModelError("llama.cpp has no free place, and cannot truncate this text")
-        wanted = _roomy(self.context.cells + tokens)
+        wanted = roomy(self.context.cells + tokens, FEWEST)
         weight = self._weight.of(wanted, self.context.sequences)
         if weight > self.cache_limit.room(self, weight):
             for lane in _idle(self)[:1]:
@@ -113,7 +113,7 @@ class SequenceLanes(Lanes):
                 break
             dropped += len(lane.tokens)
             self._drop(lane)
-        cells = _roomy(sum(len(lane.tokens) for lane in self._all))
+        cells = roomy(sum(len(lane.tokens) for lane in self._all), FEWEST)
         if extra > 0 and cells < self.context.cells:
             self._resize(cells)
 
@@ -169,11 +169,6 @@ class SequenceLanes(Lanes):
     def _was_cut(self, lane: Lane, before: int) -> None:
         if not self.context.cut(lane.row, len(lane.tokens)):
             lane.tokens.clear()
-
-
-def _roomy(tokens: int) -> int:
-    """Round up with room to grow: memory that grew at every token would be copied every time."""
-    return -(-max(FEWEST, tokens * 5 // 4) // FEWEST) * FEWEST
 
 
 def _idle(lanes: Iterable[Lane]) -> list[Lane]:

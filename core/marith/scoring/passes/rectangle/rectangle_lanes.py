@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import torch
 
 from marith.scoring.lane_text import LaneText
-from marith.scoring.passes.lanes import Lane, Lanes, Rectangle, allocating
+from marith.scoring.passes.lanes import Lane, Lanes, Rectangle, allocating, roomy
 from marith.scoring.passes.layer_masks import LayerMasks, Mask
 from marith.scoring.passes.rectangle.rectangle_cache import KVCache
 
 SPARE_ROWS = 8
+STEP = 64  # the capacity grows in steps of this number of tokens
 
 
 class RectangleLanes(Lanes):
@@ -36,7 +37,7 @@ class RectangleLanes(Lanes):
     def memory(self, texts: Sequence[LaneText]) -> int:
         """Return the most bytes that lanes of these texts take, each as many as the longest."""
         longest = max((text.length for text in texts), default=0)
-        return self.cache.bytes_of(len(texts), _roomy(longest))
+        return self.cache.bytes_of(len(texts), roomy(longest, STEP))
 
     def aim(self, rectangles: Sequence[Rectangle]) -> Mask:
         """Point the next pass at the lanes of one rectangle, and return its attention mask."""
@@ -57,7 +58,7 @@ class RectangleLanes(Lanes):
         if (suffices and self.nbytes <= limit) or self._shrink(longest, limit):
             return
         rows, capacity = len(self._all), self._longest(longest)
-        capacity = cache.capacity if capacity <= cache.capacity else _roomy(capacity)
+        capacity = cache.capacity if capacity <= cache.capacity else roomy(capacity, STEP)
         if rows <= cache.rows:
             rows = cache.rows
         elif cache.bytes_of(rows + SPARE_ROWS, capacity) <= limit:
@@ -97,7 +98,7 @@ class RectangleLanes(Lanes):
         self.cache.clear()
 
     def _new_lane(self, length: int, needed: bool) -> Lane | None:
-        capacity = max(self.cache.capacity, _roomy(length))
+        capacity = max(self.cache.capacity, roomy(length, STEP))
         weight = self.cache.bytes_of(len(self._all) + 1, capacity)
         full = not needed and weight > self.cache_limit.room(self, weight)
         return None if full else Lane(row=len(self._all))
@@ -115,7 +116,7 @@ class RectangleLanes(Lanes):
         return max([asked, *(len(lane.tokens) for lane in self._all)])
 
     def _bytes(self, asked: int) -> int:
-        return self.cache.bytes_of(len(self._all), _roomy(self._longest(asked)))
+        return self.cache.bytes_of(len(self._all), roomy(self._longest(asked), STEP))
 
     def _shrink(self, longest: int, limit: int) -> bool:
         """Drop idle lanes while the other lanes need more than `limit` bytes.
@@ -128,7 +129,7 @@ class RectangleLanes(Lanes):
         if not self._bytes(longest) < self.nbytes > limit:
             return False
         with allocating(self, longest):
-            self.cache.resize(len(self._all), _roomy(self._longest(longest)))
+            self.cache.resize(len(self._all), roomy(self._longest(longest), STEP))
         return True
 
     def _drop(self, lane: Lane) -> None:
@@ -138,8 +139,3 @@ class RectangleLanes(Lanes):
             self.cache.copy(last.row, lane.row, len(last.tokens))
             self._all[lane.row], last.row = last, lane.row
         self._all.pop()
-
-
-def _roomy(positions: int) -> int:
-    """Round up with room to grow: a cache that grew at every token would be copied every time."""
-    return -(-max(64, positions * 5 // 4) // 64) * 64

@@ -20,10 +20,12 @@ from torch import Tensor
 from transformers.cache_utils import Cache
 
 from marith.scoring.passes.addressed_layer import AddressedLayer
+from marith.scoring.passes.lanes import roomy
 
 # MAP_NORESERVE, which `mmap` has no name for: Linux counts a page only when it is written.
 _NORESERVE = 0x4000
 _STRICT = "2"  # the overcommit setting with which Linux counts every reserved page
+STEP = 256  # the capacity grows in steps of this number of tokens, where growing copies it
 PADDING_ROW = 0  # the padding of shorter texts in a pass is written here, and never read
 ROWS = 1024  # rows reserved at once, if that takes no memory
 LONG = 2**18  # positions reserved at once, if that takes no memory
@@ -144,7 +146,8 @@ class SegmentCache(Cache):
         if rows <= self.rows and capacity <= self.capacity:
             return
         self.rows = self.rows if rows <= self.rows else max(rows, 2 * self.rows)
-        self.capacity = self.capacity if capacity <= self.capacity else _roomy(capacity)
+        if capacity > self.capacity:
+            self.capacity = roomy(capacity, STEP, growth=1.0)
         spans = list(held)
         for layer in self._layers:  # one by one, so that there are never two whole caches
             layer.resize(self.rows, self.capacity, spans)
@@ -250,8 +253,3 @@ class _SegmentLayer(AddressedLayer):
             self.values[rows, :, slots] = value_states.transpose(1, 2)
         key_states.kept_in = self  # type: ignore[attr-defined]
         return key_states, value_states
-
-
-def _roomy(positions: int) -> int:
-    """Round up with room to grow, for devices on which growing copies the cache."""
-    return -(-max(256, positions * 2) // 256) * 256

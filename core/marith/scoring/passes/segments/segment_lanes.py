@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marith.scoring.lane_text import LaneText, own_lengths
+from marith.scoring.lane_text import COPIED, LaneText, own_lengths
 from marith.scoring.passes.chunked_prefill import CHUNK
 from marith.scoring.passes.lanes import Lane, Lanes, Rectangle, allocating, in_one_row
 from marith.scoring.passes.layer_masks import LayerMasks, Mask
 from marith.scoring.passes.segments.segment_attention import Part, reads
 from marith.scoring.passes.segments.segment_cache import PADDING_ROW, Filled, SegmentCache
 
-SHORT = 64  # a segment of fewer tokens is copied, not read by itself
+SHORT = COPIED + 1  # a segment of fewer tokens is copied, not read by itself
 SPARE_SLOTS = 64  # slots after a truncated text that are not freed, for its next tokens
 KEPT_BEHIND = 64  # tokens kept before a window, for a text that is truncated
 STEP = 64  # tokens are freed in steps of at least this number

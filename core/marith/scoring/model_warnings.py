@@ -1,0 +1,80 @@
+"""Warnings about a base model: what it rounds, and what its chat template lacks."""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache
+
+from marith.errors import shown
+from marith.formula.meaning.amplification import amplification
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.printing import without_texts
+from marith.scoring import notices
+from marith.scoring.weights.checkpoint import Checkpoint
+
+_log = logging.getLogger(__name__)
+_MUCH = 10  # a formula may enlarge rounding this number of times without a warning
+_amplification = lru_cache(maxsize=64)(amplification)  # many requests have the same formula
+
+
+class ModelWarnings:
+    """The warnings about one base model. Keeps state: most warnings are said once."""
+
+    def __init__(self, base: Checkpoint) -> None:
+        self._name, self._vocabulary = base.name, base.vocabulary
+        self._rounding = base.rounds_coarsely
+        self._warned = 0.0  # the largest factor of a warning so far
+        self._warned_of: set[str] = set()
+
+    def of_rounding(self, formula: Formula) -> None:
+        """Warn if a formula enlarges the rounding errors of the base model.
+
+        The first such formula gives a warning, and then each formula that enlarges them ten times
+        more. docs/how-to/few_bits.md says how far such formulas are off.
+        """
+        if self._rounding is None:
+            return
+        times = _amplification(formula)
+        if times < _MUCH * max(1.0, self._warned):
+            return
+        self._warned = times
+        what, instead = self._rounding
+        notices.warn(
+            f"{shown(without_texts(formula))} enlarges rounding {times:.0f} times, and {what}: its "
+            f"distribution may be far from the exact one; {instead}"
+        )
+
+    def of_tools(self) -> None:
+        """Warn once if the base model's chat template does not list tools."""
+        vocabulary = self._vocabulary
+        if vocabulary.tool_format.offers:
+            return
+        what = "the chat template knows no tools"
+        if not vocabulary.has_chat_template:
+            what = "there is no chat template"
+        self.once(
+            "tools",
+            f"{what} of {self._name!r}: tools are listed in the system prompt, and "
+            "with tool_choice 'auto' such a model may call none or repeat a call; write "
+            "tool_choice='any' or the name of a tool, or take a model that was trained to call "
+            "tools",
+        )
+
+    def once(self, subject: str, message: str) -> None:
+        """Log a warning, unless there was a warning about the subject before."""
+        if subject not in self._warned_of:
+            self._warned_of.add(subject)
+            _log.warning("%s", message)
+
+    def of_template(self) -> None:
+        """Warn once if the base model has no chat template."""
+        if self._vocabulary.has_chat_template:
+            return
+        self.once(
+            "template",
+            f"{self._name!r} has no chat template: system prompts and messages are "
+            "plain text, with `User: …` and `Assistant: …` for several messages, and a base model "
+            "continues such a text instead of answering it; take a model that was trained for "
+            "chats (many have -Instruct or -it in their name), or write "
+            'template="plain" for terms that should read plain text',
+        )
