@@ -35,6 +35,8 @@ from marith import (
     Engine,
     Options,
     RequestError,
+    Sampling,
+    Stop,
     Ticket,
 )
 from marith.errors import shown, valid_options
@@ -47,20 +49,12 @@ from marith.openai_format import (
     to_tools,
     total_usage,
 )
+from marith.request.checks import fields_by_option
 
 # By the name of Inspect's option: the option of marith that it sets.
-_OPTIONS = {
-    "max_tokens": "max_tokens",
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "top_k": "top_k",
-    "stop_seqs": "stop",
-    "frequency_penalty": "frequency_penalty",
-    "presence_penalty": "presence_penalty",
-    "logit_bias": "logit_bias",
-}
+_OPTIONS = {**{name: name for name in fields_by_option(Sampling, Stop)}, "stop_seqs": "stop"}
 _READ_BY_GENERATE = {
-    "seed", "num_choices", "logprobs", "top_logprobs", "response_schema", "parallel_tool_calls",
+    "num_choices", "logprobs", "top_logprobs", "response_schema", "parallel_tool_calls",
 }  # fmt: skip
 # Inspect does what these say, whatever the provider is.
 _OF_INSPECT = {
