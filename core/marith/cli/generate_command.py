@@ -89,10 +89,7 @@ def answer(
     """Generate `count` answers at once and print them. Raises MarithError."""
     if count < 1:
         raise RequestError(f"-n must be a whole number from 1, not {count}")
-    samples = [options]
-    if count > 1:
-        first = options.seed
-        samples = [options.over({} if first is None else {"seed": first + i}) for i in range(count)]
+    samples = [options.sample(i) for i in range(count)]
     load(options)
     started = time.monotonic()
     tickets = [each.submit(messages, started=started, grammar=grammar) for each in samples]
