@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
+from inspect import Parameter, signature
 from typing import Any
 
 import pytest
 import typer
 
 from marith import Options
-from marith.cli import app, generate_command
+from marith.cli import app, evaluation_commands, generate_command
+from marith.cli.options import placed
+from marith.evals.evaluations import PASSED_ON, FormulaEvaluation
 
 OWN = {
     *generate_command._NOT_OPTIONS,
@@ -24,3 +29,21 @@ def parameters(command: str) -> list[Any]:
 @pytest.mark.parametrize("command", ["generate", "why"])
 def test_an_option_of_a_command_is_one_of_options_or_its_own(command: str) -> None:
     assert {each.name for each in parameters(command)} <= {*Options.option_names()}
+
+
+@pytest.mark.parametrize("command", ["generate", "why", "chat"])
+def test_help_says_the_default_of_an_option(command: str) -> None:
+    for each in parameters(command):
+        default = Options.model_fields[each.name].get_default(call_default_factory=True)
+        said = re.search(r"\[default: (.+)\]", each.help)
+        assert said is None or default is None or said[1] == str(default), each.name
+
+
+def test_an_evaluation_is_measured_by_the_options_of_its_command() -> None:
+    settings = {field.name: field.default for field in fields(FormulaEvaluation)}
+    declared: dict[str, Parameter] = {}
+    for group in (evaluation_commands.evaluated, evaluation_commands.sampled, placed):
+        declared |= signature(group).parameters
+    assert declared.keys() <= settings.keys()
+    assert all(each.default in (None, settings[name]) for name, each in declared.items())
+    assert {*PASSED_ON} == {*signature(placed).parameters, "max_tokens", "temperature"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import Field, fields
+from inspect import Parameter, signature
 from typing import Any
 
 import pytest
@@ -11,16 +11,24 @@ import pytest
 from marith import Engine, Options, Request, Sampling, Stop
 from marith.engine.call import CallOptions, ScoringOptions
 from marith.options.option_checks import CHECKS
+from marith.options.option_fields import OptionFields
 from marith.options.untrusted import OF_A_CALL
 from marith.request.checks import fields_by_option
+from marith.request.forms.tools import Tools
 from marith.request.limits import Limits
 from marith.request.other_names import PLACEMENT
 from marith.request.request import InspectedOptions
+from marith.scoring.weights.placing import Placement
 from marith.serving.wire.wire_fields import AskedFields, MarithFields
 
 ARGUMENTS = {"prompt", "formula", "terms", "sampling", "stop", "speculation"}
 DRAWN = fields_by_option(Sampling, Stop)
 REQUESTED = {field.name: field for field in fields(Request) if field.name not in ARGUMENTS}
+OPTIONS = fields_by_option(Request, Tools, Sampling, Stop, Limits)
+# Options check these values in another form than the field has.
+OTHER_FORM = {"ban", "formula", "logit_bias", "speculation"}
+OTHER_TYPE = {"logit_bias", "stop", "stop_token_ids"}
+EMPTY: tuple[Any, ...] = (None, (), [], {})
 
 
 def types(kind: Any) -> dict[str, str]:
@@ -36,12 +44,19 @@ def test_typed_dictionaries_have_the_fields_of_a_request() -> None:
     assert types(CallOptions).keys() == called | (DRAWN.keys() - {"stop"})
 
 
-@pytest.mark.parametrize("name", [*DRAWN, *fields_by_option(Limits)])
+@pytest.mark.parametrize("name", sorted(DRAWN.keys() - OTHER_TYPE))
+def test_an_option_has_the_type_of_its_field(name: str) -> None:
+    kind = DRAWN[name].type
+    assert OptionFields.__annotations__[name] == kind
+    assert types(CallOptions)[name] in (kind, f"{kind} | None")
+
+
+@pytest.mark.parametrize("name", sorted(OPTIONS.keys() & Options.model_fields.keys()))
 def test_an_option_has_the_default_and_the_check_of_its_field(name: str) -> None:
-    field: Field[Any] = (DRAWN | fields_by_option(Limits))[name]
+    field: Field[Any] = OPTIONS[name]
     default = Options.model_fields[name].get_default(call_default_factory=True)
-    assert default == field.default or (field.default == () and not default)
-    assert CHECKS[name] is field.metadata["check"] or name == "logit_bias"
+    assert default == field.default or (default in EMPTY and field.default in EMPTY)
+    assert name in OTHER_FORM or CHECKS[name] is field.metadata["check"]
 
 
 def test_a_body_of_the_server_has_the_options_that_strangers_may_set() -> None:
@@ -50,10 +65,14 @@ def test_a_body_of_the_server_has_the_options_that_strangers_may_set() -> None:
     assert sent - by_rules_of_its_own == OF_A_CALL - {"timeout", "steer_tools"}
 
 
-@pytest.mark.parametrize("load", [Engine.load, Engine.shared])
-def test_an_engine_is_loaded_with_the_options_of_placement(load: Any) -> None:
-    given = {*inspect.signature(load).parameters} - {"model", "tokenizer"}
-    assert given == {*PLACEMENT}
-    limits = {field.name: field.default for field in fields(Limits)}
-    defaults = {name: p.default for name, p in inspect.signature(load).parameters.items()}
-    assert limits.items() <= defaults.items()
+def test_an_engine_is_loaded_with_the_options_of_placement() -> None:
+    def placement(load: Any) -> dict[str, Parameter]:
+        given = signature(load).parameters.items()
+        return {name: each for name, each in given if name not in ("model", "tokenizer")}
+
+    loaded = placement(Engine.load)
+    assert loaded == placement(Engine.shared)
+    assert {*loaded} == {*PLACEMENT} == {field.name for field in fields(Placement) + fields(Limits)}
+    options = {name: Options.model_fields[name] for name in PLACEMENT}
+    defaults = {name: each.get_default(call_default_factory=True) for name, each in options.items()}
+    assert {name: each.default for name, each in loaded.items()} == defaults
