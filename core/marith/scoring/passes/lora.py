@@ -12,11 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from marith.errors import ModelError
-from marith.scoring.weights.lora_files import Adapter, Update, read, sizes_of
+from marith.scoring.weights.lora_files import Adapter, Update, sizes_of
 from marith.scoring.weights.placing import main_device
 from marith.scoring.weights.shared_weights import shared_copy
-
-__all__ = ["Adapted", "Adapter", "read"]
 
 MOST = 16
 

@@ -16,7 +16,6 @@ from marith.recent import Recent
 from marith.request.limits import LOADED_BYTES
 from marith.request.prompt import Prompt
 from marith.scoring.lane_text import LaneText
-from marith.scoring.passes.lora import Adapter
 from marith.scoring.passes.passes import Runner
 from marith.scoring.passes.questions import Answer, Reading, RequestLane, Span
 from marith.scoring.prompting.templates import require_text, to_tokens
@@ -24,6 +23,7 @@ from marith.scoring.scorer import moved_to
 from marith.scoring.terms.text_likelihood import Histories
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.locate import FileTimes, file_times
+from marith.scoring.weights.lora_files import Adapter
 from marith.tensor_rows import gather, rows_of
 
 _Key: TypeAlias = "tuple[str, FileTimes]"  # an adapter's name, and when its files were written

@@ -19,8 +19,9 @@ from torch import Tensor
 from marith.errors import ModelError
 from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes.cached_runner import CachedRunner
-from marith.scoring.passes.lora import MOST, Adapted, Adapter, read
+from marith.scoring.passes.lora import MOST, Adapted
 from marith.scoring.weights.layout.packing import Packed
+from marith.scoring.weights.lora_files import Adapter, read
 from marith.scoring.weights.shared_weights import shared_copy
 from marith.testing import FAMILIES, tiny_model
 
