@@ -103,15 +103,15 @@ class ServedModels:
 
     def find(self, name: str) -> ServedModel:
         """Return a model by name, or the first model for an empty name. Raises Refusal."""
-        persona = self.by_name.get(name or next(iter(self.by_name)))
-        if persona is None:
+        model = self.by_name.get(name or next(iter(self.by_name)))
+        if model is None:
             served = f", but {', '.join(self.by_name)}"
             hint = marith.errors.suggestion(name[:80], self.by_name, served)
             if _is_formula(name):
                 hint = f"{served}; {_OWN_FORMULA}"
             problem = f"there is no model {name!r:.80}{hint}"
             raise Refusal(problem, 404, "model_not_found", "model")
-        return persona
+        return model
 
     def engines(self) -> list[Engine]:
         """Return every engine once."""

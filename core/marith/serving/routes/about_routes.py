@@ -104,13 +104,13 @@ async def explain(server: Server, web: WebRequest) -> Response:
     the server allows formulas.
     """
     with server.place_for(web):
-        fields, persona = await server.fields(ExplainFields, web)
+        fields, model = await server.fields(ExplainFields, web)
         settings = server.settings
         warnings = warnings_of(fields)
 
         def explained() -> dict[str, Any]:
             brought = fields.model_dump(include={"formula", "terms"}, exclude_none=True)
-            options = with_formula(brought, persona, settings)
+            options = with_formula(brought, model, settings)
             explanation = Explanation.of(options.formula, options.terms)
             formula = NumberedFormula.of(explanation.formula)
             count = min(len(formula.numbers), MOST_WITH_VALUES)

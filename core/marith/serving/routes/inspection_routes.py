@@ -49,15 +49,15 @@ async def inspect(server: Server, web: WebRequest) -> Response:
     The server evaluates the text in one pass, and draws no token.
     """
     with server.place_for(web):
-        fields, persona = await server.fields(InspectFields, web)
+        fields, model = await server.fields(InspectFields, web)
         warnings = warnings_of(fields)
 
         def begin() -> Future[Inspection]:
-            request = _request(fields, persona, server, web)
-            tokens = _tokens(fields, persona, server.settings.bounds)
+            request = _request(fields, model, server, web)
+            tokens = _tokens(fields, model, server.settings.bounds)
             prefix = _prefix(fields, tokens)
             return submit_inspection(
-                persona.engine, request.prompt, tokens, request.formula, request.terms,
+                model.engine, request.prompt, tokens, request.formula, request.terms,
                 top=fields.top, start=len(prefix), leave_one_out=fields.leave_one_out,
                 timeout=request.timeout, cache_salt=request.cache_salt,
                 tools=request.tools, template_options=request.template_options,
@@ -66,20 +66,20 @@ async def inspect(server: Server, web: WebRequest) -> Response:
         inspection = await until_gone(web, server.runner.result_of(begin))
         if not server.settings.allow_formulas:
             inspection = inspection.without_texts()
-        server.metrics.read(persona.name, len(inspection.positions))
-        note(web, model=persona.name, inspected=len(inspection.positions))
-        head = {"object": INSPECTION, "model": persona.name, **warnings_note(warnings)}
+        server.metrics.read(model.name, len(inspection.positions))
+        note(web, model=model.name, inspected=len(inspection.positions))
+        head = {"object": INSPECTION, "model": model.name, **warnings_note(warnings)}
         data = await server.runner.off_loop(
             lambda: ascii_json({**head, "inspection": inspection.as_dict()})
         )
     return Response(data, media_type="application/json")
 
 
-def _tokens(fields: InspectFields, persona: ServedModel, bounds: Bounds) -> list[int]:
+def _tokens(fields: InspectFields, model: ServedModel, bounds: Bounds) -> list[int]:
     """Return the tokens of the continuation. Raises Refusal if there are too many to inspect."""
     text = fields.continuation
-    persona.hold_text(text, "continuation", bounds)
-    tokens = persona.engine.encode(text) if isinstance(text, str) else text
+    model.hold_text(text, "continuation", bounds)
+    tokens = model.engine.encode(text) if isinstance(text, str) else text
     limit = bounds.inspected // fields.top
     if len(tokens) > limit:
         problem = f"with top {fields.top} a continuation has at most {limit:,} tokens"
@@ -104,26 +104,26 @@ async def what_if(server: Server, web: WebRequest) -> Response:
     every term.
     """
     with server.place_for(web):
-        fields, persona = await server.fields(WhatIfFields, web)
+        fields, model = await server.fields(WhatIfFields, web)
         bounds, warnings = server.settings.bounds, warnings_of(fields)
 
         def begin() -> Future[WhatIf]:
-            request = _request(fields, persona, server, web)
-            persona.hold_tokens(fields.continuation, "continuation")
+            request = _request(fields, model, server, web)
+            model.hold_tokens(fields.continuation, "continuation")
             with naming("number"):
                 NumberedFormula.of(request.formula).require(fields.number)
             tokens = fields.continuation[len(_prefix(fields, fields.continuation)) :]
             reason: Literal["stop", "length"] = "stop" if fields.ended else "length"
             completion = Completion("", tokens, reason, Usage(0, 0), Stats(0, 0, 0, 0.0))
-            return submit_what_if(persona.engine, request, completion, bounds.what_if_bytes)
+            return submit_what_if(model.engine, request, completion, bounds.what_if_bytes)
 
-        head = {"object": "marith.what_if", "model": persona.name, **warnings_note(warnings)}
+        head = {"object": "marith.what_if", "model": model.name, **warnings_note(warnings)}
         hides, left = not server.settings.allow_formulas, threading.Event()
 
         async def redrawn() -> bytes:
             async with server.what_ifs:
                 made = await server.runner.result_of(begin)
-                tried = partial(_redrawn, made, persona.engine, fields, hides, left.is_set)
+                tried = partial(_redrawn, made, model.engine, fields, hides, left.is_set)
                 work = asyncio.to_thread(lambda: ascii_json({**head, **tried()}))
                 thread = asyncio.ensure_future(work)
                 try:
@@ -137,8 +137,8 @@ async def what_if(server: Server, web: WebRequest) -> Response:
             answer = await until_gone(web, redrawn())
         finally:
             left.set()
-        server.metrics.read(persona.name, len(fields.continuation))
-        note(web, model=persona.name, values=len(fields.values))
+        server.metrics.read(model.name, len(fields.continuation))
+        note(web, model=model.name, values=len(fields.values))
     return Response(answer, media_type="application/json")
 
 
@@ -180,12 +180,12 @@ def _redrawn(
 
 
 def _request(
-    fields: MadeTextFields, persona: ServedModel, server: Server, web: WebRequest
+    fields: MadeTextFields, model: ServedModel, server: Server, web: WebRequest
 ) -> Request:
     """Return the request that made a text. Raises Refusal, RequestError or FormulaError."""
     asked, settings, key = fields.asked, server.settings, web.scope.get(KEY)
     if isinstance(asked, ChatFields):
-        return chat_requests(asked, persona, settings, key).requests[0]
+        return chat_requests(asked, model, settings, key).requests[0]
     assert isinstance(asked, TextFields), "a text answers a chat or continues a prompt"
     prompt = asked.prompts[0] if asked.prompts else []
-    return text_requests(asked, persona, settings, key, prompt).requests[0]
+    return text_requests(asked, model, settings, key, prompt).requests[0]

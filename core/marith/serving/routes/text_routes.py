@@ -54,13 +54,13 @@ class Answering:
 
     server: Server
     web: WebRequest
-    persona: ServedModel
+    model: ServedModel
     each: int
     tickets: Sequence[Ticket]
     began: float
 
     def __post_init__(self) -> None:
-        name = self.persona.name
+        name = self.model.name
         self._paces = [Pace(self.server.metrics, name, self.began) for _ in self.tickets]
 
     async def whole(self) -> list[Completion]:
@@ -110,11 +110,11 @@ class Answering:
         """Return the completions, without the texts of terms unless the server allows formulas."""
         if self.server.settings.allow_formulas:
             return [*found]
-        names = self.persona.options.names_of_terms
+        names = self.model.options.names_of_terms
         return [completion.without_texts(names) for completion in found]
 
     def _count(self, found: Sequence[Completion]) -> None:
-        name, metrics = self.persona.name, self.server.metrics
+        name, metrics = self.model.name, self.server.metrics
         for completion in found:
             metrics.completed(name, completion, self.began)
         for completion in found[:: self.each]:
@@ -135,7 +135,7 @@ class Answering:
         status = LEFT if is_of_the_client(error) else refusal(error).status
         if status >= 500 and status not in (TIMED_OUT, ENDED):
             _log.error("the stream of %s failed", self.web.scope[ID], exc_info=error)
-        note(self.web, ended=f"{type(error).__name__}", model=self.persona.name)
+        note(self.web, ended=f"{type(error).__name__}", model=self.model.name)
         self.server.metrics.failed.labels(str(status)).inc()
 
 
@@ -144,15 +144,15 @@ async def chat(server: Server, web: WebRequest) -> Response:
     began = time.monotonic()
     with ExitStack() as place:
         place.enter_context(server.place_for(web))
-        fields, persona = await server.fields(ChatFields, web)
+        fields, model = await server.fields(ChatFields, web)
         place.enter_context(server.more_places(web, fields.n))
         key = web.scope.get(KEY)
         asked = await server.runner.off_loop(
-            lambda: chat_requests(fields, persona, server.settings, key)
+            lambda: chat_requests(fields, model, server.settings, key)
         )
-        tickets = await server.runner.begin(persona.engine, asked.requests)
-        head = answer_head("chat.completion", persona.name, persona.fingerprint)
-        answer = Answering(server, web, persona, len(asked.requests), tickets, began)
+        tickets = await server.runner.begin(model.engine, asked.requests)
+        head = answer_head("chat.completion", model.name, model.fingerprint)
+        answer = Answering(server, web, model, len(asked.requests), tickets, began)
         if fields.stream:
             deltas = [ChatDeltas(i, bool(fields.logprobs)) for i in range(len(tickets))]
             return answer.stream(ChoiceWriter(head, asked, deltas), place.pop_all())
@@ -168,27 +168,27 @@ async def text(server: Server, web: WebRequest) -> Response:
     began = time.monotonic()
     with ExitStack() as place:
         place.enter_context(server.place_for(web))
-        fields, persona = await server.fields(TextFields, web)
+        fields, model = await server.fields(TextFields, web)
         if len(fields.prompts) > MOST_PROMPTS or not fields.prompts:
             raise Refusal(f"a request must have 1 to {MOST_PROMPTS} prompts", param="prompt")
         place.enter_context(server.more_places(web, fields.n, len(fields.prompts)))
         if fields.echo and fields.stream:
             raise Refusal("echo cannot be combined with stream", param="echo")
-        read = partial(text_requests, fields, persona, server.settings, web.scope.get(KEY))
+        read = partial(text_requests, fields, model, server.settings, web.scope.get(KEY))
         asked = await server.runner.off_loop(lambda: [*map(read, fields.prompts)])
         nothing = fields.max_tokens == 0  # only echo the prompt
         requests = [] if nothing else [request for each in asked for request in each.requests]
         with naming("prompt", ContextOverflow):
-            tickets = await server.runner.begin(persona.engine, requests)
-        head = answer_head("text_completion", persona.name, persona.fingerprint)
+            tickets = await server.runner.begin(model.engine, requests)
+        head = answer_head("text_completion", model.name, model.fingerprint)
         each = len(asked[0].requests)
-        answer = Answering(server, web, persona, each, tickets, began)
+        answer = Answering(server, web, model, each, tickets, began)
         if fields.stream:
             scored = fields.logprobs is not None
             deltas = [TextDeltas(i, scored) for i in range(len(tickets))]
             return answer.stream(ChoiceWriter(head, asked[0], deltas), place.pop_all())
         found = [] if nothing else await answer.whole()
-        choices = await _choices(fields, persona, server, web, asked, found)
+        choices = await _choices(fields, model, server, web, asked, found)
         taken = usage([one.usage for one in found], each)
         if nothing:
             taken["prompt_tokens"] = sum(len(one.requests[0].prompt) for one in asked)
@@ -199,7 +199,7 @@ async def text(server: Server, web: WebRequest) -> Response:
 
 async def _choices(
     fields: TextFields,
-    persona: ServedModel,
+    model: ServedModel,
     server: Server,
     web: WebRequest,
     asked: Sequence[WireRequest],
@@ -211,11 +211,11 @@ async def _choices(
         tokens, each = [*one.requests[0].prompt], len(one.requests)
         before, echoed = "", None
         if fields.echo:
-            before = await server.runner.off_loop(partial(persona.engine.decode, tokens))
+            before = await server.runner.off_loop(partial(model.engine.decode, tokens))
         completions = found[at * each : (at + 1) * each]
         if fields.echo and fields.logprobs is not None:
-            end = persona.engine.end_tokens[:1] if any(map(_ended_at_once, completions)) else []
-            columns = _echoed(persona, server, one, [*tokens, *end], fields.logprobs)
+            end = model.engine.end_tokens[:1] if any(map(_ended_at_once, completions)) else []
+            columns = _echoed(model, server, one, [*tokens, *end], fields.logprobs)
             echoed = await until_gone(web, columns)
         if not found:
             choices.append(
@@ -245,7 +245,7 @@ def _ended_at_once(completion: Completion) -> bool:
 
 
 async def _echoed(
-    persona: ServedModel,
+    model: ServedModel,
     server: Server,
     asked: WireRequest,
     tokens: Sequence[Any],
@@ -255,7 +255,7 @@ async def _echoed(
 
     The first token has none.
     """
-    engine, request = persona.engine, asked.requests[0]
+    engine, request = model.engine, asked.requests[0]
     scores: Any = None
     if len(tokens) > 1:
         scores = await server.runner.result_of(

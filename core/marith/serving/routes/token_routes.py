@@ -29,8 +29,8 @@ async def tokenize(server: Server, web: WebRequest) -> Response:
     For messages only the number is returned, because each term reads them with its own prompt.
     """
     with server.place_for(web):
-        fields, persona = await server.fields(TokenizeFields, web)
-        engine, warnings = persona.engine, warnings_of(fields)
+        fields, model = await server.fields(TokenizeFields, web)
+        engine, warnings = model.engine, warnings_of(fields)
         require_one_prompt(fields.prompt, fields.messages)
 
         def counted() -> dict[str, Any]:
@@ -38,7 +38,7 @@ async def tokenize(server: Server, web: WebRequest) -> Response:
                 hold_messages(fields.messages, server.settings.bounds)
                 return {"count": engine.count_tokens(fields.messages)}
             text, start = str(fields.prompt), fields.add_special_tokens
-            persona.hold_text(text, "prompt", server.settings.bounds)
+            model.hold_text(text, "prompt", server.settings.bounds)
             named = _named_tokens(engine).get(text)
             tokens = engine.encode(text, start=start) if named is None else [named]
             return {"tokens": tokens, "count": len(tokens)}
@@ -51,10 +51,10 @@ async def tokenize(server: Server, web: WebRequest) -> Response:
 async def detokenize(server: Server, web: WebRequest) -> Response:
     """Return the text of tokens."""
     with server.place_for(web):
-        fields, persona = await server.fields(DetokenizeFields, web)
+        fields, model = await server.fields(DetokenizeFields, web)
         warnings = warnings_of(fields)
-        persona.hold_tokens(fields.tokens, "tokens")
-        text = await server.runner.off_loop(lambda: persona.engine.decode(fields.tokens))
+        model.hold_tokens(fields.tokens, "tokens")
+        text = await server.runner.off_loop(lambda: model.engine.decode(fields.tokens))
     return JSONResponse({"prompt": text, **warnings_note(warnings)})
 
 
@@ -98,17 +98,17 @@ async def score(server: Server, web: WebRequest) -> Response:
     A `prompt` is plain text or tokens, without a chat template; `messages` are a chat.
     """
     with server.place_for(web):
-        fields, persona = await server.fields(ScoreFields, web)
+        fields, model = await server.fields(ScoreFields, web)
         warnings = warnings_of(fields)
         require_one_prompt(fields.prompt, fields.messages)
         prompt: Any = fields.prompt if fields.prompt is not None else fields.messages
-        engine, continuation = persona.engine, fields.continuation
+        engine, continuation = model.engine, fields.continuation
 
         def begin() -> tuple[list[int], Any]:
             hold_messages(fields.messages or (), server.settings.bounds)
             for name, text in (("prompt", fields.prompt), ("continuation", continuation)):
-                persona.hold_text(text or "", name, server.settings.bounds)
-            options = options_of(fields, persona, server.settings)
+                model.hold_text(text or "", name, server.settings.bounds)
+            options = options_of(fields, model, server.settings)
             tokens = engine.encode(continuation) if isinstance(continuation, str) else continuation
             read = engine.encode(prompt, start=True) if isinstance(prompt, str) else prompt
             future = engine.submit_scoring(
@@ -120,11 +120,11 @@ async def score(server: Server, web: WebRequest) -> Response:
         tokens, future = await server.runner.off_loop(begin)
         scores = await until_gone(web, asyncio.wrap_future(future))
         logprobs = [*map(finite_logprob, scores.logprobs)]
-        server.metrics.read(persona.name, len(tokens))
+        server.metrics.read(model.name, len(tokens))
     return JSONResponse(
         {
             "object": "score",
-            "model": persona.name,
+            "model": model.name,
             "tokens": tokens,
             "logprobs": logprobs,
             "is_likeliest": scores.likeliest,

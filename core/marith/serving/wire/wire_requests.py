@@ -38,12 +38,12 @@ class WireRequest:
 
 
 def chat_requests(
-    fields: ChatFields, persona: ServedModel, settings: ServerSettings, key: str | None
+    fields: ChatFields, model: ServedModel, settings: ServerSettings, key: str | None
 ) -> WireRequest:
     """Return the requests of a chat. Raises Refusal, RequestError or FormulaError."""
     bounds, messages = settings.bounds, fields.messages
     hold_messages(messages, bounds)
-    options, warnings = _options(fields, persona, settings)
+    options, warnings = _options(fields, model, settings)
     prefix: str | Sequence[int] = fields.marith.prefix or ""
     if fields.continue_final_message:
         *messages, last = messages
@@ -55,7 +55,7 @@ def chat_requests(
         logprobs=_logprobs(fields),
         template_options={**options.chat_template_kwargs, **(fields.chat_template_kwargs or {})},
         prefix=prefix,
-        inspect=inspected_top(fields, persona) or False,
+        inspect=inspected_top(fields, model) or False,
         cache_salt=fields.salt(key),
     )
     return _answers(request, fields, options, warnings)
@@ -63,7 +63,7 @@ def chat_requests(
 
 def text_requests(
     fields: TextFields,
-    persona: ServedModel,
+    model: ServedModel,
     settings: ServerSettings,
     key: str | None,
     prompt: str | Sequence[int],
@@ -73,11 +73,11 @@ def text_requests(
         raise Refusal(
             "marith.prefix is for chats only; append its tokens to the prompt", param="marith"
         )
-    options, warnings = _options(fields, persona, settings)
-    persona.hold_text(prompt, "prompt", settings.bounds)
-    tokens = persona.engine.encode(prompt, start=True) if isinstance(prompt, str) else [*prompt]
+    options, warnings = _options(fields, model, settings)
+    model.hold_text(prompt, "prompt", settings.bounds)
+    tokens = model.engine.encode(prompt, start=True) if isinstance(prompt, str) else [*prompt]
     if isinstance(prompt, str):
-        warnings += persona.warnings_of_text(prompt)
+        warnings += model.warnings_of_text(prompt)
     if not tokens:
         raise Refusal("a prompt must have at least one token", param="prompt")
     grammar = _grammar(fields, None)
@@ -85,19 +85,19 @@ def text_requests(
         tokens,
         grammar=grammar,
         logprobs=fields.logprobs,
-        inspect=inspected_top(fields, persona) or False,
+        inspect=inspected_top(fields, model) or False,
         cache_salt=fields.salt(key),
     )
     return _answers(request, fields, options, warnings)
 
 
-def inspected_top(fields: AskedFields, persona: ServedModel) -> int:
+def inspected_top(fields: AskedFields, model: ServedModel) -> int:
     """Return the number of likeliest tokens to inspect at each position; 0 for no inspection.
 
     Raises Refusal for more than MOST_TOP.
     """
     asked = fields.marith.inspect
-    value = persona.options.inspect if asked is None else asked
+    value = model.options.inspect if asked is None else asked
     top = TOP if value is True else int(value)
     if not 0 <= top <= MOST_TOP:
         problem = (
@@ -107,25 +107,25 @@ def inspected_top(fields: AskedFields, persona: ServedModel) -> int:
     return top
 
 
-def most_inspected(fields: AskedFields, persona: ServedModel, bounds: Bounds) -> int | None:
+def most_inspected(fields: AskedFields, model: ServedModel, bounds: Bounds) -> int | None:
     """Return the maximum number of tokens of each answer, or None without an inspection."""
-    top = inspected_top(fields, persona)
+    top = inspected_top(fields, model)
     answers = (fields.n or 1) * (len(fields.prompts) if isinstance(fields, TextFields) else 1)
     return max(1, bounds.inspected // (top * answers)) if top else None
 
 
-def options_of(fields: Any, persona: ServedModel, settings: ServerSettings) -> Options:
-    """Return the persona's options, with the formula and terms of the body if it has any."""
+def options_of(fields: Any, model: ServedModel, settings: ServerSettings) -> Options:
+    """Return the model's options, with the formula and terms of the body if it has any."""
     sent = fields.marith.model_dump(include={"formula", "terms"}, exclude_none=True)
-    return with_formula(sent, persona, settings, "marith")
+    return with_formula(sent, model, settings, "marith")
 
 
 def with_formula(
-    sent: Mapping[str, Any], persona: ServedModel, settings: ServerSettings, holder: str = ""
+    sent: Mapping[str, Any], model: ServedModel, settings: ServerSettings, holder: str = ""
 ) -> Options:
-    """Return the persona's options, with the formula and terms of `sent`.
+    """Return the model's options, with the formula and terms of `sent`.
 
-    If the server does not allow formulas, `sent` must be empty. A term that equals the persona's
+    If the server does not allow formulas, `sent` must be empty. A term that equals the model's
     own term counts as not sent. `holder` is the field of the body that holds the formula and the
     terms; "" means the body itself. Raises Refusal or FormulaError.
     """
@@ -138,15 +138,15 @@ def with_formula(
             code="formulas_not_allowed",
             param=holder or name,
         )
-    known, terms = persona.options.terms, sent.get("terms", {})
+    known, terms = model.options.terms, sent.get("terms", {})
     new = {name: text for name, text in terms.items() if known.get(name) != text}
-    return persona.options.over({**sent, "terms": new} if "terms" in sent else sent)
+    return model.options.over({**sent, "terms": new} if "terms" in sent else sent)
 
 
 def _options(
-    fields: AskedFields, persona: ServedModel, settings: ServerSettings
+    fields: AskedFields, model: ServedModel, settings: ServerSettings
 ) -> tuple[Options, list[str]]:
-    """Return the persona's options, overridden by the body, and warnings about the body."""
+    """Return the model's options, overridden by the body, and warnings about the body."""
     bounds, warnings = settings.bounds, warnings_of(fields)
     call = fields.drawn()
     if "logit_bias" in call:
@@ -157,24 +157,22 @@ def _options(
         ("stop_token_ids", fields.stop_token_ids),
         ("marith.prefix", own.prefix),
     ):
-        persona.hold_tokens(tokens or (), name)
+        model.hold_tokens(tokens or (), name)
     call |= own.model_dump(include={"faithful"}, exclude_none=True)
     if own.ban:
-        call["ban"] = [*persona.options.ban, *own.ban]
+        call["ban"] = [*model.options.ban, *own.ban]
     asked = fields.most_tokens
     if asked == 0 and not getattr(fields, "echo", False):
         raise Refusal(
             "max_tokens must be a whole number from 1, or 0 with echo", param="max_tokens"
         )
-    limit = min(
-        filter(None, (bounds.tokens, most_inspected(fields, persona, bounds))), default=None
-    )
-    call["max_tokens"] = _most_tokens(asked, limit, persona.own_tokens)
+    limit = min(filter(None, (bounds.tokens, most_inspected(fields, model, bounds))), default=None)
+    call["max_tokens"] = _most_tokens(asked, limit, model.own_tokens)
     if call["max_tokens"] is not None and (fields.min_tokens or 0) > call["max_tokens"]:
         problem = f"min_tokens must be at most max_tokens, which is {call['max_tokens']}"
         raise Refusal(f"{problem}, not {fields.min_tokens}", param="min_tokens")
-    call["timeout"] = min(filter(None, (bounds.seconds, persona.options.timeout)), default=None)
-    options = options_of(fields, persona, settings).over(call)
+    call["timeout"] = min(filter(None, (bounds.seconds, model.options.timeout)), default=None)
+    options = options_of(fields, model, settings).over(call)
     if own.faithful and options.faithful_to is None:
         problem = "marith.faithful needs the option faithful_to, a regular expression that finds"
         advice = "only the server's persona file can set it, in its table [model]"
