@@ -17,8 +17,6 @@ from starlette.types import Receive, Scope, Send
 from marith import MarithError
 
 ABORT = "marith.abort"  # in the scope: a function that aborts the connection
-# In the scope: a function that sends chunks of a body past the middleware.
-SEND = "marith.send"
 PING_SECONDS = 15.0
 PING = b": ping\n\n"
 _ESCAPED = "marith-json"  # the name of an error handler of `encode`
@@ -82,7 +80,6 @@ class EventStream(Response):
         self._source, self._write_seconds, self._failed = source, write_seconds, failed
         self._closing, self._ended = closing, ended
         self._send: Send
-        self._send_body: Send  # the middleware only changes the start of a response
         self._since: float | None = None  # when sending the current event began
         self._last = time.monotonic()
         self._begun = False
@@ -90,7 +87,7 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send all events, by the ASGI protocol."""
-        self._send, self._send_body = send, scope.get(SEND, send)
+        self._send = send
         sending = asyncio.ensure_future(self._send_all())
         others = (
             asyncio.ensure_future(gone(receive)),
@@ -129,7 +126,7 @@ class EventStream(Response):
 
     async def _put(self, data: bytes, more: bool = True) -> None:
         self._since = time.monotonic()
-        await self._send_body({"type": "http.response.body", "body": data, "more_body": more})
+        await self._send({"type": "http.response.body", "body": data, "more_body": more})
         self._last, self._since = time.monotonic(), None
 
     async def _watch(self, abort: Callable[[], None]) -> None:

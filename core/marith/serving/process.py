@@ -11,12 +11,12 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from marith import ModelError
 from marith.serving.app import application
-from marith.serving.event_stream import ABORT, SEND
+from marith.serving.event_stream import ABORT
 from marith.serving.guard import HEADER_BYTES
 from marith.serving.served_models import named_options
 from marith.serving.server import Server, keep_out_of_collections
@@ -98,8 +98,6 @@ class TimedProtocol(H11Protocol):
 
         async def with_connection(scope: Scope, receive: Receive, send: Send) -> None:
             scope[ABORT] = self.transport.abort
-            chunked = scope["http_version"] == "1.1" and scope["method"] != "HEAD"
-            scope[SEND] = self._chunks(send) if chunked else send
             await app(scope, receive, send)
 
         self.app = with_connection
@@ -118,23 +116,6 @@ class TimedProtocol(H11Protocol):
         """Cancel the timer."""
         self._forget()
         super().connection_lost(exc)
-
-    def _chunks(self, send: Send) -> Send:
-        """Return a function that sends one chunk of a body of unknown length (chunked encoding).
-
-        It writes the bytes that h11 would write, in a tenth of the time. The last chunk, and every
-        chunk that must wait, goes through h11.
-        """
-        cycle, transport, flow = self.cycle, self.transport, self.flow
-
-        async def sending(message: Message) -> None:
-            data = message.get("body", b"")
-            if not data or not message.get("more_body") or flow.write_paused or cycle.disconnected:
-                await send(message)
-            else:
-                transport.write(b"%x\r\n%b\r\n" % (len(data), data))
-
-        return sending
 
     def _time_headers(self) -> None:
         waiting = self.cycle is None or self.cycle.response_complete
