@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from marith.serving.wire.refusals import Refusal
 
 # Operators of a formula. Names of models have `-` without blanks.
 _OPERATORS = re.compile(r"[*+()]|\s-\s")
+_WORD = re.compile(r"[^\W\d]\w*")
 _OWN_FORMULA = (
     'to use a formula, write {"marith": {"formula": …}} in the body, in OpenAI\'s SDK '
     'extra_body={"marith": {"formula": …}}; the server needs --allow-formulas'
@@ -122,10 +124,11 @@ def _is_formula(name: str) -> bool:
     """Return True for a formula with an operator, whatever its terms are."""
     if not _OPERATORS.search(name):
         return False
+    words = (word for word in _WORD.findall(name) if not iskeyword(word))
     try:
-        marith.parse(name, trusted=False)
-    except FormulaError as error:
-        return error.problem.startswith("unknown term")
+        marith.parse(name, dict.fromkeys(words, marith.Uniform()), trusted=False)
+    except FormulaError:
+        return False
     return True
 
 

@@ -39,7 +39,9 @@ def test_a_path_of_another_server_has_one_helpful_sentence(
     assert problem in found["message"]
 
 
-@pytest.mark.parametrize("formula", ["M - 0.5*rude", "2*polite", "union(rude, M)"])
+@pytest.mark.parametrize(
+    "formula", ["M - 0.5*rude", "2*polite", "union(nobody, M)", "M - prompted('Do not.')"]
+)
 def test_a_formula_as_the_model_is_said_to_be_a_field(web: httpx.Client, formula: str) -> None:
     found = error(web.post("/v1/chat/completions", json={**BASE, "model": formula}), 404)
     assert found["code"] == "model_not_found"
