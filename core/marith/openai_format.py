@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from marith.errors import RequestError, shown
 from marith.request.checks import whole
 from marith.request.completion import Alternative, Completion, TokenLogprob, Usage
+from marith.request.completion import LengthWarning as LengthWarning
 from marith.request.forms.grammar import Grammar
 from marith.request.forms.schema_formats import schema_of as schema_of
 from marith.request.forms.tools import CHOICES, Tools

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from marith.errors import ContextOverflow
 from marith.formula.tree.terms import Term
+from marith.request.completion import LengthWarning
 from marith.request.request import Request
 from marith.request.stop import Stop
 from marith.scoring.passes.questions import Reading
@@ -57,7 +58,6 @@ def budget_of(
     warnings: tuple[str, ...] = ()
     # A caller who sets no max_tokens wants a whole answer, and the default is no promise.
     if asked is not None and asked > fits and asked != _DEFAULT_TOKENS:
-        room = f"the context has room for {fits} tokens after the prompt"
-        warnings = (f"max_tokens is {asked}, but {room}; the answer has at most {fits}",)
+        warnings = (LengthWarning.of(asked, fits),)
     more = min(len(prefix) + (asked or shortest), shortest)
     return TokenBudget(prompt_tokens, shortest, of_drafts, more, warnings)

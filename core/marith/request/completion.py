@@ -203,6 +203,21 @@ class Stats:
         return self.accepted / self.drafted if self.drafted else None
 
 
+class LengthWarning(str):
+    """The warning that `max_tokens` is larger than `room`, the tokens that fit after the prompt."""
+
+    __slots__ = ("room",)
+    room: int
+
+    @classmethod
+    def of(cls, max_tokens: int, room: int) -> LengthWarning:
+        """Return the warning of a request."""
+        says = f"the context has room for {room} tokens after the prompt"
+        warning = cls(f"max_tokens is {max_tokens}, but {says}; the answer has at most {room}")
+        warning.room = room
+        return warning
+
+
 @dataclass(frozen=True, slots=True)
 class Completion:
     """A finished text. `tokens` are the sampled tokens, without an end-of-text token.

@@ -9,6 +9,7 @@ from typing import Any
 
 from marith import CallChunk, Chunk, Completion, TokenLogprob, Usage
 from marith.openai_format import (
+    LengthWarning,
     composition_costs,
     finite_logprob,
     from_logprobs,
@@ -93,11 +94,11 @@ def _warnings(asked: WireRequest, completions: Sequence[Completion]) -> list[str
     """
     wrote, most = asked.fields.most_tokens, asked.requests[0].stop.max_tokens
     of_engine = [*dict.fromkeys(warning for one in completions for warning in one.warnings)]
-    lengths = [warning for warning in of_engine if warning.startswith(f"max_tokens is {most},")]
-    rest = [warning for warning in of_engine if warning not in lengths]
+    lengths = [warning for warning in of_engine if isinstance(warning, LengthWarning)]
+    rest = [warning for warning in of_engine if not isinstance(warning, LengthWarning)]
     if wrote is None:
         return [*asked.warnings, *rest]
-    said = [warning.replace(str(most), str(wrote), 1) for warning in lengths]
+    said: list[str] = [LengthWarning.of(wrote, warning.room) for warning in lengths]
     if not said and most is not None and most < wrote:
         said = [f"an answer of this server has at most {most} tokens, not {wrote}"]
     return [*asked.warnings, *said, *rest]
