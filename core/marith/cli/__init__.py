@@ -3,15 +3,16 @@
 The modules of this room do not use `from __future__ import annotations`. With it, typer would
 evaluate each annotation of each command twice whenever the program starts.
 
+- `application`: the application, exit codes and errors.
 - `chat_command`: `marith chat`.
 - `evaluation_commands`: `marith eval` with its commands, and `marith tune`.
+- `files`: texts of files and of standard input.
 - `formula_commands`: `marith calibrate`, `show` and `demo`.
 - `generate_command`: `marith generate`.
 - `help_pages`: the order and the examples of the help pages.
 - `listing_commands`: `marith models` and `marith recipes`.
-- `options`: options that several commands share.
+- `options`: options that several commands share, and what their values mean.
 - `serve_command`: `marith serve` and `marith play`.
-- `shared`: the application, exit codes, and functions for terms, texts and files.
 - `train_command`: `marith train-classifier`.
 - `why_command`: `marith why`.
 """
@@ -26,8 +27,8 @@ from marith.cli import (  # noqa: F401 (commands, which register themselves)
     train_command,
     why_command,
 )
+from marith.cli.application import app, evals
 from marith.cli.help_pages import complete_help
-from marith.cli.shared import app, evals
 
 complete_help(app)
 complete_help(evals, "eval")

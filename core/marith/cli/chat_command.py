@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import typer
 
 from marith import MarithError, RequestError, harmless
+from marith.cli.application import app, clear_errors
+from marith.cli.files import for_terminal
 from marith.cli.generate_command import load, read_options
-from marith.cli.options import asked, defined, drawn, takes
-from marith.cli.shared import app, clear_errors, for_terminal, named_terms
+from marith.cli.options import asked, defined, drawn, named_terms, takes
 from marith.cli.why_command import inspection_of, print_inspection
 from marith.errors import valid_options
 

@@ -8,15 +8,18 @@ from typing import Annotated, Any
 import typer
 
 from marith import RequestError
-from marith.cli.options import Imports, Model, Plot, Stops, defined, placed, takes
-from marith.cli.shared import (
-    app,
-    clear_errors,
-    evals,
+from marith.cli.application import app, clear_errors, evals
+from marith.cli.files import require_folder, require_writable
+from marith.cli.options import (
+    Imports,
+    Model,
+    Plot,
+    Stops,
+    defined,
     named_terms,
     pairs,
-    require_folder,
-    require_writable,
+    placed,
+    takes,
 )
 
 _FORMULAS = "A formula, NAME=FORMULA, or a persona file. Repeatable."

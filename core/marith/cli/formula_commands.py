@@ -9,18 +9,10 @@ import typer
 
 import marith
 from marith import Explanation, Formula, RequestError, parse
+from marith.cli.application import app, clear_errors
+from marith.cli.files import lines, require_writable, write_or_print
 from marith.cli.generate_command import load, read_options
-from marith.cli.options import Model, defined, placed, takes
-from marith.cli.shared import (
-    BARE,
-    app,
-    clear_errors,
-    lines,
-    named_terms,
-    note_unused,
-    require_writable,
-    write_or_print,
-)
+from marith.cli.options import BARE, Model, defined, named_terms, note_unused, placed, takes
 from marith.errors import suggestion
 
 if TYPE_CHECKING:

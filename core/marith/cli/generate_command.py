@@ -13,16 +13,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from marith import MarithError, Prompted, RequestError
-from marith.cli.options import Prompt, asked, defined, drawn, loaded, placed, takes
-from marith.cli.shared import (
+from marith.cli.application import app, clear_errors
+from marith.cli.files import for_terminal, read_text
+from marith.cli.options import (
     BARE,
-    app,
-    clear_errors,
-    for_terminal,
+    Prompt,
+    asked,
+    defined,
+    drawn,
+    loaded,
     named_terms,
     note_unused,
     pairs,
-    read_text,
+    placed,
+    takes,
 )
 from marith.errors import valid_options
 

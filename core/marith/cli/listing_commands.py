@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from marith import FormulaError, RequestError, own_methods
+from marith.cli.application import app, clear_errors
 from marith.cli.options import Imports
-from marith.cli.shared import app, clear_errors
 from marith.errors import suggestion
 from marith.recipes import RECIPES
 

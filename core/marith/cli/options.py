@@ -1,13 +1,51 @@
-"""The options that several commands share, with their help, in groups."""
+"""The options that several commands share: their help, in groups, and what their values mean."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from marith.cli.shared import import_modules
+import marith
+from marith import FormulaError, RequestError, parse
+from marith.cli.application import clear_errors
+
+BARE = "M"  # the bare model, in a formula
+
+
+def import_modules(context: typer.Context, names: list[str] | None) -> None:
+    """Import the modules of `--import`, except during shell completion."""
+    if names and not context.resilient_parsing:
+        with clear_errors():
+            for name in names:
+                _import(name)
+
+
+def _import(name: str) -> None:
+    """Import a module by its name, or a file by its path, as Python does for a script.
+
+    Raises RequestError if the file does not exist, if its name is the name of another module, or if
+    the module raises an error.
+    """
+    file = Path(name).resolve() if name.endswith(".py") else None
+    if file is not None and not file.is_file():
+        raise RequestError(f"--import {name!r}: the file does not exist")
+    sys.path.insert(0, str(file.parent if file else Path.cwd()))  # stays, as for a script
+    try:
+        module = import_module(file.stem if file else name)
+    except SystemExit:
+        advice = "put its code under if __name__ == '__main__'"
+        raise RequestError(f"--import {name!r} ends the program; {advice}") from None
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise RequestError(f"--import {name!r} cannot be imported: {problem}") from None
+    if file is not None and Path(module.__file__ or "").resolve() != file:
+        raise RequestError(f"--import {name!r}: {file.stem!r} is another module; rename the file")
+
 
 Terms = Annotated[
     list[str] | None,
@@ -135,3 +173,41 @@ def takes(*groups: Callable[..., None]) -> Callable[[Callable[..., None]], Calla
         return command
 
     return extended
+
+
+def named_terms(prompts: Sequence[str] | None, definitions: Sequence[str] | None) -> dict[str, Any]:
+    """Return the terms of `--term` and `--define`, by name. Raises RequestError."""
+    terms: dict[str, Any] = {**pairs("--term", "NAME=PROMPT", prompts)}
+    for name, formula in pairs("--define", "NAME=FORMULA", definitions).items():
+        if name in terms:
+            raise RequestError(f"{name!r} is defined by both --term and --define")
+        terms[name] = {"formula": formula}
+    return terms
+
+
+def note_unused(
+    formula: str | marith.Formula, terms: Mapping[str, Any], own: Iterable[str]
+) -> None:
+    """Print on standard error which of the command's `own` terms the formula does not use."""
+    for name in sorted({*own} - {BARE}):
+        others = {other: term for other, term in terms.items() if other != name}
+        with suppress(FormulaError):  # fails if the formula uses the term
+            parse(formula, others)
+            typer.echo(f"the formula does not use the term {name!r}", err=True)
+
+
+def pairs(option: str, form: str, texts: Sequence[str] | None) -> dict[str, str]:
+    """Return the values of a repeatable option by name. `form` is the form of one value.
+
+    Raises RequestError for a value without a name, and for a repeated name.
+    """
+    values: dict[str, str] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        name = name.strip()
+        if not equals or not name:
+            raise RequestError(f"{option} must be {form}, not {text!r}")
+        if name in values:
+            raise RequestError(f"{option} defines {name!r} twice: {values[name]!r} and {value!r}")
+        values[name] = value
+    return values

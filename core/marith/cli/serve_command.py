@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from marith import Explanation, RequestError
+from marith.cli.application import app, clear_errors
 from marith.cli.options import Imports
-from marith.cli.shared import app, clear_errors
 
 if TYPE_CHECKING:
     from marith.serving.server import Server

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from marith.cli.application import app, clear_errors
 from marith.cli.options import Device
-from marith.cli.shared import app, clear_errors
 
 Base = Annotated[
     str,

@@ -14,9 +14,10 @@ import typer
 
 import marith
 from marith import RequestError, harmless
+from marith.cli.application import app, clear_errors
+from marith.cli.files import for_terminal
 from marith.cli.generate_command import load, messages_of, options_of
 from marith.cli.options import Prompt, asked, defined, drawn, loaded, placed, takes
-from marith.cli.shared import app, clear_errors, for_terminal
 
 if TYPE_CHECKING:
     from rich.text import Text

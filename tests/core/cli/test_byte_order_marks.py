@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from marith import Options
 from marith.cli import app
-from marith.cli.shared import lines
+from marith.cli.files import lines
 from marith.formula.tree.terms import NGram
 from marith.options.persona_file import load_file
 from marith.scoring.terms.ngram_scorer import _texts

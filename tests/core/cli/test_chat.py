@@ -13,7 +13,7 @@ from support.serving import PERSONAS
 from typer.testing import CliRunner
 
 from marith import Options, harmless
-from marith.cli import app, shared
+from marith.cli import app, files
 from marith.cli.chat_command import Conversation
 from marith.errors import ModelError
 
@@ -108,7 +108,7 @@ def test_hostile_answers_reach_a_terminal_as_pictures(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    assert shared.for_terminal("\x1b[2J") == "␛[2J"
+    assert files.for_terminal("\x1b[2J") == "␛[2J"
     talk(monkeypatch, Scripted("".join(OBEYED)), "hi")
     assert "\x1b" not in capsys.readouterr().out
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from marith import Plan
 from marith.cli import app
-from marith.cli.shared import require_writable, write_or_print
+from marith.cli.files import require_writable, write_or_print
 from marith.errors import RequestError
 
 PANDAS = "Tell me something interesting about pandas."

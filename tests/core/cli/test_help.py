@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import marith
 from marith.cli import app
-from marith.cli.shared import OTHER_NAMES
+from marith.cli.application import OTHER_NAMES
 
 # A process that runs commands of the command line one after the other, and imports no torch.
 WITHOUT_TORCH = """

@@ -1,0 +1,97 @@
+"""The application: its commands, the options of the program itself, exit codes and errors."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from marith import DeadlineExceeded, MarithError, __version__
+
+# Commands by the name that Python, the server or another program has for them.
+OTHER_NAMES = {
+    "explain": "show",
+    "inspect": "why",
+    **dict.fromkeys(("run", "ask", "complete"), "generate"),
+    **dict.fromkeys(("list", "ls"), "models"),
+    "train": "train-classifier",
+}
+
+
+class Commands(TyperGroup):
+    """The commands. For a name in `OTHER_NAMES`, the error names the right command."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that `args` begin with. Ends the program for an unknown command."""
+        if args and args[0] in OTHER_NAMES:
+            ctx.fail(f"No such command {args[0]!r}. Write `marith {OTHER_NAMES[args[0]]} …`.")
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    cls=Commands,
+    help="Language models composed by arithmetic.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+evals = typer.Typer(help="Measure the effect of formulas.", no_args_is_help=True)
+app.add_typer(evals, name="eval")
+BAD_INPUT = 2
+TIMED_OUT = 124  # the exit code of coreutils' `timeout`
+_OF_EVALS = ("inspect_ai", "scipy")  # packages that evaluations import first
+
+
+def _log_to_stderr(wanted: bool) -> None:
+    if wanted:
+        logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+        logging.getLogger("marith").setLevel(logging.DEBUG)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"marith {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _marith(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose",
+            "-v",
+            callback=_log_to_stderr,
+            help="Log models, threads and costs to standard error, but no texts.",
+        ),
+    ] = False,
+) -> None:
+    """Language models composed by arithmetic."""
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """Turn a MarithError into one sentence and exit code 2, and a time-out into exit code 124.
+
+    A missing package of the extra `evals` is one sentence with exit code 2, too.
+    """
+    try:
+        yield
+    except MarithError as error:
+        typer.echo(f"marith: {error}", err=True)
+        code = TIMED_OUT if isinstance(error, DeadlineExceeded) else BAD_INPUT
+        raise typer.Exit(code) from None
+    except ModuleNotFoundError as error:
+        if error.name not in _OF_EVALS:
+            raise
+        needed = f"evaluations need {error.name}: pip install 'marith[evals]'"
+        typer.echo(f"marith: {needed}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
