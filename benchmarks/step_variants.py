@@ -15,7 +15,7 @@ from benchmarks.engine_variants import timed_request
 from benchmarks.rounds import Sample, Variant
 from benchmarks.timed_model import TimedModel
 from marith.engine.engine import Engine
-from marith.scoring.weights.layout.cpu_threads import threads_of
+from marith.scoring.weights.checkpoint import threads_of
 from marith.scoring.weights.layout.lean_modules import LinearPart
 from marith.showing import counted
 from marith.testing import passes_of

@@ -37,12 +37,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {*APPLICATIONS, "marith", "models", "recipes", "errors", "showing"},
     "__main__": {"cli"},
 }  # fmt: skip
-# Floors of the room `scoring`, the lowest first: a file imports its own floor and those below. The
-# strategies of `passes` share a floor, and none imports another.
+# Floors of `scoring`: a file imports its own and those before it. No strategy imports another.
+STRATEGIES = ("segments", "rectangle", "states", "llama_cpp")
 FLOORS = (
-    ("notices",), ("free_memory",), ("cache_limit",), ("lane_text",), ("prompting",), ("weights",),
-    ("passes",), tuple(f"passes.{one}" for one in ("segments", "rectangle", "states", "llama_cpp")),
-    ("scorer",), ("terms", "term_lanes"), ("choose_runner", "model_warnings"), ("registry",),
+    ("notices", "cpu_threads"), ("free_memory",), ("cache_limit",), ("lane_text",), ("prompting",),
+    ("weights",), ("passes",), tuple(f"passes.{strategy}" for strategy in STRATEGIES), ("scorer",),
+    ("terms", "term_lanes"), ("choose_runner", "model_warnings"), ("registry",),
 )  # fmt: skip
 below = {*DATA, "recent", "spinning", "tensor_rows"}
 for names in (("__init__",), *FLOORS):

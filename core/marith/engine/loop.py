@@ -18,7 +18,7 @@ from marith.engine.threads.workers import ENGINE, forked, log, start_thread
 from marith.errors import Busy, EngineClosed, fault
 from marith.formula.tree.printing import without_texts
 from marith.request.limits import EngineStatus, Limits
-from marith.scoring.weights.layout.cpu_threads import dismiss_team, dismissing, take_threads
+from marith.scoring.cpu_threads import dismiss_team, dismissing, take_threads
 from marith.speculation.auto import Controller
 
 CLOSED = "the engine is closed"

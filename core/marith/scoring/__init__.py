@@ -2,6 +2,7 @@
 
 - `cache_limit`: one limit on the memory of all caches.
 - `choose_runner`: which runner a model gets.
+- `cpu_threads`: the number of OpenMP threads with which a thread computes.
 - `free_memory`: the bytes that this process may still take.
 - `lane_text`: the texts that lanes will hold, and their bytes.
 - `model_warnings`: warnings about a base model, most of them once.

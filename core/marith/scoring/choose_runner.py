@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from marith.request.limits import CACHE_BYTES
+from marith.scoring.cpu_threads import computing_with
 from marith.scoring.notices import warn
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.chunked_prefill import SMALL_CHUNK
@@ -24,7 +25,6 @@ from marith.scoring.passes.segments.segment_attention import by_segments
 from marith.scoring.passes.segments.segment_lanes import SegmentLanes
 from marith.scoring.passes.states.state_runner import StateRunner
 from marith.scoring.weights.checkpoint import Checkpoint
-from marith.scoring.weights.layout.cpu_threads import computing_with
 from marith.scoring.weights.llama_cpp.ggml import GGMLModel
 
 Cached: TypeAlias = CachedRunner | StateRunner

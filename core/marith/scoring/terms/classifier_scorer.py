@@ -27,9 +27,8 @@ from marith.scoring.terms.whole_texts import (
     WholeTextRunner,
     to_logprobs,
 )
-from marith.scoring.weights.checkpoint import Checkpoint
+from marith.scoring.weights.checkpoint import Checkpoint, threads_of
 from marith.scoring.weights.kinds import raising_model_error
-from marith.scoring.weights.layout.cpu_threads import threads_of
 from marith.scoring.weights.shared_weights import nbytes, weights
 from marith.tensor_rows import rows_of
 

@@ -3,7 +3,7 @@
 - `gguf/`: reads GGUF files for models of transformers.
 - `layout/`: how weights lie in memory, and what computes with them.
 - `llama_cpp/`: loads GGUF files with llama.cpp.
-- `checkpoint`: a loaded model with its vocabulary.
+- `checkpoint`: a loaded model with its vocabulary and the number of its threads.
 - `footprint`: estimates the memory of a model from its files.
 - `kinds`: checks if a checkpoint is a causal language model or a classifier.
 - `loader`: loads each checkpoint once per process.

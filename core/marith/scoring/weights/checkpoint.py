@@ -1,17 +1,20 @@
-"""A loaded model, with the vocabulary of its tokenizer."""
+"""A loaded model, with the vocabulary of its tokenizer and the number of its threads."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from marith.scoring.cpu_threads import SMALL, computing_with
 from marith.scoring.free_memory import amount
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.weights.footprint import Footprint, room_for_texts
-from marith.scoring.weights.layout.cpu_threads import threads_for
+from marith.scoring.weights.layout.lean_modules import JointLinear
 from marith.scoring.weights.placing import main_device
 from marith.scoring.weights.shared_weights import nbytes, weights
 
@@ -89,3 +92,31 @@ class Checkpoint:
         if self.model.dtype != torch.bfloat16:
             return None
         return "bfloat16 rounds coarsely", "dtype='float32' is exact"
+
+
+def threads_for(model: torch.nn.Module) -> int | None:
+    """Return the number of threads of a forward pass: 1 for a small model, None for torch's number.
+
+    This is a rule on the sizes of matrices, not a measurement, because the number of threads may
+    change the last bits of a product. A matrix that joins several layers counts as several
+    matrices. On four cores, a product with 176 thousand weights gains nothing from a second thread,
+    and a product with 256 thousand weights gains a third. If other processes run too, more threads
+    cost many times this gain.
+    """
+    joint = [one for one in model.modules() if isinstance(one, JointLinear)]
+    parts = {id(one.linear.weight): one.parts for one in joint}
+    weights = [weight for weight in model.parameters() if weight.ndim > 1]
+    size = sum(weight.numel() for weight in weights)
+    count = sum(parts.get(id(weight), 1) for weight in weights)
+    on_cpu = all(weight.device.type == "cpu" for weight in model.parameters())
+    return 1 if on_cpu and size < SMALL * count else None
+
+
+@contextmanager
+def threads_of(model: torch.nn.Module) -> Iterator[None]:
+    """Let the calling thread compute with the number of threads that suits the model.
+
+    At the end of the block the number is restored.
+    """
+    with computing_with(threads_for(model)):
+        yield

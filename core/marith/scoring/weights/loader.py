@@ -19,10 +19,9 @@ from marith.errors import ModelError, shown
 from marith.request.sampling import Sampling
 from marith.scoring.free_memory import amount, free_memory
 from marith.scoring.weights import kinds
-from marith.scoring.weights.checkpoint import Checkpoint
+from marith.scoring.weights.checkpoint import Checkpoint, threads_of
 from marith.scoring.weights.gguf.gguf_weights import returning_freed
 from marith.scoring.weights.kinds import CLASSIFIER, LANGUAGE_MODEL
-from marith.scoring.weights.layout.cpu_threads import threads_of
 from marith.scoring.weights.layout.lean_modules import make_lean
 from marith.scoring.weights.layout.packing import pack, packs
 from marith.scoring.weights.layout.rotary_frequencies import (

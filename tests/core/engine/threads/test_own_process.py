@@ -17,7 +17,7 @@ from support import own_process
 from support.own_process import bits
 
 from marith import Engine
-from marith.scoring.weights.layout.cpu_threads import _of_the_runtime
+from marith.scoring.cpu_threads import _of_the_runtime
 
 THREADS = {"OMP_NUM_THREADS": "3", "OMP_WAIT_POLICY": "PASSIVE"}  # as an application has them
 

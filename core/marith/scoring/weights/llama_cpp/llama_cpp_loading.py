@@ -15,6 +15,7 @@ from torch import Tensor
 
 from marith.errors import ModelError
 from marith.request.placement_names import device_name
+from marith.scoring.cpu_threads import SMALL
 from marith.scoring.free_memory import amount, free_memory
 from marith.scoring.notices import warn
 from marith.scoring.prompting.tokenizer import Vocabulary
@@ -22,7 +23,6 @@ from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.gguf.gguf_config import LONG
 from marith.scoring.weights.gguf.gguf_header import GGUFHeader
 from marith.scoring.weights.gguf.gguf_tokenizer import gguf_end_tokens
-from marith.scoring.weights.layout.cpu_threads import SMALL
 from marith.scoring.weights.llama_cpp.ggml import FEWEST, GGMLAdapter, GGMLModel, library
 from marith.scoring.weights.locate import GGUF, local_file, locate
 from marith.scoring.weights.lora_files import Adapter

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from marith.scoring.weights.layout import cpu_threads
+from marith.scoring import cpu_threads
+from marith.scoring.weights.checkpoint import threads_for, threads_of
 
 WIDE = 512
 needs_runtime = pytest.mark.skipif(
@@ -21,10 +22,10 @@ needs_runtime = pytest.mark.skipif(
 def test_a_small_model_takes_one_thread_and_a_wide_one_takes_all() -> None:
     small = nn.Sequential(nn.Linear(WIDE, WIDE - 1), nn.LayerNorm(WIDE))
     wide = nn.Sequential(nn.Linear(WIDE, WIDE), nn.LayerNorm(WIDE))
-    assert cpu_threads.threads_for(small) == 1
-    assert cpu_threads.threads_for(wide) is None
-    assert cpu_threads.threads_for(nn.LayerNorm(WIDE)) is None, "there is no matrix to judge by"
-    assert cpu_threads.threads_for(nn.Linear(4, 4, device="meta")) is None, "not on a CPU"
+    assert threads_for(small) == 1
+    assert threads_for(wide) is None
+    assert threads_for(nn.LayerNorm(WIDE)) is None, "there is no matrix to judge by"
+    assert threads_for(nn.Linear(4, 4, device="meta")) is None, "not on a CPU"
 
 
 @needs_runtime
@@ -54,6 +55,6 @@ def three_threads() -> Iterator[None]:
 @needs_runtime
 @pytest.mark.usefixtures("three_threads")
 def test_a_small_model_computes_with_one_thread_and_its_thread_has_its_number_again() -> None:
-    with cpu_threads.threads_of(nn.Linear(4, 4)):
+    with threads_of(nn.Linear(4, 4)):
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == 3

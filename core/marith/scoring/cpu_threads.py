@@ -1,4 +1,4 @@
-"""Set the number of OpenMP threads of a model on a CPU, and end threads that wait."""
+"""Set the number of OpenMP threads with which a thread computes, and end those that wait."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from marith.scoring.weights.layout.lean_modules import JointLinear
 from marith.spinning import SPINS, TORCH_SPINS_LONG
 
 SMALL = 2**18  # weights of a mean matrix; with fewer, a second thread saves little
@@ -19,24 +18,6 @@ _SPINNING = (
     f"; waiting threads spin for milliseconds, because torch was imported before marith; set "
     f"GOMP_SPINCOUNT={SPINS} in the environment to limit it"
 )
-
-
-def threads_for(model: torch.nn.Module) -> int | None:
-    """Return the number of threads of a forward pass: 1 for a small model, None for torch's number.
-
-    This is a rule on the sizes of matrices, not a measurement, because the number of threads may
-    change the last bits of a product. A matrix that joins several layers counts as several
-    matrices. On four cores, a product with 176 thousand weights gains nothing from a second thread,
-    and a product with 256 thousand weights gains a third. If other processes run too, more threads
-    cost many times this gain.
-    """
-    joint = [one for one in model.modules() if isinstance(one, JointLinear)]
-    parts = {id(one.linear.weight): one.parts for one in joint}
-    weights = [weight for weight in model.parameters() if weight.ndim > 1]
-    size = sum(weight.numel() for weight in weights)
-    count = sum(parts.get(id(weight), 1) for weight in weights)
-    on_cpu = all(weight.device.type == "cpu" for weight in model.parameters())
-    return 1 if on_cpu and size < SMALL * count else None
 
 
 def take_threads(count: int | None) -> str:
@@ -53,16 +34,6 @@ def take_threads(count: int | None) -> str:
         return f"torch's {usual} threads: this OpenMP cannot set the number of one thread"
     set_number(count)
     return f"{count} of torch's {usual} threads: the mean matrix has fewer than {SMALL} weights"
-
-
-@contextmanager
-def threads_of(model: torch.nn.Module) -> Iterator[None]:
-    """Let the calling thread compute with the number of threads that suits the model.
-
-    At the end of the block the number is restored.
-    """
-    with computing_with(threads_for(model)):
-        yield
 
 
 @contextmanager
