@@ -14,10 +14,10 @@ from typing import Any
 from starlette.requests import Request as WebRequest
 from starlette.responses import Response
 
-from marith import Completion, ContextOverflow, Engine, Ticket
-from marith.openai_format import finite_logprob
+from marith import Completion, ContextOverflow, Ticket
 from marith.serving.event_stream import EventStream, ascii_json, is_of_the_client
 from marith.serving.guard import ID, KEY
+from marith.serving.routes.echoed_prompt import EchoedPrompt
 from marith.serving.served_models import ServedModel
 from marith.serving.server import Server, note
 from marith.serving.server_metrics import Pace
@@ -29,11 +29,7 @@ from marith.serving.wire.wire_answers import (
     TextDeltas,
     answer_head,
     chat_answer,
-    ending,
-    legacy_logprobs,
-    likeliest,
     own,
-    token_name,
     usage,
 )
 from marith.serving.wire.wire_fields import ChatFields, TextFields
@@ -207,85 +203,14 @@ async def _choices(
 ) -> list[dict[str, Any]]:
     """Return the choices of all prompts, in the order of the prompts."""
     choices: list[dict[str, Any]] = []
+    top = fields.logprobs
     for at, one in enumerate(asked):
-        tokens, each = [*one.requests[0].prompt], len(one.requests)
-        before, echoed = "", None
-        if fields.echo:
-            before = await server.runner.off_loop(partial(model.engine.decode, tokens))
+        each, prompt = len(one.requests), EchoedPrompt()
         completions = found[at * each : (at + 1) * each]
-        if fields.echo and fields.logprobs is not None:
-            end = model.engine.end_tokens[:1] if any(map(_ended_at_once, completions)) else []
-            columns = _echoed(model, server, one, [*tokens, *end], fields.logprobs)
-            echoed = await until_gone(web, columns)
+        if fields.echo:
+            prompt = await EchoedPrompt.of(server, web, model, one, completions, top)
         if not found:
-            choices.append(
-                {"index": at, "text": before, "logprobs": echoed, "finish_reason": "length"}
-            )
+            choices.append(prompt.alone(at))
         for completion in completions:
-            logprobs = None
-            if fields.logprobs is not None:
-                letters = len(completion.text)
-                logprobs = legacy_logprobs(completion.logprobs or (), letters, len(before))
-            if logprobs is not None and echoed is not None:
-                count = None if _ended_at_once(completion) else len(tokens)
-                logprobs = {name: [*echoed[name][:count], *logprobs[name]] for name in logprobs}
-            text = before + completion.text
-            choice = {"index": len(choices), "text": text, "logprobs": logprobs}
-            choices.append({**choice, **ending(completion)})
+            choices.append(prompt.before(completion, len(choices), top is not None))
     return choices
-
-
-def _ended_at_once(completion: Completion) -> bool:
-    """Return True if the end token came first.
-
-    Clients that asked for an echo expect one token after the prompt.
-    """
-    stopped = completion.finish_reason == "stop" and completion.stop_string is None
-    return stopped and not completion.logprobs
-
-
-async def _echoed(
-    model: ServedModel,
-    server: Server,
-    asked: WireRequest,
-    tokens: Sequence[Any],
-    top: int,
-) -> dict[str, list[Any]]:
-    """Return the log-probabilities of a prompt's tokens and of the `top` likeliest tokens.
-
-    The first token has none.
-    """
-    engine, request = model.engine, asked.requests[0]
-    scores: Any = None
-    if len(tokens) > 1:
-        scores = await server.runner.result_of(
-            lambda: engine.submit_scoring(
-                [*tokens[:1]],
-                [*tokens[1:]],
-                request.formula,
-                request.terms,
-                timeout=request.timeout,
-                cache_salt=request.cache_salt,
-                top=top,
-            )
-        )
-    return await server.runner.off_loop(lambda: _columns(engine, tokens, scores))
-
-
-def _columns(engine: Engine, tokens: Sequence[int], scores: Any) -> dict[str, Any]:
-    """Return columns of equal length. The first entry of each column of numbers is None."""
-    pieces = engine.pieces(tokens)
-    scored: list[Any] = [None]
-    tops: list[Any] = [None]
-    if scores is not None:
-        scored += map(finite_logprob, scores.logprobs)
-        for top, number, token in zip(scores.top, scores.logprobs, tokens[1:], strict=True):
-            found = [*top, (token, number)]
-            data = [data for data, _ in engine.pieces([each for each, _ in found])]
-            tops.append(likeliest([(t, d, n) for (t, n), d in zip(found, data, strict=True)]))
-    return {
-        "tokens": [token_name(data) for data, _ in pieces],
-        "token_logprobs": scored,
-        "top_logprobs": tops,
-        "text_offset": [offset for _, offset in pieces],
-    }

@@ -1,0 +1,119 @@
+"""The prompt of `/v1/completions`, which the choices of an echo begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self
+
+from starlette.requests import Request as WebRequest
+
+from marith import Completion, Engine
+from marith.openai_format import finite_logprob
+from marith.serving.served_models import ServedModel
+from marith.serving.server import Server
+from marith.serving.until_gone import until_gone
+from marith.serving.wire.wire_answers import ending, legacy_logprobs, likeliest, token_name
+from marith.serving.wire.wire_requests import WireRequest
+
+
+@dataclass(frozen=True, slots=True)
+class EchoedPrompt:
+    """A prompt as its choices repeat it; empty without an echo.
+
+    `count` is the number of its tokens. `columns` has the log-probabilities of its tokens, or is
+    None if they are not wanted. An end token follows in `columns` if an answer begins with it.
+    """
+
+    text: str = ""
+    count: int = 0
+    columns: Mapping[str, list[Any]] | None = None
+
+    @classmethod
+    async def of(
+        cls,
+        server: Server,
+        web: WebRequest,
+        model: ServedModel,
+        asked: WireRequest,
+        completions: Sequence[Completion],
+        top: int | None,
+    ) -> Self:
+        """Return the prompt of some completions, with the `top` likeliest tokens at each place."""
+        engine, tokens = model.engine, [*asked.requests[0].prompt]
+        text = await server.runner.off_loop(partial(engine.decode, tokens))
+        if top is None:
+            return cls(text, len(tokens))
+        end = engine.end_tokens[:1] if any(map(_ended_at_once, completions)) else []
+        scoring = _scored(server, engine, asked, [*tokens, *end], top)
+        return cls(text, len(tokens), await until_gone(web, scoring))
+
+    def alone(self, index: int) -> dict[str, Any]:
+        """Return the choice of an answer without a token."""
+        choice = {"index": index, "text": self.text, "logprobs": self.columns}
+        return {**choice, "finish_reason": "length"}
+
+    def before(self, completion: Completion, index: int, scored: bool) -> dict[str, Any]:
+        """Return the choice of a completion. If `scored`, it has log-probabilities."""
+        logprobs = None
+        if scored:
+            letters, before = len(completion.text), len(self.text)
+            logprobs = legacy_logprobs(completion.logprobs or (), letters, before)
+        if logprobs is not None and self.columns is not None:
+            count = None if _ended_at_once(completion) else self.count
+            logprobs = {name: [*self.columns[name][:count], *logprobs[name]] for name in logprobs}
+        choice = {"index": index, "text": self.text + completion.text, "logprobs": logprobs}
+        return {**choice, **ending(completion)}
+
+
+def _ended_at_once(completion: Completion) -> bool:
+    """Return True if the end token came first.
+
+    Clients that asked for an echo expect one token after the prompt.
+    """
+    stopped = completion.finish_reason == "stop" and completion.stop_string is None
+    return stopped and not completion.logprobs
+
+
+async def _scored(
+    server: Server, engine: Engine, asked: WireRequest, tokens: Sequence[int], top: int
+) -> dict[str, list[Any]]:
+    """Return the log-probabilities of a prompt's tokens and of the `top` likeliest tokens.
+
+    The first token has none.
+    """
+    request = asked.requests[0]
+    scores: Any = None
+    if len(tokens) > 1:
+        scores = await server.runner.result_of(
+            lambda: engine.submit_scoring(
+                [*tokens[:1]],
+                [*tokens[1:]],
+                request.formula,
+                request.terms,
+                timeout=request.timeout,
+                cache_salt=request.cache_salt,
+                top=top,
+            )
+        )
+    return await server.runner.off_loop(lambda: _columns(engine, tokens, scores))
+
+
+def _columns(engine: Engine, tokens: Sequence[int], scores: Any) -> dict[str, Any]:
+    """Return columns of equal length. The first entry of each column of numbers is None."""
+    pieces = engine.pieces(tokens)
+    scored: list[Any] = [None]
+    tops: list[Any] = [None]
+    if scores is not None:
+        scored += map(finite_logprob, scores.logprobs)
+        for top, number, token in zip(scores.top, scores.logprobs, tokens[1:], strict=True):
+            found = [*top, (token, number)]
+            data = [data for data, _ in engine.pieces([each for each, _ in found])]
+            tops.append(likeliest([(t, d, n) for (t, n), d in zip(found, data, strict=True)]))
+    return {
+        "tokens": [token_name(data) for data, _ in pieces],
+        "token_logprobs": scored,
+        "top_logprobs": tops,
+        "text_offset": [offset for _, offset in pieces],
+    }
