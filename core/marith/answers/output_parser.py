@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from uuid import uuid4
 
 from marith.request.completion import CallChunk
-from marith.scoring.prompting.tool_format import CallFormat, ToolFormat, json_text
+from marith.scoring.prompting.tool_format import ToolFormat, json_text
 
 State: TypeAlias = Literal["start", "reasoning", "text", "name", "arguments", "after", "over"]
 
@@ -42,10 +42,9 @@ class OutputParser:
     def __init__(
         self, tool_format: ToolFormat, names: Sequence[str], opened: bool, has_text: bool = True
     ) -> None:
-        self._markup: CallFormat | None = tool_format.calls if names else None
-        self._opening = tool_format.calls.opening if names else ""
-        self._names = {json_text(name) + tool_format.calls.middle: name for name in names}
-        self._thinking = tool_format.thinking
+        self._marks = tool_format.calls
+        self._names = {json_text(name) + self._marks.middle: name for name in names}
+        self._reasoning_begins, self._reasoning_ends = tool_format.thinking or ("", "")
         self._has_text = has_text
         self.state: State = "start" if tool_format.thinking else "text"
         if opened:
@@ -95,8 +94,7 @@ class OutputParser:
         """
         match self.state:
             case "reasoning":
-                assert self._thinking is not None
-                kept = before_mark(self.held, self._thinking[1])[0] if cut else self.held
+                kept = before_mark(self.held, self._reasoning_ends)[0] if cut else self.held
                 return [self._cut(len(kept), "reasoning", last=True)]
             case "start" if cut and self.held.strip():
                 return [end_of_text(self._start, "")]
@@ -105,7 +103,7 @@ class OutputParser:
             case "start" | "text" if not self.calls:  # half a mark of a call is not text
                 return [end_of_text(self._start, "")]
             case "name" if not self.calls:
-                return [end_of_text(self._start, self._opening)]
+                return [end_of_text(self._start, self._marks.opening)]
             case "arguments":
                 return [*self._doubted]
         return []
@@ -133,8 +131,7 @@ class OutputParser:
 
     def _beginning(self) -> list[Piece] | None:
         """Look for reasoning, which is possible only at the beginning of an answer."""
-        assert self._thinking is not None
-        begin, text = self._thinking[0], self.held.lstrip()
+        begin, text = self._reasoning_begins, self.held.lstrip()
         if text.startswith(begin):
             self._skip(len(self.held) - len(text) + len(begin))
             self.state, self._trims = "reasoning", True
@@ -145,8 +142,7 @@ class OutputParser:
         return None
 
     def _reasoning(self) -> list[Piece] | None:
-        assert self._thinking is not None
-        end = self._thinking[1]
+        end = self._reasoning_ends
         before, marked = before_mark(self.held, end)
         count = len(before.rstrip())
         if not marked:
@@ -157,13 +153,13 @@ class OutputParser:
         return [piece]
 
     def _text(self) -> list[Piece] | None:
-        if self._markup is None:
+        if not self._names:
             return [self._cut(len(self.held), "text")] if self.held else None
-        before, marked = before_mark(self.held, self._markup.opening)
+        before, marked = before_mark(self.held, self._marks.opening)
         pieces = [self._cut(len(before), "text")] if before else []
         if not marked:
             return pieces or None
-        self._skip(len(self._markup.opening))
+        self._skip(len(self._marks.opening))
         self.state = "name"
         return pieces
 
@@ -171,7 +167,7 @@ class OutputParser:
         name_text = next((text for text in self._names if self.held.startswith(text)), None)
         if name_text is None:
             return self._no_name()
-        pieces = [] if self.calls else [end_of_text(self._start, self._opening)]
+        pieces = [] if self.calls else [end_of_text(self._start, self._marks.opening)]
         self.state, self._json = "arguments", JsonState()
         self.calls += 1
         head = CallChunk(self.calls - 1, f"call_{uuid4().hex[:24]}", self._names[name_text], "")
@@ -181,10 +177,9 @@ class OutputParser:
 
     def _no_name(self) -> list[Piece] | None:
         """Treat the mark as text if no tool's name can follow it."""
-        assert self._markup is not None
         if self.calls or any(text.startswith(self.held) for text in self._names):
             return None
-        opening = self._markup.opening
+        opening = self._marks.opening
         self.held, self._start = opening + self.held, self._start - len(opening)
         self.state = "text"
         return [self._cut(1, "text")]
@@ -211,8 +206,7 @@ class OutputParser:
 
     def _after(self) -> list[Piece] | None:
         """Look for another call, or the closing mark, after a call."""
-        assert self._markup is not None
-        joint, closing = self._markup.joint, self._markup.closing
+        joint, closing = self._marks.joint, self._marks.closing
         if joint is not None and self.held.startswith(joint):
             self._skip(len(joint))
             self.state = "name"
