@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,7 +16,7 @@ from marith.errors import ModelError, RequestError
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.weights.kinds import raising_model_error
 from marith.scoring.weights.loader import as_stored, positions_of
-from marith.scoring.weights.locate import EMBEDDED, WEIGHTS, locate
+from marith.scoring.weights.locate import locate, tokenizer_home
 from marith.scoring.weights.placing import Placement
 from marith.training.settings import Settings
 
@@ -109,11 +108,8 @@ def load(settings: Settings, labels: Sequence[str], device: torch.device) -> Bas
     A new head depends on torch's global random numbers.
     """
     where = locate(settings.base)
-    inside = Path(where).parent == WEIGHTS.resolve()  # embedded classifiers share one tokenizer
-    shared = inside and not (Path(where) / "tokenizer.json").is_file()
     with raising_model_error(f"cannot train {settings.base!r}"), _quiet():
-        tokenizer_path = str(WEIGHTS / EMBEDDED["pocket"]) if shared else where
-        tokenizer = AutoTokenizer.from_pretrained(tokenizer_path, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(tokenizer_home(where), trust_remote_code=False)
         config = AutoConfig.from_pretrained(where, trust_remote_code=False)
         head = choose(config, labels)
         configure(config, head)

@@ -126,6 +126,13 @@ def _is_adapter(name: str) -> ModelError:
     return ModelError(f"{name!r} is a LoRA adapter, not a model; {use}")
 
 
+def tokenizer_home(where: str) -> str:
+    """Return where the tokenizer of a located model is. Embedded classifiers have pocket's."""
+    inside = Path(where).parent == WEIGHTS.resolve()
+    has_own = not inside or (Path(where) / "tokenizer.json").is_file()
+    return where if has_own else str(WEIGHTS / EMBEDDED["pocket"])
+
+
 def require_tokenizer(name: str, path: Path) -> None:
     """Raise ModelError for a directory without a tokenizer file."""
     if path.is_dir() and not any(found for kind in _TOKENIZERS for found in path.glob(kind)):

@@ -28,11 +28,11 @@ from marith.scoring.weights.kinds import CLASSES, LANGUAGE_MODEL, raising_model_
 from marith.scoring.weights.locate import (
     EMBEDDED,
     GGUF,
-    WEIGHTS,
     local_file,
     locate,
     require_on_hub,
     require_tokenizer,
+    tokenizer_home,
 )
 from marith.scoring.weights.placing import Placement, device_for, dtype_for
 from marith.scoring.weights.quantised_files import Quantised, quantised
@@ -132,7 +132,7 @@ def _read_stored(
         config = AutoConfig.from_pretrained(where, **source)
         kinds.check_kind(name, config, kind)
         placement.context(name, stated_positions(config))
-        home = where if _has_tokenizer(where) else str(WEIGHTS / EMBEDDED["pocket"])
+        home = tokenizer_home(where)
         require_tokenizer(name, Path(home))
         tokenizer = AutoTokenizer.from_pretrained(home, **source)
         if kind == LANGUAGE_MODEL:
@@ -228,11 +228,6 @@ def _complete(name: str, kind: str, model: Any, missing: Any) -> Any:
             f"{min(missing)!r}; {kind} is needed with its head"
         )
     return model
-
-
-def _has_tokenizer(where: str) -> bool:
-    """Return False for embedded classifiers, which use the tokenizer of "pocket"."""
-    return Path(where).parent != WEIGHTS.resolve() or (Path(where) / "tokenizer.json").is_file()
 
 
 def _is_most_of_it(placement: Placement, place: tuple[torch.device, torch.dtype]) -> bool:
