@@ -16,12 +16,14 @@ from langchain_core.messages import (
 )
 
 import marith
-from marith.openai_format import plain_messages, require_calls, to_tool_call
+from marith.openai_format import (
+    assistant_message,
+    plain_messages,
+    require_calls,
+    to_tool_call,
+)
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
-
-# OpenAI's fields that LangChain keeps beside the text.
-_NOTED = ("function_call", "refusal", "reasoning_content", "reasoning")
 
 
 def to_dicts(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
@@ -43,11 +45,8 @@ def _dicts(message: BaseMessage) -> Iterator[dict[str, Any]]:
         as_dict["name"] = message.name
     match message:
         case AIMessage():
-            noted = message.additional_kwargs
-            as_dict |= {name: noted[name] for name in _NOTED if noted.get(name)}
-            (plain,) = plain_messages({**as_dict, "tool_calls": _calls(message)})
-            plain.pop("refusal", None)  # it is the text
-            yield plain
+            as_dict["tool_calls"] = _calls(message)
+            yield assistant_message(as_dict, message.additional_kwargs)
         case ToolMessage():
             parts = plain_messages(as_dict)  # several messages, for the results of several tools
             text = "".join(part["content"] for part in parts)

@@ -17,8 +17,8 @@ from llama_index.core.llms.llm import ToolSelection
 
 import marith
 from marith.openai_format import (
+    assistant_message,
     carries_media,
-    plain_messages,
     reasoning_of,
     require_calls,
     to_tool_call,
@@ -26,8 +26,6 @@ from marith.openai_format import (
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
 
-# Fields of OpenAI, vLLM and OpenRouter beside the text.
-_NOTED = ("function_call", "refusal", "reasoning_content", "reasoning")
 _ROLES = {
     MessageRole.CHATBOT: "assistant",
     MessageRole.MODEL: "assistant",
@@ -69,9 +67,7 @@ def _dict(message: ChatMessage) -> dict[str, Any]:
         thoughts = [b.content for b in message.blocks if isinstance(b, ThinkingBlock)]
         blocks = [{"type": "thinking", "thinking": thought} for thought in thoughts]
         as_dict["reasoning_content"] = reasoning_of(blocks)
-        as_dict |= {name: details[name] for name in _NOTED if details.get(name)}
-        (as_dict,) = plain_messages(as_dict)
-        as_dict.pop("refusal", None)  # it is the text
+        as_dict = assistant_message(as_dict, details)
     if role == "tool":
         as_dict |= {key: details[key] for key in ("tool_call_id", "name") if details.get(key)}
     return as_dict

@@ -24,6 +24,7 @@ from marith.request.forms.tools import CHOICES, Tools
 from marith.request.message_content import carries_media as carries_media
 from marith.request.message_content import plain_messages as plain_messages
 from marith.request.message_content import reasoning_of as reasoning_of
+from marith.request.message_content import require_calls as require_calls
 from marith.request.message_content import text_of as text_of
 from marith.request.message_content import to_tool_call as to_tool_call
 from marith.request.other_names import RENAMED as RENAMED
@@ -33,6 +34,8 @@ ToDefinitions: TypeAlias = (
 )
 
 _KEPT = 65_536  # characters of JSON: the limit for caching tools
+# The fields of OpenAI, vLLM and OpenRouter that frameworks keep beside the text of a message.
+_BESIDE_TEXT = ("function_call", "refusal", "reasoning_content", "reasoning")
 LEAST_LOGPROB = -9999.0  # JSON has no infinity; OpenAI's value for probability 0
 _CHOICES = {
     None: "auto",
@@ -131,11 +134,15 @@ def _untitled(key: str, value: Any) -> Any:
     return value
 
 
-def require_calls(tool_calls: Any) -> Sequence[Any]:
-    """Return the calls of a message. Raises RequestError unless they are a list."""
-    if not isinstance(tool_calls, (list, tuple)):
-        raise RequestError(f"tool_calls are a list of calls, not {shown(tool_calls)}")
-    return tool_calls
+def assistant_message(message: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an assistant's message as `plain_messages` does, with OpenAI's fields of `beside`.
+
+    `beside` is what a framework keeps beside the text. A refusal becomes the text.
+    """
+    fields = {name: beside[name] for name in _BESIDE_TEXT if beside.get(name)}
+    (plain,) = plain_messages({**message, **fields})
+    plain.pop("refusal", None)
+    return plain
 
 
 def to_grammar(grammar: Grammar | None, response_format: Any) -> Grammar | None:

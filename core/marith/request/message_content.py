@@ -91,6 +91,13 @@ def to_tool_call(id: str | None, name: Any, arguments: Any) -> dict[str, Any]:  
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
+def require_calls(tool_calls: Any) -> Sequence[Any]:
+    """Return the calls of a message. Raises RequestError unless they are a list."""
+    if not isinstance(tool_calls, (list, tuple)):
+        raise RequestError(f"tool_calls are a list of calls, not {shown(tool_calls)}")
+    return tool_calls
+
+
 def _reasoning(part: Any) -> str:
     """Return the text in what a provider writes as reasoning; "" if it is encrypted."""
     match part:
@@ -105,9 +112,8 @@ def _reasoning(part: Any) -> str:
 
 def _calls(calls: Any, called_once: Any, blocks: Sequence[Any]) -> list[dict[str, Any]]:
     """Return the calls of a message. Blocks often repeat the calls, so they are read last."""
-    if calls and not isinstance(calls, (list, tuple)):
-        raise RequestError(f"tool_calls are a list of calls, not {shown(calls)}")
-    return [_call(call) for call in calls or (called_once and [called_once]) or blocks]
+    listed = require_calls(calls or ())
+    return [_call(call) for call in listed or (called_once and [called_once]) or blocks]
 
 
 def _call(call: Any) -> dict[str, Any]:
