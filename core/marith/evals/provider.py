@@ -46,6 +46,7 @@ from marith.openai_format import (
     reasoning_of,
     schema_grammar,
     to_logprobs,
+    to_tool_call,
     to_tools,
     total_usage,
 )
@@ -189,11 +190,7 @@ def _message(message: ChatMessage) -> dict[str, Any]:
         written["reasoning_content"] = reasoning
     if isinstance(message, ChatMessageAssistant) and message.tool_calls:
         written["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.function, "arguments": json.dumps(call.arguments)},
-            }
+            to_tool_call(call.id, call.function, json.dumps(call.arguments))
             for call in message.tool_calls
         ]
     if isinstance(message, ChatMessageTool):
