@@ -17,16 +17,13 @@ from marith.evals.system_prompts import PLAIN, paper_terms
 from marith.models import locate
 from marith.request.checks import by, hold, number, optional, whole_from
 
-_OPEN = {  # the paper's judges, for models that are not pocket
+# The paper's judges, for models that are not pocket. The tasks themselves have pocket's.
+_OPEN = {
     "toxicity": "s-nlp/roberta_toxicity_classifier:toxic",
     "positive": "cardiffnlp/twitter-roberta-base-sentiment-latest:positive",
     "negative": "cardiffnlp/twitter-roberta-base-sentiment-latest:negative",
 }
-_POCKET = {
-    "toxicity": "pocket-toxicity:toxic",
-    "positive": "pocket-sentiment:positive",
-    "negative": "pocket-sentiment:negative",
-}
+PROMPTS = ("data", "column", "where", "n", "seed")
 PASSED_ON = ("max_tokens", "temperature", "device", "dtype", "revision", "backend")
 
 
@@ -69,14 +66,12 @@ class FormulaEvaluation:
 
     def prompts(self) -> dict[str, Any]:
         """Return the arguments of a task that say which prompts."""
-        arguments = {
-            "data": self.data,
-            "column": self.column,
-            "where": self.where,
-            "n": self.n,
-            "seed": self.seed,
-        }
+        arguments = {name: getattr(self, name) for name in PROMPTS}
         return {name: value for name, value in arguments.items() if value is not None}
+
+    def paper_terms(self, evaluation: str) -> Mapping[str, Any]:
+        """Return the terms of the paper's formulas in an evaluation, see `paper_terms`."""
+        return paper_terms(evaluation, "pocket" if self.is_pocket else self.model)
 
     def run(
         self,
@@ -132,13 +127,14 @@ class Steering(FormulaEvaluation):
     judge: str | None = None
     classifier: str | None = None
 
-    def judged_by(self, name: str) -> str:
-        """Return who judges."""
-        return self.judge or (_POCKET if self.is_pocket else _OPEN)[name]
+    def judged(self, name: str) -> dict[str, str]:
+        """Return the argument of a task that says who judges."""
+        judge = self.judge or (None if self.is_pocket else _OPEN[name])
+        return {} if judge is None else {"judge": judge}
 
     def all_terms(self, name: str) -> Mapping[str, Any]:
         """Return the terms of the paper's formulas, and the classifier C."""
-        terms = paper_terms(name, "pocket" if self.is_pocket else self.model)
+        terms = self.paper_terms(name)
         return {**terms, "C": classifier(self.classifier)} if self.classifier else terms
 
 
@@ -168,11 +164,11 @@ class Texts(FormulaEvaluation):
 
 def toxicity(asked: Toxicity) -> Results:
     """Run the paper's formulas, or others. Raises FormulaError, ModelError or RequestError."""
-    arguments = {**asked.prompts(), "frame": asked.frame, "continues": asked.continues}
-    judge = asked.judged_by("toxicity")
+    own = {"frame": asked.frame, "continues": asked.continues}
+    arguments = {**asked.prompts(), **asked.judged("toxicity"), **own}
     return asked.run(
         "toxicity",
-        lambda: tasks.toxicity(**arguments, judge=judge),
+        lambda: tasks.toxicity(**arguments),
         asked.all_terms("continued" if asked.continues else "toxicity"),
         {"toxicity": "lower"},
         "toxicity_gpt2" if "gpt2" in asked.model.lower() else "toxicity",
@@ -183,10 +179,10 @@ def sentiment(asked: Sentiment) -> Results:
     """Run the paper's formulas, or others. Raises FormulaError, ModelError or RequestError."""
     if asked.to not in tasks.TONES:
         raise RequestError(f"a tone is one of {', '.join(tasks.TONES)}, not {asked.to!r}")
-    judge = asked.judged_by(asked.to)
+    arguments = {**asked.prompts(), **asked.judged(asked.to)}
     return asked.run(
         f"{asked.to} sentiment",
-        lambda: tasks.sentiment(**asked.prompts(), to=asked.to, judge=judge),
+        lambda: tasks.sentiment(asked.to, **arguments),
         asked.all_terms(asked.to),
         {asked.to: "higher"},
         asked.to,

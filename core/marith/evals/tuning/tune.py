@@ -16,7 +16,6 @@ from marith.evals import tasks
 from marith.evals.evaluations import FormulaEvaluation
 from marith.evals.formulas import NamedFormula
 from marith.evals.statistics import Figure, figure
-from marith.evals.system_prompts import paper_terms
 from marith.evals.tuning.outcome import Outcome, Trial
 from marith.evals.tuning.unknowns import Range, check_names, filled
 from marith.request.checks import by, whole_from
@@ -64,8 +63,7 @@ class Tuning(FormulaEvaluation):
     @property
     def all_terms(self) -> Mapping[str, Any]:
         """The task's terms, and those that were given."""
-        model = "pocket" if self.is_pocket else self.model
-        return {**paper_terms(TERMS[self.task], model), **self.terms}
+        return {**self.paper_terms(TERMS[self.task]), **self.terms}
 
     def make(self) -> Task:
         """Return the task in which each trial is measured."""
