@@ -19,8 +19,9 @@ from torch import Tensor
 from marith import Classifier, Completion, Engine, NGram, Prompted, Request
 from marith.decoding.evaluate import evaluate
 from marith.decoding.sampling import warp
-from marith.formula.meaning.analysis import leaves, without_cuts
 from marith.formula.meaning.binding import bind, resolve
+from marith.formula.meaning.leaves import leaves
+from marith.formula.meaning.removal import without_cuts
 from marith.formula.text.trust import parse
 from marith.formula.tree.nodes import Formula
 from marith.request.prompt import to_prompt

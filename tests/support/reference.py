@@ -19,8 +19,9 @@ from marith.decoding.random_numbers import DRAW, uniform
 from marith.decoding.row_constraints import penalised
 from marith.decoding.sampling import drawn, warp
 from marith.errors import RequestError
-from marith.formula.meaning.analysis import leaves, without_classifiers, without_cuts
 from marith.formula.meaning.binding import bind, resolve
+from marith.formula.meaning.leaves import leaves
+from marith.formula.meaning.removal import without_classifiers, without_cuts
 from marith.formula.text.trust import parse
 from marith.formula.tree.terms import Judgement, Likelihood, Position
 from marith.request.prompt import Prompt, to_prompt

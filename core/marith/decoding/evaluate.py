@@ -21,7 +21,7 @@ from torch import Tensor
 
 from marith.decoding import cuts, divergences
 from marith.errors import FormulaError
-from marith.formula.meaning.analysis import without_cuts
+from marith.formula.meaning.removal import without_cuts
 from marith.formula.tree.factors import Arithmetic, Comparison, Extreme, Factor, Sigmoid, Varying
 from marith.formula.tree.node import Node, parts
 from marith.formula.tree.nodes import Cut, Formula, Scaled, Sum, Tempered

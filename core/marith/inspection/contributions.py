@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from marith.decoding.evaluate import Evaluation, repeated, value_of
-from marith.formula.meaning.analysis import needed
+from marith.formula.meaning.leaves import needed
 from marith.formula.tree.factors import Factor, Varying, times
 from marith.formula.tree.node import Node, descend, rebuilt
 from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered

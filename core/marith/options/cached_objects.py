@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from marith import recipes
-from marith.formula.meaning.analysis import leaves
 from marith.formula.meaning.binding import bind, resolve
 from marith.formula.meaning.checking import check
+from marith.formula.meaning.leaves import leaves
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Prompted
 from marith.request.ban import Ban

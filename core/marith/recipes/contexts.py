@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from marith.errors import FormulaError
-from marith.formula.meaning.analysis import weight_of
 from marith.formula.meaning.binding import BARE, BARE_MODEL
+from marith.formula.meaning.weights import weight_of
 from marith.formula.tree.factors import Factor, largest, sigmoid, smallest
 from marith.formula.tree.nodes import PLAUSIBLE, Formula
 from marith.formula.tree.signals import entropy, jsd, margin, renyi

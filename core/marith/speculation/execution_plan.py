@@ -8,15 +8,11 @@ from functools import cached_property, lru_cache, reduce
 from typing import Literal, TypeAlias
 
 from marith.errors import RequestError
-from marith.formula.meaning.analysis import (
-    drafts,
-    leaves,
-    part,
-    without_classifiers,
-    without_drafts,
-)
 from marith.formula.meaning.binding import bind
 from marith.formula.meaning.checking import check
+from marith.formula.meaning.leaves import drafts, leaves
+from marith.formula.meaning.partial import part, without_drafts
+from marith.formula.meaning.removal import without_classifiers
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.operators import supersede
 from marith.formula.tree.terms import Classifier, Likelihood, NGram, Observation, Prompted, Term
@@ -122,7 +118,7 @@ class ExecutionPlan:
         return (frozenset(self.terms),)
 
     def part(self, evaluated: Collection[Term]) -> Formula | None:
-        """Return the distribution that these terms define; see `analysis.part`."""
+        """Return the distribution that these terms define; see `partial.part`."""
         return part(self.formula, frozenset(evaluated))
 
     def needed(self, formula: Formula) -> tuple[Term, ...]:

@@ -17,7 +17,7 @@ from torch import Tensor
 from marith.decoding import evaluate as evaluation
 from marith.decoding.evaluate import Evaluation, Value, candidates_of, evaluate, node_value
 from marith.errors import FormulaError
-from marith.formula.meaning.analysis import weight_of
+from marith.formula.meaning.weights import weight_of
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.operators import intersection, relu, supersede, union, unscaled, where
 from marith.formula.tree.signals import indicator, jsd, peak

@@ -16,9 +16,11 @@ from torch import Tensor
 from marith import Plan, Sampling, explain, peak
 from marith.decoding.evaluate import Evaluation, Value, factor_value, node_value
 from marith.errors import FormulaError
-from marith.formula.meaning.analysis import leaves, part, without_classifiers
 from marith.formula.meaning.checking import problem, warnings_of, weightless
+from marith.formula.meaning.leaves import leaves
+from marith.formula.meaning.partial import part
 from marith.formula.meaning.polynomials import Range, Weight, constant
+from marith.formula.meaning.removal import without_classifiers
 from marith.formula.meaning.weights import Weights, factor_range, node_weight, weigh
 from marith.formula.text.calls import CALLS, define
 from marith.formula.text.trust import parse

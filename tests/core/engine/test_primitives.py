@@ -16,8 +16,8 @@ from marith import (
     Sampling,
     Stop,
 )
-from marith.formula.meaning.analysis import leaves
 from marith.formula.meaning.binding import bind, resolve
+from marith.formula.meaning.leaves import leaves
 from marith.formula.text.trust import parse
 from marith.formula.tree.terms import Observation
 

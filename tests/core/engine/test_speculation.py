@@ -12,8 +12,8 @@ from support.house import FORMULAS, House, request
 
 from marith import Plan, Request, Sampling, Stop
 from marith.errors import FormulaError, RequestError
-from marith.formula.meaning.analysis import leaves
 from marith.formula.meaning.binding import bind, resolve
+from marith.formula.meaning.leaves import leaves
 from marith.formula.text.trust import parse
 from marith.request.completion import StageStats
 

@@ -15,8 +15,8 @@ from support.strategies import speakers, spoken, weighty
 from torch import Tensor
 
 from marith.decoding.evaluate import evaluate
-from marith.formula.meaning.analysis import leaves
 from marith.formula.meaning.binding import bind
+from marith.formula.meaning.leaves import leaves
 from marith.formula.text.trust import parse
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.signals import POSITION, judgement_of, likelihood_of

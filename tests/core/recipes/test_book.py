@@ -12,8 +12,8 @@ from support.strategies import speakers
 
 from marith import Classifier, FormulaError, described_recipes, parse
 from marith.decoding.evaluate import evaluate
-from marith.formula.meaning.analysis import leaves
 from marith.formula.meaning.checking import warnings_of
+from marith.formula.meaning.leaves import leaves
 from marith.formula.tree.nodes import Formula, Name
 from marith.recipes import RECIPES
 from marith.recipes.book import recipe

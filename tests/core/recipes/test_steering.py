@@ -12,7 +12,7 @@ from support.strategies import speakers
 
 from marith import Classifier, NGram, Uniform, parse
 from marith.errors import FormulaError
-from marith.formula.meaning.analysis import leaves
+from marith.formula.meaning.leaves import leaves
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.signals import POSITION
 from marith.formula.tree.terms import Likelihood

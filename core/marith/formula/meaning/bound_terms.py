@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from marith.errors import FormulaError, shown
-from marith.formula.meaning.analysis import leaves
 from marith.formula.meaning.binding import names_in
+from marith.formula.meaning.leaves import leaves
 from marith.formula.tree.node import rebuilt
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, Likelihood, Prompted, Term

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from functools import singledispatch
 
 from marith.errors import FormulaError
-from marith.formula.meaning.analysis import leaves, without_classifiers
 from marith.formula.meaning.binding import bind, names_in, unknown
 from marith.formula.meaning.effective import extreme
+from marith.formula.meaning.leaves import leaves
 from marith.formula.meaning.polynomials import added
+from marith.formula.meaning.removal import without_classifiers
 from marith.formula.meaning.weights import Weights, weigh
 from marith.formula.tree.factors import LARGEST_FACTOR, Arithmetic
 from marith.formula.tree.node import Node, parts

@@ -141,3 +141,8 @@ def _bound_index(_index: Index, _weights: Weights) -> Range:
 def weigh(formula: Formula, terms: Mapping[str, Formula] | None = None) -> Weight:
     """Return the weight of a formula, see `Weights.of`. `terms` are the meanings of names."""
     return Weights(terms).of(formula)
+
+
+def weight_of(formula: Formula, terms: Mapping[str, Formula] | None = None) -> float:
+    """Return the least total weight of a formula in any context: the Σ fᵢ of theorem 1."""
+    return weigh(formula, terms).least

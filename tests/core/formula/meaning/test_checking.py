@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 from support.strategies import NAMES, formulas, speakers, weighty
 
 from marith.errors import FormulaError
-from marith.formula.meaning.analysis import leaves, weight_of, without_classifiers
 from marith.formula.meaning.binding import bind, resolve
 from marith.formula.meaning.checking import warnings_of
+from marith.formula.meaning.leaves import leaves
+from marith.formula.meaning.removal import without_classifiers
+from marith.formula.meaning.weights import weight_of
 from marith.formula.text.trust import parse
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.operators import relu

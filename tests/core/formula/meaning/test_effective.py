@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from marith.formula.meaning.analysis import weight_of
 from marith.formula.meaning.binding import bind, resolve
 from marith.formula.meaning.checking import warnings_of
 from marith.formula.meaning.effective import USUAL, distributions
-from marith.formula.meaning.weights import Weights
+from marith.formula.meaning.weights import Weights, weight_of
 from marith.formula.text.explaining import Explanation
 from marith.formula.text.trust import parse
 from marith.formula.tree.terms import Classifier

@@ -16,11 +16,10 @@ from torch import Tensor
 
 from marith.decoding.evaluate import Evaluation, value_of
 from marith.errors import FormulaError
-from marith.formula.meaning.analysis import weight_of
 from marith.formula.meaning.binding import resolve
 from marith.formula.meaning.checking import check
 from marith.formula.meaning.polynomials import Weight
-from marith.formula.meaning.weights import Weights, weigh
+from marith.formula.meaning.weights import Weights, weigh, weight_of
 from marith.formula.text.trust import parse
 from marith.formula.tree.factors import Varying
 from marith.formula.tree.nodes import Formula

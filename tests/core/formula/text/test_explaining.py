@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from support.strategies import formulas
 
 from marith.errors import FormulaError
-from marith.formula.meaning.analysis import weight_of
 from marith.formula.meaning.binding import bind, resolve
 from marith.formula.meaning.checking import check
-from marith.formula.meaning.weights import weigh
+from marith.formula.meaning.weights import weigh, weight_of
 from marith.formula.text.explaining import Explanation, draw_tree, explain
 from marith.formula.text.trust import parse
 from marith.formula.tree.factors import Factor

@@ -16,7 +16,7 @@ from support.strategies import factors, formulas, walk
 
 import marith
 from marith.errors import FormulaError
-from marith.formula.meaning.analysis import drafts
+from marith.formula.meaning.leaves import drafts
 from marith.formula.text.parsing import letters_of, parse_text
 from marith.formula.tree.node import MAX_DEPTH, MAX_LENGTH, MAX_NODES, MAX_ROW
 from marith.formula.tree.nodes import Formula, Name, added

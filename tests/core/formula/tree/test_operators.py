@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from marith.errors import FormulaError
-from marith.formula.meaning.analysis import drafts, leaves, part, without_classifiers
 from marith.formula.meaning.binding import bind, resolve
 from marith.formula.meaning.checking import check
+from marith.formula.meaning.leaves import drafts, leaves
+from marith.formula.meaning.partial import part
+from marith.formula.meaning.removal import without_classifiers
 from marith.formula.text.parsing import parse_text
 from marith.formula.text.trust import parse
 from marith.formula.tree.factors import largest

@@ -12,9 +12,10 @@ from support.strategies import observed, speakers, spoken, walk, weighty
 from torch import Tensor
 
 from marith.decoding.evaluate import evaluate
-from marith.formula.meaning.analysis import drafts, leaves, part, without_drafts
 from marith.formula.meaning.binding import bind, resolve
 from marith.formula.meaning.checking import check
+from marith.formula.meaning.leaves import drafts, leaves
+from marith.formula.meaning.partial import part, without_drafts
 from marith.formula.meaning.weights import weigh
 from marith.formula.text.trust import parse
 from marith.formula.tree.nodes import Formula

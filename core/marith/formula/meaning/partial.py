@@ -1,0 +1,106 @@
+"""The distribution that a formula defines while only some of its terms are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import singledispatch
+
+from marith.formula.meaning.leaves import leaves
+from marith.formula.meaning.weights import Weights
+from marith.formula.tree.factors import Varying
+from marith.formula.tree.node import Node
+from marith.formula.tree.nodes import Formula, Scaled, Sum
+from marith.formula.tree.operators import Supersede
+from marith.formula.tree.terms import Classifier, Term
+
+
+def part(formula: Formula, computed: Collection[Term]) -> Formula | None:
+    """Return the distribution that a bound formula defines while only `computed` are computed.
+
+    A sum is the sum of its defined members (the sub-formulas P_t of the paper, section 4). A union,
+    an intersection or a cut is defined once all its terms are computed. A draft is used until the
+    formula that supersedes it is defined. Returns None if nothing is defined, and if the weights of
+    the defined members add up to zero, as for a classifier alone.
+
+    For `M - 0.5*a + union(b, c)` with M and b computed, the part is `M`.
+    """
+    return Partial(computed).distribution(formula)
+
+
+def without_drafts(formula: Formula) -> Formula:
+    """Return the formula with every draft superseded.
+
+    A draft within a union, an intersection or a cut is never used, and is not removed.
+    """
+    whole = part(formula, leaves(formula))
+    assert whole is not None, "check() refuses a formula without weight"
+    return whole
+
+
+class Partial:
+    """Finds the parts of formulas that are defined once some terms are computed. Caches weights."""
+
+    def __init__(self, computed: Collection[Term]) -> None:
+        self.computed = frozenset(computed)
+        self._weights = Weights()
+
+    def distribution(self, formula: Formula) -> Formula | None:
+        """Return the defined part of a formula if its weight is above zero, else None.
+
+        The weight of a whole formula is not tested again, because `check` accepted it before names
+        were bound, when bounds may be better. If p and q are the peaks of two names of one term,
+        the lower bound of p + 1 − p·q is 1. After binding, the formula is p + 1 − p², and the bound
+        from the ranges of its products is 0.
+        """
+        defined_part = defined(formula, self)
+        if defined_part is None or self.complete(formula):
+            return defined_part
+        return defined_part if self._weights.of(defined_part).positive else None
+
+    def complete(self, node: Node) -> bool:
+        """Return whether all terms of a node are computed."""
+        return self.computed.issuperset(leaves(node))
+
+
+@singledispatch
+def defined(formula: Formula, partial: Partial) -> Formula | None:
+    """Return the defined part of one kind of node.
+
+    Unless registered, a node is defined once all its terms are computed.
+    """
+    return formula if partial.complete(formula) else None
+
+
+@defined.register
+def _define_part_of_term(term: Term, partial: Partial) -> Formula | None:
+    return term if term in partial.computed else None
+
+
+@defined.register
+def _define_part_of_classifier(classifier: Classifier, partial: Partial) -> Formula | None:
+    return classifier if partial.complete(classifier) else None
+
+
+@defined.register
+def _define_part_of_scaled(scaled: Scaled, partial: Partial) -> Formula | None:
+    factor = scaled.factor
+    if factor == 0.0 or (isinstance(factor, Varying) and not partial.complete(factor)):
+        return None
+    inner = defined(scaled.of, partial)
+    if inner is None or inner is scaled.of:
+        return None if inner is None else scaled
+    return inner * factor
+
+
+@defined.register
+def _define_part_of_sum(total: Sum, partial: Partial) -> Formula | None:
+    defined_parts = (defined(member, partial) for member in total.members)
+    members = tuple(member for member in defined_parts if member is not None)
+    if members == total.members:
+        return total
+    return Sum(members) if len(members) > 1 else next(iter(members), None)
+
+
+@defined.register
+def _define_part_of_supersede(supersede: Supersede, partial: Partial) -> Formula | None:
+    return partial.distribution(supersede.of) or partial.distribution(supersede.draft)
