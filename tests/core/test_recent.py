@@ -14,8 +14,8 @@ from support.holding import endless, until, used
 from marith import Request, Stop
 from marith.formula.tree.terms import NGram
 from marith.recent import Recent
-from marith.scoring.passes import lora as scoring_adapters
 from marith.scoring.registry import Registry
+from marith.scoring.weights import lora_files as scoring_adapters
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 
 # What peft, which makes the adapters here, asks of a model that transformers deprecates.

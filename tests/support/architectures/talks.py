@@ -12,10 +12,10 @@ from support.architectures.models import uncached
 from support.asking import ask, span_of
 
 from marith.errors import ModelError
-from marith.scoring.passes import lora
 from marith.scoring.passes.passes import Runner
 from marith.scoring.passes.probe import distance
 from marith.scoring.passes.questions import Span
+from marith.scoring.weights import lora_files
 from marith.tensor_rows import gather
 
 MOST_REJECTED = 5
@@ -71,7 +71,7 @@ def adapted(runner: Runner, model: Any, folder: Path, longest: int) -> float:
     if not layers:
         raise ModelError("no linear layer reads texts side by side")
     merged = adapt(model, layers, folder / "adapter")
-    adapter = lora.read(str(folder / "adapter"), runner.passes.model)
+    adapter = lora_files.read(str(folder / "adapter"), runner.passes.model)
     given, worst = texts(longest, runner.passes.vocab), []
     for tail in ([], [5], [5, 6, 7, 8], [5, 9]):
         count = max(1, len(tail) - 1)

@@ -18,8 +18,9 @@ from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.early_exit import Exits
 from marith.scoring.passes.lora import Adapted
 from marith.scoring.passes.questions import Answer, Span
+from marith.scoring.weights import lora_files
 from marith.scoring.weights.kinds import why_nan
-from marith.scoring.weights.lora_files import Adapter, read
+from marith.scoring.weights.lora_files import Adapter
 from marith.scoring.weights.placing import main_device
 
 # The argument for a cache: from transformers 5.24 on, and before it by kind of model.
@@ -209,7 +210,7 @@ class ModelPasses(Passes):
 
     def read_adapter(self, name: str) -> Adapter:
         """Read a LoRA for the weights of the model. Raises ModelError if it cannot be read."""
-        return read(name, self.model)
+        return lora_files.read(name, self.model)
 
     @torch.inference_mode()
     def uncached(self, texts: Tensor) -> Tensor:
