@@ -1,4 +1,4 @@
-"""Find stop strings and banned words in a text as it arrives."""
+"""Find what ends a text or must not be in it: end tokens, stop strings, banned words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from marith.answers.output_parser import Piece
 from marith.request.ban import WHOLE, Ban, Tree
+from marith.request.request import Request
 from marith.request.stop import Stop
+from marith.scoring.prompting.tokenizer import Vocabulary
 
 
 class StopStringFilter:
@@ -149,3 +151,23 @@ def _latest(*places: int | None) -> int | None:
 
 def _is_of_a_word(letter: str) -> bool:
     return letter.isalnum() or letter == "_" or unicodedata.category(letter).startswith("M")
+
+
+def ends_of(request: Request, vocabulary: Vocabulary) -> frozenset[int]:
+    """Return the tokens that end an answer to a request.
+
+    A text does not show special tokens, so the filter of stop strings cannot find their names. A
+    stop string that is such a name means the token, unless the token marks reasoning or a call.
+    """
+    named = vocabulary.special_named(request.stop.strings) - marks_of(request, vocabulary)
+    return request.stop.ends(vocabulary.eos_ids) | named
+
+
+def marks_of(request: Request, vocabulary: Vocabulary) -> frozenset[int]:
+    """Return the special tokens that mark reasoning or calls in an answer to a request."""
+    tool_format = vocabulary.tool_format
+    marks = [*(tool_format.thinking or ())]
+    if request.tools is not None:
+        calls = tool_format.calls
+        marks += [calls.opening, calls.joint or "", calls.closing]
+    return vocabulary.special_in("".join(marks))

@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import replace
 from itertools import groupby
 
-from marith.answers.detectors import BanDetector, StopStringFilter
+from marith.answers.detectors import BanDetector, StopStringFilter, ends_of, marks_of
 from marith.answers.output_parser import OutputParser, Piece, arguments_as_text
 from marith.errors import RequestError
 from marith.request.completion import (
@@ -52,7 +52,7 @@ class Output:
         self._tokens: tuple[int, ...] = ()  # since the last chunk
         self._logprobs: tuple[TokenLogprob, ...] = ()
         tool_format, tools = vocabulary.tool_format, request.tools
-        self._detokenizer = Detokenizer(vocabulary, _marks(request, vocabulary))
+        self._detokenizer = Detokenizer(vocabulary, marks_of(request, vocabulary))
         names = [tool["name"] for tool in tools.callable] if tools is not None else []
         has_text = tools is None or tools.choice in ("auto", "none")
         parses = bool(names) or tool_format.thinking is not None
@@ -174,26 +174,6 @@ class Output:
         reasoning = [piece.text for piece in pieces if piece.kind == "reasoning"]
         calls = [piece.call for piece in pieces if piece.call is not None]
         return "".join(texts), "".join(reasoning), tuple(calls)
-
-
-def ends_of(request: Request, vocabulary: Vocabulary) -> frozenset[int]:
-    """Return the tokens that end an answer to a request.
-
-    A text does not show special tokens, so the filter of stop strings cannot find their names. A
-    stop string that is such a name means the token, unless the token marks reasoning or a call.
-    """
-    named = vocabulary.special_named(request.stop.strings) - _marks(request, vocabulary)
-    return request.stop.ends(vocabulary.eos_ids) | named
-
-
-def _marks(request: Request, vocabulary: Vocabulary) -> frozenset[int]:
-    """Return the special tokens that mark reasoning or calls in an answer to a request."""
-    tool_format = vocabulary.tool_format
-    marks = [*(tool_format.thinking or ())]
-    if request.tools is not None:
-        calls = tool_format.calls
-        marks += [calls.opening, calls.joint or "", calls.closing]
-    return vocabulary.special_in("".join(marks))
 
 
 def completion(

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
-from marith.answers.output import ends_of
+from marith.answers.detectors import ends_of
 from marith.engine.threads import workers
 from marith.engine.threads.deadline import NEVER, Deadline
 from marith.engine.token_budget import TokenBudget, budget_of

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from marith.answers.answer_grammar import AnswerGrammars
-from marith.answers.output import ends_of
+from marith.answers.detectors import ends_of
 from marith.decoding import cuts
 from marith.decoding.blocks import Block
 from marith.decoding.evaluate import evaluate, lift_cuts

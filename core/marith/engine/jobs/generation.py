@@ -13,8 +13,9 @@ from torch import Tensor
 
 from marith.answers.answer_grammar import AnswerGrammars
 from marith.answers.backtracking import Backtracking
+from marith.answers.detectors import ends_of
 from marith.answers.logprobs import token_logprob
-from marith.answers.output import Output, completion, ends_of
+from marith.answers.output import Output, completion
 from marith.decoding.blocks import Block, RowsByPlace
 from marith.decoding.matcher import Compiled, Matcher
 from marith.decoding.random_numbers import Draws, fresh_seed

@@ -25,7 +25,6 @@ from marith.scoring.terms.whole_texts import (
     Case,
     Text,
     WholeTextRunner,
-    to_logprobs,
 )
 from marith.scoring.weights.checkpoint import Checkpoint, threads_of
 from marith.scoring.weights.kinds import raising_model_error
@@ -210,6 +209,18 @@ class ClassifierScorer(WithoutContext):
         elif term.label in self._labels:
             return term.label
         raise RequestError(f"{self.name!r} has no label {term.label!r}; it has {', '.join(names)}")
+
+
+def to_logprobs(config: Any, logits: Tensor) -> Tensor:
+    """Return log C of every label, [texts, labels] in float32.
+
+    If labels exclude each other, C is a softmax. If they do not, or with a single label, C is a
+    sigmoid for each label.
+    """
+    multi = getattr(config, "problem_type", None) == "multi_label_classification"
+    if multi or logits.shape[-1] == 1:
+        return torch.nn.functional.logsigmoid(logits.float())
+    return torch.log_softmax(logits.float(), dim=-1)
 
 
 def _labels(config: Any) -> dict[int, str]:

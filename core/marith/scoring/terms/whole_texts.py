@@ -93,18 +93,6 @@ class WholeTextRunner:
         return logits.masked_fill(empty[:, None], 0.0)
 
 
-def to_logprobs(config: Any, logits: Tensor) -> Tensor:
-    """Return log C of every label, [texts, labels] in float32.
-
-    If labels exclude each other, C is a softmax. If they do not, or with a single label, C is a
-    sigmoid for each label.
-    """
-    multi = getattr(config, "problem_type", None) == "multi_label_classification"
-    if multi or logits.shape[-1] == 1:
-        return torch.nn.functional.logsigmoid(logits.float())
-    return torch.log_softmax(logits.float(), dim=-1)
-
-
 def _batches(texts: set[_Salted]) -> list[list[_Salted]]:
     """Group texts of about equal length, so that little is padding."""
     batches: list[list[_Salted]] = [[]]
