@@ -44,7 +44,8 @@ class TermLanes:
             first = terms[0]
             lane = scorers[first].open(terms, readings[first], salt, loaded[first])
             lanes |= dict.fromkeys(terms, lane)
-        return cls(scorers, lanes)
+        # Statistics list the terms in this order: that of the formula.
+        return cls(scorers, {term: lanes[term] for term in readings})
 
     @property
     def readings(self) -> dict[Term, Reading]:

@@ -33,6 +33,12 @@ def test_a_model_and_its_early_exits_share_a_lane(engine: Engine) -> None:
     assert lanes[Prompted("You are angry.")].exits == ()
 
 
+def test_terms_keep_the_order_of_the_formula(engine: Engine) -> None:
+    """In which statistics list them."""
+    terms = [Prompted(), Prompted("You are angry."), TERMS["early"], TERMS["late"]]
+    assert [*lanes_of(engine).lanes] == terms
+
+
 def test_each_lane_is_opened_once_and_each_request_has_lanes_of_its_own(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
