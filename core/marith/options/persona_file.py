@@ -37,7 +37,7 @@ class PersonaFile:
     `options` apply to every formula, and `own_options` to one formula each. `Options.from_file`
     checks both. `descriptions` are for people, and "" for a formula without one. `formula_name` is
     for `Options`: the formula that they have now, "" for a formula that is not in the file, or None
-    before options are made.
+    before options are made. `checked` is True once `Options` have checked the file.
     """
 
     __pydantic_config__ = ConfigDict(arbitrary_types_allowed=True)
@@ -49,6 +49,7 @@ class PersonaFile:
     own_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     descriptions: Mapping[str, str] = field(default_factory=dict)
     formula_name: str | None = None
+    checked: bool = False
 
     @field_validator("terms", mode="before")
     @classmethod

@@ -22,26 +22,36 @@ DATA: TypeAdapter[PersonaFile] = TypeAdapter(PersonaFile)
 
 
 def opened(file: Any, kind: type[BaseModel]) -> PersonaFile | None:
-    """Return a persona file. `file` is a path, a file that was read before, or its data.
+    """Return a persona file. `file` is a path, what `load_file` returned, or the data of a file.
 
-    A path is read, and its formulas are checked: options of `kind` are made for each of them, over
-    MARITH_MODEL if the file names no model. Raises FormulaError for any fault in the file, and
-    RequestError for any other value.
+    The formulas are checked when options are first made of the file: options of `kind` are made for
+    each of them, over MARITH_MODEL if the file names no model. Raises FormulaError for any fault in
+    the file, and RequestError for any other value.
     """
     match file:
-        case None | PersonaFile():
-            return file
+        case None:
+            return None
         case str() | Path():
-            read = _with_model(load_file(file), variable("model") or "pocket")
-            for name in ("", *read.formulas):
-                _check(kind, read, name)
-            return read
+            file = load_file(file)
         case Mapping():
             try:
-                return DATA.validate_python(file)
+                file = DATA.validate_python(file)
             except ValidationError as error:
                 raise RequestError(f"invalid persona file: {from_validation(error)}") from None
-    raise RequestError(f"file must be a path, not {file!r}")
+        case PersonaFile():
+            pass
+        case _:
+            raise RequestError(f"file must be a path, not {file!r}")
+    is_checked = file.checked and "model" in file.options
+    return file if is_checked else _checked(file, kind)
+
+
+def _checked(file: PersonaFile, kind: type[BaseModel]) -> PersonaFile:
+    """Return a file with its model, after making options of each of its formulas."""
+    file = replace(_with_model(file, variable("model") or "pocket"), checked=True)
+    for name in ("", *file.formulas):
+        _check(kind, file, name)
+    return file
 
 
 def _with_model(file: PersonaFile, model: str) -> PersonaFile:

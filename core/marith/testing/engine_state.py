@@ -11,9 +11,9 @@ from marith.speculation.auto import Controller
 def lanes_in_use(engine: Engine) -> int:
     """Return the number of lanes in the base model's cache that belong to requests.
 
-    `engine.status().lanes` is the number of lanes that the running requests may use. Once all
-    requests have ended, both are 0. The base model has a cache of keys and values, and is run by
-    transformers.
+    `engine.status().lanes` is the number of lanes that the running requests may use. Both are 0
+    once `engine.status().idle` is True, a few milliseconds after the last answer. The base model
+    has a cache of keys and values, and is run by transformers.
     """
     runner = engine._registry.base.runner
     assert isinstance(runner, CachedRunner), "this model's cache has no lanes"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from marith import FormulaError, Options
+from marith import FormulaError, Options, load_file
 
 BROKEN = [
     ("[model]\ntemprature = 1", "'model': there is no option 'temprature'"),
@@ -30,6 +30,25 @@ def test_whatever_is_wrong_in_a_file_is_said_at_once(tmp_path: Path, text: str, 
         Options.from_file(path, "g")
     with pytest.raises(ValidationError, match=says):
         Options(file=str(path))
+    with pytest.raises((FormulaError, ValidationError), match=says):
+        Options(file=load_file(path))
+
+
+def test_what_load_file_returns_is_opened_as_its_path_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also a file that names no model, as one that is not trusted."""
+    path = tmp_path / "marith.toml"
+    path.write_text("[terms]\nhappy = 'Be happy.'\n[formulas]\ncheer = '2*happy - M'")
+    by_path = Options(file=str(path), model="cheer")
+    assert Options(file=load_file(path), model="cheer") == by_path
+    assert Options(file=by_path.file, model="cheer") == by_path
+    loaded = Options(file=load_file(path, trusted=False), model="cheer")
+    assert (loaded.model, loaded.trusted) == ("pocket", False)
+    monkeypatch.setenv("MARITH_MODEL", "owner/other")
+    assert Options(file=load_file(path)).model == "owner/other"
+    data = {"path": "x", "terms": {}, "formulas": {}}
+    assert Options(file=data).model == "owner/other"
 
 
 @pytest.mark.parametrize(
