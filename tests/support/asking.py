@@ -59,7 +59,7 @@ def span_of(
 
 def opened(scorer: Scorer, term: Term, reading: Reading) -> RequestLane:
     """The lane of a text that one term reads."""
-    return scorer.open([term], reading, None, scorer.loaded(term))
+    return scorer.open([term], reading, None, scorer.load(term))
 
 
 def ask(runner: CachedRunner, questions: Sequence[Span]) -> list[Answer]:

@@ -187,7 +187,7 @@ def _scorers(
     Missing models are loaded by one thread at a time, and never on a caller's own thread.
     """
     try:
-        found = [registry.loaded(term) for term in terms]
+        found = [registry.find(term) for term in terms]
     except KeyError:
         with loading:
             found = workers.run_in_thread(lambda: [registry.load(term) for term in terms])

@@ -78,24 +78,24 @@ class Registry:
             Position: PositionScorer(self.device),
         }
 
-    def loaded(self, term: Term) -> tuple[Scorer, object]:
+    def find(self, term: Term) -> tuple[Scorer, object]:
         """Return the scorer of a term, and what it loaded for the term.
 
         Both stay loaded while they are held. Raises KeyError if one of them is not loaded, or if
         its files were written again since.
         """
         if (other := self._others.get(type(term))) is not None:
-            return other, self._ngrams.fitted(term) if isinstance(term, NGram) else None
+            return other, self._ngrams.find(term) if isinstance(term, NGram) else None
         key = _key_of(term)
         scorer = self._models[key]
-        own = scorer.loaded_adapter(term) if isinstance(scorer, PromptedScorer) else None
+        own = scorer.find(term) if isinstance(scorer, PromptedScorer) else None
         self._keep(key, scorer)
         return scorer, own
 
     def load(self, term: Term) -> tuple[Scorer, object]:
         """Return the scorer of a term, and what it loads for the term. Raises as `scorer_of`."""
         scorer = self.scorer_of(term)
-        return scorer, scorer.loaded(term)
+        return scorer, scorer.load(term)
 
     def scorer_of(self, term: Term) -> Scorer:
         """Return the scorer of a term, and load its checkpoint if needed.

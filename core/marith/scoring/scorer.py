@@ -73,7 +73,7 @@ class Scorer(Protocol):
         """Return the most bytes of keys, values and states that these texts take together."""
         ...
 
-    def loaded(self, term: Any) -> object:
+    def load(self, term: Any) -> object:
         """Load and return what only this term needs. It stays loaded while the caller holds it.
 
         Files that were written again are read again.
@@ -120,7 +120,7 @@ class WithoutContext:
         """Return 0: nothing is held."""
         return 0
 
-    def loaded(self, term: Any) -> object:
+    def load(self, term: Any) -> object:
         """Return None: nothing is loaded for one term only."""
         return None
 

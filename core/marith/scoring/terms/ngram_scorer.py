@@ -69,7 +69,7 @@ class NGramScorer(WithoutContext):
         self.vocabulary.require_known(tokens, "the prompt")
         return tuple(tokens)
 
-    def loaded(self, term: NGram) -> NGramCounts:
+    def load(self, term: NGram) -> NGramCounts:
         """Return the term's counts. Raises ModelError if its file cannot be read."""
         key = term, file_times(term.path)
         counts = self._fitted.get(key)
@@ -81,10 +81,10 @@ class NGramScorer(WithoutContext):
             counts = self._fitted.setdefault(key, counts)  # another thread may have been first
         return self._kept(term, counts)
 
-    def fitted(self, term: NGram) -> NGramCounts:
+    def find(self, term: NGram) -> NGramCounts:
         """Return the term's counts. Raises KeyError if they must be fitted, or fitted anew."""
         if term.path is None and not term.texts:  # it has nothing to read
-            return self.loaded(term)
+            return self.load(term)
         return self._kept(term, self._fitted[term, file_times(term.path)])
 
     def open(

@@ -104,12 +104,12 @@ class PromptedScorer:
         """Return the most bytes of keys, values and states that these texts take together."""
         return self.runner.memory(texts)
 
-    def loaded_adapter(self, term: Term) -> Adapter | None:
+    def find(self, term: Term) -> Adapter | None:
         """Return the term's adapter, or None if the term names no adapter.
 
         Raises KeyError if the adapter is not loaded, or if its files were written again since.
         Raises KeyError for the first term with an early exit too: the model must be tried first,
-        which a caller's thread should not do. Raises RequestError as `loaded` does.
+        which a caller's thread should not do. Raises RequestError as `load` does.
         """
         if (layer := _exit_layer(term)) is not None:
             if not self.runner.passes.exits_checked:
@@ -118,7 +118,7 @@ class PromptedScorer:
         name = _adapter(term)
         return None if name is None else self._kept(name, self._adapters[name, file_times(name)])
 
-    def loaded(self, term: Prompted | Likelihood) -> Adapter | None:
+    def load(self, term: Prompted | Likelihood) -> Adapter | None:
         """Load and return the term's adapter, or None if the term names no adapter.
 
         Raises ModelError if the adapter cannot be read, or if this model has no early exits and the

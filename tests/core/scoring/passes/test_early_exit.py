@@ -156,7 +156,7 @@ def test_a_layer_that_the_model_has_not_is_refused_before_anything_runs() -> Non
     assert scorer.read(Prompted(exit_layer=3), Prompt(({"role": "user", "content": "a b"},)))
     for layer in (4, 99):
         with pytest.raises(RequestError, match=f"below the 4 layers of the model, not {layer}"):
-            scorer.loaded(Prompted(exit_layer=layer))
+            scorer.load(Prompted(exit_layer=layer))
     assert scorer.runner.passes.count == 0
 
 
@@ -169,7 +169,7 @@ def test_a_model_that_ends_otherwise_is_refused_by_its_name() -> None:
     checkpoint = loader.from_loaded(model, tiny_tokenizer(), Placement())
     scorer = PromptedScorer(checkpoint, choose_runner.runner_of(checkpoint))
     with pytest.raises(ModelError, match="ends in a norm and a head; GraniteForCausalLM does not"):
-        scorer.loaded(Prompted(exit_layer=1))
+        scorer.load(Prompted(exit_layer=1))
     scorer.read(Prompted(), Prompt(({"role": "user", "content": "a"},)))
 
 

@@ -59,7 +59,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ModelError, match=r"text\.txt"):
-        NGramScorer(vocabulary()).loaded(NGram(path=str(path)))
+        NGramScorer(vocabulary()).load(NGram(path=str(path)))
 
 
 @pytest.mark.parametrize("content", ["", " \n\n"])
@@ -69,12 +69,12 @@ def test_an_empty_file_is_said_when_it_is_fitted(
     path = tmp_path / "text.txt"
     path.write_text(content, encoding="utf-8")
     scorer, term = NGramScorer(vocabulary()), NGram(path=str(path))
-    counts = [scorer.loaded(term) for _ in range(3)]
+    counts = [scorer.load(term) for _ in range(3)]
     assert counts[0] is counts[2]
     [once] = caplog.messages
     assert f"the n-gram's text {str(path)!r} is empty" in once
     path.write_text("a b", encoding="utf-8")
-    scorer.loaded(term)
+    scorer.load(term)
     assert len(caplog.messages) == 1
 
 
