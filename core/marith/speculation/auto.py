@@ -19,7 +19,7 @@ from statistics import median_low
 from weakref import ref
 
 from marith.request.plan import MOST
-from marith.speculation.proposals import Drafts
+from marith.speculation.drafts import Drafts
 from marith.speculation.window import MODEL, DraftWindow
 
 MARGIN = 0.08  # least gain of a draft in tokens a second, because choosing takes time too

@@ -32,7 +32,7 @@ from marith.request.completion import Chunk, Completion, Usage
 from marith.request.plan import Plan
 from marith.request.request import Request
 from marith.scoring.passes.questions import Answer
-from marith.speculation.proposals import Drafts
+from marith.speculation.drafts import Drafts
 from marith.speculation.verify import NOT_DRAFTED, Check, Verdict
 from marith.speculation.window import DraftWindow, PlainWindow, Window
 from marith.tensor_rows import Row, gather, rows_of

@@ -9,7 +9,7 @@ from marith.decoding.blocks import Block
 from marith.engine.prepare import Prepared
 from marith.formula.tree.terms import Term
 from marith.scoring.passes.questions import Answer
-from marith.speculation.proposals import Drafts
+from marith.speculation.drafts import Drafts
 from marith.speculation.verify import Check, Verdict
 from marith.tensor_rows import Row
 

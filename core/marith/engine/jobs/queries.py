@@ -18,7 +18,7 @@ from marith.formula.tree.terms import Term
 from marith.request.checks import whole
 from marith.scoring.passes.questions import Answer
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.speculation.proposals import Drafts
+from marith.speculation.drafts import Drafts
 from marith.speculation.verify import Verdict
 from marith.tensor_rows import Row, gather
 
