@@ -39,13 +39,12 @@ class TermLanes:
         by_text: dict[Term, list[Term]] = defaultdict(list)
         for term in readings:
             by_text[_read_by(term)].append(term)
-        lanes: dict[Term, RequestLane] = {}
-        for terms in by_text.values():
-            first = terms[0]
-            lane = scorers[first].open(terms, readings[first], salt, loaded[first])
-            lanes |= dict.fromkeys(terms, lane)
-        # Statistics list the terms in this order: that of the formula.
-        return cls(scorers, {term: lanes[term] for term in readings})
+        lanes = {
+            text: scorers[terms[0]].open(terms, readings[terms[0]], salt, loaded[terms[0]])
+            for text, terms in by_text.items()
+        }
+        # Statistics list the terms in the order of the formula, which `readings` has.
+        return cls(scorers, {term: lanes[_read_by(term)] for term in readings})
 
     @property
     def readings(self) -> dict[Term, Reading]:

@@ -24,7 +24,7 @@ from marith.scoring.terms.text_likelihood import Histories
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.locate import FileTimes, file_times
 from marith.scoring.weights.lora_files import Adapter
-from marith.tensor_rows import gather, rows_of
+from marith.tensor_rows import Row, gather, rows_of
 
 _Key: TypeAlias = "tuple[str, FileTimes]"  # an adapter's name, and when its files were written
 
@@ -176,18 +176,16 @@ class PromptedScorer:
             return self._likelihood(span, answer)
         assert answer is not None
         answer.cached = min(answer.cached, len(span.lane.reading))
-        layer = _exit_layer(span.term)
-        if layer is None and len(answer.rows) == span.count:
+        rows = _rows(answer, span.term)
+        if rows is answer.rows and len(rows) == span.count:
             return answer
-        rows = answer.rows if layer is None else answer.exits[layer]
         return Answer(rows[-span.count :], answer.passes, answer.cached)
 
     def _likelihood(self, span: Span, answer: Answer | None) -> Answer:
         """Return log-likelihoods [count, 1]. Without an answer, all of them are known."""
         passes, cached = frozenset[int](), len(span.lane.reading)
         if answer is not None:
-            layer = _exit_layer(span.term)
-            rows = answer.rows if layer is None else answer.exits[layer]
+            rows = _rows(answer, span.term)
             self._histories.take(span.lane, span.continuation, gather(rows))
             passes, cached = answer.passes, min(answer.cached, cached)
         logprobs = self._histories.logprobs(span.lane, span.count)
@@ -219,3 +217,9 @@ def _exit_layer(term: Term) -> int | None:
     if isinstance(term, Likelihood):
         term = term.of
     return term.exit_layer if isinstance(term, Prompted) else None
+
+
+def _rows(answer: Answer, term: Term) -> Sequence[Row]:
+    """Return the rows of the model, or of the term's early exit."""
+    layer = _exit_layer(term)
+    return answer.rows if layer is None else answer.exits[layer]
