@@ -86,9 +86,9 @@ class Generation:
         if plan.is_plain:
             self.window = PlainWindow(plan, steered, prefix)
         else:
-            rooms, lanes = self.prepared.budget.of_drafts, self.prepared.lanes
+            rooms = self.prepared.budget.of_drafts
             self.window = DraftWindow(plan, limit, ends, rooms, steered, prefix)
-            self.drafts = Drafts(self.window, lanes)
+            self.drafts = Drafts(self.window, self.prepared.lanes)
         self._costs = Costs(self.prepared, self._started)
         self._draws = _draws(request)
         self._sampling = sampling.warping
