@@ -94,9 +94,13 @@ def test_two_thousand_requests_with_cancels_and_drafts(files: Path) -> None:
                 draw.choice(tickets).cancel()
         for ticket in tickets:
             try:
-                done += bool(ticket.result().tokens)
+                text = ticket.result()
             except MarithError:
                 cancelled += 1
+            else:
+                # About one text in two thousand ends with its first draw, and has no token.
+                assert text.tokens or text.finish_reason == "stop"
+                done += 1
         assert done + cancelled == REQUESTS
         assert 0 < cancelled < REQUESTS / 2
         # The lanes of a request that was cancelled are free after the step that runs.
