@@ -13,8 +13,8 @@ from benchmarks.benchmark_settings import BenchmarkSettings
 from benchmarks.rounds import interleave
 from benchmarks.section_variants import VARIANTS_OF_SECTION, lanes
 from benchmarks.timed_model import TimedModel
+from marith.console import bars
 from marith.engine.threads.workers import run_in_thread
-from marith.showing import bars
 
 
 @dataclass(frozen=True, slots=True)

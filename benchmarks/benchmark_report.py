@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.benchmark import Benchmark
 from benchmarks.benchmark_results import Result
-from marith.showing import OURS, THEIRS, fixed, picture, print_table, say, terminal
+from marith.console import OURS, THEIRS, fixed, picture, print_table, say, terminal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,8 +17,8 @@ from benchmarks.benchmark_settings import BenchmarkSettings
 from benchmarks.engine_variants import timed_request
 from benchmarks.rounds import Sample, TokenClock, Variant, pace
 from benchmarks.timed_model import TimedModel
+from marith.console import counted
 from marith.engine.engine import Engine
-from marith.showing import counted
 
 CHATS = 4
 HELD_WORDS = 200  # of a prompt whose keys and values are weighed

@@ -8,12 +8,12 @@ from typing import Literal, TypeAlias
 
 from benchmarks.rounds import Sample, TokenClock, Variant
 from benchmarks.timed_model import TimedModel, TimedPrompt
+from marith.console import counted
 from marith.engine.engine import Engine
 from marith.formula.tree.terms import Prompted
 from marith.request.request import Request
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
-from marith.showing import counted
 
 Drafts: TypeAlias = Literal["auto"] | None
 

@@ -17,7 +17,7 @@ from benchmarks.llama_cpp_model import LlamaCppModel, trial
 from benchmarks.rounds import Sample, TokenClock, Variant
 from benchmarks.timed_model import TimedModel
 from benchmarks.transformers_peers import generate_name, prompts_of
-from marith.showing import counted
+from marith.console import counted
 
 NUMBERS = ("f32", "f16", "q8_0", "q4_0")
 _SAMPLED = 32  # prompts

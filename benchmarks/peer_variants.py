@@ -20,9 +20,9 @@ from benchmarks.transformers_peers import (
     generate_batch,
     generate_name,
 )
+from marith.console import counted
 from marith.engine.engine import Engine
 from marith.engine.threads.workers import run_in_thread
-from marith.showing import counted
 
 # llama.cpp's type whose bits are as many.
 LIKE = {"float32": "f32", "bfloat16": "f16", "float16": "f16"}

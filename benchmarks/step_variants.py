@@ -14,10 +14,10 @@ from transformers.pytorch_utils import Conv1D
 from benchmarks.engine_variants import timed_request
 from benchmarks.rounds import Sample, Variant
 from benchmarks.timed_model import TimedModel
+from marith.console import counted
 from marith.engine.engine import Engine
 from marith.scoring.weights.checkpoint import threads_of
 from marith.scoring.weights.layout.lean_modules import LinearPart
-from marith.showing import counted
 from marith.testing import passes_of
 
 FULL = 32  # steps that each of 16 requests goes on for while the others are begun and timed

@@ -11,7 +11,7 @@ from transformers.generation.configuration_utils import ContinuousBatchingConfig
 
 from benchmarks.rounds import Sample, Variant
 from benchmarks.timed_model import TimedModel
-from marith.showing import counted
+from marith.console import counted
 
 PAGE = 32  # tokens of a block: the default of 256 suits long texts
 

@@ -17,24 +17,24 @@ APPLICATIONS = {"demo", "evals", "serving", "training"}
 ENGINE = {*DATA, "decoding", "scoring", "speculation", "answers", "engine"}
 WITH_TORCH = {"engine", "inspection", "scoring", "speculation"}  # options import them when called
 MAY_IMPORT: dict[str, set[str]] = {
-    **{shelf: set[str]() for shelf in ("errors", "recent", "spinning", "tensor_rows", "pocket")},
-    **{key: {"errors"} for key in ("formula", "tables", "showing")},
+    **{shelf: set[str]() for shelf in ("errors", "lru", "openmp", "tensor_rows", "pocket")},
+    **{key: {"errors"} for key in ("formula", "tables", "console")},
     **{key: {"errors", "formula"} for key in ("recipes", "request")},
     "openai_format": {"errors", "request"},
     "options": {*DATA, "recipes", *WITH_TORCH},
     "decoding": {*DATA, "tensor_rows"},
     "speculation": {*DATA, "decoding", "scoring", "tensor_rows"},
-    "answers": {*DATA, "decoding", "scoring.prompting", "recent", "tensor_rows"},
-    "engine": {*ENGINE, "recent", "showing", "tensor_rows"},
+    "answers": {*DATA, "decoding", "scoring.prompting", "lru", "tensor_rows"},
+    "engine": {*ENGINE, "lru", "console", "tensor_rows"},
     "inspection": {*ENGINE, "tensor_rows"},
     "testing": ENGINE,
     "models": {"errors", "engine", "formula", "scoring"},
-    "training": {*DATA, "scoring", "showing", "tables"},
-    "marith": {*DATA, *WITH_TORCH, "recipes", "models", "options", "spinning"},
+    "training": {*DATA, "scoring", "console", "tables"},
+    "marith": {*DATA, *WITH_TORCH, "recipes", "models", "options", "openmp"},
     **{key: {"marith", "openai_format"} for key in (*ADAPTERS, "serving")},
-    "evals": {"marith", "models", "errors", "openai_format", "showing", "request"},
+    "evals": {"marith", "models", "errors", "openai_format", "console", "request"},
     "demo": {"marith", "models", "evals"},
-    "cli": {*APPLICATIONS, "marith", "models", "recipes", "errors", "showing"},
+    "cli": {*APPLICATIONS, "marith", "models", "recipes", "errors", "console"},
     "__main__": {"cli"},
 }  # fmt: skip
 # Floors of `scoring`: a file imports its own and those before it. No strategy imports another.
@@ -44,14 +44,14 @@ FLOORS = (
     ("weights",), ("passes",), tuple(f"passes.{strategy}" for strategy in STRATEGIES), ("scorer",),
     ("terms", "term_lanes"), ("choose_runner", "model_warnings"), ("registry",),
 )  # fmt: skip
-below = {*DATA, "recent", "spinning", "tensor_rows"}
+below = {*DATA, "lru", "openmp", "tensor_rows"}
 for names in (("__init__",), *FLOORS):
     MAY_IMPORT |= {f"scoring.{name}": {*below} for name in names}
     below |= {f"scoring.{name}" for name in names}
-WITHOUT_TORCH = {*DATA, "recipes", "options", "openai_format", "showing", "tables", "recent"}
-WITHOUT_TORCH |= {"spinning", "marith"}
+WITHOUT_TORCH = {*DATA, "recipes", "options", "openai_format", "console", "tables", "lru"}
+WITHOUT_TORCH |= {"openmp", "marith"}
 ONLY_IN: dict[str, set[str]] = {
-    "threading": {"engine", "recent", "serving"}, "asyncio": {"engine", "evals", "serving"},
+    "threading": {"engine", "lru", "serving"}, "asyncio": {"engine", "evals", "serving"},
     "concurrent": {"engine", "inspection", "serving"}, "queue": {"engine"},
     "transformers": {"scoring", "testing", "training"},
     "pandas": {"evals", "training", "inspection"},

@@ -19,7 +19,7 @@ from marith.errors import (
     ModelError,
     RequestError,
 )
-from marith.formula.meaning.bound_terms import terms_of, without_template
+from marith.formula.meaning.formula_queries import terms_of, without_template
 from marith.formula.text.calls import define
 from marith.formula.text.explaining import Explanation, explain
 from marith.formula.text.trust import parse
@@ -51,8 +51,8 @@ from marith.formula.tree.signals import (
     strength,
 )
 from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
+from marith.openmp import bound_spinning
 from marith.recipes.book import DescribedRecipe, described_recipes, own_methods
-from marith.spinning import bound_spinning
 
 if TYPE_CHECKING:
     from marith import models  # noqa: F401 (for type checkers; see `__getattr__`)

@@ -10,7 +10,7 @@ import sys
 import pytest
 from support import rag_times
 
-from marith.spinning import CHOICES
+from marith.openmp import CHOICES
 
 MOST = 2.0  # a query, as a multiple of its embedding and its answer alone
 

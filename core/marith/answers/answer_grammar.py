@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from marith.decoding.matcher import Compiled, Lexicon
 from marith.errors import RequestError
-from marith.recent import Recent
+from marith.lru import WeightedLRU
 from marith.request.forms.grammar import Grammar
 from marith.request.forms.tools import Tools
 from marith.request.request import Request
@@ -99,7 +99,7 @@ class AnswerGrammars:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
         self._compiled: WeakValueDictionary[_Key, Compiled] = WeakValueDictionary()
-        self._recent = Recent(KEPT)
+        self._recent = WeightedLRU(KEPT)
 
     @cached_property
     def lexicon(self) -> Lexicon:

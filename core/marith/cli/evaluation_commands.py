@@ -222,8 +222,8 @@ def speed(
 ) -> None:
     """Measure what speculation saves: the paper's table, and its figure of calls per token by λ."""
     with clear_errors():
+        from marith.console import check_plot
         from marith.evals.speed.savings import SavingsSettings, run  # torch
-        from marith.showing import check_plot
 
         asked = SavingsSettings(model, only.split(","), prompts, tokens, rounds)
         check_plot(plot)
@@ -266,7 +266,7 @@ def settings(
     options: Mapping[str, Any], formulas: Sequence[str] | None = None, plot: Path | None = None
 ) -> dict[str, Any]:
     """Return the options of a command as settings of an evaluation. Raises RequestError."""
-    from marith.showing import check_plot
+    from marith.console import check_plot
 
     check_plot(plot)
     require_writable(plot)

@@ -60,7 +60,7 @@ def _measured(options: "Options", prompts: Sequence[str], costs: Any) -> "Plan":
     """Return the plan of a formula. Standard error shows the elapsed and the remaining time."""
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    from marith.showing import bars, counted
+    from marith.console import bars, counted
 
     engine = load(options)
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()

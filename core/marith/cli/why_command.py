@@ -110,7 +110,7 @@ def print_inspection(inspection: "Inspection", every: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from marith.showing import say, terminal
+    from marith.console import say, terminal
 
     console = terminal()
     coloured = console.color_system is not None and not console.no_color

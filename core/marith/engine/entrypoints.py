@@ -116,7 +116,7 @@ def progress(total: int) -> Iterator[Callable[[], Any]]:
         return
     from rich.progress import MofNCompleteColumn, Progress  # slow to import
 
-    from marith.showing import bars
+    from marith.console import bars
 
     shown, began = bars(*Progress.get_default_columns(), MofNCompleteColumn()), monotonic()
     shown.live.transient = True

@@ -15,7 +15,7 @@ from marith.engine.token_budget import TokenBudget, budget_of
 from marith.errors import ContextOverflow, RequestError
 from marith.formula.meaning.binding import BARE, BARE_MODEL, bind, resolve
 from marith.formula.meaning.checking import check
-from marith.formula.meaning.effective import extreme
+from marith.formula.meaning.large_factors import extreme
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.printing import unquoted, without_texts
 from marith.formula.tree.terms import Prompted, Term

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from marith import Classifier, Explanation, Prompted, RequestError, parse
+from marith.console import OURS, picture, print_table, say, terminal
 from marith.evals import tasks
 from marith.evals.evaluations import FormulaEvaluation, classifier
 from marith.evals.formulas import NamedFormula
 from marith.evals.results import Measured, Results, digits
 from marith.evals.statistics import Figure, spearman
 from marith.evals.system_prompts import SYSTEM_PROMPTS
-from marith.showing import OURS, picture, print_table, say, terminal
 
 PROMPTS = ("helpful", "happy", "simple", "sports", "formal")
 _KINDS = {**{name: Prompted() for name in PROMPTS}, "C": Classifier("C")}

@@ -10,10 +10,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from marith.console import OURS, counted, picture, print_table, say, terminal
 from marith.errors import RequestError
 from marith.evals.formulas import NamedFormula
 from marith.evals.statistics import Difference, Figure, difference, figure
-from marith.showing import OURS, counted, picture, print_table, say, terminal
 
 if TYPE_CHECKING:
     import pandas

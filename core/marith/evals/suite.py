@@ -15,9 +15,9 @@ from inspect_ai.log import EvalLog, read_eval_log
 from inspect_ai.model import get_model
 
 from marith import Formula, RequestError
+from marith.console import terminal
 from marith.evals.formulas import NamedFormula
 from marith.evals.results import Measured, Results, TextRow
-from marith.showing import terminal
 
 LOGS = "logs"  # within the folder of an evaluation
 TOGETHER = 512  # samples at once: requests wait at the engine, which batches them

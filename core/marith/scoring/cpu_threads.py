@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from marith.spinning import SPINS, TORCH_SPINS_LONG
+from marith.openmp import SPINS, TORCH_SPINS_LONG
 
 SMALL = 2**18  # weights of a mean matrix; with fewer, a second thread saves little
 _SOFT = 1  # omp_pause_soft: the runtime keeps its settings

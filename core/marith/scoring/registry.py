@@ -20,7 +20,7 @@ from marith.formula.tree.terms import (
     Term,
     Uniform,
 )
-from marith.recent import Recent
+from marith.lru import WeightedLRU
 from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.scoring.cache_limit import CacheLimit
 from marith.scoring.choose_runner import runner_of
@@ -60,7 +60,7 @@ class Registry:
         loaded_bytes: int = LOADED_BYTES,
     ) -> None:
         device_of(base)  # first of all, because `base` may not be a checkpoint
-        self._recent = Recent(loaded_bytes)
+        self._recent = WeightedLRU(loaded_bytes)
         self.device = composing_device(base.device)
         self.base = self._scorer_of(base, cache_bytes)
         self.cache_limit = CacheLimit(cache_bytes)

@@ -13,8 +13,8 @@ import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from transformers.utils import CONFIG_NAME
 
+from marith.console import bars
 from marith.scoring.weights.placing import device_for
-from marith.showing import bars
 from marith.training import encoded_texts, labelled_texts
 from marith.training.base import Base, load
 from marith.training.labelled_texts import labelled

@@ -10,9 +10,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from marith.console import print_table, say, terminal
 from marith.scoring.terms.classifier_scorer import to_logprobs
 from marith.scoring.terms.whole_texts import Case, WholeTextRunner
-from marith.showing import print_table, say, terminal
 from marith.training.base import Base
 from marith.training.encoded_texts import LabelledTokens
 from marith.training.prefixes import SpecialTokens

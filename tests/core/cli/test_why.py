@@ -107,7 +107,7 @@ def test_what_a_terminal_obeys_is_shown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     colours: Any = {"force_terminal": True, "color_system": "256"} if coloured else {}
-    monkeypatch.setattr("marith.showing.terminal", lambda: Console(width=500, **colours))
+    monkeypatch.setattr("marith.console.terminal", lambda: Console(width=500, **colours))
     print_inspection(hostile(inspection, text), every=True)
     out = re.sub("\x1b\\[[\\d;]*m" if coloured else "(?!)", "", capsys.readouterr().out)
     assert not any(

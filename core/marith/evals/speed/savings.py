@@ -11,12 +11,12 @@ import torch
 from rich.progress import Progress
 
 from marith import Completion, Engine, RequestError, Sampling, Stop
+from marith.console import bars
 from marith.evals.speed import setups
 from marith.evals.speed.savings_report import Savings, SavingsLine
 from marith.evals.speed.setups import Setup, plan_label, questions
 from marith.models import locate
 from marith.request.checks import by, hold, whole_from
-from marith.showing import bars
 
 SECTIONS = ("table", "lambda")
 FACTORS = tuple(round(0.1 * i, 1) for i in range(1, 11))

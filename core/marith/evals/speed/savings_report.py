@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from marith.console import counted, fixed, picture, print_table, say, terminal
 from marith.errors import RequestError
 from marith.evals.results import dataframe
-from marith.showing import counted, fixed, picture, print_table, say, terminal
 
 if TYPE_CHECKING:
     import pandas

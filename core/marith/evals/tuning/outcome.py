@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from marith.console import OURS, THEIRS, picture, print_table, say, terminal
 from marith.evals.results import dataframe, digits
 from marith.evals.statistics import Figure
-from marith.showing import OURS, THEIRS, picture, print_table, say, terminal
 
 if TYPE_CHECKING:
     import pandas

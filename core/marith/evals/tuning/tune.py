@@ -12,6 +12,7 @@ from typing import Any
 from inspect_ai import Task
 
 from marith import FormulaError, RequestError, parse
+from marith.console import bars
 from marith.evals import tasks
 from marith.evals.evaluations import FormulaEvaluation
 from marith.evals.formulas import NamedFormula
@@ -19,7 +20,6 @@ from marith.evals.statistics import Figure, figure
 from marith.evals.tuning.outcome import Outcome, Trial
 from marith.evals.tuning.unknowns import Range, check_names, filled
 from marith.request.checks import by, whole_from
-from marith.showing import bars
 
 DIRECTIONS = {"up": "higher", "down": "lower"}
 TERMS = {"chat": "attributes", "toxicity": "toxicity", "sentiment": "positive"}  # by task

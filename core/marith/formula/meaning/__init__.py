@@ -2,9 +2,9 @@
 
 - `amplification`: finds how much a formula enlarges rounding errors of its terms.
 - `binding`: replaces names with terms.
-- `bound_terms`: tells an application the terms of a formula, and its form for raw text.
+- `formula_queries`: tells an application the terms of a formula, and its form for raw text.
 - `checking`: raises errors for invalid formulas before any model loads, and warns.
-- `effective`: finds how much each distribution counts after division by the weight.
+- `large_factors`: finds distributions whose factor is large after division by the weight.
 - `leaves`: finds the terms that a formula is computed from, and those that only draft.
 - `partial`: finds the distribution that a formula defines while only some terms are computed.
 - `polynomials`: represents weights as polynomials of factors, with their ranges.

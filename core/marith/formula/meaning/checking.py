@@ -8,7 +8,7 @@ from functools import singledispatch
 
 from marith.errors import FormulaError
 from marith.formula.meaning.binding import bind, names_in, unknown
-from marith.formula.meaning.effective import extreme
+from marith.formula.meaning.large_factors import extreme
 from marith.formula.meaning.leaves import leaves
 from marith.formula.meaning.polynomials import added
 from marith.formula.meaning.removal import without_classifiers

@@ -14,7 +14,7 @@ from torch import Tensor
 from marith.errors import ModelError, shown
 from marith.formula.meaning.binding import BARE_MODEL
 from marith.formula.tree.terms import NGram
-from marith.recent import Recent
+from marith.lru import WeightedLRU
 from marith.request.limits import LOADED_BYTES
 from marith.request.prompt import Prompt
 from marith.scoring.passes.questions import Answer, Reading, RequestLane, Span
@@ -49,11 +49,11 @@ class NGramScorer(WithoutContext):
         self,
         vocabulary: Vocabulary,
         device: torch.device | str = "cpu",
-        recent: Recent | None = None,
+        recent: WeightedLRU | None = None,
     ) -> None:
         self.vocabulary = vocabulary
         self.device = device
-        self._recent = recent or Recent(LOADED_BYTES)
+        self._recent = recent or WeightedLRU(LOADED_BYTES)
         self._fitted: WeakValueDictionary[tuple[NGram, FileTimes], NGramCounts] = (
             WeakValueDictionary()
         )

@@ -12,7 +12,7 @@ from torch import Tensor
 from marith.errors import ContextOverflow, ModelError
 from marith.formula.meaning.binding import BARE, BARE_MODEL
 from marith.formula.tree.terms import Likelihood, Prompted, Term
-from marith.recent import Recent
+from marith.lru import WeightedLRU
 from marith.request.limits import LOADED_BYTES
 from marith.request.prompt import Prompt
 from marith.scoring.lane_text import LaneText
@@ -36,7 +36,7 @@ class PromptedScorer:
         self,
         checkpoint: Checkpoint,
         runner: Runner,
-        recent: Recent | None = None,
+        recent: WeightedLRU | None = None,
         answers: torch.device | None = None,
     ) -> None:
         self.checkpoint = checkpoint
@@ -44,7 +44,7 @@ class PromptedScorer:
         self.vocabulary = checkpoint.vocabulary
         self.context_length = checkpoint.context_length
         self._output_device = answers  # if it is not the computing device
-        self._recent = recent or Recent(LOADED_BYTES)
+        self._recent = recent or WeightedLRU(LOADED_BYTES)
         self._adapters: WeakValueDictionary[_Key, Adapter] = WeakValueDictionary()
         self._histories = Histories()
         self._weights = checkpoint.weights  # 1 ms for a large model, so only once

@@ -10,7 +10,7 @@ import warnings
 import pytest
 from rich.progress import BarColumn, TextColumn
 
-from marith import showing
+from marith import console
 
 
 class Terminal(io.StringIO):
@@ -24,7 +24,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *, everywhere:
     columns = TextColumn("{task.description}"), BarColumn()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with showing.bars(*columns, everywhere=everywhere) as bars:
+        with console.bars(*columns, everywhere=everywhere) as bars:
             bars.advance(bars.add_task("answering", total=2))
             time.sleep(0.25)
     return stream.getvalue()

@@ -1,4 +1,7 @@
-"""The factors of a formula's distributions after division by the weight, with a warning."""
+"""How much each distribution of a formula counts once the weight is divided out.
+
+`extreme` warns if one distribution counts too much.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +30,8 @@ def extreme(bound: Formula, terms: Mapping[str, Formula]) -> str:
     replaced by `terms`.
     """
     names = {named: name for name, named in terms.items()}
-    scores = distributions(bound, Weights())
-    worst = max(scores, key=lambda score: score.added)
+    found = distributions(bound, Weights())
+    worst = max(found, key=lambda factors: factors.added)
     if worst.added > USUAL * (1 + ROUNDING):
         return _lifted(worst, names)
     enlarged = amplification(bound)
@@ -36,8 +39,8 @@ def extreme(bound: Formula, terms: Mapping[str, Formula]) -> str:
         return ""
     relus = [
         f"{_named(relu, names)} with a smaller factor for the union"
-        for score in scores
-        for relu in score.unions
+        for factors in found
+        for relu in factors.unions
     ]
     return (
         f"an error of a term's log-probabilities counts up to {_rounded(enlarged)} times, so that "
@@ -45,7 +48,7 @@ def extreme(bound: Formula, terms: Mapping[str, Formula]) -> str:
     )
 
 
-def _lifted(worst: Score, names: Mapping[Formula, str]) -> str:
+def _lifted(worst: DistributionFactors, names: Mapping[Formula, str]) -> str:
     """Return a warning about the distributions that are added too often, with advice."""
     added = [_named(term, names) for term in worst.positive]
     verb = "count together" if len(added) > 1 else "counts"
@@ -80,11 +83,11 @@ def _rounded(number: float) -> str:
     return number_text(float(f"{number:.3g}"))
 
 
-class Score:
-    """The distributions that the score of a formula adds up, with their factors.
+class DistributionFactors:
+    """The factors with which a formula adds its distributions.
 
     `factors` are divided by the total `weight`. `parts` are distributions within these, which have
-    scores of their own. `held` is True if a member is a cut, which forbids all tokens outside its
+    factors of their own. `held` is True if a member is a cut, which forbids all tokens outside its
     set. `unions` are subtracted unions: each is stored as the relu that may replace it, with its
     factor.
     """
@@ -136,56 +139,57 @@ class Score:
                 self.unions[relu] = self.unions.get(relu, 0.0) - by
 
 
-def distributions(formula: Formula, weights: Weights) -> list[Score]:
-    """Return the score of a bound formula, and of each distribution within it."""
-    scores = [Score(formula, weights)]
-    for score in scores:  # the list grows
-        scores += [Score(part, weights) for part in score.parts]
-    return scores
+def distributions(formula: Formula, weights: Weights) -> list[DistributionFactors]:
+    """Return the factors of a bound formula, and of each distribution within it."""
+    found = [DistributionFactors(formula, weights)]
+    # The list grows: the parts of a part follow it.
+    for each in found:
+        found += [DistributionFactors(part, weights) for part in each.parts]
+    return found
 
 
 @singledispatch
-def add(formula: Formula, score: Score, by: float) -> None:
+def add(formula: Formula, into: DistributionFactors, by: float) -> None:
     """Add one kind of node times a factor: as a distribution, unless registered."""
-    if not score.weights.of(formula).nothing:
-        score.count(formula, by)
-        score.parts |= dict.fromkeys(children(formula))
+    if not into.weights.of(formula).nothing:
+        into.count(formula, by)
+        into.parts |= dict.fromkeys(children(formula))
 
 
 @add.register
-def _add_sum(total: Sum, score: Score, by: float) -> None:
+def _add_sum(total: Sum, into: DistributionFactors, by: float) -> None:
     for member in total.members:
-        add(member, score, by)
+        add(member, into, by)
 
 
 @add.register
-def _add_scaled(scaled: Scaled, score: Score, by: float) -> None:
-    if factor := _least(scaled.factor, score.weights):
-        add(scaled.of, score, factor * by)
+def _add_scaled(scaled: Scaled, into: DistributionFactors, by: float) -> None:
+    if factor := _least(scaled.factor, into.weights):
+        add(scaled.of, into, factor * by)
 
 
 @add.register
-def _add_supersede(supersede: Supersede, score: Score, by: float) -> None:
-    add(supersede.of, score, by)
+def _add_supersede(supersede: Supersede, into: DistributionFactors, by: float) -> None:
+    add(supersede.of, into, by)
 
 
 @add.register
-def _add_unscaled(unscaled: Unscaled, score: Score, by: float) -> None:
+def _add_unscaled(unscaled: Unscaled, into: DistributionFactors, by: float) -> None:
     """Divide by a weight above one: such a weight sharpens a distribution, and lifts nothing."""
-    add(unscaled.of, score, by / max(1.0, score.weights.of(unscaled.of).least))
+    add(unscaled.of, into, by / max(1.0, into.weights.of(unscaled.of).least))
 
 
 @add.register
-def _add_cut(cut: Cut, score: Score, by: float) -> None:
-    score.held = True
-    score.count(cut.of, by)
-    score.parts[cut.of] = None
+def _add_cut(cut: Cut, into: DistributionFactors, by: float) -> None:
+    into.held = True
+    into.count(cut.of, by)
+    into.parts[cut.of] = None
 
 
 @add.register
-def _add_relu(relu: Relu, score: Score, by: float) -> None:
+def _add_relu(relu: Relu, into: DistributionFactors, by: float) -> None:
     if by > 0:
-        add(relu.of, score, by)
+        add(relu.of, into, by)
 
 
 def _least(factor: Factor, weights: Weights) -> float:

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from marith import Engine, MarithError, Options
-from marith.spinning import CHOICES, SPINS
+from marith.openmp import CHOICES, SPINS
 
 CHOSEN = f"import os; print([os.environ.get(name) for name in {CHOICES}])"
 
@@ -35,7 +35,7 @@ def test_what_the_environment_chooses_stays(name: str) -> None:
     ("first", "long"), [("import marith, torch", False), ("import torch, marith", True)]
 )
 def test_it_is_known_whether_torch_was_first(first: str, long: bool) -> None:
-    code = f"{first}; from marith.spinning import TORCH_SPINS_LONG; print(TORCH_SPINS_LONG)"
+    code = f"{first}; from marith.openmp import TORCH_SPINS_LONG; print(TORCH_SPINS_LONG)"
     assert printed(code) == str(long)
 
 

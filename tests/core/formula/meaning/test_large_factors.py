@@ -6,7 +6,7 @@ import pytest
 
 from marith.formula.meaning.binding import bind, resolve
 from marith.formula.meaning.checking import warnings_of
-from marith.formula.meaning.effective import USUAL, distributions
+from marith.formula.meaning.large_factors import USUAL, distributions
 from marith.formula.meaning.weights import Weights, weight_of
 from marith.formula.text.explaining import Explanation
 from marith.formula.text.trust import parse

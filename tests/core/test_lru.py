@@ -13,7 +13,7 @@ from support.holding import endless, until, used
 
 from marith import Request, Stop
 from marith.formula.tree.terms import NGram
-from marith.recent import Recent
+from marith.lru import WeightedLRU
 from marith.scoring.registry import Registry
 from marith.scoring.weights import lora_files as scoring_adapters
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
@@ -27,7 +27,7 @@ class Thing:
 
 
 def test_the_longest_unused_go_first_and_what_someone_holds_is_found() -> None:
-    recent, alive = Recent(10), WeakValueDictionary[str, Thing]()
+    recent, alive = WeightedLRU(10), WeakValueDictionary[str, Thing]()
 
     def use(name: str, weight: int) -> None:
         thing = alive.get(name)
@@ -50,7 +50,7 @@ def test_the_longest_unused_go_first_and_what_someone_holds_is_found() -> None:
 
 
 def test_a_value_takes_the_place_of_another_of_its_name() -> None:
-    recent, first, second = Recent(10), Thing(), Thing()
+    recent, first, second = WeightedLRU(10), Thing(), Thing()
     recent.use(first, 4, "file")
     recent.use(second, 4, "file")
     recent.use(Thing(), 4)
@@ -61,7 +61,7 @@ def test_a_value_takes_the_place_of_another_of_its_name() -> None:
 
 
 def test_any_number_of_threads_use_at_once() -> None:
-    recent, things = Recent(50), [Thing() for _ in range(100)]
+    recent, things = WeightedLRU(50), [Thing() for _ in range(100)]
 
     def work(start: int) -> None:
         for i in range(2000):

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from threading import Lock
 
 
-class Recent:
+class WeightedLRU:
     """Keeps references to the most recently used values, of at most `limit` weight together.
 
     It is used with a weak dictionary, which finds every living value. If this class drops a value
