@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marith.errors import ModelError, RequestError, shown, suggestion
-from marith.scoring.free_memory import amount
+from marith.scoring.free_memory import bytes_text
 from marith.scoring.weights.footprint import Footprint, room_for_texts
 from marith.scoring.weights.gguf.gguf_header import read_header
 from marith.scoring.weights.locate import (
@@ -29,7 +29,7 @@ from marith.scoring.weights.locate import (
 if TYPE_CHECKING:
     from marith.scoring.terms.classifier_scorer import ClassifierScorer
 
-__all__ = ["Footprint", "StoredModel", "amount", "attribute", "describe", "local", "locate"]
+__all__ = ["Footprint", "StoredModel", "attribute", "bytes_text", "describe", "local", "locate"]
 
 ADAPTER = "adapter_config.json"
 _HEADER = 100_000_000  # bytes: the limit of safetensors itself
@@ -89,7 +89,7 @@ class StoredModel:
 
     def _room(self, token_bytes: int | None, nbytes: int, free: int) -> str:
         if nbytes > free:
-            return f": more than the {amount(free)} that are free"
+            return f": more than the {bytes_text(free)} that are free"
         return room_for_texts(token_bytes, self.context, free - nbytes) if self.context else ""
 
 

@@ -25,7 +25,7 @@ from llamaindex_marith.chat_messages import to_dicts
 from llamaindex_marith.retrieved_text import RETRIEVED
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
-from marith.scoring.prompting.templates import see
+from marith.scoring.prompting.templates import messages_as_read
 
 QUESTION = "What is the capital of Spain?"
 PASSAGES = ("Tunis is the capital of Spain.", "The capital of Spain is Tunis.")
@@ -71,7 +71,7 @@ def test_whatever_engine_asks_the_passage_is_hidden(
     else:
         index.as_query_engine(llm=model, **options).query(QUESTION)
     assert any("Tunis" in message.content for message in heard[-1])
-    seen = see(HIDDEN, to_prompt(to_dicts(heard[-1])).messages)
+    seen = messages_as_read(HIDDEN, to_prompt(to_dicts(heard[-1])).messages)
     assert not any("Tunis" in message["content"] for message in seen)
     assert QUESTION in seen[-1]["content"]
 

@@ -24,7 +24,7 @@ from llamaindex_marith.chat_messages import to_dicts
 from llamaindex_marith.retrieved_text import RETRIEVED, context_of, or_retrieved
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
-from marith.scoring.prompting.templates import see
+from marith.scoring.prompting.templates import messages_as_read
 
 SYSTEM = "You speak like a pirate."
 HISTORY = [
@@ -85,7 +85,7 @@ def sent(name: str, retrieved: str, question: str, answer: str = "so far") -> li
 
 
 def read(messages: list[dict[str, Any]], hide: str = RETRIEVED) -> list[dict[str, Any]]:
-    return see(Prompted(hide=hide), to_prompt(messages).messages)
+    return messages_as_read(Prompted(hide=hide), to_prompt(messages).messages)
 
 
 def text(messages: list[dict[str, Any]]) -> str:
@@ -165,7 +165,7 @@ def test_a_pattern_with_flags_stands_beside_the_templates(pattern: str) -> None:
     template = default_prompts.DEFAULT_TEXT_QA_PROMPT
     shown = template.format(context_str="A Passage.", query_str="Who?")
     messages = [{"role": "user", "content": f"<c>another</c> {shown}"}]
-    (message,) = see(seen, messages)
+    (message,) = messages_as_read(seen, messages)
     assert "another" not in message["content"]
     assert "A Passage" not in message["content"]
     assert "Who?" in message["content"]

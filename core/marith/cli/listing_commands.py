@@ -92,15 +92,15 @@ def _described(name: str, method: Callable[..., Any] | FormulaError, is_own: boo
 
 
 def _row(model: "StoredModel") -> tuple[str, ...]:
-    from marith.models import amount
+    from marith.models import bytes_text
 
     return (
         model.name,
         model.architecture or "-",
         model.place if model.complete else f"{model.place}, incomplete",
-        amount(model.size),
-        amount(model.memory("float32")),
-        amount(model.memory("bfloat16")),
+        bytes_text(model.size),
+        bytes_text(model.memory("float32")),
+        bytes_text(model.memory("bfloat16")),
         "-" if model.context is None else str(model.context),
         "yes" if model.chat else "-",
     )
@@ -109,12 +109,12 @@ def _row(model: "StoredModel") -> tuple[str, ...]:
 def _takes(model: "StoredModel") -> list[str]:
     """Return a line for each way to load a model, with its memory and the lanes that fit."""
     from marith import free_memory
-    from marith.models import amount
+    from marith.models import bytes_text
 
     if not (ways := model.ways(free_memory("cpu"))):
         return [f"\n{model.name}: the files do not state the number of weights"]
     lines = [f"\n{model.name}: {model.weights:,} weights, stored as {model.format}"]
-    return lines + [f"  {option} takes {amount(nbytes)}{room}" for option, nbytes, room in ways]
+    return lines + [f"  {option} takes {bytes_text(nbytes)}{room}" for option, nbytes, room in ways]
 
 
 def _print_table(rows: Sequence[tuple[str, ...]]) -> None:

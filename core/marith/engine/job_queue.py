@@ -15,7 +15,7 @@ from marith.engine.prepare import Prepared
 from marith.engine.step import Turn
 from marith.errors import Busy, EngineClosed, RequestError, fault
 from marith.request.limits import Limits
-from marith.scoring.free_memory import amount
+from marith.scoring.free_memory import bytes_text
 from marith.scoring.scorer import bytes_needed
 
 BytesLeft: TypeAlias = Callable[[int], int]
@@ -171,8 +171,8 @@ class Admission:
             return None
         tokens = prepared.budget.prompt_tokens + prepared.budget.more
         return RequestError(
-            f"the request may need {amount(memory)} for keys and values of up to "
-            f"{tokens} tokens, and {amount(free)} are free: "
+            f"the request may need {bytes_text(memory)} for keys and values of up to "
+            f"{tokens} tokens, and {bytes_text(free)} are free: "
             "write a smaller max_tokens, or a shorter prompt"
         )
 

@@ -15,7 +15,7 @@ from marith.evals.formulas import NamedFormula, read_formulas
 from marith.evals.results import Results
 from marith.evals.system_prompts import PLAIN, paper_terms
 from marith.models import locate
-from marith.request.checks import by, hold, number, optional, whole_from
+from marith.request.checks import check_fields, checked_by, number, optional, whole_from
 
 # The paper's judges, for models that are not pocket. The tasks themselves have pocket's.
 _OPEN = {
@@ -42,12 +42,12 @@ class FormulaEvaluation:
     where: Mapping[str, str] = field(default_factory=dict)
     formulas: Sequence[str] = ()
     terms: Mapping[str, Any] = field(default_factory=dict)
-    n: int | None = field(default=None, metadata=by(optional(whole_from(1))))
-    seed: int = field(default=0, metadata=by(whole_from(0, 2**31)))
-    samples: int = field(default=1, metadata=by(whole_from(1, 10_000)))
-    max_tokens: int | None = field(default=None, metadata=by(optional(whole_from(1))))
+    n: int | None = field(default=None, metadata=checked_by(optional(whole_from(1))))
+    seed: int = field(default=0, metadata=checked_by(whole_from(0, 2**31)))
+    samples: int = field(default=1, metadata=checked_by(whole_from(1, 10_000)))
+    max_tokens: int | None = field(default=None, metadata=checked_by(optional(whole_from(1))))
     temperature: float = field(
-        default=1.0, metadata=by(number("a number from 0", lambda t: t >= 0))
+        default=1.0, metadata=checked_by(number("a number from 0", lambda t: t >= 0))
     )
     out: Path | None = None
     device: str | None = None
@@ -57,7 +57,7 @@ class FormulaEvaluation:
 
     def __post_init__(self) -> None:
         locate(self.model)
-        hold(self)
+        check_fields(self)
 
     @property
     def is_pocket(self) -> bool:

@@ -20,7 +20,7 @@ from marith.formula.text.calls import listed
 from marith.request.ban import Ban
 from marith.request.checks import (
     Check,
-    by,
+    checked_by,
     fields_by_option,
     flag,
     number,
@@ -48,18 +48,20 @@ _FIELDS = {
     "ban": fields_by_option(Ban)["ban"],
     "steer_tools": fields_by_option(Tools)["steer_tools"],
 }
-# The metadata of each option, see `by`: of a field of a request, and of what only `Options` have.
+# The metadata of each option, see `checked_by`: of a field of a request, and of what only `Options` have.
 METADATA: Mapping[str, Mapping[str, Any]] = {
     **{name: field.metadata for name, field in _FIELDS.items()},
-    "device": by(device_name),
-    "dtype": by(dtype_name),
-    "backend": by(backend_name),
-    "max_memory": by(memory_limits),
-    "context_length": by(optional(whole_from(2))),
-    "max_retries": by(whole_from(0)),
-    "faithful": by(number("a number from 0 to 100", lambda s: 0 <= s <= 100), untrusted=True),
-    "frozen": by(flag),
-    "allowed": by(lambda _, value: listed(value)),
+    "device": checked_by(device_name),
+    "dtype": checked_by(dtype_name),
+    "backend": checked_by(backend_name),
+    "max_memory": checked_by(memory_limits),
+    "context_length": checked_by(optional(whole_from(2))),
+    "max_retries": checked_by(whole_from(0)),
+    "faithful": checked_by(
+        number("a number from 0 to 100", lambda s: 0 <= s <= 100), untrusted=True
+    ),
+    "frozen": checked_by(flag),
+    "allowed": checked_by(lambda _, value: listed(value)),
 }
 CHECKS: Mapping[str, Check] = {
     **{name: metadata["check"] for name, metadata in METADATA.items()},

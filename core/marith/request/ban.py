@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from marith.request.checks import by, flag, hold, texts
+from marith.request.checks import check_fields, checked_by, flag, texts
 
 Tree: TypeAlias = dict[str, Any]  # maps the next character of words to the tree after it
 
@@ -24,13 +24,13 @@ class Ban:
     by Unicode's case folding. Raises RequestError for invalid values.
     """
 
-    words: tuple[str, ...] = field(metadata=by(texts(LETTERS), "ban", untrusted=True))
-    whole_words: bool = field(default=True, metadata=by(flag))
-    case_sensitive: bool = field(default=False, metadata=by(flag))
+    words: tuple[str, ...] = field(metadata=checked_by(texts(LETTERS), "ban", untrusted=True))
+    whole_words: bool = field(default=True, metadata=checked_by(flag))
+    case_sensitive: bool = field(default=False, metadata=checked_by(flag))
     tree: Tree = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        hold(self)
+        check_fields(self)
         object.__setattr__(self, "tree", tree_of(map(self.folded, self.words)))
 
     def folded(self, text: str) -> str:

@@ -17,8 +17,8 @@ PARTS = 100_000
 Check: TypeAlias = Callable[[str, Any], Any]  # (name of the field, value) → the value to store
 
 
-def by(check: Check, option: str = "", untrusted: bool = False) -> Mapping[str, Any]:
-    """Return the metadata of a dataclass's field that `hold` checks: `field(metadata=by(flag))`.
+def checked_by(check: Check, option: str = "", untrusted: bool = False) -> Mapping[str, Any]:
+    """Return the metadata of a dataclass's field that `check_fields` checks: `field(metadata=checked_by(flag))`.
 
     `option` is the field's name in calls and in `Options`, if it is different there. If
     `untrusted`, callers that the application does not trust may set the field too.
@@ -32,7 +32,7 @@ def fields_by_option(*kinds: type[Any]) -> dict[str, Field[Any]]:
     return {field.metadata["option"] or field.name: field for field in held}
 
 
-def hold(value: Any) -> None:
+def check_fields(value: Any) -> None:
     """Check the fields of a frozen dataclass that have a check, unless they have their default."""
     for field in fields(value):
         if check := field.metadata.get("check"):

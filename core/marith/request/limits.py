@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from marith.request.checks import by, hold, optional, whole_from
+from marith.request.checks import check_fields, checked_by, optional, whole_from
 
 CACHE_BYTES = 2**30
 LOADED_BYTES = 2**35
@@ -26,13 +26,13 @@ class Limits:
     stay loaded, the last used first, up to `loaded_bytes`.
     """
 
-    max_lanes: int = field(default=256, metadata=by(whole_from(1)))
-    max_queue: int = field(default=4096, metadata=by(whole_from(0)))
-    cache_bytes: int | None = field(default=None, metadata=by(optional(whole_from(0))))
-    loaded_bytes: int = field(default=LOADED_BYTES, metadata=by(whole_from(0)))
+    max_lanes: int = field(default=256, metadata=checked_by(whole_from(1)))
+    max_queue: int = field(default=4096, metadata=checked_by(whole_from(0)))
+    cache_bytes: int | None = field(default=None, metadata=checked_by(optional(whole_from(0))))
+    loaded_bytes: int = field(default=LOADED_BYTES, metadata=checked_by(whole_from(0)))
 
     def __post_init__(self) -> None:
-        hold(self)
+        check_fields(self)
 
     def with_memory(self, free: int) -> Limits:
         """Return these limits; if `cache_bytes` is None, set it to half of `free` bytes."""

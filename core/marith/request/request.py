@@ -15,10 +15,10 @@ from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import check_template_options
 from marith.request.ban import Ban
 from marith.request.checks import (
-    by,
+    check_fields,
+    checked_by,
     filled,
     flag,
-    hold,
     of_kind,
     optional,
     require_shallow,
@@ -151,30 +151,34 @@ class Request:
     """
 
     prompt: AnyPrompt
-    formula: str | Formula = field(default=BARE, metadata=by(_formula))
+    formula: str | Formula = field(default=BARE, metadata=checked_by(_formula))
     terms: Terms | None = None
-    sampling: Sampling = field(default=Sampling(), metadata=by(IS_SAMPLING))
-    stop: Stop = field(default=Stop(), metadata=by(of_kind(Stop, "Stop(max_tokens=40)")))
-    speculation: Speculation = field(default="auto", metadata=by(check_speculation))
-    timeout: float | None = field(default=None, metadata=by(seconds, untrusted=True))
+    sampling: Sampling = field(default=Sampling(), metadata=checked_by(IS_SAMPLING))
+    stop: Stop = field(default=Stop(), metadata=checked_by(of_kind(Stop, "Stop(max_tokens=40)")))
+    speculation: Speculation = field(default="auto", metadata=checked_by(check_speculation))
+    timeout: float | None = field(default=None, metadata=checked_by(seconds, untrusted=True))
     grammar: Grammar | None = field(
-        default=None, metadata=by(optional(of_kind(Grammar, "Grammar.regex('yes|no')")))
+        default=None, metadata=checked_by(optional(of_kind(Grammar, "Grammar.regex('yes|no')")))
     )
-    tools: Tools | None = field(default=None, metadata=by(optional(of_kind(Tools, "Tools([…])"))))
-    logprobs: int | None = field(default=None, metadata=by(optional(whole_from(0))))
+    tools: Tools | None = field(
+        default=None, metadata=checked_by(optional(of_kind(Tools, "Tools([…])")))
+    )
+    logprobs: int | None = field(default=None, metadata=checked_by(optional(whole_from(0))))
     template_options: Mapping[str, Any] | None = field(
-        default=None, metadata=by(optional(template_options), "chat_template_kwargs")
+        default=None, metadata=checked_by(optional(template_options), "chat_template_kwargs")
     )
-    ban: Ban | None = field(default=None, metadata=by(optional(of_kind(Ban, "Ban(['word'])"))))
-    trusted: bool = field(default=True, metadata=by(flag))
+    ban: Ban | None = field(
+        default=None, metadata=checked_by(optional(of_kind(Ban, "Ban(['word'])")))
+    )
+    trusted: bool = field(default=True, metadata=checked_by(flag))
     allowed: Collection[str] = ()
-    constraints: Sequence[RowFunction] = field(default=(), metadata=by(row_functions))
-    cache_salt: str | None = field(default=None, metadata=by(optional(filled)))
-    prefix: str | Sequence[int] = field(default=(), metadata=by(prefix_of))
-    inspect: bool | int = field(default=False, metadata=by(inspected))
+    constraints: Sequence[RowFunction] = field(default=(), metadata=checked_by(row_functions))
+    cache_salt: str | None = field(default=None, metadata=checked_by(optional(filled)))
+    prefix: str | Sequence[int] = field(default=(), metadata=checked_by(prefix_of))
+    inspect: bool | int = field(default=False, metadata=checked_by(inspected))
 
     def __post_init__(self) -> None:
-        hold(self)
+        check_fields(self)
         if self.grammar is not None and self.grammar.tool and self.tools is None:
             object.__setattr__(self, "tools", Tools.of_schema(self.grammar))
             object.__setattr__(self, "grammar", None)

@@ -7,7 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from marith.errors import RequestError, names_checked, shown
-from marith.request.checks import by, finite, hold, number, optional, whole, whole_from
+from marith.request.checks import (
+    check_fields,
+    checked_by,
+    finite,
+    number,
+    optional,
+    whole,
+    whole_from,
+)
 from marith.request.other_names import AT_SAMPLING
 
 Bias: TypeAlias = "Mapping[int, float] | tuple[tuple[int, float], ...]"
@@ -54,33 +62,39 @@ class Sampling:
     """
 
     temperature: float = field(
-        default=1.0, metadata=by(number("a number from 0", lambda t: t >= 0), untrusted=True)
+        default=1.0,
+        metadata=checked_by(number("a number from 0", lambda t: t >= 0), untrusted=True),
     )
-    top_k: int | None = field(default=None, metadata=by(optional(whole_from(1)), untrusted=True))
+    top_k: int | None = field(
+        default=None, metadata=checked_by(optional(whole_from(1)), untrusted=True)
+    )
     top_p: float = field(
         default=1.0,
-        metadata=by(number("a number above 0 and up to 1", lambda p: 0 < p <= 1), untrusted=True),
+        metadata=checked_by(
+            number("a number above 0 and up to 1", lambda p: 0 < p <= 1), untrusted=True
+        ),
     )
     seed: int | None = field(
-        default=None, metadata=by(optional(whole_from(-(2**63), 2**63 - 1)), untrusted=True)
+        default=None, metadata=checked_by(optional(whole_from(-(2**63), 2**63 - 1)), untrusted=True)
     )
     min_p: float = field(
         default=0.0,
-        metadata=by(number("a number from 0 to 1", lambda p: 0 <= p <= 1), untrusted=True),
+        metadata=checked_by(number("a number from 0 to 1", lambda p: 0 <= p <= 1), untrusted=True),
     )
     repetition_penalty: float = field(
-        default=1.0, metadata=by(number("a number above 0", lambda r: r > 0), untrusted=True)
+        default=1.0,
+        metadata=checked_by(number("a number above 0", lambda r: r > 0), untrusted=True),
     )
     presence_penalty: float = field(
-        default=0.0, metadata=by(number("a finite number", lambda _: True), untrusted=True)
+        default=0.0, metadata=checked_by(number("a finite number", lambda _: True), untrusted=True)
     )
     frequency_penalty: float = field(
-        default=0.0, metadata=by(number("a finite number", lambda _: True), untrusted=True)
+        default=0.0, metadata=checked_by(number("a finite number", lambda _: True), untrusted=True)
     )
-    logit_bias: Bias = field(default=(), metadata=by(token_biases, untrusted=True))
+    logit_bias: Bias = field(default=(), metadata=checked_by(token_biases, untrusted=True))
 
     def __post_init__(self) -> None:
-        hold(self)
+        check_fields(self)
 
     @property
     def penalises(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from marith.errors import RequestError, names_checked, shown
 from marith.request.ban import LETTERS, Tree, tree_of
-from marith.request.checks import by, flag, hold, optional, texts, whole, whole_from
+from marith.request.checks import check_fields, checked_by, flag, optional, texts, whole, whole_from
 from marith.request.other_names import AT_STOP
 
 
@@ -34,20 +34,20 @@ class Stop:
     """
 
     max_tokens: int | None = field(
-        default=256, metadata=by(optional(whole_from(1)), untrusted=True)
+        default=256, metadata=checked_by(optional(whole_from(1)), untrusted=True)
     )
     strings: tuple[str, ...] = field(
-        default=(), metadata=by(texts(LETTERS), "stop", untrusted=True)
+        default=(), metadata=checked_by(texts(LETTERS), "stop", untrusted=True)
     )
     token_ids: tuple[int, ...] = field(
-        default=(), metadata=by(token_numbers, "stop_token_ids", untrusted=True)
+        default=(), metadata=checked_by(token_numbers, "stop_token_ids", untrusted=True)
     )
-    min_tokens: int = field(default=0, metadata=by(whole_from(0), untrusted=True))
-    ignore_eos: bool = field(default=False, metadata=by(flag, untrusted=True))
+    min_tokens: int = field(default=0, metadata=checked_by(whole_from(0), untrusted=True))
+    ignore_eos: bool = field(default=False, metadata=checked_by(flag, untrusted=True))
     tree: Tree = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        hold(self)
+        check_fields(self)
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
             problem = f"min_tokens is at most max_tokens, {self.max_tokens}"
             raise RequestError(f"{problem}, not {self.min_tokens}")

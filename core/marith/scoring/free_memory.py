@@ -86,7 +86,7 @@ def _number(path: Path) -> int | None:
         return None
 
 
-def amount(size: int | None) -> str:
+def bytes_text(size: int | None) -> str:
     """Return a number of bytes in a suitable unit, or "-" for None."""
     if size is None:
         return "-"

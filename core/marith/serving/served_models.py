@@ -55,14 +55,14 @@ class ServedModel:
         is_own = "max_tokens" in own or "max_tokens" in file.options
         return self.options.max_tokens if is_own else None
 
-    def hold_text(self, text: str | Sequence[int], name: str, bounds: Bounds) -> None:
+    def require_text_fits(self, text: str | Sequence[int], name: str, bounds: Bounds) -> None:
         """Raise Refusal for a text that is longer than the context can hold.
 
         The check comes before the text is tokenized. For tokens, raise Refusal if the model does
         not have one of them. `name` is the name of the field.
         """
         if not isinstance(text, str):
-            self.hold_tokens(text, name)
+            self.require_known_tokens(text, name)
             return
         limit = min(bounds.letters, max(100_000, 32 * self.engine.context_length))
         if len(text) > limit:
@@ -85,7 +85,7 @@ class ServedModel:
         )
         return [f"{warning}; send messages to /v1/chat/completions, or send the prompt as tokens"]
 
-    def hold_tokens(self, tokens: Iterable[int], name: str) -> None:
+    def require_known_tokens(self, tokens: Iterable[int], name: str) -> None:
         """Raise Refusal for a token that the model does not have."""
         size = self.engine.vocabulary_size
         for token in tokens:

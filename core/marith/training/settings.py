@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from marith.errors import RequestError
-from marith.request.checks import by, flag, hold, number, whole, whole_from
+from marith.request.checks import check_fields, checked_by, flag, number, whole, whole_from
 from marith.scoring.weights.locate import GGUF, context_length_of, locate
 from marith.scoring.weights.placing import device_for
 
@@ -32,19 +32,19 @@ class Settings:
     out: Path
     text_column: str = "text"
     label_column: str = "label"
-    epochs: int = field(default=5, metadata=by(whole_from(1, MOST_EPOCHS)))
+    epochs: int = field(default=5, metadata=checked_by(whole_from(1, MOST_EPOCHS)))
     rate: float | None = None
-    batch_size: int = field(default=32, metadata=by(whole_from(1)))
-    held_out: float = field(default=0.1, metadata=by(_SHARE))
+    batch_size: int = field(default=32, metadata=checked_by(whole_from(1)))
+    held_out: float = field(default=0.1, metadata=checked_by(_SHARE))
     max_length: int | None = None
-    balance: bool = field(default=True, metadata=by(flag))
-    seed: int = field(default=0, metadata=by(whole_from(0)))
+    balance: bool = field(default=True, metadata=checked_by(flag))
+    seed: int = field(default=0, metadata=checked_by(whole_from(0)))
     device: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("data", "out"):
             object.__setattr__(self, name, Path(getattr(self, name)).expanduser())
-        hold(self)
+        check_fields(self)
         if self.text_column == self.label_column:
             raise RequestError(
                 f"texts and labels must be in two columns, not both in {self.text_column!r}"

@@ -15,7 +15,7 @@ import marith
 from marith import Options, Prompted, RequestError
 from marith.decoding.cuts import keep, plausible
 from marith.request.prompt import hides
-from marith.scoring.prompting.templates import see
+from marith.scoring.prompting.templates import messages_as_read
 
 FRAME = r"(?s)<found>.*?</found>"
 SHOWN = "k <found>a b c</found> l"
@@ -98,7 +98,7 @@ def test_any_message_may_hold_what_was_retrieved() -> None:
 @given(st.text("<>foundk", max_size=30), st.sampled_from([FRAME, "f*", "", "o|<", "(?s).*"]))
 def test_to_hide_is_to_read_something_else(text: str, pattern: str) -> None:
     messages = [{"role": "user", "content": text}]
-    read = [see(Prompted(hide=hide), messages) for hide in (pattern, None)]
+    read = [messages_as_read(Prompted(hide=hide), messages) for hide in (pattern, None)]
     assert hides(pattern, messages) == (read[0] != read[1])
 
 

@@ -16,7 +16,7 @@ from marith.evals.speed import setups
 from marith.evals.speed.savings_report import Savings, SavingsLine
 from marith.evals.speed.setups import Setup, plan_label, questions
 from marith.models import locate
-from marith.request.checks import by, hold, whole_from
+from marith.request.checks import check_fields, checked_by, whole_from
 
 SECTIONS = ("table", "lambda")
 FACTORS = tuple(round(0.1 * i, 1) for i in range(1, 11))
@@ -30,12 +30,12 @@ class SavingsSettings:
 
     model: str = "pocket"
     sections: Sequence[str] = SECTIONS
-    prompts: int = field(default=12, metadata=by(whole_from(1, 10_000)))
-    tokens: int = field(default=64, metadata=by(whole_from(2, 512)))
-    rounds: int = field(default=2, metadata=by(whole_from(1, 10_000)))
+    prompts: int = field(default=12, metadata=checked_by(whole_from(1, 10_000)))
+    tokens: int = field(default=64, metadata=checked_by(whole_from(2, 512)))
+    rounds: int = field(default=2, metadata=checked_by(whole_from(1, 10_000)))
 
     def __post_init__(self) -> None:
-        hold(self)
+        check_fields(self)
         for section in self.sections:
             if section not in SECTIONS:
                 raise RequestError(f"a section is one of {', '.join(SECTIONS)}, not {section!r}")

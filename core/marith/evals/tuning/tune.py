@@ -19,7 +19,7 @@ from marith.evals.formulas import NamedFormula
 from marith.evals.statistics import Figure, figure
 from marith.evals.tuning.outcome import Outcome, Trial
 from marith.evals.tuning.unknowns import Range, check_names, filled
-from marith.request.checks import by, whole_from
+from marith.request.checks import checked_by, whole_from
 
 DIRECTIONS = {"up": "higher", "down": "lower"}
 TERMS = {"chat": "attributes", "toxicity": "toxicity", "sentiment": "positive"}  # by task
@@ -40,7 +40,7 @@ class Tuning(FormulaEvaluation):
     attribute: str
     direction: str
     bound: str | float = "1.2x"
-    trials: int = field(default=30, metadata=by(whole_from(1, 100_000)))
+    trials: int = field(default=30, metadata=checked_by(whole_from(1, 100_000)))
     task: str = "chat"
     frame: str | None = None
     stop: tuple[str, ...] = ()

@@ -34,7 +34,7 @@ EMPTY = {"type": "object", "properties": {}}
 LEVELS = 700  # of a schema and all its definitions: 2,100 overflowed the stack
 
 
-def hold_keywords(schema: Node, drops_repeats: bool) -> None:
+def enforce_keywords(schema: Node, drops_repeats: bool) -> None:
     """Change a schema, in place, to one with the same meaning that llguidance enforces.
 
     With `drops_repeats`, the reader of the answer drops repeated items, so that `uniqueItems` need
@@ -48,13 +48,13 @@ def hold_keywords(schema: Node, drops_repeats: bool) -> None:
         if not isinstance(node, dict) or id(node) in met:
             continue
         met.add(id(node))
-        _hold_names(node, schema)
-        _hold_bounds(node)
-        _hold_constants(node)
-        _hold_texts(node)
-        _hold_unique(node, drops_repeats)
+        _write_names_as_properties(node, schema)
+        _move_bounds_inwards(node)
+        _require_exact_constants(node)
+        _write_format_as_pattern(node)
+        _require_no_unique_items(node, drops_repeats)
         if "oneOf" in node or "anyOf" in node:
-            _hold_tags(node, schema, known)
+            _require_tags(node, schema, known)
         waiting += inner_schemas(node)
         if isinstance(node.get("$ref"), str):
             waiting.append(target(schema, node["$ref"]))
@@ -89,7 +89,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _hold_bounds(node: Node) -> None:
+def _move_bounds_inwards(node: Node) -> None:
     """Move bounds inwards because llguidance allows some numbers at or beyond them.
 
     For example, for numbers above 0 and up to 0.5 it also allows 0. An exclusive bound is moved by
@@ -116,7 +116,7 @@ def _moved(bound: float, inwards: float, excluded: bool) -> float:
     return number if pick(number, bound) == number else math.nextafter(number, inwards)
 
 
-def _hold_constants(node: Node) -> None:
+def _require_exact_constants(node: Node) -> None:
     """Raise RequestError for an integer in `const` or `enum` that llguidance would round."""
     for key in ("const", "enum"):
         for number in _large_numbers(node.get(key)):
@@ -136,7 +136,7 @@ def _large_numbers(value: Any) -> Iterator[int]:
             waiting += each
 
 
-def _hold_texts(node: Node) -> None:
+def _write_format_as_pattern(node: Node) -> None:
     """Write a format as a pattern, and drop an unknown format.
 
     A format without a pattern is an annotation (JSON Schema 2020-12, validation 7.2.1).
@@ -155,7 +155,7 @@ def _hold_texts(node: Node) -> None:
         node["allOf"] = [*node.get("allOf", ()), *({"pattern": each} for each in patterns)]
 
 
-def _hold_names(node: Node, schema: Node) -> None:
+def _write_names_as_properties(node: Node, schema: Node) -> None:
     """Write the `enum` or `const` of `propertyNames` as properties, if it has no other keyword."""
     names = _resolved(node.get("propertyNames"), schema)
     if not isinstance(names, Mapping) or "properties" in node or "patternProperties" in node:
@@ -169,7 +169,7 @@ def _hold_names(node: Node, schema: Node) -> None:
         del node["propertyNames"]
 
 
-def _hold_unique(node: Node, drops_repeats: bool) -> None:
+def _require_no_unique_items(node: Node, drops_repeats: bool) -> None:
     """Drop `uniqueItems` if repeats are dropped or impossible; else raise RequestError.
 
     A grammar does not remember the items that it has read.
@@ -183,7 +183,7 @@ def _hold_unique(node: Node, drops_repeats: bool) -> None:
         )
 
 
-def _hold_tags(node: Node, schema: Node, known: dict[frozenset[int], list[str]]) -> None:
+def _require_tags(node: Node, schema: Node, known: dict[frozenset[int], list[str]]) -> None:
     """Require the properties that tell the members of a union apart, such as `kind`.
 
     The schema of a pydantic class does not require a tag with a default, but pydantic reads no
@@ -251,7 +251,7 @@ def other_than(names: Sequence[str]) -> str:
     return f"({'|'.join(some if '' in names else ['', *some])})"
 
 
-def hold_free_names(node: Node, together: bool) -> None:
+def enforce_free_names(node: Node, together: bool) -> None:
     """Keep names that the schema leaves free different from named properties, even if escaped.
 
     Raises RequestError for patterns of names, and numbers of properties, that cannot be enforced.
@@ -316,7 +316,7 @@ def schema_text(
 def _written(text: str, closes: bool, drops_repeats: bool) -> str:
     """Return the text of a schema, with the white space of its JSON. Close it if `closes`."""
     schema = json.loads(text)
-    hold_keywords(schema, drops_repeats)
+    enforce_keywords(schema, drops_repeats)
     closed = _closed(schema, _joined(schema), closes)
     return json.dumps({**closed, "x-guidance": _AS_WRITTEN}, ensure_ascii=False)
 
@@ -351,7 +351,7 @@ def _closed(schema: Any, left_open: frozenset[str], closes: bool, itself: bool =
     named = "properties" in schema or "patternProperties" in schema
     if closes and named and not together:
         closed.setdefault("additionalProperties", False)
-    hold_free_names(closed, together)
+    enforce_free_names(closed, together)
     return closed
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from marith.errors import RequestError, shown
-from marith.request.checks import by, flag, hold, optional, require_json
+from marith.request.checks import check_fields, checked_by, flag, optional, require_json
 from marith.request.forms.grammar import Grammar
 from marith.request.forms.json_schema import EMPTY, schema_text
 
@@ -31,14 +31,14 @@ class Tools:
 
     definitions: tuple[Mapping[str, Any], ...] = field(compare=False)
     choice: str = "auto"
-    parallel: bool = field(default=True, metadata=by(flag))
-    strict: bool | None = field(default=None, metadata=by(optional(flag)))
-    steer: bool = field(default=True, metadata=by(flag, "steer_tools", untrusted=True))
-    as_text: bool = field(default=False, metadata=by(flag))
+    parallel: bool = field(default=True, metadata=checked_by(flag))
+    strict: bool | None = field(default=None, metadata=checked_by(optional(flag)))
+    steer: bool = field(default=True, metadata=checked_by(flag, "steer_tools", untrusted=True))
+    as_text: bool = field(default=False, metadata=checked_by(flag))
     text: str = field(init=False, repr=False)  # the definitions as JSON, keys in order
 
     def __post_init__(self) -> None:
-        hold(self)
+        check_fields(self)
         if not isinstance(self.definitions, (list, tuple)) or not self.definitions:
             raise RequestError(f"tools are a list of functions, not {shown(self.definitions)}")
         for tool in self.definitions:

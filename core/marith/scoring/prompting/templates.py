@@ -66,7 +66,7 @@ def _is_tree(key: str, item: Any) -> bool:
     return key == "arguments" and isinstance(item, Mapping)
 
 
-def see(term: Prompted, messages: Sequence[Message]) -> list[dict[str, Any]]:
+def messages_as_read(term: Prompted, messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Return the messages as the term reads them: without hidden text, with its system prompt."""
     seen = [dict(message) for message in messages]
     if term.hide is not None:
@@ -109,7 +109,7 @@ def _tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary, limit: int |
     if prompt.tokens:
         return _numbered_tokens(term, prompt.tokens, vocabulary)
     _check_roles(prompt.messages, vocabulary)
-    seen = see(term, prompt.messages)
+    seen = messages_as_read(term, prompt.messages)
     chat = _is_chat(term, vocabulary)
     if chat and not vocabulary.has_chat_template:
         raise RequestError(f"this tokenizer has no chat template, which {str(term)!r} needs")
@@ -148,7 +148,7 @@ def require_text(term: Prompted, prompt: Prompt, vocabulary: Vocabulary) -> None
     """Raise RequestError for a chat without any text. A plain text may be empty."""
     if prompt.tokens:
         return
-    messages = see(term, prompt.messages)
+    messages = messages_as_read(term, prompt.messages)
     empty = not any(message["content"] or "tool_calls" in message for message in messages)
     if empty and _is_chat(term, vocabulary):
         raise RequestError(

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from marith.scoring.cpu_threads import SMALL, computing_with
-from marith.scoring.free_memory import amount
+from marith.scoring.free_memory import bytes_text
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.weights.footprint import Footprint, room_for_texts
 from marith.scoring.weights.layout.lean_modules import JointLinear
@@ -50,7 +50,7 @@ class Checkpoint:
         """The model's class, size in memory, number type and device, in words."""
         kind, dtype = type(self.model).__name__, self.dtype.removeprefix("torch.")
         numbers = f"{self.method} and {dtype}" if self.method else dtype
-        return f"{kind}, {amount(self.nbytes)}, {numbers} on {self.device}"
+        return f"{kind}, {bytes_text(self.nbytes)}, {numbers} on {self.device}"
 
     @property
     def device(self) -> torch.device:

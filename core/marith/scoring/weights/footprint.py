@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from marith.scoring.free_memory import amount
+from marith.scoring.free_memory import bytes_text
 
 SIZES = {"float32": 4, "bfloat16": 2, "float16": 2}  # bytes of an element
 _LAYERS = "num_hidden_layers", "n_layer", "num_layers"
@@ -73,7 +73,7 @@ def room_for_texts(token_bytes: int | None, context: int, free: int) -> str:
     """
     if not token_bytes:
         return ""
-    taken = f", 1,000 tokens of a lane take {amount(1000 * token_bytes)}"
+    taken = f", 1,000 tokens of a lane take {bytes_text(1000 * token_bytes)}"
     lanes = max(0, free) // 2 // (token_bytes * context)  # an engine takes half
     return f"{taken}, and {lanes:,} lanes of {context:,} fit"
 

@@ -17,7 +17,7 @@ import torch
 
 from marith.errors import ModelError, shown
 from marith.request.sampling import Sampling
-from marith.scoring.free_memory import amount, free_memory
+from marith.scoring.free_memory import bytes_text, free_memory
 from marith.scoring.weights import kinds
 from marith.scoring.weights.checkpoint import Checkpoint, threads_of
 from marith.scoring.weights.gguf.gguf_weights import returning_freed
@@ -236,4 +236,4 @@ def lay_out_copy(model: Any, original: Any) -> str:
     lay_out(model)
     shared = set(map(id, weights(original)))
     copied = nbytes(one for one in weights(model) if id(one) not in shared)
-    return f"{amount(copied)} copied" if copied else ""
+    return f"{bytes_text(copied)} copied" if copied else ""

@@ -14,7 +14,7 @@ from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 from transformers.utils.hub import cached_file
 
 from marith.errors import ModelError
-from marith.scoring.free_memory import amount, free_memory
+from marith.scoring.free_memory import bytes_text, free_memory
 from marith.scoring.weights.footprint import Footprint
 from marith.scoring.weights.placing import Placement
 
@@ -67,14 +67,14 @@ def require_memory(
     if needed <= free:
         return
     fitting = [
-        f"{choice} takes {amount(size)}"
+        f"{choice} takes {bytes_text(size)}"
         for choice, size in footprint.choices(packed=packed)
         if size < min(needed, free + 1)
     ]
     instead = ", ".join(fitting) or "no smaller choice fits either"
     raise ModelError(
-        f"{name!r} has {footprint.weights:,} weights, which take {amount(needed)} in {how}, "
-        f"and {amount(free)} of memory is free on {str(device)!r}; {instead}"
+        f"{name!r} has {footprint.weights:,} weights, which take {bytes_text(needed)} in {how}, "
+        f"and {bytes_text(free)} of memory is free on {str(device)!r}; {instead}"
     )
 
 

@@ -78,7 +78,7 @@ async def inspect(server: Server, web: WebRequest) -> Response:
 def _tokens(fields: InspectFields, model: ServedModel, bounds: Bounds) -> list[int]:
     """Return the tokens of the continuation. Raises Refusal if there are too many to inspect."""
     text = fields.continuation
-    model.hold_text(text, "continuation", bounds)
+    model.require_text_fits(text, "continuation", bounds)
     tokens = model.engine.encode(text) if isinstance(text, str) else text
     limit = bounds.inspected // fields.top
     if len(tokens) > limit:
@@ -109,7 +109,7 @@ async def what_if(server: Server, web: WebRequest) -> Response:
 
         def begin() -> Future[WhatIf]:
             request = _request(fields, model, server, web)
-            model.hold_tokens(fields.continuation, "continuation")
+            model.require_known_tokens(fields.continuation, "continuation")
             with naming("number"):
                 NumberedFormula.of(request.formula).require(fields.number)
             tokens = fields.continuation[len(_prefix(fields, fields.continuation)) :]

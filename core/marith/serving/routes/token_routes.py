@@ -20,7 +20,7 @@ from marith.serving.wire.wire_fields import (
     TokenizeFields,
     require_one_prompt,
 )
-from marith.serving.wire.wire_requests import hold_messages, options_of, warnings_of
+from marith.serving.wire.wire_requests import options_of, require_messages_fit, warnings_of
 
 
 async def tokenize(server: Server, web: WebRequest) -> Response:
@@ -35,10 +35,10 @@ async def tokenize(server: Server, web: WebRequest) -> Response:
 
         def counted() -> dict[str, Any]:
             if fields.messages is not None:
-                hold_messages(fields.messages, server.settings.bounds)
+                require_messages_fit(fields.messages, server.settings.bounds)
                 return {"count": engine.count_tokens(fields.messages)}
             text, start = str(fields.prompt), fields.add_special_tokens
-            model.hold_text(text, "prompt", server.settings.bounds)
+            model.require_text_fits(text, "prompt", server.settings.bounds)
             named = _named_tokens(engine).get(text)
             tokens = engine.encode(text, start=start) if named is None else [named]
             return {"tokens": tokens, "count": len(tokens)}
@@ -53,7 +53,7 @@ async def detokenize(server: Server, web: WebRequest) -> Response:
     with server.place_for(web):
         fields, model = await server.fields(DetokenizeFields, web)
         warnings = warnings_of(fields)
-        model.hold_tokens(fields.tokens, "tokens")
+        model.require_known_tokens(fields.tokens, "tokens")
         text = await server.runner.off_loop(lambda: model.engine.decode(fields.tokens))
     return JSONResponse({"prompt": text, **warnings_note(warnings)})
 
@@ -105,9 +105,9 @@ async def score(server: Server, web: WebRequest) -> Response:
         engine, continuation = model.engine, fields.continuation
 
         def begin() -> tuple[list[int], Any]:
-            hold_messages(fields.messages or (), server.settings.bounds)
+            require_messages_fit(fields.messages or (), server.settings.bounds)
             for name, text in (("prompt", fields.prompt), ("continuation", continuation)):
-                model.hold_text(text or "", name, server.settings.bounds)
+                model.require_text_fits(text or "", name, server.settings.bounds)
             options = options_of(fields, model, server.settings)
             tokens = engine.encode(continuation) if isinstance(continuation, str) else continuation
             read = engine.encode(prompt, start=True) if isinstance(prompt, str) else prompt

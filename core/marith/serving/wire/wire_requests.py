@@ -42,7 +42,7 @@ def chat_requests(
 ) -> WireRequest:
     """Return the requests of a chat. Raises Refusal, RequestError or FormulaError."""
     bounds, messages = settings.bounds, fields.messages
-    hold_messages(messages, bounds)
+    require_messages_fit(messages, bounds)
     options, warnings = _options(fields, model, settings)
     prefix: str | Sequence[int] = fields.marith.prefix or ""
     if fields.continue_final_message:
@@ -74,7 +74,7 @@ def text_requests(
             "marith.prefix is for chats only; append its tokens to the prompt", param="marith"
         )
     options, warnings = _options(fields, model, settings)
-    model.hold_text(prompt, "prompt", settings.bounds)
+    model.require_text_fits(prompt, "prompt", settings.bounds)
     tokens = model.engine.encode(prompt, start=True) if isinstance(prompt, str) else [*prompt]
     if isinstance(prompt, str):
         warnings += model.warnings_of_text(prompt)
@@ -157,7 +157,7 @@ def _options(
         ("stop_token_ids", fields.stop_token_ids),
         ("marith.prefix", own.prefix),
     ):
-        model.hold_tokens(tokens or (), name)
+        model.require_known_tokens(tokens or (), name)
     call |= own.model_dump(include={"faithful"}, exclude_none=True)
     if own.ban:
         call["ban"] = [*model.options.ban, *own.ban]
@@ -202,7 +202,7 @@ def warnings_of(fields: KnownFields) -> list[str]:
     return warnings
 
 
-def hold_messages(messages: Sequence[Mapping[str, Any]], bounds: Bounds) -> None:
+def require_messages_fit(messages: Sequence[Mapping[str, Any]], bounds: Bounds) -> None:
     """Raise Refusal for messages that are too long, or whose content is not text."""
     letters = 0
     for i, message in enumerate(messages):

@@ -25,7 +25,7 @@ from marith.formula.patterns import pattern_matches
 from marith.formula.tree.terms import Prompted
 from marith.request.prompt import to_prompt
 from marith.scoring.choose_runner import runner_of
-from marith.scoring.prompting.templates import fold, see, to_plain_text, to_tokens
+from marith.scoring.prompting.templates import fold, messages_as_read, to_plain_text, to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.terms.prompted_scorer import PromptedScorer
 from marith.scoring.weights.loader import Placement, from_loaded
@@ -38,14 +38,14 @@ from marith.testing import CHAT_TEMPLATE, tiny_model, tiny_tokenizer
 )
 def test_a_terms_system_prompt_joins_the_applications(mode: Any, want: str) -> None:
     term = Prompted(system="T", mode=mode)
-    assert see(term, [system("S"), user("u")]) == [system(want), user("u")]
-    assert see(term, [user("u")]) == [system("T"), user("u")]
+    assert messages_as_read(term, [system("S"), user("u")]) == [system(want), user("u")]
+    assert messages_as_read(term, [user("u")]) == [system("T"), user("u")]
 
 
 def test_several_opening_system_messages_are_one_and_later_ones_stay() -> None:
     messages = [system("A"), {"role": "developer", "content": "B"}, user("u"), system("C")]
     want = [system("A\n\nB\n\nT"), user("u"), system("C")]
-    assert see(Prompted(system="T"), messages) == want
+    assert messages_as_read(Prompted(system="T"), messages) == want
 
 
 def test_what_is_hidden_is_gone_from_every_message() -> None:
@@ -63,7 +63,7 @@ def test_what_is_hidden_is_gone_from_every_message() -> None:
 
 def test_what_is_hidden_is_gone_from_reasoning_too() -> None:
     thought = {**assistant("a"), "reasoning_content": "The page says 42."}
-    (seen,) = see(Prompted(hide="[0-9]+"), [thought])
+    (seen,) = messages_as_read(Prompted(hide="[0-9]+"), [thought])
     assert seen["reasoning_content"] == "The page says ."
     assert thought["reasoning_content"] == "The page says 42."
 
@@ -80,7 +80,7 @@ def test_joined_turns_keep_the_reasoning_of_both() -> None:
     pattern=st.sampled_from(["a+", "[0-9]", r"\w"]),
 )
 def test_no_message_of_a_term_matches_what_it_hides(texts: list[str], pattern: str) -> None:
-    seen = see(Prompted(hide=pattern), [user(text) for text in texts])
+    seen = messages_as_read(Prompted(hide=pattern), [user(text) for text in texts])
     assert not any(pattern_matches(pattern, message["content"]) for message in seen)
 
 

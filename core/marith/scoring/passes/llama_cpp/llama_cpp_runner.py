@@ -15,7 +15,7 @@ from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.chunked_prefill import SMALL_CHUNK
 from marith.scoring.passes.early_exit import Exits
-from marith.scoring.passes.llama_cpp.sequence_lanes import Aimed, SequenceLanes, SequenceWeight
+from marith.scoring.passes.llama_cpp.sequence_lanes import Aimed, SequenceBytes, SequenceLanes
 from marith.scoring.passes.passes import Passes, Runner
 from marith.scoring.passes.questions import Answer, Span
 from marith.scoring.weights.llama_cpp.ggml import FEWEST, GGMLContext, GGMLModel, Item
@@ -86,7 +86,7 @@ class LlamaCppRunner(Runner):
         self._limit: CacheLimit | None = None
         self._adapted: WeakKeyDictionary[Adapter, CachedRunner] = WeakKeyDictionary()
         context = GGMLContext(model)
-        self._weight, self._working = _weight(context), context.working_bytes
+        self._sequence_bytes, self._working = _sequence_bytes(context), context.working_bytes
         self._bare = self._reading(context)
 
     def ask(self, questions: Sequence[Span]) -> list[Answer | None]:
@@ -108,7 +108,7 @@ class LlamaCppRunner(Runner):
         """Return the most bytes of keys, values and states that these texts take together."""
         others = len(self._adapted)
         working = self._working * (1 + others)
-        return self._bare.memory(texts) + self._weight.of(FEWEST, 0) * others + working
+        return self._bare.memory(texts) + self._sequence_bytes.of(FEWEST, 0) * others + working
 
     def join(self, limit: CacheLimit) -> None:
         """Bound the caches by `limit`, which several models share, from now on."""
@@ -142,14 +142,14 @@ class LlamaCppRunner(Runner):
 
     def _reading(self, context: GGMLContext) -> CachedRunner:
         limit = None if self._model.accelerated else SMALL_CHUNK
-        lanes = SequenceLanes(context, self._most_bytes, self._weight)
+        lanes = SequenceLanes(context, self._most_bytes, self._sequence_bytes)
         runner = CachedRunner(self.passes, lanes, limit)
         if self._limit is not None:
             runner.join(self._limit)
         return runner
 
 
-def _weight(context: GGMLContext) -> SequenceWeight:
+def _sequence_bytes(context: GGMLContext) -> SequenceBytes:
     """Measure the bytes of a token and of a text.
 
     Layers may keep keys, states or both, and no call of llama.cpp returns their size.
@@ -160,4 +160,4 @@ def _weight(context: GGMLContext) -> SequenceWeight:
         sizes.append(context.state_bytes(0))
         context.drop(0)
     token = (sizes[1] - sizes[0]) // (_LONG - _SHORT)
-    return SequenceWeight(token, max(0, sizes[0] - _SHORT * token))
+    return SequenceBytes(token, max(0, sizes[0] - _SHORT * token))

@@ -14,7 +14,7 @@ IDLE_TOKENS = 8192  # most tokens of idle lanes: each pass scans all of the memo
 
 
 @dataclass(frozen=True, slots=True)
-class SequenceWeight:
+class SequenceBytes:
     """The bytes that a cached token takes, and the bytes that a text takes whatever its length."""
 
     token: int
@@ -43,18 +43,20 @@ class SequenceLanes(Lanes):
 
     packs = True
 
-    def __init__(self, context: GGMLContext, most_bytes: int, weight: SequenceWeight) -> None:
+    def __init__(
+        self, context: GGMLContext, most_bytes: int, sequence_bytes: SequenceBytes
+    ) -> None:
         super().__init__(most_bytes)
-        self.context, self._weight = context, weight
+        self.context, self._sequence_bytes = context, sequence_bytes
 
     @property
     def nbytes(self) -> int:
         """The bytes of the context's memory, used or not."""
-        return self._weight.of(self.context.cells, self.context.sequences)
+        return self._sequence_bytes.of(self.context.cells, self.context.sequences)
 
     def memory(self, texts: Sequence[LaneText]) -> int:
         """Return the most bytes that lanes of these texts take."""
-        return self._weight.of(roomy(sum(own_lengths(texts)), FEWEST), len(texts))
+        return self._sequence_bytes.of(roomy(sum(own_lengths(texts)), FEWEST), len(texts))
 
     def aim(self, rectangles: Sequence[Rectangle]) -> Aimed:
         """Return the input of the next pass. The last positions of each text get logits."""
@@ -93,8 +95,8 @@ class SequenceLanes(Lanes):
                 self._lost()
                 raise ModelError("llama.cpp has no free place, and cannot truncate this text")
         wanted = roomy(self.context.cells + tokens, FEWEST)
-        weight = self._weight.of(wanted, self.context.sequences)
-        if weight > self.cache_limit.room(self, weight):
+        nbytes = self._sequence_bytes.of(wanted, self.context.sequences)
+        if nbytes > self.cache_limit.room(self, nbytes):
             for lane in _idle(self)[:1]:
                 self._drop(lane)
                 return
@@ -104,7 +106,7 @@ class SequenceLanes(Lanes):
         """Free `extra` bytes, or all that idle lanes hold, the least recently used lane first."""
         dropped = 0
         for lane in _idle(self) if extra > 0 else ():
-            if dropped * self._weight.token >= extra:
+            if dropped * self._sequence_bytes.token >= extra:
                 break
             dropped += len(lane.tokens)
             self._drop(lane)

@@ -99,8 +99,8 @@ class RectangleLanes(Lanes):
 
     def _new_lane(self, length: int, needed: bool) -> Lane | None:
         capacity = max(self.cache.capacity, roomy(length, STEP))
-        weight = self.cache.bytes_of(len(self._all) + 1, capacity)
-        full = not needed and weight > self.cache_limit.room(self, weight)
+        nbytes = self.cache.bytes_of(len(self._all) + 1, capacity)
+        full = not needed and nbytes > self.cache_limit.room(self, nbytes)
         return None if full else Lane(row=len(self._all))
 
     def _give(self, source: Lane, target: Lane, length: int) -> None:

@@ -81,10 +81,10 @@ class SegmentLanes(Lanes):
         too_many = len(self._all) - len(self.held) - self.most_idle
         for lane in _unread(self._all)[:too_many] if too_many > 0 else ():
             self._drop(lane)
-        weight = self.nbytes
-        limit = self.cache_limit.room(self, weight)
-        if weight > limit:
-            self.drop_idle(weight - limit)
+        nbytes = self.nbytes
+        limit = self.cache_limit.room(self, nbytes)
+        if nbytes > limit:
+            self.drop_idle(nbytes - limit)
         if longest > self.cache.capacity:
             with allocating(self, longest):
                 self.cache.grow(self._rows, longest, self._spans())
@@ -114,8 +114,8 @@ class SegmentLanes(Lanes):
         self._all, self.held, self._free, self._rows = [], {}, [], PADDING_ROW + 1
 
     def _new_lane(self, length: int, needed: bool) -> Lane | None:
-        weight = self.nbytes + self.cache.bytes_of(length, length)
-        full = not needed and weight > self.cache_limit.room(self, weight)
+        nbytes = self.nbytes + self.cache.bytes_of(length, length)
+        full = not needed and nbytes > self.cache_limit.room(self, nbytes)
         return None if full else Lane(row=self._free_row())
 
     def _usable(self, lane: Lane, length: int) -> int:

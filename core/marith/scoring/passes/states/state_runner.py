@@ -222,8 +222,8 @@ class StateRunner(Runner):
         state.part()
         if state.cache is None:
             state.cache = new_cache(self.passes.model)
-        if (weight := self.states.idle.pop(state, 0)) and state.snapshot:
-            self.states.idle[state] = weight  # now the last used
+        if (nbytes := self.states.idle.pop(state, 0)) and state.snapshot:
+            self.states.idle[state] = nbytes  # now the last used
         return state.copied() if state.snapshot else state
 
     def _read(

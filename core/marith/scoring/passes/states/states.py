@@ -74,8 +74,8 @@ class State:
     def nbytes(self) -> int:
         """The bytes of the state's tensors; of a joined cache, an equal share."""
         if self.joined is not None:
-            return weight_of(self.joined.cache) // len(self.joined.states)
-        return weight_of(self.cache) if self.cache else 0
+            return nbytes_of(self.joined.cache) // len(self.joined.states)
+        return nbytes_of(self.cache) if self.cache else 0
 
 
 class KeptStates(Keeper):
@@ -98,7 +98,7 @@ class KeptStates(Keeper):
         """The bytes of all states. A joined cache counts once."""
         in_use = [*self.held.values(), *self.before.values()]
         caches = {id(cache): cache for state in in_use if (cache := state.kept_in) is not None}
-        return sum(self.idle.values()) + sum(map(weight_of, caches.values()))
+        return sum(self.idle.values()) + sum(map(nbytes_of, caches.values()))
 
     def keep(self, state: State) -> None:
         """Keep a state that no lane holds, for texts that continue it."""
@@ -117,8 +117,8 @@ class KeptStates(Keeper):
 
     def make_room(self) -> None:
         """Drop idle states while the states hold more bytes than the limit."""
-        weight = self.nbytes
-        self.drop_idle(weight - self.cache_limit.room(self, weight))
+        nbytes = self.nbytes
+        self.drop_idle(nbytes - self.cache_limit.room(self, nbytes))
 
     def drop_idle(self, extra: int) -> None:
         """Free `extra` bytes, or all idle states, the least recently used state first."""
@@ -156,7 +156,7 @@ def new_cache(model: Any) -> Cache:
     return DynamicCache(config=model.config) if counted else DynamicCache()
 
 
-def weight_of(cache: Cache) -> int:
+def nbytes_of(cache: Cache) -> int:
     """Return the bytes of all tensors of a cache."""
     return sum(tensor.nbytes for layer in cache.layers for tensor in tensors(vars(layer)))
 

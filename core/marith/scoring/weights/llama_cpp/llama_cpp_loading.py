@@ -16,7 +16,7 @@ from torch import Tensor
 from marith.errors import ModelError
 from marith.request.placement_names import device_name
 from marith.scoring.cpu_threads import SMALL
-from marith.scoring.free_memory import amount, free_memory
+from marith.scoring.free_memory import bytes_text, free_memory
 from marith.scoring.notices import warn
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.weights.checkpoint import Checkpoint
@@ -93,7 +93,7 @@ class LlamaCppCheckpoint(Checkpoint):
     def summary(self) -> str:
         """The file's size in memory, number type, and the processor that computes it, in words."""
         where = "a GPU" if self.model.accelerated else f"{self.model.threads} threads"
-        return f"{amount(self.nbytes)}, {self.format} by llama.cpp on {where}"
+        return f"{bytes_text(self.nbytes)}, {self.format} by llama.cpp on {where}"
 
     @property
     def device(self) -> torch.device:
@@ -211,7 +211,7 @@ def _require_memory(name: str, header: GGUFHeader, accelerated: bool) -> None:
     free, size = free_memory("cpu"), header.all_bytes
     if not accelerated and size > free:
         raise ModelError(
-            f"{name!r} is a file of {amount(size)}, and {amount(free)} of memory is free; "
+            f"{name!r} is a file of {bytes_text(size)}, and {bytes_text(free)} of memory is free; "
             "use a file with fewer bits per weight"
         )
 
