@@ -51,7 +51,7 @@ from marith.formula.tree.signals import (
     strength,
 )
 from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
-from marith.openmp import bound_spinning
+from marith.openmp import limit_spinning
 from marith.recipes.book import DescribedRecipe, described_recipes, own_methods
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-bound_spinning()  # before anything imports torch
+limit_spinning()  # before anything imports torch
 
 _LATER = {
     "Ban": "marith.request.ban",

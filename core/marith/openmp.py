@@ -19,7 +19,7 @@ _chosen = any(name in os.environ for name in CHOICES)
 TORCH_SPINS_LONG = "torch" in sys.modules and not _chosen
 
 
-def bound_spinning() -> None:
+def limit_spinning() -> None:
     """Set GOMP_SPINCOUNT to SPINS, unless the environment already says how threads wait."""
     if not _chosen:
         os.environ["GOMP_SPINCOUNT"] = str(SPINS)

@@ -172,7 +172,7 @@ class Driver:
 
     def _draft(self, window: DraftWindow) -> None:
         """As the controller and the proposers do."""
-        if not self.plan.adapts:
+        if not self.plan.chooses_lengths:
             while most := window.room_to_propose():
                 tokens = proposed(window.tokens, most)
                 window.propose(tokens, ["proposer"] * len(tokens))

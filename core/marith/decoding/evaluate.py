@@ -41,12 +41,12 @@ from marith.formula.tree.printing import to_text
 from marith.formula.tree.signals import (
     POSITION,
     Balance,
+    Concentration,
     Decay,
     Divergence,
     First,
     Index,
     Indicator,
-    Shape,
     Strength,
     judgement_of,
     likelihood_of,
@@ -321,7 +321,7 @@ def _evaluate_unscaled(unscaled: Unscaled, at: Evaluation) -> Value:
 @node_value.register
 def _evaluate_cut(cut: Cut, at: Evaluation) -> Value:
     of = at.value(cut.of)
-    kept = _CUTS[cut.kind](of.logprobs(), cut.bound)
+    kept = _CUTS[cut.kind](of.logprobs(), cut.threshold)
     return Value(of.score, of.weight, both(of.allowed, kept))
 
 
@@ -457,7 +457,7 @@ def _compute_divergence(factor: Divergence, at: Evaluation) -> Tensor:
 
 
 @factor_value.register
-def _compute_shape(factor: Shape, at: Evaluation) -> Tensor:
+def _compute_concentration(factor: Concentration, at: Evaluation) -> Tensor:
     return divergences.shape(factor.kind, at.logprobs(factor.of))
 
 

@@ -79,7 +79,7 @@ def request_of(
     rest: dict[str, Any] = dict(options)
     drawn = {name: rest.pop(name) for name in _SAMPLING if name in rest}
     drawn = {name: value for name, value in drawn.items() if value is not None}
-    bound = {field: rest.pop(name) for name, field in _STOP.items() if name in rest}
+    limits = {field: rest.pop(name) for name, field in _STOP.items() if name in rest}
     return Request(
         prompt,
         formula,
@@ -87,7 +87,7 @@ def request_of(
         _joined(
             "sampling", IS_SAMPLING("sampling", Sampling() if sampling is None else sampling), drawn
         ),
-        _joined("stop", _stop(stop), bound),
+        _joined("stop", _stop(stop), limits),
         speculation,
         **rest,
     )

@@ -78,7 +78,7 @@ def prepare(
     """
     vocabulary = registry.vocabulary
     prompt, prefix = _prompt(request, registry), _prefix(request, registry)
-    plan, bare, warnings = bound(request, alternative)
+    plan, bare, warnings = bind_request(request, alternative)
     deadline.check()
     scorers, loaded = _scorers(plan.all_terms, registry, loading)
     registry.warnings.of_rounding(plan.whole)
@@ -132,7 +132,7 @@ def _prefix(request: Request, registry: Registry) -> tuple[int, ...]:
     return tokens
 
 
-def bound(
+def bind_request(
     request: Request, alternative: Formula | None = None
 ) -> tuple[ExecutionPlan, Formula, tuple[str, ...]]:
     """Return the execution plan of a request, the bare model, and warnings about the formula.

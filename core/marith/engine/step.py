@@ -36,7 +36,7 @@ class Turn:
     counts: Mapping[Term, int] = field(default_factory=dict)
     answers: dict[Term, Answer] = field(default_factory=dict)
     spans: list[tuple[Scorer, Span]] = field(default_factory=list)
-    drafts: bool = False
+    only_drafts: bool = False
 
     def ask(self) -> None:
         """Ask the job what it wants. The answer stays the same until the job has received it."""
@@ -48,7 +48,7 @@ class Turn:
             drafts = self.job.prepared.plan.drafts
             self.text, self.counts = text, counts
             self.spans = _spans(self.job.prepared.lanes, text, counts)
-            self.drafts = bool(drafts and counts) and all(term in drafts for term in counts)
+            self.only_drafts = bool(drafts and counts) and all(term in drafts for term in counts)
 
     @property
     def waits_for_classifiers(self) -> bool:
@@ -63,13 +63,13 @@ def step(turns: Sequence[Turn], controller: Controller) -> None:
     If a step raises before a job accepts its verdict, it can be repeated for each job alone.
     """
     turns = within_memory(turns)
-    plan(turns, controller)
-    ahead = [turn for turn in turns if turn.drafts]
+    choose_drafts(turns, controller)
+    ahead = [turn for turn in turns if turn.only_drafts]
     while ahead:
         ready = [turn for turn in run(ahead, controller) if not turn.job.done]
         for turn in ready:
             turn.ask()
-        ahead = [turn for turn in ready if turn.drafts]
+        ahead = [turn for turn in ready if turn.only_drafts]
         turns = [turn for turn in turns if not turn.job.done]  # a query may end while others draft
     run(turns, controller)
 
@@ -85,8 +85,8 @@ def within_memory(turns: Sequence[Turn]) -> Sequence[Turn]:
     return [turn for turn in turns if id(turn.job) not in waiting] if waiting else turns
 
 
-def plan(turns: Sequence[Turn], controller: Controller) -> None:
-    """Choose how much each text drafts that is due, and ask all jobs what they want."""
+def choose_drafts(turns: Sequence[Turn], controller: Controller) -> None:
+    """Choose the draft lengths of the texts that are due, and ask every job what it wants."""
     jobs = [turn.job for turn in turns if not turn.answers]
     texts = [job.drafts for job in jobs if job.drafts is not None and job.drafts.due()]
     if texts:
@@ -104,7 +104,7 @@ def run(turns: Sequence[Turn], controller: Controller) -> list[Turn]:
     The round is timed if the drafts of any text are chosen by how long rounds take.
     """
     scorers: set[Scorer] = set()
-    if any(turn.job.prepared.plan.adapts for turn in turns):
+    if any(turn.job.prepared.plan.chooses_lengths for turn in turns):
         scorers = {turn.job.prepared.lanes.scorers[term] for turn in turns for term in turn.counts}
     read, started = sum(scorer.tokens_read for scorer in scorers), time.perf_counter()
     ready = score(turns)

@@ -123,7 +123,7 @@ class Ticket:
                     return
                 self._sleepers.append(woken)
             try:
-                await self.deadline.bound(woken)
+                await self.deadline.limit(woken)
             except DeadlineExceeded as error:
                 self.end(error)
 

@@ -48,7 +48,8 @@ _FIELDS = {
     "ban": fields_by_option(Ban)["ban"],
     "steer_tools": fields_by_option(Tools)["steer_tools"],
 }
-# The metadata of each option, see `checked_by`: of a field of a request, and of what only `Options` have.
+# The metadata of each option, see `checked_by`: from the field of a request, or written here for
+# an option that only `Options` has.
 METADATA: Mapping[str, Mapping[str, Any]] = {
     **{name: field.metadata for name, field in _FIELDS.items()},
     "device": checked_by(device_name),

@@ -18,10 +18,11 @@ Check: TypeAlias = Callable[[str, Any], Any]  # (name of the field, value) → t
 
 
 def checked_by(check: Check, option: str = "", untrusted: bool = False) -> Mapping[str, Any]:
-    """Return the metadata of a dataclass's field that `check_fields` checks: `field(metadata=checked_by(flag))`.
+    """Return the metadata of a dataclass's field that `check_fields` checks.
 
-    `option` is the field's name in calls and in `Options`, if it is different there. If
-    `untrusted`, callers that the application does not trust may set the field too.
+    A field is written `field(metadata=checked_by(flag))`. `option` is the field's name in calls and
+    in `Options`, if it is different there. If `untrusted`, callers that the application does not
+    trust may set the field too.
     """
     return {"check": check, "option": option, "untrusted": untrusted}
 

@@ -36,7 +36,7 @@ class Drafts:
             self.left -= 1
             return False
         window = self.window
-        return window.plan.adapts and len(window.tokens) > self._start and window.idle
+        return window.plan.chooses_lengths and len(window.tokens) > self._start and window.idle
 
     def proposals(self, limit: int) -> Iterator[tuple[Sequence[int], Sequence[Hashable]]]:
         """Yield the next tokens that each proposer expects, and the source of each token.

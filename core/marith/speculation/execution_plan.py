@@ -28,16 +28,16 @@ class ExecutionPlan:
 
     `terms` are the terms of the formula. `drafts` are evaluated only until the formula that
     supersedes them is evaluated. `factors` has the number of positions for which a term is
-    evaluated at a time; 1 for a term that it does not name. With `adapts`, the lengths of drafts
-    are chosen while the text is generated. `alternative` is a formula that replaces `formula` in
-    parts of a text.
+    evaluated at a time; 1 for a term that it does not name. With `chooses_lengths`, the lengths
+    of drafts are chosen while the text is generated. `alternative` is a formula that replaces
+    `formula` in parts of a text.
     """
 
     formula: Formula
     terms: tuple[Term, ...]
     drafts: tuple[Term, ...] = ()
     factors: Mapping[Term, int] = field(default_factory=dict)
-    adapts: bool = False
+    chooses_lengths: bool = False
     alternative: Formula | None = None
 
     @classmethod
@@ -61,7 +61,12 @@ class ExecutionPlan:
             bound = supersede(LOOKUP, bound)
             factors = dict.fromkeys(terms, 2)  # to verify after drafts; their length is set later
             return cls(
-                bound, terms, tuple(drafts(bound)), factors, adapts=True, alternative=alternative
+                bound,
+                terms,
+                tuple(drafts(bound)),
+                factors,
+                chooses_lengths=True,
+                alternative=alternative,
             )
         return _planned(bound, terms, names, speculation)
 

@@ -71,8 +71,8 @@ class VerificationOrder:
     def __init__(self, plan: ExecutionPlan, rooms: Mapping[Term, int]) -> None:
         self.plan = plan
         self.rooms = rooms
-        self.groups: Groups = plan.at_once if plan.adapts else plan.groups
-        self.sizes: tuple[int, ...] = (1,) if plan.adapts else plan.sizes
+        self.groups: Groups = plan.at_once if plan.chooses_lengths else plan.groups
+        self.sizes: tuple[int, ...] = (1,) if plan.chooses_lengths else plan.sizes
         self.reached = [0] * len(self.groups)  # positions verified by each group
 
     @property

@@ -119,7 +119,7 @@ class Generation:
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
         if not self._begun:
             self._begin()
-        if self.drafts is not None and not self.prepared.plan.adapts:
+        if self.drafts is not None and not self.prepared.plan.chooses_lengths:
             self.drafts.propose()
         return self.window.wanted()
 

@@ -61,15 +61,15 @@ class Deadline:
             raise RequestError(f"timeout is a number of seconds, or None, not {shown(timeout)}")
         return max(0.0, min(number, self.left, TIMEOUT_MAX))
 
-    async def bound(self, work: Awaitable[Result]) -> Result:
+    async def limit(self, work: Awaitable[Result]) -> Result:
         """Await some work until the deadline. The result of work in a thread is dropped."""
         if self.timeout is None:
             return await work
         try:
-            async with asyncio.timeout(self.left) as limit:
+            async with asyncio.timeout(self.left) as scope:
                 return await work
         except TimeoutError:
-            if limit.expired():
+            if scope.expired():
                 raise self.exceeded() from None
             raise
 

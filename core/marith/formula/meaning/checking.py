@@ -31,9 +31,9 @@ from marith.formula.tree.operators import (
 from marith.formula.tree.printing import locate
 from marith.formula.tree.signals import (
     Balance,
+    Concentration,
     Divergence,
     Indicator,
-    Shape,
     Strength,
 )
 from marith.formula.tree.terms import Classifier, Prompted, Term
@@ -247,7 +247,7 @@ def _check_divergence(factor: Divergence, weights: Weights) -> str:
 
 
 @problem.register
-def _check_shape(factor: Shape, weights: Weights) -> str:
+def _check_concentration(factor: Concentration, weights: Weights) -> str:
     return weightless((factor.of,), weights)
 
 

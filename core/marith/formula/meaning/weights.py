@@ -14,7 +14,7 @@ from marith.formula.tree.node import parts
 from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered
 from marith.formula.tree.operators import Agreed, Posterior, Relu, Supersede
 from marith.formula.tree.printing import locate
-from marith.formula.tree.signals import Divergence, Index, Shape
+from marith.formula.tree.signals import Concentration, Divergence, Index
 from marith.formula.tree.terms import Classifier
 
 
@@ -110,31 +110,31 @@ def factor_range(_factor: Varying, _weights: Weights) -> Range:
 
 
 @factor_range.register
-def _bound_arithmetic(division: Arithmetic, weights: Weights) -> Range:
+def _arithmetic_range(division: Arithmetic, weights: Weights) -> Range:
     low, high = weights.factor(division.right).range
     inverse = (1 / high, 1 / low) if low > 0 or high < 0 else (-math.inf, math.inf)
     return product_range((weights.factor(division.left).range, inverse))
 
 
 @factor_range.register
-def _bound_extreme(extreme: Extreme, weights: Weights) -> Range:
+def _extreme_range(extreme: Extreme, weights: Weights) -> Range:
     choose = max if extreme.kind == "largest" else min
     lows, highs = zip(*(weights.factor(factor).range for factor in extreme.of), strict=True)
     return choose(lows), choose(highs)
 
 
 @factor_range.register
-def _bound_divergence(divergence: Divergence, _weights: Weights) -> Range:
+def _divergence_range(divergence: Divergence, _weights: Weights) -> Range:
     return 0.0, 1.0 if divergence.order is None else math.inf
 
 
 @factor_range.register
-def _bound_shape(shape: Shape, _weights: Weights) -> Range:
-    return 0.0, math.inf if shape.kind == "entropy" else 1.0
+def _concentration_range(concentration: Concentration, _weights: Weights) -> Range:
+    return 0.0, math.inf if concentration.kind == "entropy" else 1.0
 
 
 @factor_range.register
-def _bound_index(_index: Index, _weights: Weights) -> Range:
+def _index_range(_index: Index, _weights: Weights) -> Range:
     return 0.0, math.inf
 
 

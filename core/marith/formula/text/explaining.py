@@ -259,7 +259,7 @@ def drawn(formula: Formula) -> tuple[str, Branches]:
 
 @drawn.register
 def _draw_cut(cut: Cut) -> tuple[str, Branches]:
-    return f"{cut.kind}({number_text(cut.bound)})", [("", cut.of)]
+    return f"{cut.kind}({number_text(cut.threshold)})", [("", cut.of)]
 
 
 @drawn.register

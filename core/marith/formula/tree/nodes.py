@@ -129,7 +129,7 @@ class Cut(Formula):
 
     of: Formula
     kind: str
-    bound: float
+    threshold: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)

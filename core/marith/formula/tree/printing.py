@@ -15,7 +15,7 @@ from marith.formula.tree.factors import Arithmetic, Comparison, Extreme, Factor
 from marith.formula.tree.node import Node, printed, printed_length
 from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered
 from marith.formula.tree.operators import Agreed, Mixture, SelfDebias
-from marith.formula.tree.signals import Decay, Divergence, First, Index, Shape
+from marith.formula.tree.signals import Concentration, Decay, Divergence, First, Index
 from marith.formula.tree.terms import Classifier, Judgement, NGram, Prompted
 
 Piece: TypeAlias = str | tuple[Node | float, int]  # text, or a part and its least precedence
@@ -152,7 +152,7 @@ def _print_scaled(scaled: Scaled) -> list[Piece]:
 
 @pieces.register
 def _print_cut(cut: Cut) -> list[Piece]:
-    return [(cut.of, ATOM), f".{cut.kind}({number_text(cut.bound)})"]
+    return [(cut.of, ATOM), f".{cut.kind}({number_text(cut.threshold)})"]
 
 
 @pieces.register
@@ -212,7 +212,7 @@ def _print_divergence(factor: Divergence) -> list[Piece]:
 
 
 @pieces.register
-def _print_shape(factor: Shape) -> list[Piece]:
+def _print_concentration(factor: Concentration) -> list[Piece]:
     return call(factor.kind, factor.of)
 
 

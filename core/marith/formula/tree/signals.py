@@ -22,7 +22,7 @@ class Divergence(Varying):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shape(Varying):
+class Concentration(Varying):
     """A measure of how concentrated a distribution is.
 
     `kind` is "entropy", "peak" (the largest probability), or "margin" (the largest probability
@@ -99,17 +99,17 @@ def renyi(first: Formula, second: Formula, order: float = 0.5) -> Varying:
 
 def entropy(formula: Formula) -> Varying:
     """Return the Shannon entropy of a distribution, in nats."""
-    return Shape("entropy", *as_members("entropy", (formula,), least=1))
+    return Concentration("entropy", *as_members("entropy", (formula,), least=1))
 
 
 def peak(formula: Formula) -> Varying:
     """Return the probability of a distribution's likeliest token."""
-    return Shape("peak", *as_members("peak", (formula,), least=1))
+    return Concentration("peak", *as_members("peak", (formula,), least=1))
 
 
 def margin(formula: Formula) -> Varying:
     """Return the probability of the likeliest token minus the probability of the second."""
-    return Shape("margin", *as_members("margin", (formula,), least=1))
+    return Concentration("margin", *as_members("margin", (formula,), least=1))
 
 
 def indicator(difference: Formula) -> Varying:

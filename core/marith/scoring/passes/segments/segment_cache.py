@@ -132,7 +132,7 @@ class SegmentCache(Cache):
             )
         return whole * self._slot_bytes[0] + windowed * self._slot_bytes[1]
 
-    def bound(self, slot_bytes: int) -> None:
+    def limit_rows(self, slot_bytes: int) -> None:
         """Reserve fewer rows if all would not fit into the address space.
 
         `slot_bytes` are the bytes of one position in one layer.
@@ -201,7 +201,7 @@ class _SegmentLayer(AddressedLayer):
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         like = key_states, value_states
-        self.owner.bound(sum(one.shape[1] * one.shape[3] * one.element_size() for one in like))
+        self.owner.limit_rows(sum(one.shape[1] * one.shape[3] * one.element_size() for one in like))
         self._take([Reserved(one, self.owner.rows, self.owner.capacity) for one in like])
 
     def _take(self, kept: list[Reserved]) -> None:
