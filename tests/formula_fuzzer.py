@@ -36,16 +36,17 @@ WRAPS = (
     "ensemble({0}, {1}, {0})", "in_context_mixture({0}, {1})", "unlearned({0}, {1})",
     "negative_prompt({0}, {1})", "dola({0}, {1}, n1, n2)", "gedi({0}, a, b)", "unscaled({0})",
     "union({0}, {1})", "intersection({0}, {0})", "supersede({0}, {1})", "supersede({1}, {0})",
-    "{0}.top_k(9)", "{0}.plausible(0.1)", "{0}.temperature(0.5)", "2*({0})", "({0}) + 0.5*{1}",
+    "{0}.top_k(9)", "{0}.min_p(0.1)", "{0}.temperature(0.5)", "2*({0})", "({0}) + 0.5*{1}",
     "({0}) + {2}*({1} - ({0}))", "({2} + 1)*({0})", "where({2} > 0.5, {0}, {1})", "-({0}) + 2*M",
     "mixture(0.5, {0}, {2}, {1})", "M - 0.5*relu(({0}) - {1})", "M + C.top_k(2) + {0}",
     'M + classifier("c", guide={0})', "({0}) - ({0}) + M", "{3}*({0}) + M",
 )  # fmt: skip
 FACTORS = (
-    "peak({0})", "entropy({0})", "jsd({0}, {1})", "margin({0})", "first(3)", "decay(9)",
-    "position()", "renyi({1}, {0})", "largest(peak({0}), 0.1)", "sigmoid(entropy({0}) - peak({1}))",
-    "smallest(margin({0}), peak({1}), 0.9)", "peak({0})/(1 + entropy({1}))", "balance(a, b)",
-    "strength(C)", "indicator({0} - {1})",
+    "max_prob({0})", "entropy({0})", "jsd({0}, {1})", "margin({0})", "first(3)", "decay(9)",
+    "position()", "renyi({1}, {0})", "maximum(max_prob({0}), 0.1)",
+    "sigmoid(entropy({0}) - max_prob({1}))",
+    "minimum(margin({0}), max_prob({1}), 0.9)", "max_prob({0})/(1 + entropy({1}))", "balance(a, b)",
+    "class_prob(C)", "indicator({0} - {1})",
 )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from marith.formula.meaning.formula_queries import terms_of, without_template
 from marith.formula.text.calls import define
 from marith.formula.text.explaining import Explanation, explain
 from marith.formula.text.trust import parse
-from marith.formula.tree.factors import largest, sigmoid, smallest
+from marith.formula.tree.factors import maximum, minimum, sigmoid
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.operators import (
     agreed,
@@ -39,16 +39,16 @@ from marith.formula.tree.operators import (
 )
 from marith.formula.tree.signals import (
     balance,
+    class_prob,
     decay,
     entropy,
     first,
     indicator,
     jsd,
     margin,
-    peak,
+    max_prob,
     position,
     renyi,
-    strength,
 )
 from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
 from marith.openmp import limit_spinning
@@ -191,6 +191,7 @@ __all__ = [
     "WhatIf",
     "agreed",
     "balance",
+    "class_prob",
     "decay",
     "define",
     "described_recipes",
@@ -203,13 +204,14 @@ __all__ = [
     "inspect",
     "intersection",
     "jsd",
-    "largest",
     "load_file",
     "margin",
+    "max_prob",
+    "maximum",
+    "minimum",
     "mixture",
     "own_methods",
     "parse",
-    "peak",
     "position",
     "posterior",
     "readings",
@@ -217,8 +219,6 @@ __all__ = [
     "renyi",
     "self_debias",
     "sigmoid",
-    "smallest",
-    "strength",
     "submit_inspected",
     "submit_inspection",
     "submit_what_if",

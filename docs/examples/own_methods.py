@@ -32,7 +32,7 @@ def edt(model: Formula, theta: float = 0.1, temperature: float = 1.0) -> Formula
 
     Entropy-based dynamic temperature sampling (Zhang et al., 2024, arXiv 2403.14541).
     """
-    power = Power(0.8, -theta / marith.largest(marith.entropy(model), 1e-6))
+    power = Power(0.8, -theta / marith.maximum(marith.entropy(model), 1e-6))
     return marith.unscaled(power / temperature * model)
 
 

@@ -119,7 +119,7 @@ def test_an_oracle_in_float64_says_the_same(small: Small, report: Callable[[str]
         share = round(draw.uniform(-0.5, 0.9), 2)
         guide, written = normalised((oracle.rows["M"] + share * oracle.rows["x"]) / (1 + share)), ""
         for _ in range(draw.randint(1, 2)):
-            kind = draw.choice(["top_k", "top_p", "plausible"])
+            kind = draw.choice(["top_k", "top_p", "min_p"])
             bound = draw.randint(1, 6) if kind == "top_k" else round(draw.uniform(0.05, 0.99), 3)
             guide, written = oracle.cut(guide, kind, bound), f"{written}.{kind}({bound})"
         count, factor = draw.randint(1, VOCAB), round(draw.uniform(-3, 3), 2)

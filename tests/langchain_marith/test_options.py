@@ -22,7 +22,7 @@ def test_the_formula_in_metadata_is_the_one_that_answered(make: Make) -> None:
     model = make(faithful=0.5, faithful_to="<found>.*</found>", max_tokens=4, formula="2*a - M")
     answers = [model.invoke(text) for text in ("<found>k</found> l", "k l")]
     found, plain = (answer.response_metadata["composition"] for answer in answers)
-    assert found["formula"] == '(2*a - M).plausible(0.1) + 0.5*(M - prompted(hide="…"))'
+    assert found["formula"] == '(2*a - M).min_p(0.1) + 0.5*(M - prompted(hide="…"))'
     assert found["terms"].keys() == {"a", "M", 'prompted(hide="…")'}
     assert plain["formula"] == "2*a - M"
 

@@ -50,7 +50,7 @@ def test_the_formula_that_answered_is_reported_with_names_of_terms(make: Make) -
     answer = make(faithful=0.5, max_tokens=4, formula="2*a - M").chat(FOUND)
     assert answer.raw is not None
     costs = answer.raw["composition"]
-    assert costs["formula"] == '(2*a - M).plausible(0.1) + 0.5*(M - prompted(hide="…"))'
+    assert costs["formula"] == '(2*a - M).min_p(0.1) + 0.5*(M - prompted(hide="…"))'
     assert costs["terms"].keys() == {"a", "M", 'prompted(hide="…")'}
 
 

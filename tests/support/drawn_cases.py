@@ -140,9 +140,9 @@ HELD = {
         2050,
         language=NESTED,
     ),
-    CUT: Case("(x - 0.6*y + M).plausible(0.4)", None, Sampling(1.0), 2000, language=NESTED),
+    CUT: Case("(x - 0.6*y + M).min_p(0.4)", None, Sampling(1.0), 2000, language=NESTED),
     CUT_DRAFTED: Case(
-        "x - 0.5*y + (1.5*M).plausible(0.2)",
+        "x - 0.5*y + (1.5*M).min_p(0.2)",
         Plan.factors({"x": 1, "y": 3, "M": 4}),
         Sampling(1.5),
         2000,

@@ -27,7 +27,7 @@ FORMULAS = (
     "0.5*A + M",
     "supersede(A, 2*M - x)",
     "unscaled(M + 0.5*x)",
-    "1.5*M.plausible(0.1) - 0.5*big",
+    "1.5*M.min_p(0.1) - 0.5*big",
     "M.top_k(5) + x",
     "M + uniform()",
     "0*y + M + 2*C",

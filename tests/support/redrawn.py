@@ -17,7 +17,7 @@ FORMULAS = (
     "M + 1.5*(y - x)",
     "0.5*x + 0.3*y + 0*M + 0.2*A",
     "mixture(0.3, x, 0.7, y)",
-    "(M - 0.5*x).plausible(0.05) + 0.2*y",
+    "(M - 0.5*x).min_p(0.05) + 0.2*y",
     "M.temperature(0.8) + 0.7*intersection(x, y)",
     "where(entropy(M) > 2.5, x, 1.5*M - 0.5*y)",
     "M + 0.5*decay(3)*x - 0.2*relu(y - M)",

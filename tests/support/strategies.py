@@ -15,9 +15,9 @@ from marith.formula.tree.factors import (
     Comparison,
     Factor,
     Varying,
-    largest,
+    maximum,
+    minimum,
     sigmoid,
-    smallest,
 )
 from marith.formula.tree.node import Node, descend
 from marith.formula.tree.nodes import Formula, Name
@@ -36,6 +36,7 @@ from marith.formula.tree.operators import (
 from marith.formula.tree.signals import (
     POSITION,
     balance,
+    class_prob,
     decay,
     entropy,
     first,
@@ -44,10 +45,9 @@ from marith.formula.tree.signals import (
     judgement_of,
     likelihood_of,
     margin,
-    peak,
+    max_prob,
     position,
     renyi,
-    strength,
 )
 from marith.formula.tree.terms import RESERVED, SCALES, Classifier, NGram, Prompted, Term, Uniform
 
@@ -122,13 +122,13 @@ class Parts:
 
 either, few, relations = st.booleans(), st.integers(2, 3), st.sampled_from(RELATIONS)
 sizes, counts, orders = st.floats(0.1, 99), st.integers(1, 99), st.just(0.5) | st.floats(0.01, 0.99)
-divisors, shapes = factors.filter(bool), st.sampled_from([entropy, peak, margin, indicator])
+divisors, shapes = factors.filter(bool), st.sampled_from([entropy, max_prob, margin, indicator])
 
 MEASURES: Sequence[Callable[[Parts], Varying]] = (
     lambda one: jsd(one.formula(), one.formula()),
     lambda one: renyi(one.formula(), one.formula(), one.draw(orders)),
     lambda one: one.draw(shapes)(one.formula()),
-    lambda one: strength(one.draw(judges)),
+    lambda one: class_prob(one.draw(judges)),
     lambda one: first(one.draw(counts)),
     lambda one: decay(one.draw(sizes)),
     lambda one: position(),
@@ -142,8 +142,8 @@ ARITHMETIC: Sequence[Callable[[Parts], Varying]] = (
     lambda one: one.varying() / one.draw(divisors),
     lambda one: -one.varying(),
     lambda one: sigmoid(one.varying()),
-    lambda one: largest(one.factor(), one.factor(), one.varying()),
-    lambda one: smallest(one.varying(), one.factor()),
+    lambda one: maximum(one.factor(), one.factor(), one.varying()),
+    lambda one: minimum(one.varying(), one.factor()),
 )
 COMPOUNDS: Sequence[Callable[[Parts], Formula]] = (
     lambda one: one.formula() + one.formula(),
@@ -158,7 +158,7 @@ COMPOUNDS: Sequence[Callable[[Parts], Formula]] = (
     lambda one: unscaled(one.formula()),
     lambda one: one.formula().top_k(one.draw(counts)),
     lambda one: one.formula().top_p(one.draw(fractions)),
-    lambda one: one.formula().plausible(one.draw(fractions)),
+    lambda one: one.formula().min_p(one.draw(fractions)),
     lambda one: one.formula().temperature(one.draw(sizes)),
     lambda one: relu(one.formula()),
     lambda one: mixture(one.factor(), one.formula(), one.factor(), one.formula()),
@@ -249,15 +249,15 @@ def shares(terms: tuple[Prompted, ...]) -> st.SearchStrategy[Varying]:
     looking = st.one_of(
         pair.map(lambda p: jsd(*p)),
         pair.map(lambda p: sigmoid(entropy(p[0]) - renyi(*p))),
-        st.sampled_from(terms).map(peak),
+        st.sampled_from(terms).map(max_prob),
         st.sampled_from(terms).map(margin),
-        st.just(strength(JUDGE)),
+        st.just(class_prob(JUDGE)),
         st.integers(1, 4).map(first),
         st.floats(0.5, 9).map(decay),
         pair.map(lambda p: balance(*p)),
     )
     both = st.tuples(looking, looking)
-    return looking | both.map(lambda p: largest(*p)) | both.map(lambda p: p[0] * (1 - p[1] / 3))
+    return looking | both.map(lambda p: maximum(*p)) | both.map(lambda p: p[0] * (1 - p[1] / 3))
 
 
 def weighty(terms: tuple[Prompted, ...]) -> Some:

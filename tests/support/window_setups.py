@@ -42,7 +42,7 @@ def with_cut(rows: Rows, _: Sequence[int]) -> Row:
 
 
 def plausible(rows: Rows, _: Sequence[int]) -> Row:
-    """`M.plausible(0.3) + 0.8*a - 0.5*b`."""
+    """`M.min_p(0.3) + 0.8*a - 0.5*b`."""
     kept = np.isfinite(cut_plausible(rows["M"], 0.3))
     return np.where(kept, SUMMED(rows, ()), -np.inf)
 
@@ -100,7 +100,7 @@ SETUPS: dict[str, Setup] = {
     "tokens without probability": of_factors("h + 0.8*a + 0.5*b", HOLES, "hab", 1, 2, 2),
     "a classifier": of_factors("M + 0.5*b + 1.5*C", guided, "MbC", 1, 2, 2),
     "a cut": of_factors("M.top_k(2) + 0.8*a - 0.5*b", with_cut, "Mab", 1, 2, 2),
-    "a plausible part": of_factors("M.plausible(0.3) + 0.8*a - 0.5*b", plausible, "Mab", 2, 1, 2),
+    "a plausible part": of_factors("M.min_p(0.3) + 0.8*a - 0.5*b", plausible, "Mab", 2, 1, 2),
     "factors by place": of_factors("M + first(2)*a + 0.5*b", at_first, "Mab", 1, 2, 2),
     "a proposer": Setup(SUM, SUMMED, Plan.drafts("N", length=2)),
     "drafts whose contexts end": Setup(

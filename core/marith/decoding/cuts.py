@@ -42,7 +42,7 @@ def top_p(logprobs: Tensor, p: float) -> Tensor:
     return kept & (logprobs > -math.inf)
 
 
-def plausible(logprobs: Tensor, alpha: float) -> Tensor:
+def min_p(logprobs: Tensor, alpha: float) -> Tensor:
     """Return a mask of the tokens at least alpha times as likely as the likeliest of their row.
 
     This is the plausibility constraint of Li et al. (2023), equation 2. As a cut on samples it is

@@ -31,18 +31,19 @@ def renyi(first: Tensor, second: Tensor, order: float) -> Tensor:
     return torch.clamp(shared / (order - 1), 0.0, FURTHEST)
 
 
-def shape(kind: str, logprobs: Tensor) -> Tensor:
-    """Return the "entropy" in nats, the "peak" or the "margin" of a distribution, [positions, 1].
+def concentration(kind: str, logprobs: Tensor) -> Tensor:
+    """Return how concentrated a distribution is, [positions, 1].
 
-    `logprobs` is the log-distribution. The peak is the probability of the likeliest token, and the
-    margin is its lead over the second.
+    `kind` is "entropy" (in nats), "max_prob" or "margin". `logprobs` is the log-distribution. The
+    "max_prob" is the probability of the likeliest token, and the "margin" is its lead over the
+    second.
     """
     masses = logprobs.exp()
     if kind == "entropy":
         return torch.sum(torch.special.entr(masses), dim=-1, keepdim=True)
     best = masses.topk(min(2, masses.shape[-1]), dim=-1).values
     first: Tensor = best[:, :1]
-    return first if kind == "peak" else first - best[:, 1:2].sum(dim=-1, keepdim=True)
+    return first if kind == "max_prob" else first - best[:, 1:2].sum(dim=-1, keepdim=True)
 
 
 def balance(first: Tensor, second: Tensor, lead: Tensor) -> Tensor:

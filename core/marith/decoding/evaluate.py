@@ -57,7 +57,7 @@ LEAST_MASS = 1e-30  # least mass of an allowed token in a mixture, because weigh
 _Joins: TypeAlias = "dict[str, Callable[[Tensor, Tensor], Tensor]]"
 _RELATIONS: _Joins = {">": torch.gt, ">=": torch.ge, "<": torch.lt, "<=": torch.le}
 _OPERATORS: _Joins = {"+": torch.add, "-": torch.sub, "*": torch.mul, "/": torch.div}
-_EXTREMES: _Joins = {"largest": torch.maximum, "smallest": torch.minimum}
+_EXTREMES: _Joins = {"maximum": torch.maximum, "minimum": torch.minimum}
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +328,7 @@ def _evaluate_cut(cut: Cut, at: Evaluation) -> Value:
 _CUTS: dict[str, Callable[[Tensor, float], Tensor]] = {
     "top_k": lambda logprobs, k: cuts.top_k(logprobs, int(k)),
     "top_p": cuts.top_p,
-    "plausible": cuts.plausible,
+    "min_p": cuts.min_p,
 }
 
 
@@ -458,7 +458,7 @@ def _compute_divergence(factor: Divergence, at: Evaluation) -> Tensor:
 
 @factor_value.register
 def _compute_concentration(factor: Concentration, at: Evaluation) -> Tensor:
-    return divergences.shape(factor.kind, at.logprobs(factor.of))
+    return divergences.concentration(factor.kind, at.logprobs(factor.of))
 
 
 @factor_value.register

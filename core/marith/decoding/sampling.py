@@ -30,7 +30,7 @@ def warp(logprobs: Tensor, sampling: Sampling) -> Tensor:
     if sampling.top_p < 1.0:
         logprobs = cuts.keep(logprobs, cuts.top_p(logprobs, sampling.top_p))
     if sampling.min_p > 0.0:
-        logprobs = cuts.keep(logprobs, cuts.plausible(logprobs, sampling.min_p))
+        logprobs = cuts.keep(logprobs, cuts.min_p(logprobs, sampling.min_p))
     return logprobs
 
 

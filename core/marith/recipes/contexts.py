@@ -8,7 +8,7 @@ from dataclasses import replace
 from marith.errors import FormulaError
 from marith.formula.meaning.binding import BARE, BARE_MODEL
 from marith.formula.meaning.weights import weight_of
-from marith.formula.tree.factors import Factor, largest, sigmoid, smallest
+from marith.formula.tree.factors import Factor, maximum, minimum, sigmoid
 from marith.formula.tree.nodes import PLAUSIBLE, Formula
 from marith.formula.tree.signals import entropy, jsd, margin, renyi
 from marith.formula.tree.terms import Prompted
@@ -44,7 +44,7 @@ def adaptive_context_aware(
     divergence = jsd(model, without)
     if not strength:
         return model
-    alpha = largest(divergence, floor) if floor else divergence
+    alpha = maximum(divergence, floor) if floor else divergence
     return context_aware(model, without, strength * alpha)
 
 
@@ -62,7 +62,7 @@ def cocoa(model: Formula, without: Formula, gamma: float = 1.0) -> Formula:
     divergence = renyi(without, model)
     gap = entropy(without) - entropy(model)
     signal = gap + divergence / (1 + divergence) + margin(model)
-    share = smallest(largest(sigmoid(gamma * signal), 0.1), 0.9)
+    share = minimum(maximum(sigmoid(gamma * signal), 0.1), 0.9)
     blended: Formula = (1 - share) * without + share * model
     return blended
 
@@ -86,5 +86,5 @@ def faithful_to(
         raise FormulaError(error.problem.replace("hide", "faithful_to", 1)) from None
     if not strength:
         return formula
-    speaker = formula.plausible(PLAUSIBLE)
+    speaker = formula.min_p(PLAUSIBLE)
     return context_aware(model, without, strength * weight_of(formula, known), speaker)

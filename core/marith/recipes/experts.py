@@ -56,7 +56,7 @@ def contrastive(
     if strength == 0:
         return expert
     weaker = amateur if temperature == 1.0 else amateur.temperature(temperature)
-    return (1 + strength) * expert.plausible(alpha) - strength * weaker
+    return (1 + strength) * expert.min_p(alpha) - strength * weaker
 
 
 @recipe
@@ -86,7 +86,7 @@ def unlearned(
     """
     if strength == 0:
         return model
-    return unscaled((model if alpha is None else model.plausible(alpha)) - strength * forgetting)
+    return unscaled((model if alpha is None else model.min_p(alpha)) - strength * forgetting)
 
 
 @recipe

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from marith.errors import FormulaError
-from marith.formula.tree.factors import Factor, largest
+from marith.formula.tree.factors import Factor, maximum
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.operators import agreed, mixture, unscaled, where
-from marith.formula.tree.signals import first, jsd, peak
+from marith.formula.tree.signals import first, jsd, max_prob
 from marith.formula.tree.terms import Prompted
 from marith.recipes.book import recipe
 
@@ -77,7 +77,7 @@ def dola(model: Formula, *early: Formula | int, alpha: float = 0.1) -> Formula:
     if not early:
         raise FormulaError("dola takes at least one early layer")
     exits = [Prompted(exit_layer=layer) if isinstance(layer, int) else layer for layer in early]
-    return unscaled(model.plausible(alpha) - _furthest(model, exits))
+    return unscaled(model.min_p(alpha) - _furthest(model, exits))
 
 
 def _furthest(model: Formula, exits: list[Formula]) -> Formula:
@@ -85,7 +85,7 @@ def _furthest(model: Formula, exits: list[Formula]) -> Formula:
     divergences = [jsd(model, layer) for layer in exits]
     chosen = exits[-1]
     for i in reversed(range(len(exits) - 1)):
-        rest = divergences[i + 1] if i + 2 == len(exits) else largest(*divergences[i + 1 :])
+        rest = divergences[i + 1] if i + 2 == len(exits) else maximum(*divergences[i + 1 :])
         chosen = where(divergences[i] >= rest, exits[i], chosen)
     return chosen
 
@@ -97,7 +97,7 @@ def nudged(model: Formula, nudger: Formula, threshold: float = 0.3) -> Formula:
     Nudging (Fei et al., 2024, arXiv 2410.09300), with the threshold of the authors' code. Their
     nudger writes a whole word at a time; here the gate chooses at every token.
     """
-    return model if threshold == 0 else where(peak(model) < threshold, nudger, model)
+    return model if threshold == 0 else where(max_prob(model) < threshold, nudger, model)
 
 
 @recipe

@@ -162,7 +162,7 @@ class Stats:
       the probability of its own likeliest token. Above one half, most texts are nonsense. It is 0
       for a formula of one term, and on an accelerator, where it is not counted.
     - `uncut`: the number of tokens that were drawn without the cuts of the formula, such as
-      `plausible`, because the cuts and the grammar of the answer left no token in common.
+      `min_p`, because the cuts and the grammar of the answer left no token in common.
     """
 
     tokens: int

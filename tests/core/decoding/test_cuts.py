@@ -64,7 +64,7 @@ def test_top_p_keeps_what_a_stable_sort_of_all_tokens_would(
 
 @given(rows, fractions)
 def test_plausible_keeps_what_is_near_the_likeliest(given_: Tensor, alpha: float) -> None:
-    for kept, row in zip(kept_of(cuts.plausible(given_, alpha)), given_.tolist(), strict=True):
+    for kept, row in zip(kept_of(cuts.min_p(given_, alpha)), given_.tolist(), strict=True):
         bar = max(row) + math.log(alpha)
         assert {i for i in range(8) if row[i] > bar + 1e-5} <= kept
         assert kept <= {i for i in range(8) if row[i] > bar - 1e-5}
@@ -91,7 +91,7 @@ def test_the_likeliest_is_always_kept_and_the_impossible_never(
     given_: Tensor, k: int, p: float
 ) -> None:
     best = given_.argmax(dim=-1, keepdim=True)
-    for kept in (cuts.top_k(given_, k), cuts.top_p(given_, p), cuts.plausible(given_, p)):
+    for kept in (cuts.top_k(given_, k), cuts.top_p(given_, p), cuts.min_p(given_, p)):
         assert bool(kept.gather(-1, best).all())
         assert not bool((kept & given_.isneginf()).any())
 
@@ -110,8 +110,8 @@ def test_a_nucleus_of_one_and_a_plausibility_of_one() -> None:
     assert cuts.top_p(row, 1.0).tolist() == [[True, True, True]]
     assert cuts.top_p(row, 0.5).tolist() == [[True, False, False]]
     assert cuts.top_p(row, 0.51).tolist() == [[True, True, False]]
-    assert cuts.plausible(row, 1.0).tolist() == [[True, False, False]]
-    assert cuts.plausible(row, 0.5).tolist() == [[True, True, True]]
+    assert cuts.min_p(row, 1.0).tolist() == [[True, False, False]]
+    assert cuts.min_p(row, 0.5).tolist() == [[True, True, True]]
 
 
 @pytest.mark.parametrize("seed", range(3))

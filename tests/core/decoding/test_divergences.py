@@ -64,11 +64,11 @@ def test_what_shares_no_token_is_furthest_apart_and_no_infinity() -> None:
 def test_entropy_peak_and_margin_say_how_sure_a_distribution_is(p: Tensor) -> None:
     rows = masses(p)
     want = [entropy(row) for row in rows]
-    assert plain(divergences.shape("entropy", p)) == pytest.approx(want, abs=1e-5)
+    assert plain(divergences.concentration("entropy", p)) == pytest.approx(want, abs=1e-5)
     best = [sorted(row, reverse=True) for row in rows]
-    assert plain(divergences.shape("peak", p)) == pytest.approx([b[0] for b in best])
+    assert plain(divergences.concentration("max_prob", p)) == pytest.approx([b[0] for b in best])
     gaps = [b[0] - b[1] for b in best]
-    assert plain(divergences.shape("margin", p)) == pytest.approx(gaps, abs=1e-6)
+    assert plain(divergences.concentration("margin", p)) == pytest.approx(gaps, abs=1e-6)
 
 
 leads = st.floats(-6, 6)

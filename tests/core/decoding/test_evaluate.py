@@ -20,7 +20,7 @@ from marith.errors import FormulaError
 from marith.formula.meaning.weights import weight_of
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.operators import intersection, relu, supersede, union, unscaled, where
-from marith.formula.tree.signals import indicator, jsd, peak
+from marith.formula.tree.signals import indicator, jsd, max_prob
 from marith.formula.tree.terms import Classifier, Term
 
 a, b, c = TERMS = speakers(3)
@@ -149,7 +149,7 @@ def test_a_cut_forbids_what_is_outside_it(world: Mapping[Term, Tensor], k: int) 
 
 @given(worlds)
 def test_a_cut_beside_other_terms_forbids_for_all(world: Mapping[Term, Tensor]) -> None:
-    full, cut = evaluate(a - 0.5 * b, world), evaluate(a.plausible(0.5) - 0.5 * b, world)
+    full, cut = evaluate(a - 0.5 * b, world), evaluate(a.min_p(0.5) - 0.5 * b, world)
     allowed = world[a] >= world[a].amax(-1, keepdim=True) + torch.tensor(0.5).log()
     close(cut, full.masked_fill(~allowed, -torch.inf).log_softmax(-1))
 
@@ -202,7 +202,7 @@ def test_very_large_and_small_factors_change_nothing(factor: float) -> None:
 FACTORED = {
     "terms": a - 0.5 * b,
     "factor": a + jsd(a, b) * (a - b),
-    "gate": where(peak(a) > 0.5, union(a, b), b),
+    "gate": where(max_prob(a) > 0.5, union(a, b), b),
     "difference": a - 2 * relu(indicator(b - a) * (b - a)),
 }
 

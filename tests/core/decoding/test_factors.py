@@ -23,15 +23,16 @@ from marith.formula.tree.factors import (
     Factor,
     Sigmoid,
     Varying,
-    largest,
+    maximum,
+    minimum,
     sigmoid,
-    smallest,
 )
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.operators import intersection, union
 from marith.formula.tree.signals import (
     POSITION,
     balance,
+    class_prob,
     decay,
     entropy,
     first,
@@ -40,10 +41,9 @@ from marith.formula.tree.signals import (
     judgement_of,
     likelihood_of,
     margin,
-    peak,
+    max_prob,
     position,
     renyi,
-    strength,
 )
 from marith.formula.tree.terms import Term
 
@@ -64,9 +64,9 @@ def test_a_measure_is_that_of_the_distributions_it_looks_at(world: World) -> Non
         jsd(3 * a, a + b): divergences.jensen_shannon(p, both),
         renyi(b, a, 0.3): divergences.renyi(q, p, 0.3),
         entropy(a + b): divergences.shape("entropy", both),
-        peak(2 * a): p.exp().amax(dim=-1, keepdim=True),
+        max_prob(2 * a): p.exp().amax(dim=-1, keepdim=True),
         margin(b): divergences.shape("margin", q),
-        strength(JUDGE): world[judgement_of(JUDGE)].exp(),
+        class_prob(JUDGE): world[judgement_of(JUDGE)].exp(),
         balance(a, b): divergences.balance(
             p, q, world[likelihood_of(a)] - world[likelihood_of(b)]
         ),
@@ -102,7 +102,7 @@ def worth(factor: Factor, known: Evaluation, place: int) -> float:
             ]
         case Extreme(kind, of):
             values = [worth(one, known, place) for one in of]
-            return max(values) if kind == "largest" else min(values)
+            return max(values) if kind == "maximum" else min(values)
         case Sigmoid(of):
             return 1 / (1 + math.exp(-worth(of, known, place)))
     return float(torch.as_tensor(known.factor(factor))[place, 0])
@@ -115,7 +115,7 @@ def test_factors_are_reckoned_with_as_numbers_are(
     known = factors(world)
     for factor in (
         x + n * y - z, (1 - x) * (n - y), (x + n) / (1.5 + y), 1 / (2 - z), -x * y / 4,
-        largest(x, n, y), smallest(x, y + n), sigmoid(n * x - y), largest(1, n) * x,
+        maximum(x, n, y), minimum(x, y + n), sigmoid(n * x - y), maximum(1, n) * x,
     ):  # fmt: skip
         value = torch.as_tensor(known.factor(factor)).expand(2, 1)
         want = [worth(factor, known, place) for place in range(2)]
@@ -124,11 +124,11 @@ def test_factors_are_reckoned_with_as_numbers_are(
 
 @given(worlds, st.floats(0, 1))
 def test_a_condition_compares_at_each_place(world: World, bound: float) -> None:
-    known, value = factors(world), torch.as_tensor(factors(world).factor(peak(a)))
-    assert holds(peak(a) > bound, known).tolist() == (value > bound).tolist()
-    assert holds(peak(a) <= bound, known).tolist() == (value <= bound).tolist()
-    assert holds(Comparison(bound, "<", peak(a)), known).tolist() == (value > bound).tolist()
-    assert holds(Comparison(bound, ">=", peak(a)), known).tolist() == (value <= bound).tolist()
+    known, value = factors(world), torch.as_tensor(factors(world).factor(max_prob(a)))
+    assert holds(max_prob(a) > bound, known).tolist() == (value > bound).tolist()
+    assert holds(max_prob(a) <= bound, known).tolist() == (value <= bound).tolist()
+    assert holds(Comparison(bound, "<", max_prob(a)), known).tolist() == (value > bound).tolist()
+    assert holds(Comparison(bound, ">=", max_prob(a)), known).tolist() == (value <= bound).tolist()
 
 
 @given(spoken(TERMS, holes=True))
@@ -218,8 +218,8 @@ def test_theorem_1_holds_with_factors_of_the_context_and_of_the_token(
 
 @pytest.mark.parametrize(
     "factor",
-    [1 - jsd(a, b), largest(0.5, entropy(a)), smallest(1, 2) * peak(a), 1 / (1 + first(2)),
-     sigmoid(strength(JUDGE) - 0.5), decay(2) + 1, renyi(a, b) - margin(b)],
+    [1 - jsd(a, b), maximum(0.5, entropy(a)), minimum(1, 2) * max_prob(a), 1 / (1 + first(2)),
+     sigmoid(class_prob(JUDGE) - 0.5), decay(2) + 1, renyi(a, b) - margin(b)],
     ids=str,
 )  # fmt: skip
 def test_numbers_stand_where_the_distributions_stand(factor: Varying) -> None:
@@ -246,5 +246,5 @@ def test_a_factor_is_computed_once(rows: Tensor) -> None:
             return super().value(formula)
 
     known = Watched({a: rows})
-    known.factor(entropy(a) * (1 + entropy(a)) - largest(entropy(a), 0.5))
+    known.factor(entropy(a) * (1 + entropy(a)) - maximum(entropy(a), 0.5))
     assert looked == [a]

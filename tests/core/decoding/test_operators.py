@@ -31,12 +31,12 @@ from marith.formula.tree.operators import (
 )
 from marith.formula.tree.signals import (
     POSITION,
+    class_prob,
     entropy,
     first,
     indicator,
     jsd,
-    peak,
-    strength,
+    max_prob,
 )
 
 a, b, c = TERMS = speakers(3)
@@ -110,8 +110,8 @@ def test_a_gate_picks_one_of_two_at_each_place(
 ) -> None:
     then, otherwise = evaluate(f, world), evaluate(g, world)
     for condition, holds in (
-        (peak(a) > bound, value(peak(a), world) > bound),
-        (strength(JUDGE) <= bound, value(strength(JUDGE), world) <= bound),
+        (max_prob(a) > bound, value(max_prob(a), world) > bound),
+        (class_prob(JUDGE) <= bound, value(class_prob(JUDGE), world) <= bound),
         (first(2), world[POSITION] < 2),
     ):
         close(evaluate(where(condition, f, g), world), torch.where(holds, then, otherwise))
@@ -163,7 +163,7 @@ def test_what_is_agreed_on_is_cut_for_the_whole_sum(world: World, count: int) ->
 def test_members_become_distributions_first(f: Formula, g: Formula, world: World) -> None:
     builds: list[Callable[[Formula, Formula], Formula]] = [
         lambda x, y: mixture(0.7, x, 0.6, y),
-        lambda x, y: where(peak(a) > 0.37, x, y),
+        lambda x, y: where(max_prob(a) > 0.37, x, y),
         lambda x, y: self_debias(x, y, decay=5),
         lambda x, y: supersede(y, x).temperature(2),
     ]

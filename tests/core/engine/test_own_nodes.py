@@ -13,7 +13,7 @@ import torch
 from support.house import House, request
 from torch import Tensor
 
-from marith import Plan, Sampling, explain, peak
+from marith import Plan, Sampling, explain, max_prob
 from marith.decoding.evaluate import Evaluation, Value, factor_value, node_value
 from marith.errors import FormulaError
 from marith.formula.meaning.checking import problem, warnings_of, weightless
@@ -149,10 +149,10 @@ def test_it_is_written_as_a_call_and_reads_back(text: str, formula: Formula) -> 
 
 
 def test_a_factor_is_written_and_bounded_like_any_other() -> None:
-    factor: Factor = Squared(peak(M))
-    assert str(factor) == "squared(peak(M))"
-    assert parse("squared(peak(M))*x + M") == Squared(peak(M)) * x + M
-    assert Weights().factor(Squared(1 + peak(Prompted()))).range == (1.0, 4.0)
+    factor: Factor = Squared(max_prob(M))
+    assert str(factor) == "squared(max_prob(M))"
+    assert parse("squared(max_prob(M))*x + M") == Squared(max_prob(M)) * x + M
+    assert Weights().factor(Squared(1 + max_prob(Prompted()))).range == (1.0, 4.0)
 
 
 def test_it_has_the_weight_that_was_registered() -> None:
@@ -182,7 +182,7 @@ def test_its_terms_are_found_and_it_waits_for_all_of_them() -> None:
 FORMULAS = (
     "median(M, x, y)",
     "M + 2*capped(x - M, most=0.5) + 0.3*C",
-    "M + squared(peak(x))*(x - M)",
+    "M + squared(max_prob(x))*(x - M)",
     "supersede(A, median(M, 2*x - y, y).top_k(9))",
 )
 
@@ -209,7 +209,7 @@ def test_its_value_is_imported_when_it_is_first_computed(
     values = ModuleType("test_own_nodes_values")
     values.doubled = lambda node, at: Value(2 * at.value(node.of).score, 2.0)  # type: ignore[attr-defined]
     values.rooted = lambda factor, at: at.factor(factor.of).sqrt()  # type: ignore[attr-defined]
-    doubled, rooted = Doubled(M), M + Rooted(peak(M)) * (x - M)
+    doubled, rooted = Doubled(M), M + Rooted(max_prob(M)) * (x - M)
     assert explain(doubled).startswith("doubled(M)")
     with pytest.raises(FormulaError, match="'test_own_nodes_values:doubled', which cannot be imp"):
         following(doubled)

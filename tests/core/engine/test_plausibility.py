@@ -62,7 +62,7 @@ def test_a_text_that_no_term_would_write_says_so_once(
         "2*formal - M",
         "M - 0.96*union(toxic, M)",
         "2*formal - M - 24*relu(toxic - M)",
-        "10*happy.plausible(0.1) - 9*M",
+        "10*happy.min_p(0.1) - 9*M",
     ],
 )
 def test_nothing_is_said_of_a_text_that_a_term_might_have_written(

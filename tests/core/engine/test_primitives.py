@@ -25,10 +25,10 @@ EARLY = "prompted(exit_layer={})".format
 FORMULAS = (
     "M + jsd(M, x)*(M - x)",
     "M - 3*relu(x - M) + 0.5*C",
-    "mixture(1.5 - peak(M), M, -0.4, x)",
+    "mixture(1.5 - max_prob(M), M, -0.4, x)",
     "where(first(3), mixture(-2, M, 3, x) + agreed(M, x, count=4), M)",
-    "where(strength(C) > 0.5, x, M) + decay(4)*strength(C)*y",
-    f"unscaled(M.plausible(0.1) - {EARLY(1)})",
+    "where(class_prob(C) > 0.5, x, M) + decay(4)*class_prob(C)*y",
+    f"unscaled(M.min_p(0.1) - {EARLY(1)})",
     f"where(jsd(M, {EARLY(0)}) >= jsd(M, {EARLY(1)}), {EARLY(0)}, {EARLY(1)}) + 2*M",
     "M + 3*posterior(x, y)",
     "balance(x, y)*x + (1 - balance(x, y))*y",
@@ -36,10 +36,10 @@ FORMULAS = (
     "(1 - sigmoid(entropy(x) - entropy(M)))*x + sigmoid(entropy(x) - entropy(M))*M",
     "(2*M + big).temperature(0.7) - 0.5*x.temperature(2)",
     "indicator(x - y)*x + (1 - indicator(x - y))*y + 0.2*A",
-    "M + largest(renyi(M, big), 0.2)*(M - big)",
+    "M + maximum(renyi(M, big), 0.2)*(M - big)",
     "M + 2*reward - 0.2*shares",
     "supersede(A, M + margin(x)*(M - x) + 0.4*C)",
-    "M + smallest(position()/6, 1)*(x - M)",
+    "M + minimum(position()/6, 1)*(x - M)",
 )
 GREEDY = Sampling(0.0)
 shapes = pytest.mark.parametrize("formula", FORMULAS)
@@ -102,7 +102,7 @@ def test_what_is_scored_is_what_would_have_been_said(home: House, formula: str) 
 def test_log_probabilities_are_told_of_tokens_and_terms_and_of_no_observation(
     home: House, how: Any
 ) -> None:
-    formula = "M + first(9)*strength(C)*x + 0.5*C"
+    formula = "M + first(9)*class_prob(C)*x + 0.5*C"
     asked = request(home, formula, 3, Sampling(1.0, seed=2))
     out = home.engine.submit(replace(asked, speculation=how, logprobs=2)).result(60)
     assert out.logprobs is not None

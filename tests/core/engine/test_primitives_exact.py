@@ -16,8 +16,8 @@ from torch import Tensor
 from marith import Completion, Plan, Request, Sampling, Stop, parse
 from marith.decoding.sampling import warp
 
-BY_CONTEXT = "supersede(A, M + largest(0.3, 2*jsd(x, M))*(x - y))"
-BY_GATES = "where(first(2), x - 0.6*relu(y - x), M + strength(C)*x)"
+BY_CONTEXT = "supersede(A, M + maximum(0.3, 2*jsd(x, M))*(x - y))"
+BY_GATES = "where(first(2), x - 0.6*relu(y - x), M + class_prob(C)*x)"
 NUMBERS = parse("M + 0.1*(x - y)")
 PLANS = {
     BY_CONTEXT: Plan.factors({"M": 1, "x": 2, "y": 4}),

@@ -97,7 +97,7 @@ def test_a_prompt_that_no_term_reads_whole_is_served(house: House) -> None:
 
 
 def test_a_name_in_the_guide_of_an_inline_classifier_is_known(house: House) -> None:
-    text = house.terms["C"]["formula"].removesuffix(")") + ", guide=x + peak(y)*(y - x))"
+    text = house.terms["C"]["formula"].removesuffix(")") + ", guide=x + max_prob(y)*(y - x))"
     named, inline = {**house.terms, "J": {"formula": text}}, f"M + 2*{text}"
     how: dict[str, Any] = {"stop": Stop(6), "sampling": Sampling(seed=3)}
     for speculation in ("auto", None, marith.Plan()):

@@ -71,7 +71,7 @@ def entropy(logprobs: Row) -> Row:
     return -(np.exp(logprobs) * logprobs).sum(axis=-1, keepdims=True)
 
 
-def peak(logprobs: Row) -> Row:
+def max_prob(logprobs: Row) -> Row:
     return np.exp(logprobs).max(axis=-1, keepdims=True)
 
 
@@ -109,15 +109,15 @@ CASES: list[tuple[str, Callable[[Rows], Any], Parts]] = [
         "M": lambda r: r["M"], "M ": lambda r: r["M"], "0.5*x": lambda r: 0.5 * r["x"]}),
     ("M.temperature(0.5) + x", lambda r: 2, {
         "2*M": lambda r: 2 * r["M"], "x": lambda r: r["x"]}),
-    ("(M - 0.5*x).plausible(0.001)", lambda r: 0.5, {
+    ("(M - 0.5*x).min_p(0.001)", lambda r: 0.5, {
         "M": lambda r: r["M"], "-0.5*x": lambda r: -0.5 * r["x"]}),
     ("M.top_k(9).top_p(0.9999) + x", lambda r: 2, {
         "M": lambda r: r["M"], "x": lambda r: r["x"]}),
     ("supersede(A, 2*M - x)", lambda r: 1, {
         "2*M": lambda r: 2 * r["M"], "-x": lambda r: -r["x"]}),
-    ("mixture(0.3, M, 0.7*peak(M), x)", lambda r: 1, {
-        "mixture(0.3, M, 0.7*peak(M), x)": lambda r: lsm(
-            np.log(0.3 * np.exp(r["M"]) + 0.7 * peak(r["M"]) * np.exp(r["x"])))}),
+    ("mixture(0.3, M, 0.7*max_prob(M), x)", lambda r: 1, {
+        "mixture(0.3, M, 0.7*max_prob(M), x)": lambda r: lsm(
+            np.log(0.3 * np.exp(r["M"]) + 0.7 * max_prob(r["M"]) * np.exp(r["x"])))}),
     ("where(entropy(M) > 1.2, x, y) + M", lambda r: 2, {
         "where(entropy(M) > 1.2, x, y)":
             lambda r: np.where(entropy(r["M"]) > 1.2, r["x"], r["y"]), "M": lambda r: r["M"]}),
@@ -142,9 +142,9 @@ CASES: list[tuple[str, Callable[[Rows], Any], Parts]] = [
     ("M + first(2)*decay(3)*x", lambda r: 1 + first_two(r) * 2 ** (-r["n"] / 3), {
         "M": lambda r: r["M"],
         "first(2)*decay(3)*x": lambda r: first_two(r) * 2 ** (-r["n"] / 3) * r["x"]}),
-    ("M + largest(strength(C), 0.1*position())*x",
+    ("M + maximum(class_prob(C), 0.1*position())*x",
      lambda r: 1 + np.maximum(r["seen C"], 0.1 * r["n"]), {
-        "M": lambda r: r["M"], "largest(strength(C), 0.1*position())*x":
+        "M": lambda r: r["M"], "maximum(class_prob(C), 0.1*position())*x":
             lambda r: np.maximum(r["seen C"], 0.1 * r["n"]) * r["x"]}),
 ]  # fmt: skip
 
@@ -223,10 +223,10 @@ def test_what_has_no_part_of_its_own_is_left_out(text: str, term: str, without: 
         ("0*union(x, y) + M", ""),
         ("0.5*(x - y) + unscaled(2*M).temperature(2)", ""),
         ("supersede(union(x, y), M)", ""),
-        ("M + strength(C)*x", ""),
+        ("M + class_prob(C)*x", ""),
         ("x + union(M, y)", "My"),
         ("M + margin(x)*y", "x"),
-        ("x + (M - 0.1*y).plausible(0.1)", "My"),
+        ("x + (M - 0.1*y).min_p(0.1)", "My"),
         ("M + balance(x, y)*x", "xy"),
     ],
 )

@@ -26,7 +26,7 @@ from marith.inspection.position_measures import MOST_VALUES, PositionMeasures, r
 from marith.testing import tiny_model, tiny_tokenizer
 
 PROMPT, TEXT = "a b c", [3, 17, 9, 4, 22]
-ALL = (*FORMULAS, "M + jsd(M, x)*x", "where(position() > 2, x, M)", "M + 0.5*strength(C)*big")
+ALL = (*FORMULAS, "M + jsd(M, x)*x", "where(position() > 2, x, M)", "M + 0.5*class_prob(C)*big")
 
 
 def likely(pairs: tuple[LikelyToken, ...]) -> list[tuple[int, float | None]]:

@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 import marith
 from marith import Options, Prompted, RequestError
-from marith.decoding.cuts import keep, plausible
+from marith.decoding.cuts import keep, min_p
 from marith.request.prompt import hides
 from marith.scoring.prompting.templates import messages_as_read
 
@@ -36,7 +36,7 @@ def test_it_is_one_and_a_half_of_the_model_less_half_of_what_does_not_see(tiny_d
     told = composed(tiny_dir, asked(tiny_dir, SHOWN, faithful=0.5))
     engine = marith.Engine.shared(tiny_dir)
     sees, blind = (engine.next_logprobs(prompt) for prompt in (SHOWN, "k  l"))
-    truth = keep(1.5 * sees - 0.5 * blind, plausible(sees, 0.1))
+    truth = keep(1.5 * sees - 0.5 * blind, min_p(sees, 0.1))
     assert_close(told, truth, atol=1e-4, rtol=0)
     assert not torch.allclose(told, sees, atol=1e-2)
 
@@ -48,7 +48,7 @@ def test_scaling_a_whole_formula_changes_nothing_here_either(tiny_dir: str) -> N
         told = marith.Engine.shared(tiny_dir).next_logprobs(SHOWN, options.faithfully, known)
         truth = marith.Engine.shared(tiny_dir).next_logprobs(
             SHOWN,
-            "(2*formal - 0.5*M).plausible(0.1) + 1.05*(M - blind)",
+            "(2*formal - 0.5*M).min_p(0.1) + 1.05*(M - blind)",
             {**known, "blind": HIDDEN},
         )
         assert_close(told, truth, atol=1e-4, rtol=0)
@@ -60,7 +60,7 @@ def test_however_faithful_an_answer_keeps_to_what_the_formula_finds_plausible(
     sees = marith.Engine.shared(tiny_dir).next_logprobs(SHOWN)
     for strength in (0.5, 2, 100):
         told = composed(tiny_dir, asked(tiny_dir, SHOWN, faithful=strength))
-        assert (told > -torch.inf).equal(plausible(sees, 0.1))
+        assert (told > -torch.inf).equal(min_p(sees, 0.1))
     assert asked(tiny_dir, SHOWN, faithful=0).formula == marith.parse("M")
 
 
@@ -133,7 +133,7 @@ def test_the_model_is_the_one_that_the_terms_call_so(tiny_dir: str) -> None:
     options = Options(terms={"M": "x y z"}, faithful=1, faithful_to=FRAME)
     told = marith.Engine.shared(tiny_dir).next_logprobs(SHOWN, options.faithfully, options.terms)
     blind = Prompted("x y z", hide=FRAME)
-    formula = Prompted("x y z").plausible(0.1) + Prompted("x y z") - blind
+    formula = Prompted("x y z").min_p(0.1) + Prompted("x y z") - blind
     truth = marith.Engine.shared(tiny_dir).next_logprobs(SHOWN, formula)
     assert_close(told, truth, atol=1e-4, rtol=0)
 

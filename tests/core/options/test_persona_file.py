@@ -8,10 +8,10 @@ import pytest
 
 from marith.errors import FormulaError
 from marith.formula.text.trust import parse
-from marith.formula.tree.factors import largest
+from marith.formula.tree.factors import maximum
 from marith.formula.tree.nodes import Name
 from marith.formula.tree.operators import union
-from marith.formula.tree.signals import jsd, strength
+from marith.formula.tree.signals import class_prob, jsd
 from marith.formula.tree.terms import Classifier, NGram, Prompted
 from marith.options.persona_file import load_file
 
@@ -34,7 +34,7 @@ sure = {formula = "where(entropy(M) < 2, M, mixture(1, M, -0.5, toxic))"}
 [formulas]
 kind = "M - 0.96*union(toxic, M) + 0.04*C"
 milder = "mild + M"
-adaptive = "M + largest(jsd(M, toxic), strength(C))*(M - toxic)"
+adaptive = "M + maximum(jsd(M, toxic), class_prob(C))*(M - toxic)"
 """
 
 
@@ -63,7 +63,7 @@ def test_every_kind_of_table_is_read(tmp_path: Path) -> None:
     assert file.formulas == {
         "kind": M - 0.96 * union(toxic, M) + 0.04 * C,
         "milder": Name("mild") + M,
-        "adaptive": M + largest(jsd(M, toxic), strength(C)) * (M - toxic),
+        "adaptive": M + maximum(jsd(M, toxic), class_prob(C)) * (M - toxic),
     }
 
 

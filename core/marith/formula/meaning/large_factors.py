@@ -62,7 +62,7 @@ def _lifted(worst: DistributionFactors, names: Mapping[Formula, str]) -> str:
         for relu, times in worst.unions.items()
     ]
     first = added[0]
-    cut = f"{first}.plausible({PLAUSIBLE}) for {first}, to keep to tokens that it finds plausible"
+    cut = f"{first}.min_p({PLAUSIBLE}) for {first}, to keep to tokens that it finds plausible"
     return (
         f"{problem}; beyond {USUAL} times texts often become nonsense: write "
         f"{', or '.join([*instead, 'smaller numbers', cut])}"

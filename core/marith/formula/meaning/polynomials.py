@@ -33,11 +33,11 @@ class Weight:
 
     - `numbers` has the number before each product, and shows which products cancel. It is None if
       the sum would be too long.
-    - `range` follows from how the weight is written, so (peak(M) + 1) to any power is at least 1.
-      If numbers of both signs are added, the range is wider by the rounding error.
+    - `range` follows from how the weight is written, so any power of (max_prob(M) + 1) is at least
+      1. If numbers of both signs are added, the range is wider by the rounding error.
     - `gross` is the sum of the absolute numbers.
 
-    The weight of `peak(M)*a - peak(M)*b + 2*M` has the numbers {(): 2}, and `gross` is 4.
+    The weight of `max_prob(M)*a - max_prob(M)*b + 2*M` has the numbers {(): 2}, and `gross` is 4.
     """
 
     range: Range

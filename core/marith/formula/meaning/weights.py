@@ -118,7 +118,7 @@ def _arithmetic_range(division: Arithmetic, weights: Weights) -> Range:
 
 @factor_range.register
 def _extreme_range(extreme: Extreme, weights: Weights) -> Range:
-    choose = max if extreme.kind == "largest" else min
+    choose = max if extreme.kind == "maximum" else min
     lows, highs = zip(*(weights.factor(factor).range for factor in extreme.of), strict=True)
     return choose(lows), choose(highs)
 

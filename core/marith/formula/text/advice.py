@@ -8,7 +8,7 @@ from keyword import iskeyword
 
 from marith.formula.text.calls import CALLS
 
-METHODS = ("top_k", "top_p", "plausible", "temperature")
+METHODS = ("top_k", "top_p", "min_p", "temperature")
 AROUND = 80  # characters on each side of a fault that are examined
 _CODE_POINT = re.compile(r"U\+([0-9A-F]+)")
 _NUMBER = r"\d[\d_]*+(?:\.\d*+)?"

@@ -30,10 +30,10 @@ CALLS: dict[str, Callable[..., Node]] = {
         "relu", "mixture", "where", "self_debias", "posterior", "agreed",
     )},
     **{name: getattr(signals, name) for name in (
-        "jsd", "renyi", "entropy", "peak", "margin", "indicator", "strength", "first", "decay",
-        "position", "balance",
+        "jsd", "renyi", "entropy", "max_prob", "margin", "indicator", "class_prob", "first",
+        "decay", "position", "balance",
     )},
-    **{name: getattr(factors, name) for name in ("largest", "smallest", "sigmoid")},
+    **{name: getattr(factors, name) for name in ("maximum", "minimum", "sigmoid")},
 }  # fmt: skip
 BUILT_IN = {*CALLS}  # names that untrusted text may call; the parser restricts terms
 BARE = "M"  # the bare model

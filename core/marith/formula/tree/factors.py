@@ -122,14 +122,14 @@ class Comparison(Node):
         )
 
 
-def largest(*factors: Factor) -> Varying:
+def maximum(*factors: Factor) -> Varying:
     """Return the largest of several factors."""
-    return Extreme("largest", _several("largest", factors))
+    return Extreme("maximum", _several("maximum", factors))
 
 
-def smallest(*factors: Factor) -> Varying:
+def minimum(*factors: Factor) -> Varying:
     """Return the smallest of several factors."""
-    return Extreme("smallest", _several("smallest", factors))
+    return Extreme("minimum", _several("minimum", factors))
 
 
 def sigmoid(value: Factor) -> Varying:

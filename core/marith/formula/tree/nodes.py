@@ -80,12 +80,12 @@ class Formula(Node):
         """Return this formula on its nucleus: the fewest likeliest tokens with probability `p`."""
         return Cut(self, "top_p", _fraction("top_p", p))
 
-    def plausible(self, alpha: float) -> Formula:
+    def min_p(self, alpha: float) -> Formula:
         """Return this formula on the tokens at least `alpha` times as likely as its likeliest.
 
         The plausibility constraint of contrastive decoding (Li et al., 2023, equation 2).
         """
-        return Cut(self, "plausible", _fraction("plausible", alpha))
+        return Cut(self, "min_p", _fraction("min_p", alpha))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +125,7 @@ PLAUSIBLE = 0.1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut(Formula):
-    """The formula `of` on its top-k, nucleus or plausible set: all other tokens are forbidden."""
+    """The formula `of` on its top-k, top-p or min-p set: all other tokens are forbidden."""
 
     of: Formula
     kind: str

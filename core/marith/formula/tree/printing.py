@@ -265,7 +265,7 @@ def _print_ngram(term: NGram) -> list[Piece]:
 @pieces.register
 def _print_judgement(term: Judgement) -> list[Piece]:
     named = _keywords(label=(term.label, 1), read_prompt=(term.read_prompt, False))
-    return ["strength(", *call("classifier", _quoted(term.model), *named), ")"]
+    return ["class_prob(", *call("classifier", _quoted(term.model), *named), ")"]
 
 
 def _text(node: Node | float, least: int, part: Node | None) -> str:

@@ -25,7 +25,7 @@ class Divergence(Varying):
 class Concentration(Varying):
     """A measure of how concentrated a distribution is.
 
-    `kind` is "entropy", "peak" (the largest probability), or "margin" (the largest probability
+    `kind` is "entropy", "max_prob" (the largest probability), or "margin" (the largest probability
     minus the second).
     """
 
@@ -102,9 +102,9 @@ def entropy(formula: Formula) -> Varying:
     return Concentration("entropy", *as_members("entropy", (formula,), least=1))
 
 
-def peak(formula: Formula) -> Varying:
+def max_prob(formula: Formula) -> Varying:
     """Return the probability of a distribution's likeliest token."""
-    return Concentration("peak", *as_members("peak", (formula,), least=1))
+    return Concentration("max_prob", *as_members("max_prob", (formula,), least=1))
 
 
 def margin(formula: Formula) -> Varying:
@@ -117,10 +117,10 @@ def indicator(difference: Formula) -> Varying:
     return Indicator(*as_members("indicator", (difference,), least=1))
 
 
-def strength(judge: Formula) -> Varying:
+def class_prob(judge: Formula) -> Varying:
     """Return the probability that a classifier gives to the text so far, from 0 to 1."""
     if not isinstance(judge, (Classifier, Name)):
-        raise FormulaError(f"strength takes a classifier, not {shown(judge)}")
+        raise FormulaError(f"class_prob takes a classifier, not {shown(judge)}")
     return Strength(judge)
 
 

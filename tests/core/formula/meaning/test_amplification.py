@@ -35,7 +35,7 @@ def test_what_recipes_are_made_of_counts_too() -> None:
         ("unscaled(M + 1.5*(a - b))", 4),
         ("supersede(b, 3*M - 2*a)", 5),
         ("(2*M - a).temperature(0.5)", 6),
-        ("(2*M - a).plausible(0.1)", 3),
+        ("(2*M - a).min_p(0.1)", 3),
         ("entropy(M)*M + a", 2),  # no largest number: counts as 1
     ],
 )

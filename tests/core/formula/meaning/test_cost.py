@@ -27,14 +27,14 @@ def test_formulas_that_are_meant_to_cost_much_are_answered_or_refused_within_the
         assert took <= bar(asked), (seed, took)
 
 
-@pytest.mark.parametrize("factor", ["(peak(M)+1)", "(1+first(2)*decay(3))", "(2-peak(a))"])
+@pytest.mark.parametrize("factor", ["(max_prob(M)+1)", "(1+first(2)*decay(3))", "(2-max_prob(a))"])
 def test_a_product_of_sums_keeps_its_weight_above_zero(factor: str) -> None:
     explained = marith.explain("*".join([factor] * 20) + "*M")
     assert "total weight" in explained
 
 
 def test_a_product_that_is_too_long_to_be_taken_apart_is_not_said_to_be_nothing() -> None:
-    product = "*".join(f"(peak(a{i})-margin(b{i}))" for i in range(12))
+    product = "*".join(f"(max_prob(a{i})-margin(b{i}))" for i in range(12))
     with pytest.raises(FormulaError, match="more than zero, not a number from -1 to 1"):
         marith.explain(f"{product}*M")
     with pytest.raises(FormulaError, match="relu takes a difference"):
@@ -80,7 +80,7 @@ def test_only_the_names_that_a_formula_uses_are_resolved() -> None:
     terms = {**chain(50), "C": Classifier("c", guide=Name("x")), "bad": Name("nobody")}
     many = {**terms, **{f"n{i}": parse(f"M - 0.5*t{i % 50}") for i in range(3_000)}}
     many["x"] = Prompted("Be brief.")
-    formula = parse("M + 0.5*C + peak(t2)*(M - t2)")
+    formula = parse("M + 0.5*C + max_prob(t2)*(M - t2)")
     assert set(resolve(many, formula)) == {"M", "C", "x", "t0", "t1", "t2"}
     seconds = []
     for _ in range(3):  # in one of which Python may collect what other tests have left
@@ -92,7 +92,9 @@ def test_only_the_names_that_a_formula_uses_are_resolved() -> None:
 
 
 def test_the_names_of_a_formula_are_those_of_guides_and_factors_too() -> None:
-    formula = parse("a + peak(b)*(c - d) + 0.5*classifier('m', guide=e + strength(f)*(g - e))")
+    formula = parse(
+        "a + max_prob(b)*(c - d) + 0.5*classifier('m', guide=e + class_prob(f)*(g - e))"
+    )
     assert [*names_in(formula)] == ["a", "b", "c", "d", "e", "f", "g", "e"]
 
 

@@ -22,7 +22,7 @@ HARMLESS = [
     "M - 0.96*union(toxic, M)",
     "M - 0.9*union(toxic, M) + 0.9*intersection(a, M)",
     "2*formal - M - 24*relu(toxic - M)",
-    "10*happy.plausible(0.1) - 9*M",
+    "10*happy.min_p(0.1) - 9*M",
     "M + 5*first(3)*(a - M)",
     "supersede(a, M)",
     "unscaled(3*M)",
@@ -41,7 +41,7 @@ LARGE = [
     ("M + 8*(happy - formal)", 9),
     ("cfg(a, M, 3)", 3),
     ("unscaled(10*a - 9*M)", 10),
-    ("(10*happy - 9*M).plausible(0.1)", 10),
+    ("(10*happy - 9*M).min_p(0.1)", 10),
     ("supersede(M, 10*happy - 9*M)", 10),
     ("where(entropy(M) > 2, 10*a - 9*M, M)", 10),
 ]
@@ -66,9 +66,9 @@ def test_a_remedy_is_a_formula_of_which_nothing_is_said() -> None:
     (told,) = warnings_of(parse("10*happy - 9*M"), TERMS)
     assert told == (
         "happy counts 10 times; beyond 2.5 times texts often become nonsense: write smaller "
-        "numbers, or happy.plausible(0.1) for happy, to keep to tokens that it finds plausible"
+        "numbers, or happy.min_p(0.1) for happy, to keep to tokens that it finds plausible"
     )
-    assert warnings_of(parse("10*happy.plausible(0.1) - 9*M"), TERMS) == []
+    assert warnings_of(parse("10*happy.min_p(0.1) - 9*M"), TERMS) == []
 
 
 def test_a_persona_beside_a_union_is_joined_to_it_by_a_relu() -> None:

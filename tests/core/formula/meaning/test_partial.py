@@ -85,7 +85,7 @@ def test_a_sum_is_the_sum_of_what_its_members_can_say() -> None:
         intersection(a, b, c),
         unscaled(a + b - c),
         (a + b + c).top_k(3),
-        (a - 0.5 * b + c).plausible(0.1),
+        (a - 0.5 * b + c).min_p(0.1),
     ],
 )
 def test_some_nodes_say_nothing_before_all_their_terms_have_spoken(whole: Formula) -> None:
@@ -149,7 +149,7 @@ def test_what_is_multiplied_by_zero_is_no_part() -> None:
 
 
 def test_two_names_of_one_term_leave_a_formula_its_weight() -> None:
-    formula = parse("(peak(p) + 1)*M + peak(q)*(a - (peak(p) + 1)*M)")
+    formula = parse("(max_prob(p) + 1)*M + max_prob(q)*(a - (max_prob(p) + 1)*M)")
     terms = resolve({"p": "Be kind.", "q": "Be kind.", "a": "Be brief."}, formula)
     check(formula, terms)
     bound = bind(formula, terms)

@@ -68,7 +68,7 @@ def test_the_least_weight_is_the_least_over_all_that_the_factors_can_be(n: list[
     text = "{}*M + {}*x*M + {}*y*M + {}*z*M + {}*x*y*M + {}*x*z*M + {}*y*z*M + {}*x*y*z*M".format(
         *(f"({one})" for one in n)
     )
-    for name, factor in (("x", "peak(a)"), ("y", "margin(b)"), ("z", "strength(C)")):
+    for name, factor in (("x", "max_prob(a)"), ("y", "margin(b)"), ("z", "class_prob(C)")):
         text = text.replace(f"{name}*", f"{factor}*")
     grid = (
         n[0] + n[1] * x + n[2] * y + n[3] * z + n[4] * x * y + n[5] * x * z + n[6] * y * z
@@ -81,19 +81,19 @@ WEIGHTS: list[tuple[str, str, float]] = [
     ("M", "1", 1),
     ("(1 - jsd(M, a))*M + jsd(M, a)*a", "1", 1),
     ("M + jsd(M, a)*(M - a)", "1", 1),
-    ("M + 2*peak(M)*a", "1 + 2·peak(M)", 1),
-    ("-peak(M)*a + 2*M", "−peak(M) + 2", 1),
+    ("M + 2*max_prob(M)*a", "1 + 2·max_prob(M)", 1),
+    ("-max_prob(M)*a + 2*M", "−max_prob(M) + 2", 1),
     ("M - a + first(2)*(1 + decay(3))*M", "first(2) + decay(3)·first(2)", 0),
-    ("M + peak(M)*(2 - peak(a))*a", "1 + 2·peak(M) − peak(M)·peak(a)", 1),
+    ("M + max_prob(M)*(2 - max_prob(a))*a", "1 + 2·max_prob(M) − max_prob(M)·max_prob(a)", 1),
     ("M + renyi(M, a)*a", "1 + renyi(M, a)", 1),
     ("M - position()*a", "1 − position()", -math.inf),
-    ("M + smallest(position()/8, 1)*a", "1 + smallest(0.125*position(), 1)", 1),
+    ("M + minimum(position()/8, 1)*a", "1 + minimum(0.125*position(), 1)", 1),
     ("M - renyi(M, a)*a", "1 − renyi(M, a)", -math.inf),
-    ("M/(1 + peak(M))", "1/(1 + peak(M))", 0.5),
-    ("largest(0.2, peak(M))*M", "largest(0.2, peak(M))", 0.2),
-    ("smallest(largest(sigmoid(entropy(M)), 0.1), 0.9)*M",
-     "smallest(largest(sigmoid(entropy(M)), 0.1), 0.9)", 0.1),
-    ("M + 5*strength(C)*C", "1", 1),
+    ("M/(1 + max_prob(M))", "1/(1 + max_prob(M))", 0.5),
+    ("maximum(0.2, max_prob(M))*M", "maximum(0.2, max_prob(M))", 0.2),
+    ("minimum(maximum(sigmoid(entropy(M)), 0.1), 0.9)*M",
+     "minimum(maximum(sigmoid(entropy(M)), 0.1), 0.9)", 0.1),
+    ("M + 5*class_prob(C)*C", "1", 1),
     ("M - 3*relu(a - M) + 2*posterior(a, b) + agreed(M, a)", "1", 1),
     ("where(entropy(M) > 2, a, 3*M)", "1", 1),
     ("(2*M + a).temperature(0.5)", "3", 3),
@@ -111,11 +111,11 @@ def test_a_weight_is_a_sum_of_what_has_not_cancelled(text: str, weight: str, lea
 
 
 REFUSED = [
-    ("peak(M)*M", "more than zero, not peak(M)"),
-    ("M - peak(M)*a", "more than zero, not 1 − peak(M)"),
+    ("max_prob(M)*M", "more than zero, not max_prob(M)"),
+    ("M - max_prob(M)*a", "more than zero, not 1 − max_prob(M)"),
     ("first(3)*M", "more than zero, not first(3)"),
     ("indicator(a - M)*M", "must not differ from token to token, as indicator(a - M) does"),
-    ("M + largest(indicator(a - M), peak(M))*a", "must not differ from token to token"),
+    ("M + maximum(indicator(a - M), max_prob(M))*a", "must not differ from token to token"),
     ("M + sigmoid(2*indicator(a - M))*a", "must not differ from token to token"),
 ]
 
@@ -129,11 +129,11 @@ def test_a_weight_that_may_be_nothing_or_differs_by_token_is_refused(text: str, 
 
 def test_factors_of_a_high_degree_are_bounded_one_by_one() -> None:
     """x² − x is 0 at both ends and below it between: ends alone would say too much."""
-    assert weigh(parse("M + (peak(M)*peak(M) - peak(M))*a"), NAMED).least <= 0.75
+    assert weigh(parse("M + (max_prob(M)*max_prob(M) - max_prob(M))*a"), NAMED).least <= 0.75
     many = " + ".join(f"first({i})*M" for i in range(1, 12))
     assert weigh(parse(f"M + {many}"), NAMED).least == 1
 
 
 def test_what_nearly_cancels_is_rounding() -> None:
-    own: Mapping[Any, float] = weigh(parse("M + (0.1 + 0.2 - 0.3)*peak(M)*a"), NAMED).numbers
+    own: Mapping[Any, float] = weigh(parse("M + (0.1 + 0.2 - 0.3)*max_prob(M)*a"), NAMED).numbers
     assert len(own) == 1

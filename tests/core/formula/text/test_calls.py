@@ -23,7 +23,7 @@ def halved(model: Formula, other: Formula, share: Factor = 0.5) -> Formula:
 
 
 def ramp(tokens: int) -> Varying:
-    return marith.smallest(marith.position() / tokens, 1)
+    return marith.minimum(marith.position() / tokens, 1)
 
 
 def repeated(*members: Formula, text: str | None = None, loud: bool = False) -> Formula:
@@ -94,7 +94,7 @@ def test_annotations_are_read_as_classes_too() -> None:
         parse("shifted(M, 'x')")
 
 
-@pytest.mark.parametrize("name", ["union", "cfg", "prompted", "peak", "halved"])
+@pytest.mark.parametrize("name", ["union", "cfg", "prompted", "max_prob", "halved"])
 def test_a_name_that_has_a_meaning_keeps_it(name: str) -> None:
     before = calls.CALLS[name]
     with pytest.raises(FormulaError, match=f"'{name}' already means something in a formula"):

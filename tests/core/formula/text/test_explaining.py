@@ -19,7 +19,7 @@ from marith.formula.text.trust import parse
 from marith.formula.tree.factors import Factor
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.operators import intersection, union
-from marith.formula.tree.signals import peak
+from marith.formula.tree.signals import max_prob
 from marith.formula.tree.terms import Classifier, Prompted
 
 LETTERS = ("a", "b", "c", "d")
@@ -62,7 +62,7 @@ def value_of(written: str) -> float:
                 return worth(left) * worth(right)
             case ast.BinOp(left, ast.Div(), right):
                 return worth(left) / worth(right)
-            case ast.Call(ast.Name(id="peak"), [ast.Name(id=name)]):
+            case ast.Call(ast.Name(id="max_prob"), [ast.Name(id=name)]):
                 return PEAKS[name]
             case ast.Call(ast.Name(id="max" | "union"), given_):
                 return max(map(worth, given_))
@@ -113,7 +113,7 @@ def test_factors_that_change_with_the_context_are_written_as_they_count(
     formula: Formula = 4 * Name(base)
     score, weight = 4 * VALUES[base], 4.0
     for (number, slope, of), one, other in pieces:
-        factor: Factor = number + slope * peak(Name(of)) if slope else number
+        factor: Factor = number + slope * max_prob(Name(of)) if slope else number
         part: Formula = Name(one) if one == other else Name(one) - Name(other)
         formula = formula + factor * part
         value = number + slope * PEAKS[of]
@@ -152,15 +152,15 @@ CASES = [
     ("M + 3*C", "log M + 3·C"),
     ("M - 24*relu(toxic - M)", "log M − 24·relu(log toxic − log M)"),
     ("M + jsd(M, a)*(M - a)", "log M + jsd(M, a)·(log M − log a)"),
-    ("(1 - peak(M))*M + peak(M)*a", "(1 - peak(M))·log M + peak(M)·log a"),
-    ("M + 2*peak(M)*a", "(log M + 2·peak(M)·log a) / (1 + 2·peak(M))"),
-    ("M - 0.5*peak(M)*a", "(log M − 0.5·peak(M)·log a) / (1 − 0.5·peak(M))"),
-    ("M + peak(M)*((2*a).top_k(3) - 2*b)",
-     "log M + peak(M)·(2·log (2*a).top_k(3) − 2·log b)"),
-    ("M + (M + peak(a)*a).top_k(2)",
-     "(log M + (1 + peak(a))·log (M + peak(a)*a).top_k(2)) / (2 + peak(a))"),
+    ("(1 - max_prob(M))*M + max_prob(M)*a", "(1 - max_prob(M))·log M + max_prob(M)·log a"),
+    ("M + 2*max_prob(M)*a", "(log M + 2·max_prob(M)·log a) / (1 + 2·max_prob(M))"),
+    ("M - 0.5*max_prob(M)*a", "(log M − 0.5·max_prob(M)·log a) / (1 − 0.5·max_prob(M))"),
+    ("M + max_prob(M)*((2*a).top_k(3) - 2*b)",
+     "log M + max_prob(M)·(2·log (2*a).top_k(3) − 2·log b)"),
+    ("M + (M + max_prob(a)*a).top_k(2)",
+     "(log M + (1 + max_prob(a))·log (M + max_prob(a)*a).top_k(2)) / (2 + max_prob(a))"),
     ("M + 30*posterior(a, b)", "log M + 30·posterior(a, b)"),
-    ("where(peak(M) < 0.3, a, M)", "log where(peak(M) < 0.3, a, M)"),
+    ("where(max_prob(M) < 0.3, a, M)", "log where(max_prob(M) < 0.3, a, M)"),
 ]  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from marith.formula.text.parsing import letters_of, parse_text
 from marith.formula.tree.node import MAX_DEPTH, MAX_LENGTH, MAX_NODES, MAX_ROW
 from marith.formula.tree.nodes import Formula, Name, added
 from marith.formula.tree.operators import Unscaled, supersede, union, unscaled
-from marith.formula.tree.signals import peak
+from marith.formula.tree.signals import max_prob
 from marith.formula.tree.terms import Classifier, NGram, Prompted
 from marith.recipes import cfg, cocoa, dola, safe_decoded
 
@@ -56,13 +56,13 @@ GROWING: list[Callable[[Formula], Formula]] = [
     lambda f: cocoa(M, f),
     lambda f: safe_decoded(f, M),
     lambda f: union(f, f),
-    lambda f: peak(f) * f + M,
+    lambda f: max_prob(f) * f + M,
     lambda f: Classifier("c", guide=union(f, f)),
     unscaled,
     lambda f: 2 * (f + M).top_k(3),
     lambda f: f.temperature(0.5),
     lambda f: supersede(f, M),
-    lambda f: (peak(f) + 1) * M,
+    lambda f: (max_prob(f) + 1) * M,
 ]
 
 

@@ -14,14 +14,14 @@ from support.strategies import Parts, plain_leaves, walk
 from marith.errors import FormulaError
 from marith.formula.meaning.binding import bind
 from marith.formula.text.parsing import parse_text
-from marith.formula.tree.factors import Arithmetic, Varying, factor, largest, sigmoid, smallest
+from marith.formula.tree.factors import Arithmetic, Varying, factor, maximum, minimum, sigmoid
 from marith.formula.tree.nodes import Name, Scaled
 from marith.formula.tree.printing import locate
-from marith.formula.tree.signals import entropy, jsd, peak
+from marith.formula.tree.signals import entropy, jsd, max_prob
 from marith.formula.tree.terms import Prompted
 
 M, a, b = Name("M"), Name("a"), Name("b")
-x, y = jsd(M, a), peak(M)
+x, y = jsd(M, a), max_prob(M)
 powers = st.sampled_from([-2.0, -0.5, 0.25, 4.0])  # whose products are exact
 
 
@@ -84,12 +84,12 @@ CASES = [
     (M - 2 * (x + 1) * a, "M - 2*(jsd(M, a) + 1)*a"),
     (M / (1 + x), "1/(1 + jsd(M, a))*M"),
     ((1 - x) * M + x * a, "(1 - jsd(M, a))*M + jsd(M, a)*a"),
-    (x * y * M, "jsd(M, a)*peak(M)*M"),
-    (x * (1 - y) * M, "jsd(M, a)*(1 - peak(M))*M"),
-    (x / y / 2 * M, "0.5*(jsd(M, a)/peak(M))*M"),
-    ((x - (y - 1)) * M, "(jsd(M, a) - (peak(M) - 1))*M"),
-    (largest(x, 0.5) * M, "largest(jsd(M, a), 0.5)*M"),
-    (smallest(-x, sigmoid(y)) * M, "smallest(-jsd(M, a), sigmoid(peak(M)))*M"),
+    (x * y * M, "jsd(M, a)*max_prob(M)*M"),
+    (x * (1 - y) * M, "jsd(M, a)*(1 - max_prob(M))*M"),
+    (x / y / 2 * M, "0.5*(jsd(M, a)/max_prob(M))*M"),
+    ((x - (y - 1)) * M, "(jsd(M, a) - (max_prob(M) - 1))*M"),
+    (maximum(x, 0.5) * M, "maximum(jsd(M, a), 0.5)*M"),
+    (minimum(-x, sigmoid(y)) * M, "minimum(-jsd(M, a), sigmoid(max_prob(M)))*M"),
 ]
 
 
@@ -108,7 +108,7 @@ def test_a_factor_is_found_in_the_text() -> None:
 def test_a_comparison_is_no_truth_while_no_text_is_made() -> None:
     with pytest.raises(FormulaError, match="use where"):
         bool(x > 0.5)
-    assert str(x >= y) == "jsd(M, a) >= peak(M)"
+    assert str(x >= y) == "jsd(M, a) >= max_prob(M)"
     assert parse_text("where(0.5 < jsd(M, a), M, a)") != parse_text("where(jsd(M, a) > 0.5, M, a)")
 
 
@@ -119,8 +119,8 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: x / 0, "cannot be divided by zero"),
     (lambda: 1e300 * (1e300 * x), "finite"),
     (lambda: x > "1", "compared with is a number or a function of the context, not '1'"),
-    (lambda: largest(x), "at least 2 factors, not 1"),
-    (lambda: smallest(x, M), "smallest is .*, not M"),  # type: ignore[arg-type]  # wrong on purpose
+    (lambda: maximum(x), "at least 2 factors, not 1"),
+    (lambda: minimum(x, M), "smallest is .*, not M"),  # type: ignore[arg-type]  # wrong on purpose
     (lambda: sigmoid(2), "varies, not 2"),
     (lambda: factor(True), "not True"),
     (lambda: jsd(M, x), r"formulas, not jsd\(M, a\)"),  # type: ignore[arg-type]  # wrong on purpose

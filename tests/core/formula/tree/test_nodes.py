@@ -67,7 +67,7 @@ def test_equal_formulas_hash_alike(f: Formula) -> None:
 
 def test_different_formulas_differ() -> None:
     trees = [M, a, M + a, a + M, M - a, 2 * M, union(M, a), intersection(M, a), supersede(M, a),
-             unscaled(M), M.top_k(1), M.top_p(1.0), M.plausible(1.0), Prompted("M")]  # fmt: skip
+             unscaled(M), M.top_k(1), M.top_p(1.0), M.min_p(1.0), Prompted("M")]  # fmt: skip
     assert len(set(trees)) == len(trees)
 
 
@@ -92,7 +92,7 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: M.top_k(10**16), str(10**16)),
     (lambda: M.top_p(0), "top_p"),
     (lambda: M.top_p(1.1), "top_p"),
-    (lambda: M.plausible(-1), "plausible"),
+    (lambda: M.min_p(-1), "min_p"),
     (lambda: union(M), "at least 2"),
     (lambda: supersede(M, "x"), "not 'x'"),  # type: ignore[arg-type]  # wrong on purpose
     (lambda: unscaled(3), "not 3"),  # type: ignore[arg-type]  # wrong on purpose

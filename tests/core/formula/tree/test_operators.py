@@ -15,7 +15,7 @@ from marith.formula.meaning.partial import part
 from marith.formula.meaning.removal import without_classifiers
 from marith.formula.text.parsing import parse_text
 from marith.formula.text.trust import parse
-from marith.formula.tree.factors import largest
+from marith.formula.tree.factors import maximum
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.operators import (
     agreed,
@@ -29,16 +29,16 @@ from marith.formula.tree.operators import (
 from marith.formula.tree.signals import (
     POSITION,
     balance,
+    class_prob,
     decay,
     entropy,
     first,
     jsd,
     likelihood_of,
     margin,
-    peak,
+    max_prob,
     position,
     renyi,
-    strength,
 )
 from marith.formula.tree.terms import Classifier, Judgement, Prompted, Term
 
@@ -50,10 +50,10 @@ CASES: list[tuple[Formula, str]] = [
     (M - 24 * relu(a - M), "M - 24*relu(a - M)"),
     (mixture(1, M, -0.5, a), "mixture(1, M, -0.5, a)"),
     (mixture(jsd(M, a), M, 1 - jsd(M, a), a), "mixture(jsd(M, a), M, 1 - jsd(M, a), a)"),
-    (where(peak(M) < 0.3, a, M), "where(peak(M) < 0.3, a, M)"),
+    (where(max_prob(M) < 0.3, a, M), "where(max_prob(M) < 0.3, a, M)"),
     (where(first(2), a, M), "where(first(2) > 0, a, M)"),
-    (where(largest(jsd(M, a), 0.1) >= margin(a), a, M),
-     "where(largest(jsd(M, a), 0.1) >= margin(a), a, M)"),
+    (where(maximum(jsd(M, a), 0.1) >= margin(a), a, M),
+     "where(maximum(jsd(M, a), 0.1) >= margin(a), a, M)"),
     (self_debias(M, a), "self_debias(M, a)"),
     (self_debias(M, a, b, decay=10, floor=0), "self_debias(M, a, b, decay=10, floor=0)"),
     (M + 30 * posterior(a, b), "M + 30*posterior(a, b)"),
@@ -61,7 +61,7 @@ CASES: list[tuple[Formula, str]] = [
     (M + agreed(M, a, b, count=3), "M + agreed(M, a, b, count=3)"),
     (2 * M - a.temperature(0.5), "2*M - a.temperature(0.5)"),
     ((M + a).temperature(2).top_k(5), "(M + a).temperature(2).top_k(5)"),
-    (strength(C) * M + M, "strength(C)*M + M"),
+    (class_prob(C) * M + M, "class_prob(C)*M + M"),
     (renyi(M, a) * a + renyi(M, b, order=0.9) * M, "renyi(M, a)*a + renyi(M, b, order=0.9)*M"),
     (M + decay(7.5) * a + first(3) * b, "M + decay(7.5)*a + first(3)*b"),
     (M + (1 - position() / 9) * a, "M + (1 - 0.1111111111111111*position())*a"),
@@ -90,7 +90,7 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: M.temperature(0), "temperature takes a number from 1e-6 to 1e6, not 0"),
     (lambda: jsd(M, 1), "jsd takes formulas, not 1"),  # type: ignore[arg-type]
     (lambda: renyi(M, a, order=1), "order is a number between 0 and 1, not 1"),
-    (lambda: strength(2 * C), r"strength takes a classifier, not 2\*C"),
+    (lambda: class_prob(2 * C), r"class_prob takes a classifier, not 2\*C"),
     (lambda: first(0), "first takes a whole number from 1, not 0"),
     (lambda: decay(0), "half_life is a number of tokens above 0, not 0"),
     (lambda: Classifier("c", scale="prob"), "scale is one of .*, not 'prob'"),  # type: ignore[arg-type]
@@ -111,7 +111,7 @@ FAULTS = [
     ("M + indicator(a + b)*(M - a)", "indicator(a + b)", "takes a difference.* add up to 2"),
     ("M + mixture(1, a - b, 1, M)", "mixture(1, a - b, 1, M)", "weight above zero; a - b has 0"),
     ("mixture(1, M, -1, a)", "mixture(1, M, -1, a)", "add up to more than zero, not 0"),
-    ("mixture(peak(M), M, -1, a)", "mixture(peak(M), M, -1, a)", r"not peak\(M\) − 1"),
+    ("mixture(max_prob(M), M, -1, a)", "mixture(max_prob(M), M, -1, a)", r"not peak\(M\) − 1"),
     ("mixture(indicator(M - a), M, 1, a)", "mixture(indicator(M - a), M, 1, a)", "token to token"),
     ("where(first(2) > 0, C, M)", "where(first(2) > 0, C, M)", "weight above zero; C has 0"),
     (
@@ -123,12 +123,16 @@ FAULTS = [
     ("M + posterior(a, a + b)", "posterior(a, a + b)", r"prompted models.* not a \+ b"),
     ("M + posterior(a, sum)", "posterior(a, sum)", "prompted models, .* not sum"),
     ("M + balance(M, C)*a", "balance(M, C)", "balance takes prompted models, .* not C"),
-    ("M + strength(a)*b", "strength(a)", "strength takes a classifier, not a"),
+    ("M + class_prob(a)*b", "class_prob(a)", "class_prob takes a classifier, not a"),
     ("M + jsd(a - b, M)*a", "jsd(a - b, M)", "a - b has 0"),
     ("M + (a - b).temperature(2)", "(a - b).temperature(2)", "temperature changes a distribution"),
     ("M + a/jsd(M, a)", "1/jsd(M, a)", "division by a factor that may be zero: jsd"),
-    ("M + 1/(peak(M) - 0.5)*a", "1/(peak(M) - 0.5)", "by a factor that may be zero"),
-    ("M + (1e20 + jsd(M, a))*(1e20 + peak(M))*a", "(1e20 + jsd(M, a))*(1e20 + peak(M))", "1e.?30"),
+    ("M + 1/(max_prob(M) - 0.5)*a", "1/(max_prob(M) - 0.5)", "by a factor that may be zero"),
+    (
+        "M + (1e20 + jsd(M, a))*(1e20 + max_prob(M))*a",
+        "(1e20 + jsd(M, a))*(1e20 + max_prob(M))",
+        "1e.?30",
+    ),
     ("M + 1/(1e-40 + entropy(M))*a", "1/(1e-40 + entropy(M))", "at most 1e30 .* may be 1e"),
     ("1e20*(M + 1e20*(a + jsd(M, a)*b))", "1e20*(M + 1e20*(a + jsd(M, a)*b))", "more than 1e30"),
     ("M + where(entropy(nope) > 2, a, M)", "nope", "unknown term 'nope'"),
@@ -150,12 +154,12 @@ OBSERVED: list[tuple[str, list[Term]]] = [
     ("M + first(2)*a", [BARE, POSITION, P]),
     ("M + decay(2)*a + first(3)*b", [BARE, POSITION, P, Q]),
     ("M + position()*a", [BARE, POSITION, P]),
-    ("M + strength(C)*a", [BARE, Judgement("c"), P]),
+    ("M + class_prob(C)*a", [BARE, Judgement("c"), P]),
     ("M + balance(a, b)*b", [BARE, likelihood_of(P), likelihood_of(Q), P, Q]),
     ("M + posterior(a, b)", [BARE, likelihood_of(P), likelihood_of(Q), POSITION, P, Q]),
     ("M + jsd(a, b)*(M - a)", [BARE, P, Q]),
     ("where(entropy(a) > 2, b, M)", [P, Q, BARE]),
-    ("mixture(0.5, M, peak(b), a)", [Q, BARE, P]),
+    ("mixture(0.5, M, max_prob(b), a)", [Q, BARE, P]),
     ("self_debias(M, a, b)", [BARE, P, Q]),
     ("M + agreed(M, b)", [BARE, Q]),
     ("M + 0*jsd(M, a)*b", [BARE, P, Q]),
@@ -188,7 +192,7 @@ def test_what_guides_a_classifier_has_none_in_its_nodes() -> None:
     judge = Classifier("c")
     assert without_classifiers(where(first(2), P + judge, Q)) == where(first(2), sum_of(P), Q)
     assert without_classifiers(P + relu(judge)) == sum_of(P)
-    assert without_classifiers(P + strength(judge) * Q) == P + strength(judge) * Q
+    assert without_classifiers(P + class_prob(judge) * Q) == P + class_prob(judge) * Q
     assert without_classifiers(P + entropy(P + judge) * Q) == P + entropy(sum_of(P)) * Q
     assert without_classifiers(relu(judge)) is None
 

@@ -70,7 +70,7 @@ CASES = [
     (-M, "-M"),
     (M - (a - b), "M - (a - b)"),
     ((2 * M).top_k(5), "(2*M).top_k(5)"),
-    ((M + a).plausible(0.1), "(M + a).plausible(0.1)"),
+    ((M + a).min_p(0.1), "(M + a).min_p(0.1)"),
     (Prompted(), "prompted()"),
     (Prompted("Be kind."), 'prompted("Be kind.")'),
     (Prompted("I'm", mode="replace"), 'prompted("I\'m", mode="replace")'),

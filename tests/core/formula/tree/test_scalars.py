@@ -54,7 +54,7 @@ def test_scalars_are_factors(half: Any) -> None:
         (bare / half, bare / 0.5),
         (jsd(bare, other) * half * bare, jsd(bare, other) * 0.5 * bare),
         (bare.temperature(half), bare.temperature(0.5)),
-        (bare.plausible(half), bare.plausible(0.5)),
+        (bare.min_p(half), bare.min_p(0.5)),
     ):
         assert formula == same
         assert str(formula) == str(same)
