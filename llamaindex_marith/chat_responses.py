@@ -125,4 +125,4 @@ def _raw(options: marith.Options, completion: marith.Completion) -> dict[str, An
 def _logprobs(token: marith.TokenLogprob) -> list[LogProb]:
     """Return a token's log-probability, followed by those of the likeliest tokens at its place."""
     others = (other for other in token.top if other.token != token.token)
-    return [LogProb(**openai_format.from_alternative(each)) for each in (token, *others)]
+    return [LogProb(**openai_format.from_top_logprob(each)) for each in (token, *others)]

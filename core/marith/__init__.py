@@ -60,10 +60,10 @@ if TYPE_CHECKING:
     from marith.engine.ticket import Ticket
     from marith.inspection.calls import (
         inspect,
-        readings,
-        submit_inspected,
+        rendered_prompts,
         submit_inspection,
         submit_what_if,
+        submit_with_inspection,
         what_if,
     )
     from marith.inspection.formula_numbers import FormulaNumber, NumberedFormula
@@ -73,15 +73,15 @@ if TYPE_CHECKING:
     from marith.options.persona_file import PersonaFile, load_file
     from marith.request.ban import Ban
     from marith.request.completion import (
-        Alternative,
         CallChunk,
-        Choice,
         Chunk,
         Completion,
+        Ranking,
         Stats,
         TermStats,
         TokenLogprob,
         ToolCall,
+        TopLogprob,
         Usage,
     )
     from marith.request.forms.grammar import Grammar
@@ -91,7 +91,7 @@ if TYPE_CHECKING:
     from marith.request.request import Request
     from marith.request.sampling import Sampling
     from marith.request.stop import Stop
-    from marith.request.visible_text import harmless
+    from marith.request.visible_text import escape_control_chars
     from marith.scoring.free_memory import free_memory
 
 __version__ = "0.1.0"
@@ -102,7 +102,7 @@ _LATER = {
     "Ban": "marith.request.ban",
     "Grammar": "marith.request.forms.grammar",
     "free_memory": "marith.scoring.free_memory",
-    "harmless": "marith.request.visible_text",
+    "escape_control_chars": "marith.request.visible_text",
     "Inspection": "marith.inspection.inspection",
     "Sampling": "marith.request.sampling",
     "Stop": "marith.request.stop",
@@ -115,8 +115,8 @@ _LATER = {
     **dict.fromkeys(
         (
             "inspect",
-            "readings",
-            "submit_inspected",
+            "rendered_prompts",
+            "submit_with_inspection",
             "submit_inspection",
             "submit_what_if",
             "what_if",
@@ -131,9 +131,9 @@ _LATER = {
     "Tools": "marith.request.forms.tools",
     **dict.fromkeys(
         (
-            "Alternative",
+            "TopLogprob",
             "CallChunk",
-            "Choice",
+            "Ranking",
             "Chunk",
             "Completion",
             "Stats",
@@ -147,11 +147,9 @@ _LATER = {
 }
 
 __all__ = [
-    "Alternative",
     "Ban",
     "Busy",
     "CallChunk",
-    "Choice",
     "Chunk",
     "Classifier",
     "Completion",
@@ -175,6 +173,7 @@ __all__ = [
     "PersonaFile",
     "Plan",
     "Prompted",
+    "Ranking",
     "Redrawn",
     "Request",
     "RequestError",
@@ -186,6 +185,7 @@ __all__ = [
     "TokenLogprob",
     "ToolCall",
     "Tools",
+    "TopLogprob",
     "Uniform",
     "Usage",
     "WhatIf",
@@ -196,10 +196,10 @@ __all__ = [
     "define",
     "described_recipes",
     "entropy",
+    "escape_control_chars",
     "explain",
     "first",
     "free_memory",
-    "harmless",
     "indicator",
     "inspect",
     "intersection",
@@ -214,14 +214,14 @@ __all__ = [
     "parse",
     "position",
     "posterior",
-    "readings",
     "relu",
+    "rendered_prompts",
     "renyi",
     "self_debias",
     "sigmoid",
-    "submit_inspected",
     "submit_inspection",
     "submit_what_if",
+    "submit_with_inspection",
     "supersede",
     "terms_of",
     "union",

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from marith.errors import RequestError, shown
 from marith.request.checks import whole
-from marith.request.completion import Alternative, Completion, TokenLogprob, Usage
+from marith.request.completion import Completion, TokenLogprob, TopLogprob, Usage
 from marith.request.completion import LengthWarning as LengthWarning
 from marith.request.forms.grammar import Grammar
 from marith.request.forms.schema_formats import schema_of as schema_of
@@ -233,10 +233,10 @@ def from_logprobs(tokens: Sequence[TokenLogprob] | None) -> dict[str, Any]:
 
 
 def _token(token: TokenLogprob) -> dict[str, Any]:
-    return {**from_alternative(token), "top_logprobs": [*map(from_alternative, token.top)]}
+    return {**from_top_logprob(token), "top_logprobs": [*map(from_top_logprob, token.top)]}
 
 
-def from_alternative(token: Alternative) -> dict[str, Any]:
+def from_top_logprob(token: TopLogprob) -> dict[str, Any]:
     """Return a token's text, the bytes of the text, and its log-probability."""
     return {
         "token": token.text,

@@ -165,8 +165,8 @@ def test_logprobs_are_written_as_openai_writes_them(completion: marith.Completio
 
 
 def test_a_token_that_cannot_follow_is_json_too() -> None:
-    never = marith.Alternative(3, "x", b"x", -math.inf)
-    entry = openai_format.from_alternative(never)
+    never = marith.TopLogprob(3, "x", b"x", -math.inf)
+    entry = openai_format.from_top_logprob(never)
     assert json.loads(json.dumps(entry, allow_nan=False)) == entry
     assert entry["logprob"] == openai_format.LEAST_LOGPROB
 

@@ -34,7 +34,8 @@ from tools.reference.formula_language import calls, language_page
 from tools.reference.signatures import Links, documented, table
 
 INSPECTING = (
-    "inspect", "submit_inspection", "submit_inspected", "readings", "what_if", "submit_what_if",
+    "inspect", "submit_inspection", "submit_with_inspection", "rendered_prompts", "what_if",
+    "submit_what_if",
 )  # fmt: skip
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 GENERATED_NOTICE = "*This page is written from the code by `make reference`.*"
@@ -50,8 +51,8 @@ CLASSES: dict[str, tuple[str, tuple[type, ...]]] = {
     "completion.md": (
         "Completion",
         (marith.Completion, marith.Chunk, marith.Usage, marith.Stats, marith.TermStats,
-         completion.StageStats, marith.TokenLogprob, marith.Alternative, marith.ToolCall,
-         marith.CallChunk, marith.Choice),
+         completion.StageStats, marith.TokenLogprob, marith.TopLogprob, marith.ToolCall,
+         marith.CallChunk, marith.Ranking),
     ),
     "inspection.md": (
         "Inspection",
@@ -72,15 +73,15 @@ ABOUT = {
     "plan.md": "A `Plan` is one possible value of `speculation`. "
     "[Speculation](../explanation/speculation.md) explains when a plan pays.",
     "completion.md": "`Engine.generate` returns a `Completion`. `Engine.stream` yields values of "
-    "`Chunk`, and `Engine.choose` returns a `Choice`.",
+    "`Chunk`, and `Engine.rank` returns a `Ranking`.",
     "inspection.md": "`marith.inspect` returns an `Inspection`, and `marith.what_if` a `WhatIf`. A "
-    "ticket of `marith.submit_inspected` has the inspection in its completion. "
+    "ticket of `marith.submit_with_inspection` has the inspection in its completion. "
     "[Why this token?](../how-to/inspecting.md) shows how to read them.",
 }
 # Functions of the front door that stand on the pages of classes.
 FUNCTIONS = {
     "engine.md": ("free_memory",),
-    "completion.md": ("harmless",),
+    "completion.md": ("escape_control_chars",),
     "inspection.md": INSPECTING,
 }
 MODULES: dict[str, tuple[ModuleType, str]] = {

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from marith.decoding.blocks import ComposedRow
 from marith.decoding.matcher import Lexicon
-from marith.request.completion import Alternative, TokenLogprob
+from marith.request.completion import TokenLogprob, TopLogprob
 from marith.tensor_rows import vector
 
 
@@ -14,14 +14,14 @@ def token_logprob(token: int, composed: ComposedRow, top: int, lexicon: Lexicon)
     """Return the log-probabilities of a final token, and of the `top` likeliest tokens there."""
     row = vector(composed.row)
     likeliest = row.topk(min(top, len(row))).indices.tolist() if top else []
-    chosen = _alternative(token, row, lexicon)
+    chosen = _top_logprob(token, row, lexicon)
     by_term = {term: vector(own) for term, own in composed.rows.items()}
     return TokenLogprob(
         chosen.token,
         chosen.text,
         chosen.data,
         chosen.logprob,
-        tuple(_alternative(other, row, lexicon) for other in likeliest),
+        tuple(_top_logprob(other, row, lexicon) for other in likeliest),
         {
             str(term): float(logprobs[token])
             for term, logprobs in by_term.items()
@@ -30,6 +30,6 @@ def token_logprob(token: int, composed: ComposedRow, top: int, lexicon: Lexicon)
     )
 
 
-def _alternative(token: int, row: Tensor, lexicon: Lexicon) -> Alternative:
+def _top_logprob(token: int, row: Tensor, lexicon: Lexicon) -> TopLogprob:
     data = lexicon.data_of(token)
-    return Alternative(token, data.decode(errors="replace"), data, float(row[token]))
+    return TopLogprob(token, data.decode(errors="replace"), data, float(row[token]))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import typer
 
-from marith import MarithError, RequestError, harmless
+from marith import MarithError, RequestError, escape_control_chars
 from marith.cli.application import app, clear_errors
 from marith.cli.files import for_terminal
 from marith.cli.generate_command import load, read_options
@@ -128,7 +128,9 @@ class Conversation:
         self._show(self._overrides)
         names = self._answers.personas()
         if names and self._answers.name not in names:
-            typer.echo(f"/persona NAME chooses one of {harmless(', '.join(names))}", err=True)
+            typer.echo(
+                f"/persona NAME chooses one of {escape_control_chars(', '.join(names))}", err=True
+            )
 
     def run(self) -> None:
         """Talk until the input ends or the user types /quit."""
@@ -193,7 +195,7 @@ class Conversation:
             return
         names = self._answers.personas()
         marked = (f"{each} (now)" if each == self._answers.name else each for each in names)
-        typer.echo(harmless(", ".join(marked)) or "there are no personas")
+        typer.echo(escape_control_chars(", ".join(marked)) or "there are no personas")
 
     def _change(self, **changed: Any) -> None:
         """Change options from now on; None resets an option.
@@ -207,7 +209,9 @@ class Conversation:
     def _show(self, overrides: Mapping[str, Any]) -> None:
         formula, seed = self._answers.formula(overrides), overrides.get("seed")
         parts = [formula] * bool(formula) + ([] if seed is None else [f"seed {seed}"])
-        typer.echo(harmless(": ".join([self._answers.name, ", ".join(parts)])), err=True)
+        typer.echo(
+            escape_control_chars(": ".join([self._answers.name, ", ".join(parts)])), err=True
+        )
 
     def _name(self, form: str, text: str, to_term: Callable[[str], Any]) -> None:
         name, equals, meaning = text.partition("=")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from marith import RequestError, harmless
+from marith import RequestError, escape_control_chars
 from marith.errors import unreadable
 
 
@@ -67,4 +67,4 @@ def _unwritable(path: Path, error: OSError) -> RequestError:
 
 def for_terminal(text: str) -> str:
     """Return a text that is safe on a terminal. For a file or a program it is unchanged."""
-    return harmless(text) if sys.stdout.isatty() else text
+    return escape_control_chars(text) if sys.stdout.isatty() else text

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import marith
-from marith import RequestError, harmless
+from marith import RequestError, escape_control_chars
 from marith.cli.application import app, clear_errors
 from marith.cli.files import for_terminal
 from marith.cli.generate_command import load, messages_of, options_of
@@ -145,7 +145,7 @@ def _strip(inspection: "Inspection", coloured: bool) -> "Text":
 
     strip = Text()
     for run in inspection.runs:
-        text = harmless(run.text)
+        text = escape_control_chars(run.text)
         if coloured:
             strip.append(text, _style(run))
         else:

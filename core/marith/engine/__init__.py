@@ -3,7 +3,7 @@
 - `calibrate`: measure which plan costs least.
 - `call`: the arguments of one call of an engine, and the requests that they describe.
 - `engine`: `Engine`: loading, submitting, scoring, closing.
-- `entrypoints`: `generate`, `stream`, `agenerate`, `astream` and `choose`: the calls of an engine.
+- `entrypoints`: `generate`, `stream`, `agenerate`, `astream` and `rank`: the calls of an engine.
 - `job_queue`: which jobs run and which wait: admission by lanes and memory.
 - `loop`: the thread that owns the models: it takes steps, and jobs join and leave between them.
 - `prepare`: from a request to a prepared one: bind the formula, load models, read the prompt.

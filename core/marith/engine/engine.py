@@ -188,7 +188,7 @@ class Engine(Entrypoints, TokenCalls):
         """
         if request.inspect:
             raise RequestError(
-                "this request has inspect: write marith.submit_inspected(engine, request)"
+                "this request has inspect: write marith.submit_with_inspection(engine, request)"
             )
         with faults_named():
             prepared = self.open(request, ticket.deadline)

@@ -1,4 +1,4 @@
-"""`generate`, `stream`, `agenerate`, `astream` and `choose`: the calls of an engine."""
+"""`generate`, `stream`, `agenerate`, `astream` and `rank`: the calls of an engine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from marith.errors import Busy, require_known
 from marith.formula.meaning.binding import Terms
 from marith.formula.tree.nodes import Formula
 from marith.request.checks import distinct_texts
-from marith.request.completion import Choice, Chunk, Completion
+from marith.request.completion import Chunk, Completion, Ranking
 from marith.request.prompt import AnyPrompt, Message
 from marith.request.request import Request, Speculation
 from marith.request.sampling import Sampling
@@ -279,24 +279,24 @@ class Entrypoints(ABC):
             async for chunk in chunks:
                 yield chunk
 
-    def choose(
+    def rank(
         self,
         prompt: AnyPrompt,
-        options: Sequence[str],
+        texts: Sequence[str],
         formula: str | Formula = "M",
         terms: Terms | None = None,
         **limits: Unpack[ScoringOptions],
-    ) -> Choice:
-        """Return the text that the formula prefers, and the probability of each among all.
+    ) -> Ranking:
+        """Rank texts by the probability that an answer begins with each text.
 
         All texts share their passes. To sample one of the texts, use `Grammar.choice`.
         """
-        require_known("choose", limits, ScoringOptions.__annotations__)
-        texts = distinct_texts("options", options)
-        scorings = [self.submit_scoring(prompt, t, formula, terms, **limits) for t in texts]
+        require_known("rank", limits, ScoringOptions.__annotations__)
+        each = distinct_texts("texts", texts)
+        scorings = [self.submit_scoring(prompt, t, formula, terms, **limits) for t in each]
         try:
             scores = [scoring.result().logprobs for scoring in scorings]
         finally:
             for scoring in scorings:
                 scoring.cancel()
-        return Choice.of(dict(zip(texts, map(math.fsum, scores), strict=True)))
+        return Ranking.of(dict(zip(each, map(math.fsum, scores), strict=True)))

@@ -29,7 +29,6 @@ from inspect_ai.model import (
 from inspect_ai.tool import ToolCall, ToolChoice, ToolFunction, ToolInfo
 
 from marith import (
-    Alternative,
     Completion,
     ContextOverflow,
     Engine,
@@ -39,6 +38,7 @@ from marith import (
     Stop,
     Ticket,
 )
+from marith import TopLogprob as OwnTopLogprob
 from marith.errors import shown, valid_options
 from marith.evals.system_prompts import paper_terms
 from marith.openai_format import (
@@ -278,13 +278,13 @@ def _logprobs(completion: Completion) -> Logprobs | None:
     return Logprobs(
         content=[
             Logprob(
-                **_alternative(token),
-                top_logprobs=[TopLogprob(**_alternative(one)) for one in token.top],
+                **_token_fields(token),
+                top_logprobs=[TopLogprob(**_token_fields(one)) for one in token.top],
             )
             for token in completion.logprobs
         ]
     )
 
 
-def _alternative(token: Alternative) -> dict[str, Any]:
+def _token_fields(token: OwnTopLogprob) -> dict[str, Any]:
     return {"token": token.text, "logprob": token.logprob, "bytes": list(token.data)}

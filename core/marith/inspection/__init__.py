@@ -1,6 +1,6 @@
 """Explain why a token is there, and what other numbers would have given.
 
-- `calls`: `inspect`, `readings`, `what_if` and `submit_inspected`.
+- `calls`: `inspect`, `rendered_prompts`, `what_if` and `submit_with_inspection`.
 - `contributions`: what each summand adds to a token's log-odds.
 - `formula_numbers`: the numbers in a formula, and values to try instead.
 - `inspected_position`: one position of an inspection. Plain data, without torch.

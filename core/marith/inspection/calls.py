@@ -1,4 +1,4 @@
-"""Explain an engine's answers: `inspect`, `readings`, `what_if` and `submit_inspected`."""
+"""Explain an engine's answers: `inspect`, `rendered_prompts`, `what_if` and others."""
 
 from __future__ import annotations
 
@@ -144,14 +144,16 @@ def submit_inspection(
     return _inspecting(engine, request, continuation, top, start, leave_one_out)
 
 
-def submit_inspected(engine: Engine, request: Request, started: float | None = None) -> Ticket:
+def submit_with_inspection(
+    engine: Engine, request: Request, started: float | None = None
+) -> Ticket:
     """Start a request, as `Engine.submit` does, and inspect its text at the end.
 
     The ticket's last chunk and completion have the inspection. `Request.inspect` sets its number of
     likeliest tokens. Raises RequestError if the text may become too long to be inspected.
     """
     if not isinstance(request, Request):
-        raise RequestError(f"submit_inspected takes a Request, not {shown(request)}")
+        raise RequestError(f"submit_with_inspection takes a Request, not {shown(request)}")
     deadline = Deadline.of(request.timeout, started)
     with faults_named():
         read = replace(request, speculation=None, inspect=False)
@@ -179,7 +181,7 @@ def submit_inspected(engine: Engine, request: Request, started: float | None = N
     return engine.start(replace(request, inspect=False), ticket)
 
 
-def readings(
+def rendered_prompts(
     engine: Engine,
     prompt: AnyPrompt,
     formula: str | Formula = "M",
@@ -192,7 +194,7 @@ def readings(
     the chat template and the tools written out, without hidden passages, and with special tokens by
     name. Models of the terms are loaded, but not run.
     """
-    request = scoring_request("readings", prompt, formula, terms, options, own=())
+    request = scoring_request("rendered_prompts", prompt, formula, terms, options, own=())
     with faults_named():
         prepared = engine.open(request, Deadline.of(request.timeout))
     meanings = request.meanings

@@ -7,7 +7,7 @@ from html import escape
 
 from marith.inspection.inspected_position import InspectedPosition, TokenRun
 from marith.inspection.inspection_words import likely_text, quoted, signed
-from marith.request.visible_text import harmless
+from marith.request.visible_text import escape_control_chars
 
 LIKELIER, LESS_LIKELY = "40, 120, 220", "230, 120, 20"  # blue and orange: red, green, blue
 STRONGEST = 3.0  # nats of push with the darkest tint, on which black and white text stay readable
@@ -51,7 +51,7 @@ def _token(run: TokenRun) -> str:
     if run.flipped:
         styles.append("font-weight: bold")
     style, title = escape("; ".join(styles)), escape("\n".join(map(_title, run.positions)))
-    return f'<span style="{style}" title="{title}">{escape(harmless(run.text))}</span>'
+    return f'<span style="{style}" title="{title}">{escape(escape_control_chars(run.text))}</span>'
 
 
 def _tint(push: float | None) -> str:

@@ -10,14 +10,14 @@ from marith.inspection.inspected_position import (
     InspectedPosition,
     LikelyToken,
 )
-from marith.request.visible_text import harmless
+from marith.request.visible_text import escape_control_chars
 
 _BREAKS = str.maketrans({"\n": "␊", "\t": "␉"})
 
 
 def on_one_line(text: str) -> str:
     """Return a text with line breaks and control characters made visible."""
-    return harmless(text).translate(_BREAKS)
+    return escape_control_chars(text).translate(_BREAKS)
 
 
 def quoted(text: str) -> str:

@@ -249,9 +249,9 @@ class Options(OptionFields):
         while True:
             try:
                 if request.inspect:
-                    from marith.inspection.calls import submit_inspected
+                    from marith.inspection.calls import submit_with_inspection
 
-                    return submit_inspected(engine, request, started)
+                    return submit_with_inspection(engine, request, started)
                 return engine.submit(request, started)
             except Busy:
                 from marith.engine.threads.deadline import Deadline

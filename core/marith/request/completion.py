@@ -50,7 +50,7 @@ class CallChunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Alternative:
+class TopLogprob:
     """A token and its log-probability. `data` are the bytes of the token."""
 
     token: int
@@ -60,7 +60,7 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenLogprob(Alternative):
+class TokenLogprob(TopLogprob):
     """A token of a text, with its log-probability before temperature and grammar.
 
     `logprob` is of the composed distribution. `top` are the likeliest tokens at the position.
@@ -69,7 +69,7 @@ class TokenLogprob(Alternative):
     character share the offset of the character.
     """
 
-    top: tuple[Alternative, ...] = ()
+    top: tuple[TopLogprob, ...] = ()
     terms: Mapping[str, float] = field(default_factory=dict)
     offset: int = 0
 
@@ -268,11 +268,11 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """The likeliest of some texts, and the probability of each text.
+class Ranking:
+    """Some texts with the probability of each text, the likeliest text first.
 
-    `logprobs` are the log-probabilities that an answer begins with a text: sums over its tokens.
-    `probabilities` are normalised over the texts.
+    `text` is the likeliest text. `logprobs` are the log-probabilities that an answer begins with a
+    text: sums over its tokens. `probabilities` are normalised over the texts.
     """
 
     text: str
@@ -280,14 +280,15 @@ class Choice:
     logprobs: Mapping[str, float]
 
     @classmethod
-    def of(cls, logprobs: Mapping[str, float]) -> Choice:
-        """Return the choice for these log-probabilities. Raises RequestError if all are −∞."""
-        best = max(logprobs, key=lambda text: logprobs[text])
-        if logprobs[best] == -math.inf:
+    def of(cls, logprobs: Mapping[str, float]) -> Ranking:
+        """Return the ranking for these log-probabilities. Raises RequestError if all are −∞."""
+        ranked = dict(sorted(logprobs.items(), key=lambda item: -item[1]))
+        best = next(iter(ranked))
+        if ranked[best] == -math.inf:
             raise RequestError("the formula gives no option a probability above zero")
-        weights = {text: math.exp(value - logprobs[best]) for text, value in logprobs.items()}
-        total = math.fsum(weights.values())
-        return cls(best, {text: weight / total for text, weight in weights.items()}, logprobs)
+        odds = {text: math.exp(value - ranked[best]) for text, value in ranked.items()}
+        total = math.fsum(odds.values())
+        return cls(best, {text: odd / total for text, odd in odds.items()}, ranked)
 
     def __str__(self) -> str:
         return self.text

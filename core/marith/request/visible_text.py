@@ -9,7 +9,7 @@ _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\
 _FIRST_PICTURE = 0x2400  # Unicode's pictures of the control characters
 
 
-def harmless(text: str) -> str:
+def escape_control_chars(text: str) -> str:
     """Return the text with control characters, escapes and direction marks made visible.
 
     A control character becomes its picture (␛ for escape). Others become their number: ⟨U+202E⟩.

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from starlette.requests import Request as WebRequest
 
-from marith import Chunk, Engine, Request, Ticket, submit_inspected
+from marith import Chunk, Engine, Request, Ticket, submit_with_inspection
 from marith.serving.event_stream import gone
 from marith.serving.wire.refusals import Refusal
 
@@ -54,7 +54,7 @@ class Runner:
             tickets: list[Ticket] = []
             try:
                 for request in requests:
-                    submit = submit_inspected if request.inspect else Engine.submit
+                    submit = submit_with_inspection if request.inspect else Engine.submit
                     tickets.append(submit(engine, request))
             except BaseException:
                 cancel(tickets)

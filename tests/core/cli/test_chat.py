@@ -12,7 +12,7 @@ from support.hostile import OBEYED
 from support.serving import PERSONAS
 from typer.testing import CliRunner
 
-from marith import Options, harmless
+from marith import Options, escape_control_chars
 from marith.cli import app, files
 from marith.cli.chat_command import Conversation
 from marith.errors import ModelError
@@ -25,10 +25,10 @@ def chat(*lines: str, options: Sequence[str] = ()) -> Any:
 
 @pytest.mark.parametrize("text", OBEYED)
 def test_what_a_terminal_obeys_is_shown(text: str) -> None:
-    shown = harmless(text)
+    shown = escape_control_chars(text)
     assert not any(ord(letter) < 0x20 or 0x7F <= ord(letter) < 0xA0 for letter in shown)
     assert not {"\u202e", "\u2066", "\u2028"}.intersection(shown)
-    assert harmless("plain\ntext\twith tabs, ü, 東, \U0001f600") == (
+    assert escape_control_chars("plain\ntext\twith tabs, ü, 東, \U0001f600") == (
         "plain\ntext\twith tabs, ü, 東, \U0001f600"
     )
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from support.hostile import OBEYED
 from typer.testing import CliRunner
 
-from marith import Engine, Inspection, Options, Request, Sampling, Stop, submit_inspected
+from marith import Engine, Inspection, Options, Request, Sampling, Stop, submit_with_inspection
 from marith.cli import app
 from marith.cli.chat_command import LIKELIEST, Answers, Conversation, Messages
 from marith.cli.why_command import inspection_of, print_inspection
@@ -39,7 +39,7 @@ def inspection() -> Inspection:
     with Engine.load("pocket") as engine:
         formula, terms = "2*kind - 0.5*union(kind, M) - 0.2*M", {"kind": "Be kind."}
         request = Request(PROMPT, formula, terms, Sampling(seed=3), Stop(12), inspect=3)
-        completion = submit_inspected(engine, request).result()
+        completion = submit_with_inspection(engine, request).result()
     assert completion.inspection is not None
     assert completion.inspection.flipped
     return completion.inspection

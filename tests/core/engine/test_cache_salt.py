@@ -65,8 +65,8 @@ def test_every_call_has_a_salt(engine: Engine, way: str) -> None:
 
 
 def test_a_choice_reads_its_prompt_under_its_salt(engine: Engine) -> None:
-    choice = engine.choose(PROMPT, ["yes", "no"], FORMULA, TERMS, cache_salt="a")
-    assert choice == engine.choose(PROMPT, ["yes", "no"], FORMULA, TERMS)
+    ranking = engine.rank(PROMPT, ["yes", "no"], FORMULA, TERMS, cache_salt="a")
+    assert ranking == engine.rank(PROMPT, ["yes", "no"], FORMULA, TERMS)
     assert asked(engine, "b").stats.cached == 0
     assert asked(engine, "a").usage.cached_tokens >= REPEATED
 

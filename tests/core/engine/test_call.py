@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from marith import Grammar, RequestError, Sampling, Stop
 from marith.engine.call import Requests, request_of
-from marith.request.completion import Choice
+from marith.request.completion import Ranking
 from marith.request.prompt import prompts_of, to_prompt
 
 CONVERSATION = [{"role": "user", "content": "Hi"}]
@@ -83,14 +83,15 @@ def test_results_are_arranged_as_they_were_asked_for(
     assert requests.arranged(named) == (expected if is_list else expected[0])
 
 
-def test_a_choice_is_the_likeliest_and_probabilities_add_up_to_one() -> None:
-    choice = Choice.of({"a": -1000.0, "b": -1001.0, "c": float("-inf")})
-    assert choice.text == "a"
-    assert sum(choice.probabilities.values()) == pytest.approx(1)
-    assert choice.probabilities["b"] / choice.probabilities["a"] == pytest.approx(0.36787944)
-    assert choice.probabilities["c"] == 0
+def test_a_ranking_begins_with_the_likeliest_and_probabilities_add_up_to_one() -> None:
+    ranking = Ranking.of({"b": -1001.0, "c": float("-inf"), "a": -1000.0})
+    assert ranking.text == "a"
+    assert [*ranking.probabilities] == [*ranking.logprobs] == ["a", "b", "c"]
+    assert sum(ranking.probabilities.values()) == pytest.approx(1)
+    assert ranking.probabilities["b"] / ranking.probabilities["a"] == pytest.approx(0.36787944)
+    assert ranking.probabilities["c"] == 0
     with pytest.raises(RequestError, match="gives no option a probability above zero"):
-        Choice.of({"a": float("-inf"), "b": float("-inf")})
+        Ranking.of({"a": float("-inf"), "b": float("-inf")})
 
 
 @pytest.mark.parametrize("options", ["ab", ["a"], ["a", ""], ["a", 5], None])

@@ -66,18 +66,18 @@ def test_a_stream_takes_one_prompt_and_gives_one_text(engine: Engine) -> None:
         engine.stream("Hello!", n=2)  # type: ignore[call-arg]
 
 
-def test_a_choice_has_the_probabilities_of_the_texts(engine: Engine) -> None:
+def test_a_ranking_has_the_probabilities_of_the_texts(engine: Engine) -> None:
     options = ["Yes.", "No.", "Maybe so."]
-    choice = engine.choose("Is the sky blue?", options, "2*formal - M", FORMAL)
+    ranking = engine.rank("Is the sky blue?", options, "2*formal - M", FORMAL)
     sums = {
         text: math.fsum(engine.score("Is the sky blue?", text, "2*formal - M", FORMAL))
         for text in options
     }
-    assert choice.logprobs == pytest.approx(sums)
-    assert choice.text == max(sums, key=lambda text: sums[text])
+    assert ranking.logprobs == pytest.approx(sums)
+    assert ranking.text == max(sums, key=lambda text: sums[text])
     total = math.fsum(map(math.exp, sums.values()))
     shares = {text: math.exp(logprob) / total for text, logprob in sums.items()}
-    assert choice.probabilities == pytest.approx(shares, rel=1e-3)
+    assert ranking.probabilities == pytest.approx(shares, rel=1e-3)
 
 
 def test_a_grammar_of_choices_allows_each_and_nothing_else(engine: Engine) -> None:

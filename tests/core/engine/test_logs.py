@@ -35,7 +35,7 @@ def test_no_text_is_ever_logged(caplog: pytest.LogCaptureFixture) -> None:
         plan = Plan.drafts("ngram(online=True)")
         answers.append(engine.generate(prompt, speculation=plan, max_tokens=6, stop=SECRET[1]))
         engine.score(prompt, SECRET[3], own)
-        engine.choose(prompt, SECRET, own)
+        engine.rank(prompt, SECRET, own)
         next(iter(engine.stream(prompt, own, max_tokens=50)))
         for bad in (f"M + {SECRET[0]}", f'M + prompted("{SECRET[1]}", mode="no")'):
             with pytest.raises(marith.FormulaError):

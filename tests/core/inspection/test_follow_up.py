@@ -66,7 +66,9 @@ def same(one: Inspection, other: Inspection) -> None:
 
 
 def test_calls_of_the_engine_say_where_inspections_are(house: House) -> None:
-    with pytest.raises(RequestError, match=r"write marith\.submit_inspected\(engine, request\)"):
+    with pytest.raises(
+        RequestError, match=r"write marith\.submit_with_inspection\(engine, request\)"
+    ):
         house.engine.submit(Request("a", inspect=True))
     with pytest.raises(UnknownOption, match=r"takes no 'inspect'; .* marith\.inspect\(engine"):
         house.engine.generate("a", inspect=True)
@@ -77,7 +79,7 @@ def test_an_inspected_text_is_the_same_text_with_its_inspection(house: House, na
     given = {"sampling": Sampling(seed=5), "stop": Stop(12), **OPTIONS[name]}
     plain = house.engine.submit(Request("a b", FORMULA, house.terms, **given)).result()
     request = Request("a b", FORMULA, house.terms, inspect=4, **given)
-    completion = marith.submit_inspected(house.engine, request).result()
+    completion = marith.submit_with_inspection(house.engine, request).result()
     assert completion.tokens == plain.tokens
     assert (plain.inspection, completion.logprobs is None) == (None, plain.logprobs is None)
     prefix = house.engine.encode(given.get("prefix", ""))
@@ -100,7 +102,7 @@ def test_tools_and_reasoning_are_inspected_by_their_tokens() -> None:
             "Call f.", "2*x - M", {"x": "Be brief."}, Sampling(seed=1), Stop(60),
             tools=Tools((TOOL,), "required"), inspect=True,
         )  # fmt: skip
-        completion = marith.submit_inspected(engine, request).result()
+        completion = marith.submit_with_inspection(engine, request).result()
         assert completion.calls
         assert completion.inspection is not None
         assert [p.token for p in completion.inspection.positions] == completion.tokens
@@ -108,13 +110,13 @@ def test_tools_and_reasoning_are_inspected_by_their_tokens() -> None:
 
 def test_the_last_chunk_of_a_stream_has_the_inspection(house: House) -> None:
     request = Request("a b", FORMULA, house.terms, Sampling(seed=1), Stop(9), inspect=2)
-    chunks = list(marith.submit_inspected(house.engine, request))
+    chunks = list(marith.submit_with_inspection(house.engine, request))
     assert [chunk.inspection is None for chunk in chunks] == [True] * (len(chunks) - 1) + [False]
     (inspection,) = [chunk.inspection for chunk in chunks if chunk.inspection]
     assert [p.token for p in inspection.positions] == [t for c in chunks for t in c.tokens]
 
     async def streamed() -> list[bool]:
-        ticket = marith.submit_inspected(house.engine, request)
+        ticket = marith.submit_with_inspection(house.engine, request)
         return [chunk.inspection is None async for chunk in ticket]
 
     assert asyncio.run(streamed()) == [chunk.inspection is None for chunk in chunks]
@@ -124,7 +126,7 @@ def test_a_text_without_tokens_has_an_inspection_without_positions(house: House)
     end = house.engine.end_tokens[0]
     only_the_end = Sampling(temperature=0, logit_bias={end: 100.0})
     request = Request("a", sampling=only_the_end, inspect=True)
-    completion = marith.submit_inspected(house.engine, request).result()
+    completion = marith.submit_with_inspection(house.engine, request).result()
     assert completion.tokens == []
     assert completion.inspection is not None
     assert completion.inspection.positions == ()
@@ -133,7 +135,7 @@ def test_a_text_without_tokens_has_an_inspection_without_positions(house: House)
 def test_what_cannot_be_inspected_is_refused_before_a_token_is_drawn(house: House) -> None:
     steps = house.engine.status().steps
     with pytest.raises(RequestError, match="write a smaller top, or inspect a shorter text"):
-        marith.submit_inspected(
+        marith.submit_with_inspection(
             house.engine, Request("a", FORMULA, house.terms, stop=Stop(100), inspect=20_000)
         )
     with pytest.raises(RequestError, match=r"inspect is True, False or how many .* not 'yes'"):
@@ -141,7 +143,7 @@ def test_what_cannot_be_inspected_is_refused_before_a_token_is_drawn(house: Hous
     with Engine.load(tiny_model(), tokenizer=tiny_tokenizer(), max_lanes=1) as engine:
         engine.generate("a", "x", {"x": "b"}, max_tokens=1)
         with pytest.raises(RequestError, match="needs 2 lanes; max_lanes is 1"):
-            marith.submit_inspected(
+            marith.submit_with_inspection(
                 engine, Request("a", "x", {"x": "b"}, stop=Stop(1), inspect=True)
             )
     assert house.engine.status().steps == steps
@@ -160,7 +162,7 @@ def test_an_inspection_is_never_one_request_too_many() -> None:
     with Engine.load(tiny_model(), tokenizer=tiny_tokenizer(), max_lanes=2, max_queue=4) as engine:
         with held(engine):
             tickets = [
-                marith.submit_inspected(
+                marith.submit_with_inspection(
                     engine, Request("a", "x", {"x": "b"}, Sampling(seed=i), Stop(4), inspect=1)
                 )
                 for i in range(4)
@@ -174,11 +176,11 @@ def test_an_inspection_is_never_one_request_too_many() -> None:
 
 def test_who_gives_up_frees_the_engine(house: House) -> None:
     request = Request("a", FORMULA, house.terms, stop=Stop(20), inspect=True)
-    ticket = marith.submit_inspected(house.engine, request)
+    ticket = marith.submit_with_inspection(house.engine, request)
     ticket.cancel()
     with pytest.raises(RequestError, match="cancelled"):
         ticket.result()
-    marith.submit_inspected(house.engine, replace(request, prompt="b"))
+    marith.submit_with_inspection(house.engine, replace(request, prompt="b"))
     gc.collect()
     wait_until_idle(house.engine)
 
@@ -197,7 +199,7 @@ def followed(request: Request) -> Iterator[tuple[Engine, Ticket, threading.Event
     loaded = Engine.load(tiny_model(seed=1), tokenizer=tiny_tokenizer())
     with loaded as engine, pytest.MonkeyPatch.context() as patch:
         patch.setattr(Following, "check", slow)
-        ticket = marith.submit_inspected(engine, request)
+        ticket = marith.submit_with_inspection(engine, request)
         assert inspecting.wait(20)
         try:
             yield engine, ticket, inspecting, go_on
@@ -220,7 +222,7 @@ def test_an_inspection_that_is_cancelled_ends_nothing_else() -> None:
         wait_until_idle(engine)
         assert not inspecting.is_set(), "no second step is taken"
         assert engine.status().lanes == 0
-        again = marith.submit_inspected(engine, SHORT).result(20)
+        again = marith.submit_with_inspection(engine, SHORT).result(20)
         assert again.inspection is not None
 
 
@@ -230,4 +232,4 @@ def test_the_deadline_of_a_text_is_that_of_its_inspection() -> None:
             ticket.result(10)
         go_on.set()
         wait_until_idle(engine)
-        assert marith.submit_inspected(engine, SHORT).result(20).inspection is not None
+        assert marith.submit_with_inspection(engine, SHORT).result(20).inspection is not None

@@ -49,16 +49,16 @@ CALLS: dict[str, Callable[[Engine], object]] = {
     "agenerate": lambda engine: asyncio.run(engine.agenerate("Hello!")),
     "astream": lambda engine: asyncio.run(_streamed(engine)),
     "submit": lambda engine: engine.submit(Request("Hello!")),
-    "submit inspected": lambda engine: marith.submit_inspected(
+    "submit inspected": lambda engine: marith.submit_with_inspection(
         engine, Request("Hello!", inspect=True)
     ),
-    "choose": lambda engine: engine.choose("Hello!", ["a", "b"]),
+    "rank": lambda engine: engine.rank("Hello!", ["a", "b"]),
     "score": lambda engine: engine.score("Hello!", " you"),
     "score nothing": lambda engine: engine.score("Hello!", ""),
     "submit_scoring": lambda engine: engine.submit_scoring("Hello!", " you"),
     "next_logprobs": lambda engine: engine.next_logprobs("Hello!"),
     "inspect": lambda engine: marith.inspect(engine, "Hello!", " you"),
-    "readings": lambda engine: marith.readings(engine, "Hello!"),
+    "rendered prompts": lambda engine: marith.rendered_prompts(engine, "Hello!"),
     "calibrate": lambda engine: engine.calibrate("M", ["Hello!"]),
     "encode": lambda engine: engine.encode("Hello!"),
     "decode": lambda engine: engine.decode([5]),

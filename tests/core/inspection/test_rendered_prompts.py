@@ -37,7 +37,9 @@ def engine() -> Iterator[Engine]:
 def test_readings_are_by_name_or_by_the_terms_text(engine: Engine) -> None:
     unread = Prompted(hide="(?s)<page>.*</page>")
     formula = "M + 0.5*(formal - blind) + 0.1*prompted('Be rude.')"
-    read = marith.readings(engine, CHAT, formula, {"formal": "Speak formally.", "blind": unread})
+    read = marith.rendered_prompts(
+        engine, CHAT, formula, {"formal": "Speak formally.", "blind": unread}
+    )
     inline = str(Prompted("Be rude."))
     assert {*read} == {"M", "formal", "blind", inline}
     chat = TOKENIZER.apply_chat_template
@@ -50,7 +52,9 @@ def test_readings_are_by_name_or_by_the_terms_text(engine: Engine) -> None:
 
 def test_readings_have_the_tools_and_the_options_of_the_template(engine: Engine) -> None:
     tools = Tools((WEATHER,))
-    read = marith.readings(engine, "Is it raining?", "x - 0.5*M", {"x": "Be kind."}, tools=tools)
+    read = marith.rendered_prompts(
+        engine, "Is it raining?", "x - 0.5*M", {"x": "Be kind."}, tools=tools
+    )
     for text in read.values():
         assert "Tell the weather." in text
         assert "Is it raining?" in text
@@ -60,7 +64,7 @@ def test_readings_have_the_tools_and_the_options_of_the_template(engine: Engine)
 
 def test_readings_are_what_is_scored(engine: Engine) -> None:
     """The text of a reading, as tokens, has the scores of the prompt that it was read from."""
-    read = marith.readings(engine, "Where is it?")["M"]
+    read = marith.rendered_prompts(engine, "Where is it?")["M"]
     tokens = TOKENIZER.encode(read, add_special_tokens=False)
     scores = engine.score(tokens, "In the sea.")
     assert scores == pytest.approx(engine.score("Where is it?", "In the sea."), abs=1e-4)
@@ -70,16 +74,18 @@ def test_readings_of_texts_as_they_stand() -> None:
     """Names of one meaning, tokens, plain templates, and terms that read no prompt."""
     with Engine.load(tiny_model(), tokenizer=tiny_tokenizer()) as engine:
         plain = Prompted("d e", template="plain")
-        read = marith.readings(engine, "a b", "x + y + 0.1*uniform()", {"x": plain, "y": plain})
+        read = marith.rendered_prompts(
+            engine, "a b", "x + y + 0.1*uniform()", {"x": plain, "y": plain}
+        )
         assert {*read} == {"x", "y"}
         assert read["x"] == read["y"]
         assert [read["x"].index(word) for word in "deab"] == sorted(map(read["x"].index, "deab"))
         tokens = engine.encode("a b", start=True)
-        assert marith.readings(engine, tokens) == {"M": engine.spell(tokens)}
+        assert marith.rendered_prompts(engine, tokens) == {"M": engine.spell(tokens)}
 
 
 def test_readings_refuse_what_an_answer_would(engine: Engine) -> None:
     with pytest.raises(UnknownOption, match="seed"):
-        marith.readings(engine, "a", seed=1)  # type: ignore[call-arg]  # no option of this call
+        marith.rendered_prompts(engine, "a", seed=1)  # type: ignore[call-arg]  # no option of this call
     with pytest.raises(RequestError, match="a prompt is"):
-        marith.readings(engine, 3)  # type: ignore[arg-type]  # no prompt
+        marith.rendered_prompts(engine, 3)  # type: ignore[arg-type]  # no prompt
