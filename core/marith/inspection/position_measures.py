@@ -44,7 +44,7 @@ REFERENCE, TOKEN, TOP = 0, 1, 2  # columns of the asked tokens; TOP is the first
 
 
 @dataclass(slots=True)
-class Ranking:
+class TokenRanks:
     """The likeliest tokens of log-distributions [positions, vocab], and the ranks of given tokens.
 
     `best` and `best_logprobs` are [positions, count], best first. `ranks` is [positions, tokens],
@@ -56,7 +56,7 @@ class Ranking:
     ranks: Tensor
 
 
-def ranking(logprobs: Tensor, tokens: Tensor, count: int) -> Ranking:
+def rank_tokens(logprobs: Tensor, tokens: Tensor, count: int) -> TokenRanks:
     """Return the `count` likeliest tokens of each row, and the ranks of `tokens`.
 
     `tokens` is [positions, tokens]. A rank is 1 + the number of likelier tokens. Most ranks are
@@ -70,7 +70,7 @@ def ranking(logprobs: Tensor, tokens: Tensor, count: int) -> Ranking:
     if ordered < min(size, RANKED):
         _rank_further(logprobs, asked, ranks, ordered)
     count = min(count, size)
-    return Ranking(near.indices[:, :count], near.values[:, :count], ranks)
+    return TokenRanks(near.indices[:, :count], near.values[:, :count], ranks)
 
 
 def _rank_further(logprobs: Tensor, asked: Tensor, ranks: Tensor, known: int) -> None:
@@ -220,7 +220,7 @@ class PositionMeasures:
     ) -> None:
         self._formula, self._rows, self._composed = formula, rows, composed
         self._tokens, self._spell = tokens[:, None], spell
-        self._of_composed = ranking(composed, self._tokens, max(formula.top, 2))
+        self._of_composed = rank_tokens(composed, self._tokens, max(formula.top, 2))
         self._top = self._of_composed.best[:, : formula.top]
         bare = formula.bare
         self._bare = rows[bare] if isinstance(bare, Term) else evaluate(bare, rows)
@@ -271,9 +271,9 @@ class PositionMeasures:
         follows = self._composed.gather(1, likeliest) > -math.inf
         return torch.where(follows & (likeliest != self._tokens), likeliest, other)
 
-    def _ranking(self, logprobs: Tensor) -> Ranking:
+    def _ranking(self, logprobs: Tensor) -> TokenRanks:
         tokens = torch.cat([self._tokens, self._top], dim=1)
-        return ranking(logprobs, tokens, self._formula.top)
+        return rank_tokens(logprobs, tokens, self._formula.top)
 
     def _views(self, term: Term) -> list[TermView]:
         """Return the measures of a term at each position."""
@@ -321,7 +321,7 @@ class PositionMeasures:
     def _observed(self) -> list[list[float | None]]:
         return [finite(self._rows[term][:, 0].tolist()) for term in self._formula.observations]
 
-    def _likely(self, ordered: Ranking, count: int) -> list[tuple[LikelyToken, ...]]:
+    def _likely(self, ordered: TokenRanks, count: int) -> list[tuple[LikelyToken, ...]]:
         """Return the likeliest tokens at each position."""
         tokens, logprobs = ordered.best[:, :count].tolist(), ordered.best_logprobs[:, :count]
         return [

@@ -23,13 +23,15 @@ Terms: TypeAlias = tuple[tuple[str, Formula], ...]  # pairs of a name and its te
 
 
 @lru_cache(maxsize=16)
-def resolved(terms: Terms) -> Mapping[str, Formula]:
+def resolve_terms(terms: Terms) -> Mapping[str, Formula]:
     """Return every name of the terms with its bound formula, see `resolve`."""
     return resolve(dict(terms))
 
 
 @lru_cache(maxsize=64)
-def faithfully(formula: Formula, terms: Terms, faithful: float, faithful_to: str | None) -> Formula:
+def make_faithful(
+    formula: Formula, terms: Terms, faithful: float, faithful_to: str | None
+) -> Formula:
     """Return the formula for a prompt in which `faithful_to` matches retrieved text."""
     if faithful_to is None:
         return formula
@@ -48,8 +50,8 @@ def require_meaning(
     """Raise FormulaError or RequestError for a formula or a plan without a meaning."""
     from marith.speculation.execution_plan import ExecutionPlan  # above this room; needs no torch
 
-    names = resolved(terms)
-    for each in dict.fromkeys((formula, faithfully(formula, terms, faithful, faithful_to))):
+    names = resolve_terms(terms)
+    for each in dict.fromkeys((formula, make_faithful(formula, terms, faithful, faithful_to))):
         check(each, names)
         ExecutionPlan.of(each, names, speculation)
 
@@ -66,7 +68,7 @@ def say_unmatched(faithful: float, faithful_to: str, advice: str) -> None:  # no
 
 def other_models(formula: Formula, terms: Terms) -> set[str]:
     """Return the models that the terms of a formula name."""
-    found = leaves(bind(formula, resolved(terms)))
+    found = leaves(bind(formula, resolve_terms(terms)))
     return {term.model for term in found if isinstance(term, Prompted) and term.model}
 
 

@@ -38,7 +38,7 @@ from marith.options.option_checks import (
     with_engine,
 )
 from marith.options.persona_file import PersonaFile
-from marith.options.persona_options import completed, opened
+from marith.options.persona_options import complete_options, open_file
 from marith.request.limits import LOADED_BYTES
 from marith.request.other_names import PLACEMENT
 from marith.request.plan import Plan, read_speculation
@@ -152,7 +152,7 @@ class OptionFields(BaseModel):
             file = opened_file(options.get("file", variable("file")))
         if file is not None:
             model = options.get("model", None if "formula" in options else variable("model"))
-            options = completed(file, options, model, OptionFields)
+            options = complete_options(file, options, model, OptionFields)
         for name in ("device", "dtype"):
             if name not in options:
                 with naming_variable(name, is_set=False):
@@ -187,7 +187,7 @@ class OptionFields(BaseModel):
         )  # raises if they contradict
         terms = tuple(read_terms(self.terms).items())
         # An error of a term is not the variable's.
-        cached_objects.resolved(terms)
+        cached_objects.resolve_terms(terms)
         with naming_variable("formula", "formula" in self.model_fields_set):
             cached_objects.require_meaning(read_formula(self.formula), terms, 0.0, None, None)
         cached_objects.require_meaning(*self._meaning, self.speculation)
@@ -202,7 +202,9 @@ class OptionFields(BaseModel):
     @property
     def names_of_terms(self) -> dict[str, str]:
         """The name of each term, and of `M`, by the text that a bound formula prints for it."""
-        return {str(term): name for name, term in cached_objects.resolved(self._meaning[1]).items()}
+        return {
+            str(term): name for name, term in cached_objects.resolve_terms(self._meaning[1]).items()
+        }
 
     @property
     def _meaning(self) -> tuple[Formula, cached_objects.Terms, float, str | None]:
@@ -219,4 +221,4 @@ def _default(name: str) -> Any:
 
 def opened_file(file: Any) -> PersonaFile | None:
     """Return a persona file whose formulas are checked; see `opened`."""
-    return opened(file, OptionFields)
+    return open_file(file, OptionFields)

@@ -21,7 +21,7 @@ from marith.options.option_checks import (
 )
 from marith.options.option_fields import OptionFields, opened_file
 from marith.options.persona_file import PersonaFile
-from marith.options.persona_options import DATA, over_model, require_formula, switched
+from marith.options.persona_options import DATA, replace_models, require_formula, switch_persona
 from marith.options.untrusted import of_call
 from marith.request.other_names import PLACEMENT
 from marith.request.plan import Plan
@@ -69,8 +69,8 @@ class Options(OptionFields):
         if name is None:
             return cls(file=file, **options)
         require_formula(file, name)
-        over = over_model(file, options.pop("model")) if "model" in options else file
-        return cls(file=over, model=name, **options)
+        file_of_model = replace_models(file, options.pop("model")) if "model" in options else file
+        return cls(file=file_of_model, model=name, **options)
 
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
@@ -124,9 +124,9 @@ class Options(OptionFields):
         return (self.file and self.file.formula_name) or self.model
 
     @property
-    def faithfully(self) -> Formula:
+    def faithful_formula(self) -> Formula:
         """The formula for a prompt with retrieved text."""
-        return cached_objects.faithfully(*self._meaning)
+        return cached_objects.make_faithful(*self._meaning)
 
     def values(self) -> dict[str, Any]:
         """Return every option with its value."""
@@ -182,7 +182,7 @@ class Options(OptionFields):
             formulas = getattr(self.file, "formulas", ())
             call = of_call(call, self.terms, formulas, self.frozen, self.allowed)
         if self.file is not None and "model" in call:
-            base = switched(self.file, base, call, OptionFields)
+            base = switch_persona(self.file, base, call, OptionFields)
             del call["model"]
         strings += read_stop(call.pop("stop", None))
         if isinstance(call.get("terms"), Mapping):
@@ -202,7 +202,7 @@ class Options(OptionFields):
             base = self.loaded_engine.context_length
         base = base or self.context_length or context_length_of(self.model, self.revision)
         others = map(
-            context_length_of, cached_objects.other_models(self.faithfully, self._meaning[1])
+            context_length_of, cached_objects.other_models(self.faithful_formula, self._meaning[1])
         )
         return base and min([base, *filter(None, others)])
 
@@ -301,7 +301,7 @@ class Options(OptionFields):
         formula, terms, *_ = self._meaning
         return Request(
             prompt,
-            self.faithfully if self.retrieves(prompt) else formula,
+            self.faithful_formula if self.retrieves(prompt) else formula,
             dict(terms),
             cached_objects.sampling(
                 *(getattr(self, n) for n in _DRAWN), tuple(self.logit_bias.items())

@@ -1,4 +1,4 @@
-"""The options of a persona: completed from its file, and switched to another persona."""
+"""Open a persona file, complete options from it, and switch to another persona."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ELSEWHERE = frozenset(("terms", "formula", "file", "constraints", "loaded_engine
 DATA: TypeAdapter[PersonaFile] = TypeAdapter(PersonaFile)
 
 
-def opened(file: Any, kind: type[BaseModel]) -> PersonaFile | None:
+def open_file(file: Any, kind: type[BaseModel]) -> PersonaFile | None:
     """Return a persona file. `file` is a path, what `load_file` returned, or the data of a file.
 
     The formulas are checked when options are first made of the file: options of `kind` are made for
@@ -48,13 +48,13 @@ def opened(file: Any, kind: type[BaseModel]) -> PersonaFile | None:
 
 def _checked(file: PersonaFile, kind: type[BaseModel]) -> PersonaFile:
     """Return a file with its model, after making options of each of its formulas."""
-    file = replace(_with_model(file, variable("model") or "pocket"), checked=True)
+    file = replace(_with_default_model(file, variable("model") or "pocket"), checked=True)
     for name in ("", *file.formulas):
         _check(kind, file, name)
     return file
 
 
-def _with_model(file: PersonaFile, model: str) -> PersonaFile:
+def _with_default_model(file: PersonaFile, model: str) -> PersonaFile:
     """Return a file that names its model: its own, `model`, or "pocket" if `model` is a formula.
 
     Raises FormulaError for a formula with the name of a model in the file.
@@ -105,7 +105,7 @@ def require_formula(file: PersonaFile, name: object) -> None:
         raise FormulaError(f"{file.path!r} has no formula {name!r}{hint}")
 
 
-def over_model(file: PersonaFile, model: object) -> PersonaFile:
+def replace_models(file: PersonaFile, model: object) -> PersonaFile:
     """Return the file with all formulas on one model, not on the models in the file."""
     own_options = {
         name: {option: value for option, value in own.items() if option != "model"}
@@ -114,7 +114,7 @@ def over_model(file: PersonaFile, model: object) -> PersonaFile:
     return replace(file, options={**file.options, "model": model}, own_options=own_options)
 
 
-def completed(
+def complete_options(
     file: PersonaFile, options: Mapping[str, Any], model: object, kind: type[BaseModel]
 ) -> dict[str, Any]:
     """Return the options that are set, completed from the file.
@@ -135,7 +135,7 @@ def completed(
     return _joined(file, _counting(file, options, str(model), kind), str(model))
 
 
-def switched(
+def switch_persona(
     file: PersonaFile, options: Mapping[str, Any], call: Mapping[str, Any], kind: type[BaseModel]
 ) -> dict[str, Any]:
     """Return the options for a call whose `model` may be a formula of the file.
@@ -149,7 +149,7 @@ def switched(
         return {**options, "model": model, "file": replace(file, formula_name="")}
     if "formula" in call:
         raise _two_formulas(file, model, call["formula"])
-    return completed(file, {**options, "model": model}, model, kind)
+    return complete_options(file, {**options, "model": model}, model, kind)
 
 
 def _counting(

@@ -34,7 +34,7 @@ from marith.serving.wire.wire_fields import (
 async def openapi(server: Server, _: WebRequest) -> Response:
     """Return this document: every route, and the body that it takes."""
     write = partial(openapi_document, ROUTES, bool(server.settings.keys))
-    return JSONResponse(await server.runner.off_loop(write))
+    return JSONResponse(await server.workers.off_loop(write))
 
 
 ROUTES: dict[str, Operation] = {
@@ -81,15 +81,15 @@ def application(server: Server, loads: bool = True, alone: bool = False) -> Star
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         if loads:
-            await server.runner.off_loop(server.load)
+            await server.workers.off_loop(server.load)
             if alone:
-                await server.runner.off_loop(keep_out_of_collections)
+                await server.workers.off_loop(keep_out_of_collections)
             _log.info("ready: %s", ", ".join(server.models.by_name))
         try:
             yield
         finally:
             server.draining = True
-            server.runner.close()
+            server.workers.close()
 
     app = Starlette(
         routes=[

@@ -188,11 +188,11 @@ class _Process(uvicorn.Server):
 
     async def _load(self) -> None:
         try:
-            await self._server.runner.aside(self._loaded)
+            await self._server.workers.aside(self._loaded)
         except Exception as error:
             self.failure, self.should_exit = error, True
             return
-        await self._server.runner.aside(lambda: self._say_ready(self._server))
+        await self._server.workers.aside(lambda: self._say_ready(self._server))
 
     def _loaded(self) -> None:
         self._server.load()
@@ -205,5 +205,5 @@ class _Process(uvicorn.Server):
     async def _end(self) -> None:
         """End running requests. Streams get an error event."""
         self._server.draining = True
-        await self._server.runner.off_loop(self._server.close)
+        await self._server.workers.off_loop(self._server.close)
         self.should_exit = True

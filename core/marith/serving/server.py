@@ -16,7 +16,7 @@ from marith.serving.guard import KEY
 from marith.serving.served_models import ServedModel, ServedModels, load_models
 from marith.serving.server_metrics import Metrics
 from marith.serving.server_settings import ServerSettings
-from marith.serving.until_gone import Runner
+from marith.serving.until_gone import WorkerPool
 from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.wire_fields import Fields, parsed, read_body, read_fields
 
@@ -28,7 +28,7 @@ class Server:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
-        self.runner = Runner()
+        self.workers = WorkerPool()
         self.draining = False
         self._models: ServedModels | None = None
         self._of_key: Counter[Any] = Counter()
@@ -62,7 +62,7 @@ class Server:
     async def fields(self, kind: type[Fields], web: WebRequest) -> tuple[Fields, ServedModel]:
         """Read the body of a request, and find its model. Raises Refusal."""
         body = await read_body(web, self.settings.bounds.body)
-        fields = await self.runner.off_loop(lambda: read_fields(kind, parsed(body)))
+        fields = await self.workers.off_loop(lambda: read_fields(kind, parsed(body)))
         return fields, self.models.find(fields.model)
 
     @contextmanager

@@ -20,7 +20,7 @@ THREADS = 4  # for bodies, templates and tokens; `Bounds` limits their work
 LEFT = 499  # the status, only in logs, of a request whose client has left
 
 
-class Runner:
+class WorkerPool:
     """Runs slow work on its own threads, so that the event loop stays free."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from marith.inspection.inspected_position import (
     LikelyToken,
     runs_of,
 )
-from marith.inspection.position_measures import MOST_VALUES, PositionMeasures, ranking
+from marith.inspection.position_measures import MOST_VALUES, PositionMeasures, rank_tokens
 from marith.testing import tiny_model, tiny_tokenizer
 
 PROMPT, TEXT = "a b c", [3, 17, 9, 4, 22]
@@ -207,7 +207,7 @@ def test_ranks_are_exact_beside_ties_and_what_cannot_follow() -> None:
         shuffled = torch.randperm(1500, generator=noise)
         tokens = torch.argsort(shuffled)[asked].expand(len(rows), -1)
         logprobs = rows[:, shuffled]
-        found = ranking(logprobs, tokens, 70 if len(asked) == 1 else 10)
+        found = rank_tokens(logprobs, tokens, 70 if len(asked) == 1 else 10)
         for row, ranks, tokens_of_row in zip(
             logprobs.tolist(), found.ranks.tolist(), tokens.tolist(), strict=True
         ):

@@ -45,7 +45,7 @@ def test_scaling_a_whole_formula_changes_nothing_here_either(tiny_dir: str) -> N
     for formula in ("2*formal - 0.5*M", "6*formal - 1.5*M"):
         options = Options(**{**PERSONA, "formula": formula}, faithful=0.7, faithful_to=FRAME)
         known = dict(PERSONA["terms"])  # type: ignore[call-overload]
-        told = marith.Engine.shared(tiny_dir).next_logprobs(SHOWN, options.faithfully, known)
+        told = marith.Engine.shared(tiny_dir).next_logprobs(SHOWN, options.faithful_formula, known)
         truth = marith.Engine.shared(tiny_dir).next_logprobs(
             SHOWN,
             "(2*formal - 0.5*M).min_p(0.1) + 1.05*(M - blind)",
@@ -131,7 +131,9 @@ def test_the_context_is_the_least_of_all_terms(tiny_dir: str, tmp_path: Any) -> 
 
 def test_the_model_is_the_one_that_the_terms_call_so(tiny_dir: str) -> None:
     options = Options(terms={"M": "x y z"}, faithful=1, faithful_to=FRAME)
-    told = marith.Engine.shared(tiny_dir).next_logprobs(SHOWN, options.faithfully, options.terms)
+    told = marith.Engine.shared(tiny_dir).next_logprobs(
+        SHOWN, options.faithful_formula, options.terms
+    )
     blind = Prompted("x y z", hide=FRAME)
     formula = Prompted("x y z").min_p(0.1) + Prompted("x y z") - blind
     truth = marith.Engine.shared(tiny_dir).next_logprobs(SHOWN, formula)

@@ -36,7 +36,7 @@ class Contexts:
     """
 
     def __init__(self, options: Options) -> None:
-        self._chat: Formula = parse(options.faithfully, options.terms)
+        self._chat: Formula = parse(options.faithful_formula, options.terms)
         self._raw: Formula = without_template(self._chat)
         self.engine = options.engine()
         self.cut = 0

@@ -88,7 +88,7 @@ async def ready(server: Server, _: WebRequest) -> Response:
 
 async def metrics(server: Server, _: WebRequest) -> Response:
     """Return the metrics for Prometheus."""
-    text = await server.runner.off_loop(server.metrics.text)
+    text = await server.workers.off_loop(server.metrics.text)
     return Response(text, headers={"content-type": CONTENT_TYPE})
 
 
@@ -135,7 +135,7 @@ async def explain(server: Server, web: WebRequest) -> Response:
             }
 
         with naming("formula", FormulaError):
-            return JSONResponse(await server.runner.off_loop(explained))
+            return JSONResponse(await server.workers.off_loop(explained))
 
 
 def number_entries(

@@ -42,7 +42,7 @@ class EchoedPrompt:
     ) -> Self:
         """Return the prompt of some completions, with the `top` likeliest tokens at each place."""
         engine, tokens = model.engine, [*asked.requests[0].prompt]
-        text = await server.runner.off_loop(partial(engine.decode, tokens))
+        text = await server.workers.off_loop(partial(engine.decode, tokens))
         if top is None:
             return cls(text, len(tokens))
         end = engine.end_tokens[:1] if any(map(_ended_at_once, completions)) else []
@@ -86,7 +86,7 @@ async def _scored(
     request = asked.requests[0]
     scores: Any = None
     if len(tokens) > 1:
-        scores = await server.runner.result_of(
+        scores = await server.workers.result_of(
             lambda: engine.submit_scoring(
                 [*tokens[:1]],
                 [*tokens[1:]],
@@ -97,7 +97,7 @@ async def _scored(
                 top=top,
             )
         )
-    return await server.runner.off_loop(lambda: _columns(engine, tokens, scores))
+    return await server.workers.off_loop(lambda: _columns(engine, tokens, scores))
 
 
 def _columns(engine: Engine, tokens: Sequence[int], scores: Any) -> dict[str, Any]:

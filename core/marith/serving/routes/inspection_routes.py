@@ -63,13 +63,13 @@ async def inspect(server: Server, web: WebRequest) -> Response:
                 tools=request.tools, template_options=request.template_options,
             )  # fmt: skip
 
-        inspection = await until_gone(web, server.runner.result_of(begin))
+        inspection = await until_gone(web, server.workers.result_of(begin))
         if not server.settings.allow_formulas:
             inspection = inspection.without_texts()
         server.metrics.read(model.name, len(inspection.positions))
         note(web, model=model.name, inspected=len(inspection.positions))
         head = {"object": INSPECTION, "model": model.name, **warnings_note(warnings)}
-        data = await server.runner.off_loop(
+        data = await server.workers.off_loop(
             lambda: ascii_json({**head, "inspection": inspection.as_dict()})
         )
     return Response(data, media_type="application/json")
@@ -122,7 +122,7 @@ async def what_if(server: Server, web: WebRequest) -> Response:
 
         async def redrawn() -> bytes:
             async with server.what_ifs:
-                made = await server.runner.result_of(begin)
+                made = await server.workers.result_of(begin)
                 tried = partial(_redrawn, made, model.engine, fields, hides, left.is_set)
                 work = asyncio.to_thread(lambda: ascii_json({**head, **tried()}))
                 thread = asyncio.ensure_future(work)

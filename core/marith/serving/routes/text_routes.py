@@ -143,10 +143,10 @@ async def chat(server: Server, web: WebRequest) -> Response:
         fields, model = await server.fields(ChatFields, web)
         place.enter_context(server.more_places(web, fields.n))
         key = web.scope.get(KEY)
-        asked = await server.runner.off_loop(
+        asked = await server.workers.off_loop(
             lambda: chat_requests(fields, model, server.settings, key)
         )
-        tickets = await server.runner.begin(model.engine, asked.requests)
+        tickets = await server.workers.begin(model.engine, asked.requests)
         head = answer_head("chat.completion", model.name, model.fingerprint)
         answer = Answering(server, web, model, len(asked.requests), tickets, began)
         if fields.stream:
@@ -171,11 +171,11 @@ async def text(server: Server, web: WebRequest) -> Response:
         if fields.echo and fields.stream:
             raise Refusal("echo cannot be combined with stream", param="echo")
         read = partial(text_requests, fields, model, server.settings, web.scope.get(KEY))
-        asked = await server.runner.off_loop(lambda: [*map(read, fields.prompts)])
+        asked = await server.workers.off_loop(lambda: [*map(read, fields.prompts)])
         nothing = fields.max_tokens == 0  # only echo the prompt
         requests = [] if nothing else [request for each in asked for request in each.requests]
         with naming("prompt", ContextOverflow):
-            tickets = await server.runner.begin(model.engine, requests)
+            tickets = await server.workers.begin(model.engine, requests)
         head = answer_head("text_completion", model.name, model.fingerprint)
         each = len(asked[0].requests)
         answer = Answering(server, web, model, each, tickets, began)

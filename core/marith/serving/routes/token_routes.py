@@ -43,7 +43,7 @@ async def tokenize(server: Server, web: WebRequest) -> Response:
             tokens = engine.encode(text, start=start) if named is None else [named]
             return {"tokens": tokens, "count": len(tokens)}
 
-        found = await server.runner.off_loop(counted)
+        found = await server.workers.off_loop(counted)
     known = {"max_model_len": engine.context_length, **warnings_note(warnings)}
     return JSONResponse({**found, **known})
 
@@ -54,7 +54,7 @@ async def detokenize(server: Server, web: WebRequest) -> Response:
         fields, model = await server.fields(DetokenizeFields, web)
         warnings = warnings_of(fields)
         model.require_known_tokens(fields.tokens, "tokens")
-        text = await server.runner.off_loop(lambda: model.engine.decode(fields.tokens))
+        text = await server.workers.off_loop(lambda: model.engine.decode(fields.tokens))
     return JSONResponse({"prompt": text, **warnings_note(warnings)})
 
 
@@ -65,7 +65,7 @@ async def tokenizer_info(server: Server, web: WebRequest) -> Response:
     with `bos_token`, as the engine does.
     """
     engine = server.models.find(web.query_params.get("model", "")).engine
-    start, end = await server.runner.off_loop(lambda: _start_and_end(engine))
+    start, end = await server.workers.off_loop(lambda: _start_and_end(engine))
     return JSONResponse(
         {
             "bos_token": None if start is None else engine.spell([start]),
@@ -117,7 +117,7 @@ async def score(server: Server, web: WebRequest) -> Response:
             )  # fmt: skip
             return tokens, future
 
-        tokens, future = await server.runner.off_loop(begin)
+        tokens, future = await server.workers.off_loop(begin)
         scores = await until_gone(web, asyncio.wrap_future(future))
         logprobs = [*map(finite_logprob, scores.logprobs)]
         server.metrics.read(model.name, len(tokens))
