@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 
 import marith
 from marith import Formula
-from marith.evals.evaluations import Texts, texts
+from marith.evals.evaluations import TextsConfig, evaluate_texts
 from marith.formula.tree.factors import Factor
 
 # %% [markdown]
@@ -40,8 +40,8 @@ how formal an answer is. Perplexity, measured under `M`, says how unusual it is.
 """
 
 # %%
-results = texts(
-    Texts(
+results = evaluate_texts(
+    TextsConfig(
         formulas=["M", "formal", "2*formal - M", "opening=opening(formal, M)"],
         terms={"formal": "You are an assistant using formal and objective language."},
         measures=["formality=pocket-formality:formal"],

@@ -11,7 +11,7 @@ from support.applications import Report
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from marith import Engine, Request, Sampling, Stop
-from marith.evals.attributes import Attributes, attributes
+from marith.evals.attributes import AttributesConfig, evaluate_attributes
 from marith.evals.statistics import spearman
 from marith.evals.system_prompts import POSITIVE, TOXIC
 from marith.models import attribute
@@ -128,7 +128,9 @@ def _mean(
 
 
 def test_an_attribute_follows_its_factor_along_the_papers_third_curve(report: Report) -> None:
-    (measured,) = attributes(Attributes(only=(3,), n=6, max_tokens=20, seed=8)).curves
+    (measured,) = evaluate_attributes(
+        AttributesConfig(only=(3,), n=6, max_tokens=20, seed=8)
+    ).curves
     heights = [height.mean for height, _ in measured.points]
     report(f"sports by λ₃: {', '.join(f'{height:.2f}' for height in heights)}")
     assert spearman(measured.curve.values, heights) >= 0.9

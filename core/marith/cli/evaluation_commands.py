@@ -126,9 +126,11 @@ def toxicity(
         "frame": frame,
     }
     with clear_errors():
-        from marith.evals.evaluations import Toxicity, toxicity  # torch
+        from marith.evals.evaluations import ToxicityConfig, evaluate_toxicity  # torch
 
-        toxicity(Toxicity(**settings(options, formulas, plot), **own)).show(options["out"], plot)
+        evaluate_toxicity(ToxicityConfig(**settings(options, formulas, plot), **own)).show(
+            options["out"], plot
+        )
 
 
 @evals.command()
@@ -144,9 +146,11 @@ def texts(
     """Measure texts of formulas by classifiers, perplexity or your own functions."""
     own: dict[str, Any] = {"measures": measures, "frame": frame, "stop": stop or ()}
     with clear_errors():
-        from marith.evals.evaluations import Texts, texts  # torch
+        from marith.evals.evaluations import TextsConfig, evaluate_texts  # torch
 
-        texts(Texts(**settings(options, formulas, plot), **own)).show(options["out"], plot)
+        evaluate_texts(TextsConfig(**settings(options, formulas, plot), **own)).show(
+            options["out"], plot
+        )
 
 
 @evals.command()
@@ -162,9 +166,11 @@ def sentiment(
     """Measure sentiment and perplexity of formulas that change it: the paper's two tables."""
     own: dict[str, Any] = {"to": to, "judge": judge, "classifier": classifier}
     with clear_errors():
-        from marith.evals.evaluations import Sentiment, sentiment  # torch
+        from marith.evals.evaluations import SentimentConfig, evaluate_sentiment  # torch
 
-        sentiment(Sentiment(**settings(options, formulas, plot), **own)).show(options["out"], plot)
+        evaluate_sentiment(SentimentConfig(**settings(options, formulas, plot), **own)).show(
+            options["out"], plot
+        )
 
 
 @evals.command()
@@ -172,9 +178,9 @@ def sentiment(
 def perplexity(formulas: Formulas = None, **options: Any) -> None:
     """Measure the perplexity of given texts under formulas."""
     with clear_errors():
-        from marith.evals.evaluations import FormulaEvaluation, perplexity  # torch
+        from marith.evals.evaluations import EvaluationConfig, evaluate_perplexity  # torch
 
-        perplexity(FormulaEvaluation(**settings(options, formulas))).show(options["out"])
+        evaluate_perplexity(EvaluationConfig(**settings(options, formulas))).show(options["out"])
 
 
 @evals.command()
@@ -191,12 +197,14 @@ def attributes(
 ) -> None:
     """Measure how attributes follow their factors: the paper's six curves."""
     with clear_errors():
-        from marith.evals.attributes import Attributes, attributes  # torch
+        from marith.evals.attributes import AttributesConfig, evaluate_attributes  # torch
 
         named = pairs("--judge", "ATTRIBUTE=MODEL:LABEL", judges)
         own: dict[str, Any] = {"only": tuple(only or ()), "classifier": classifier}
         own["judges"] = {attribute: judge.strip() for attribute, judge in named.items()}
-        attributes(Attributes(**settings(options, None, plot), **own)).show(options["out"], plot)
+        evaluate_attributes(AttributesConfig(**settings(options, None, plot), **own)).show(
+            options["out"], plot
+        )
 
 
 @evals.command(context_settings=_THEIRS)
@@ -223,9 +231,9 @@ def speed(
     """Measure what speculation saves: the paper's table, and its figure of calls per token by λ."""
     with clear_errors():
         from marith.console import check_plot
-        from marith.evals.speed.savings import SavingsSettings, run  # torch
+        from marith.evals.speed.savings import SavingsConfig, run  # torch
 
-        asked = SavingsSettings(model, only.split(","), prompts, tokens, rounds)
+        asked = SavingsConfig(model, only.split(","), prompts, tokens, rounds)
         check_plot(plot)
         if plot is not None and "lambda" not in asked.sections:
             raise RequestError(f"--plot shows the section lambda, but --only is {only!r}")
@@ -255,11 +263,11 @@ def tune(
         "trials": trials, "task": task, "frame": frame, "stop": tuple(stop or ()),
     }  # fmt: skip
     with clear_errors():
-        from marith.evals.tuning.tune import Tuning, run  # torch
+        from marith.evals.tuning.tune import TuningConfig, run  # torch
         from marith.evals.tuning.unknowns import Range
 
         own["ranges"] = tuple(map(Range.read, ranges))
-        run(Tuning(**settings({**options, "data": data}), **own)).show(options["out"])
+        run(TuningConfig(**settings({**options, "data": data}), **own)).show(options["out"])
 
 
 def settings(

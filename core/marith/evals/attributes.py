@@ -10,10 +10,10 @@ from typing import Any
 from marith import Classifier, Explanation, Prompted, RequestError, parse
 from marith.console import OURS, picture, print_table, say, terminal
 from marith.evals import tasks
-from marith.evals.evaluations import FormulaEvaluation, classifier
+from marith.evals.evaluations import EvaluationConfig, classifier
 from marith.evals.formulas import NamedFormula
 from marith.evals.results import Measured, Results, digits
-from marith.evals.statistics import Figure, spearman
+from marith.evals.statistics import Estimate, spearman
 from marith.evals.system_prompts import SYSTEM_PROMPTS
 
 PROMPTS = ("helpful", "happy", "simple", "sports", "formal")
@@ -79,7 +79,7 @@ CURVES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attributes(FormulaEvaluation):
+class AttributesConfig(EvaluationConfig):
     """The curves that `only` numbers, or all six.
 
     `judges` say by a measure who measures an attribute, and `classifier` is the classifier C, as
@@ -104,8 +104,8 @@ class MeasuredCurve:
     """A curve, and the figures of its points: the attribute, and perplexity."""
 
     curve: Curve
-    points: tuple[tuple[Figure, Figure], ...]
-    prompted: tuple[Figure, Figure] | None
+    points: tuple[tuple[Estimate, Estimate], ...]
+    prompted: tuple[Estimate, Estimate] | None
 
     def cells(self) -> list[str]:
         """Return the curve's line of the table."""
@@ -151,9 +151,9 @@ class MeasuredCurves:
         for column, measured in enumerate(self.curves):
             shares = [measured.curve.share(value) for value in measured.curve.values]
             for at, name in enumerate((measured.curve.attribute, "perplexity")):
-                axes, figures = panels[at][column], [point[at] for point in measured.points]
-                axes.plot(shares, [one.mean for one in figures], "o-", color=OURS, markersize=4)
-                band = [one.low for one in figures], [one.high for one in figures]
+                axes, estimates = panels[at][column], [point[at] for point in measured.points]
+                axes.plot(shares, [one.mean for one in estimates], "o-", color=OURS, markersize=4)
+                band = [one.low for one in estimates], [one.high for one in estimates]
                 axes.fill_between(shares, *band, color=OURS, alpha=0.15)
                 if measured.prompted is not None:
                     alone = measured.prompted[at].mean
@@ -163,37 +163,39 @@ class MeasuredCurves:
         image.savefig(path, dpi=110)
 
 
-def attributes(asked: Attributes) -> MeasuredCurves:
+def evaluate_attributes(config: AttributesConfig) -> MeasuredCurves:
     """Measure all points of all curves, and the prompts alone.
 
     Raises FormulaError, ModelError or RequestError before anything is made.
     """
-    if asked.formulas:
-        raise RequestError(f"the curves have formulas of their own, not {asked.formulas!r}")
-    if unknown := [name for name in asked.judges if name not in _OPEN]:
+    if config.formulas:
+        raise RequestError(f"the curves have formulas of their own, not {config.formulas!r}")
+    if unknown := [name for name in config.judges if name not in _OPEN]:
         raise RequestError(f"an attribute is one of {', '.join(_OPEN)}, not {unknown[0]!r}")
-    judges = {**(_POCKET if asked.is_pocket else _OPEN), **asked.judges}
+    judges = {**(_POCKET if config.is_pocket else _OPEN), **config.judges}
     terms: dict[str, Any] = {name: SYSTEM_PROMPTS[name] for name in PROMPTS}
-    terms |= {"C": classifier(asked.classifier or judges["educational"]), **asked.terms}
-    measures = {curve.attribute: judges[curve.attribute] for curve in asked.curves}
-    alone = {"helpful", *(curve.attribute for curve in asked.curves if curve.prompted)}
-    points = dict.fromkeys(curve.at(value) for curve in asked.curves for value in curve.values)
+    terms |= {"C": classifier(config.classifier or judges["educational"]), **config.terms}
+    measures = {curve.attribute: judges[curve.attribute] for curve in config.curves}
+    alone = {"helpful", *(curve.attribute for curve in config.curves if curve.prompted)}
+    points = dict.fromkeys(curve.at(value) for curve in config.curves for value in curve.values)
     lines = [NamedFormula(text, text) for text in (*(n for n in PROMPTS if n in alone), *points)]
-    results = asked.run_lines(
+    results = config.run_lines(
         "attributes",
-        lambda: tasks.texts(measures=measures, **asked.prompts()),
+        lambda: tasks.texts(measures=measures, **config.prompts()),
         lines,
         terms,
         dict.fromkeys(measures, "higher"),
     )
     rows = {row.line.formula: row for row in results.rows}
     measured = []
-    for curve in asked.curves:
-        figures = tuple(_figures(rows[curve.at(value)], curve.attribute) for value in curve.values)
-        prompted = _figures(rows[curve.attribute], curve.attribute) if curve.prompted else None
-        measured.append(MeasuredCurve(curve, figures, prompted))
+    for curve in config.curves:
+        estimates = tuple(
+            _estimates(rows[curve.at(value)], curve.attribute) for value in curve.values
+        )
+        prompted = _estimates(rows[curve.attribute], curve.attribute) if curve.prompted else None
+        measured.append(MeasuredCurve(curve, estimates, prompted))
     return MeasuredCurves(tuple(measured), results)
 
 
-def _figures(row: Measured, attribute: str) -> tuple[Figure, Figure]:
-    return row.figure(attribute), row.figure("perplexity")
+def _estimates(row: Measured, attribute: str) -> tuple[Estimate, Estimate]:
+    return row.estimate(attribute), row.estimate("perplexity")

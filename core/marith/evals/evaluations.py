@@ -28,7 +28,7 @@ PASSED_ON = ("max_tokens", "temperature", "device", "dtype", "revision", "backen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FormulaEvaluation:
+class EvaluationConfig:
     """Hold the settings of every evaluation: model, prompts, formulas, sampling, and a folder.
 
     Without `formulas` the paper's are taken, or `M` alone. `terms` are added to the evaluation's
@@ -117,7 +117,7 @@ class FormulaEvaluation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Steering(FormulaEvaluation):
+class SteeringConfig(EvaluationConfig):
     """An evaluation with a `judge` and a `classifier` C, each written MODEL:LABEL.
 
     A judge is any measure of `scorers.named`. Without them pocket has both of its own; other models
@@ -139,7 +139,7 @@ class Steering(FormulaEvaluation):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Toxicity(Steering):
+class ToxicityConfig(SteeringConfig):
     """The hostility of answers to hostile messages (the paper, section 5.1). See `tasks`."""
 
     continues: bool = False
@@ -147,14 +147,14 @@ class Toxicity(Steering):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sentiment(Steering):
+class SentimentConfig(SteeringConfig):
     """Does a review that began in one tone end in the tone `to` (the paper's appendix)?"""
 
     to: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Texts(FormulaEvaluation):
+class TextsConfig(EvaluationConfig):
     """Any `measures` of the answers to any prompts: as for `scorers.named`, or NAME=MEASURE."""
 
     measures: Sequence[str]
@@ -162,47 +162,47 @@ class Texts(FormulaEvaluation):
     stop: Sequence[str] = ()
 
 
-def toxicity(asked: Toxicity) -> Results:
+def evaluate_toxicity(config: ToxicityConfig) -> Results:
     """Run the paper's formulas, or others. Raises FormulaError, ModelError or RequestError."""
-    own = {"frame": asked.frame, "continues": asked.continues}
-    arguments = {**asked.prompts(), **asked.judged("toxicity"), **own}
-    return asked.run(
+    own = {"frame": config.frame, "continues": config.continues}
+    arguments = {**config.prompts(), **config.judged("toxicity"), **own}
+    return config.run(
         "toxicity",
         lambda: tasks.toxicity(**arguments),
-        asked.all_terms("continued" if asked.continues else "toxicity"),
+        config.all_terms("continued" if config.continues else "toxicity"),
         {"toxicity": "lower"},
-        "toxicity_gpt2" if "gpt2" in asked.model.lower() else "toxicity",
+        "toxicity_gpt2" if "gpt2" in config.model.lower() else "toxicity",
     )
 
 
-def sentiment(asked: Sentiment) -> Results:
+def evaluate_sentiment(config: SentimentConfig) -> Results:
     """Run the paper's formulas, or others. Raises FormulaError, ModelError or RequestError."""
-    if asked.to not in tasks.TONES:
-        raise RequestError(f"a tone is one of {', '.join(tasks.TONES)}, not {asked.to!r}")
-    arguments = {**asked.prompts(), **asked.judged(asked.to)}
-    return asked.run(
-        f"{asked.to} sentiment",
-        lambda: tasks.sentiment(asked.to, **arguments),
-        asked.all_terms(asked.to),
-        {asked.to: "higher"},
-        asked.to,
+    if config.to not in tasks.TONES:
+        raise RequestError(f"a tone is one of {', '.join(tasks.TONES)}, not {config.to!r}")
+    arguments = {**config.prompts(), **config.judged(config.to)}
+    return config.run(
+        f"{config.to} sentiment",
+        lambda: tasks.sentiment(config.to, **arguments),
+        config.all_terms(config.to),
+        {config.to: "higher"},
+        config.to,
     )
 
 
-def texts(asked: Texts) -> Results:
+def evaluate_texts(config: TextsConfig) -> Results:
     """Measure the answers of any formulas. Raises FormulaError, ModelError or RequestError."""
-    named = dict(map(_named, asked.measures))
-    if len(named) < len(asked.measures):
-        raise RequestError(f"two measures have one name: {', '.join(asked.measures)}")
-    arguments = {**asked.prompts(), "stop": list(asked.stop), "measures": named}
-    if asked.frame is not None:
-        arguments["frame"] = asked.frame
-    return asked.run("texts", lambda: tasks.texts(**arguments), {}, {})
+    named = dict(map(_named, config.measures))
+    if len(named) < len(config.measures):
+        raise RequestError(f"two measures have one name: {', '.join(config.measures)}")
+    arguments = {**config.prompts(), "stop": list(config.stop), "measures": named}
+    if config.frame is not None:
+        arguments["frame"] = config.frame
+    return config.run("texts", lambda: tasks.texts(**arguments), {}, {})
 
 
-def perplexity(asked: FormulaEvaluation) -> Results:
+def evaluate_perplexity(config: EvaluationConfig) -> Results:
     """Measure how likely given texts are under formulas. Raises FormulaError and the like."""
-    return asked.run("perplexity", lambda: tasks.perplexity(**asked.prompts()), {"M": PLAIN}, {})
+    return config.run("perplexity", lambda: tasks.perplexity(**config.prompts()), {"M": PLAIN}, {})
 
 
 def classifier(written: str) -> Classifier:

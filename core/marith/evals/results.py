@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 from marith.console import OURS, counted, picture, print_table, say, terminal
 from marith.errors import RequestError
 from marith.evals.formulas import NamedFormula
-from marith.evals.statistics import Difference, Figure, difference, figure
+from marith.evals.statistics import Difference, Estimate, difference, estimate
 
 if TYPE_CHECKING:
     import pandas
 
 CSV, BY_TEXT = "table.csv", "by_text.csv"
 HELD = "="  # a difference whose interval contains zero
-ONE_TEXT = "†"  # a mean that one text decides
+OUTLIER = "†"  # a mean that one text decides
 _LEGEND = {
     HELD: f"{HELD}: the interval of the difference from the first formula contains zero",
-    ONE_TEXT: f"{ONE_TEXT}: one text makes more than a fifth of this mean; the median says more",
+    OUTLIER: f"{OUTLIER}: one text makes more than a fifth of this mean; the median says more",
 }
 _SIGNIFICANT = 4  # digits; a classifier's last digits depend on the machine
 
@@ -56,9 +56,9 @@ class Measured:
                 rows.setdefault(text.row, []).append(value)
         return {row: fmean(values) for row, values in rows.items()}
 
-    def figure(self, measure: str) -> Figure:
+    def estimate(self, measure: str) -> Estimate:
         """Return the mean over prompts with its interval, and the median."""
-        return figure([*self.by_prompt(measure).values()])
+        return estimate([*self.by_prompt(measure).values()])
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,10 @@ class Results:
         return tuple(self.rows[0].texts[0].values) if self.rows and self.rows[0].texts else ()
 
     @cached_property
-    def figures(self) -> dict[tuple[str, str], Figure]:
-        """The figures, by the name of the formula and the measure."""
+    def estimates(self) -> dict[tuple[str, str], Estimate]:
+        """The estimates, by the name of the formula and the measure."""
         return {
-            (row.line.name, name): row.figure(name) for row in self.rows for name in self.measures
+            (row.line.name, name): row.estimate(name) for row in self.rows for name in self.measures
         }
 
     @cached_property
@@ -143,9 +143,9 @@ class Results:
         if not names:
             raise RequestError("a plot shows other measures over perplexity; add a measure")
         image = picture(2.2 + 4.2 * len(names), 4.2)
-        across = [self.figures[row.line.name, "perplexity"] for row in self.rows]
+        across = [self.estimates[row.line.name, "perplexity"] for row in self.rows]
         for name, axes in zip(names, image.subplots(1, len(names), squeeze=False)[0], strict=True):
-            ups = [self.figures[row.line.name, name] for row in self.rows]
+            ups = [self.estimates[row.line.name, name] for row in self.rows]
             places = [one.mean for one in across], [one.mean for one in ups]
             axes.errorbar(*places, _sides(ups), _sides(across), "o", color=OURS)
             for row, *place in zip(self.rows, *places, strict=True):
@@ -162,7 +162,7 @@ class Results:
     def _record(self, row: Measured) -> dict[str, Any]:
         record: dict[str, Any] = {"name": row.line.name, "formula": row.line.formula}
         for name in self.measures:
-            numbers = asdict(self.figures[row.line.name, name])
+            numbers = asdict(self.estimates[row.line.name, name])
             compared = self.differences.get((row.line.name, name))
             if compared is not None:
                 numbers |= {f"difference {kind}": v for kind, v in asdict(compared).items()}
@@ -180,9 +180,9 @@ class Results:
         name, formula = row.line.name, row.line.formula
         cells = [name, "" if formula == name else formula]
         for measure in self.measures:
-            numbers, compared = self.figures[name, measure], self.differences.get((name, measure))
+            numbers, compared = self.estimates[name, measure], self.differences.get((name, measure))
             interval = f" [{digits(numbers.low)}, {digits(numbers.high)}]"
-            mark = ONE_TEXT if numbers.one_text else ""
+            mark = OUTLIER if numbers.outlier_dominated else ""
             held = HELD if compared and compared.low <= 0 <= compared.high else ""
             cells += [
                 digits(numbers.mean) + mark + interval if numbers.count else "",
@@ -202,8 +202,8 @@ def digits(value: float) -> str:
     return f"{value:.{max(0, min(behind, _SIGNIFICANT))}f}"
 
 
-def _sides(figures: Sequence[Figure]) -> list[list[float]]:
-    return [[one.mean - one.low for one in figures], [one.high - one.mean for one in figures]]
+def _sides(estimates: Sequence[Estimate]) -> list[list[float]]:
+    return [[one.mean - one.low for one in estimates], [one.high - one.mean for one in estimates]]
 
 
 def dataframe(records: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:

@@ -14,16 +14,17 @@ stats: Any = scipy.stats  # which is not typed
 
 RESAMPLES = 2000
 CONFIDENCE = 0.95
-_ONE_TEXT = 0.2  # of the mean: as much as one text may add to it without a mark
+_OUTLIER_SHARE = 0.2  # of the mean: as much as one text may add to it without a mark
 _BATCH = 2**20  # numbers that are in memory together
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """A measure's mean for a formula over `count` prompts, and the median.
+class Estimate:
+    """The mean of a measure for a formula over `count` prompts, and the median.
 
-    The mean lies between `low` and `high` with a confidence of 95 %. `one_text` is True where the
-    mean without its largest value is more than a fifth lower. NaN where `count` is 0.
+    The mean lies between `low` and `high` with a confidence of 95 %. `outlier_dominated` is True if
+    the mean without the largest value is more than a fifth lower. The numbers are NaN if `count` is
+    0.
     """
 
     mean: float
@@ -31,7 +32,7 @@ class Figure:
     high: float
     median: float
     count: int
-    one_text: bool = False
+    outlier_dominated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +49,16 @@ class Difference:
     p: float
 
 
-def figure(values: Sequence[float]) -> Figure:
-    """Return the figure of numbers, one a prompt."""
+def estimate(values: Sequence[float]) -> Estimate:
+    """Return the estimate from `values`, one number per prompt."""
     if not values:
-        return Figure(math.nan, math.nan, math.nan, math.nan, 0)
+        return Estimate(math.nan, math.nan, math.nan, math.nan, 0)
     mean, largest = float(np.mean(values)), max(values)
     rest = (sum(values) - largest) / max(1, len(values) - 1)
-    one_text = len(values) > 2 and mean > 0 and rest < (1 - _ONE_TEXT) * mean
-    return Figure(mean, *interval(values), float(np.median(values)), len(values), one_text)
+    outlier_dominated = len(values) > 2 and mean > 0 and rest < (1 - _OUTLIER_SHARE) * mean
+    return Estimate(
+        mean, *interval(values), float(np.median(values)), len(values), outlier_dominated
+    )
 
 
 def difference(first: Sequence[float], others: Sequence[float]) -> Difference:

@@ -13,7 +13,7 @@ import typer
 from marith import Options
 from marith.cli import app, evaluation_commands, generate_command
 from marith.cli.options import placed
-from marith.evals.evaluations import PASSED_ON, FormulaEvaluation
+from marith.evals.evaluations import PASSED_ON, EvaluationConfig
 
 OWN = {
     *generate_command._NOT_OPTIONS,
@@ -40,7 +40,7 @@ def test_help_says_the_default_of_an_option(command: str) -> None:
 
 
 def test_an_evaluation_is_measured_by_the_options_of_its_command() -> None:
-    settings = {field.name: field.default for field in fields(FormulaEvaluation)}
+    settings = {field.name: field.default for field in fields(EvaluationConfig)}
     declared: dict[str, Parameter] = {}
     for group in (evaluation_commands.evaluated, evaluation_commands.sampled, placed):
         declared |= signature(group).parameters

@@ -16,14 +16,14 @@ from inspect_ai.log import read_eval_log
 
 from marith.errors import RequestError
 from marith.evals.evaluations import (
-    FormulaEvaluation,
-    Sentiment,
-    Texts,
-    Toxicity,
-    perplexity,
-    sentiment,
-    texts,
-    toxicity,
+    EvaluationConfig,
+    SentimentConfig,
+    TextsConfig,
+    ToxicityConfig,
+    evaluate_perplexity,
+    evaluate_sentiment,
+    evaluate_texts,
+    evaluate_toxicity,
 )  # fmt: skip
 from marith.evals.results import Results
 from marith.scoring.weights.locate import WEIGHTS
@@ -36,7 +36,7 @@ def all_texts(results: Results) -> list[list[str]]:
 
 
 def test_the_papers_formulas_stand_beside_its_figures() -> None:
-    results = toxicity(Toxicity(**FEW))
+    results = evaluate_toxicity(ToxicityConfig(**FEW))
     assert [row.line.name for row in results.rows][:4] == ["M", "self-debiased", "FUDGE", "PREADD"]
     assert results.rows[0].paper == "0.288 / 13.46"
     assert results.measures == ("toxicity", "perplexity")
@@ -45,18 +45,18 @@ def test_the_papers_formulas_stand_beside_its_figures() -> None:
 
 def test_rows_with_a_classifier_are_left_out_where_there_is_none(tmp_path: Path) -> None:
     shutil.copytree(WEIGHTS / "pocket", tmp_path / "other")
-    asked = Sentiment(
+    asked = SentimentConfig(
         model=str(tmp_path / "other"), to="positive", judge="vader:positive", dtype="float32", **FEW
     )
-    results = sentiment(asked)
+    results = evaluate_sentiment(asked)
     assert "C" not in "".join(row.line.formula for row in results.rows)
     assert "FUDGE, union 0.96 + C" in results.notes[0]
 
 
 def test_likelihoods_of_given_texts_are_those_of_the_formula() -> None:
     terms = {"formal": "Speak formally."}
-    asked = FormulaEvaluation(n=3, formulas=("M", "2*formal - M"), terms=terms)
-    bare, other = (row.figure("perplexity") for row in perplexity(asked).rows)
+    asked = EvaluationConfig(n=3, formulas=("M", "2*formal - M"), terms=terms)
+    bare, other = (row.estimate("perplexity") for row in evaluate_perplexity(asked).rows)
     assert bare.count == other.count == 3
     assert 1 < bare.mean < other.mean
 
@@ -66,7 +66,7 @@ def test_a_folder_gives_what_was_asked_and_nothing_older(tmp_path: Path) -> None
 
     def asked(**changed: Any) -> Results:
         given = {"measures": ["length"], "data": str(rows), "max_tokens": 8, "formulas": ("a=M",)}
-        return texts(Texts(out=tmp_path / "out", **{**given, **changed}))
+        return evaluate_texts(TextsConfig(out=tmp_path / "out", **{**given, **changed}))
 
     rows.write_text('{"text": "Tell me about bread."}\n', encoding="utf-8")
     first = all_texts(asked())
@@ -88,7 +88,7 @@ def test_a_folder_gives_what_was_asked_and_nothing_older(tmp_path: Path) -> None
 )
 def test_what_is_asked_twice_is_refused(asked: dict[str, Any], problem: str) -> None:
     with pytest.raises(RequestError, match=problem):
-        texts(Texts(**{"measures": ["length"], **FEW, **asked}))
+        evaluate_texts(TextsConfig(**{"measures": ["length"], **FEW, **asked}))
 
 
 def test_a_killed_run_is_resumed_with_the_texts_that_it_had(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_killed_run_is_resumed_with_the_texts_that_it_had(tmp_path: Path) -> N
             time.sleep(0.1)
         process.send_signal(signal.SIGKILL)
     assert 0 < len(made) < 40
-    results = toxicity(Toxicity(n=40, formulas=("M",), out=tmp_path))
+    results = evaluate_toxicity(ToxicityConfig(n=40, formulas=("M",), out=tmp_path))
     resumed = {text.row: text.text for text in results.rows[0].texts}
     assert len(resumed) == 40
     assert made.items() <= resumed.items()

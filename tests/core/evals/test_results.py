@@ -12,7 +12,7 @@ import pytest
 
 from marith.evals.formulas import NamedFormula
 from marith.evals.results import BY_TEXT, CSV, Measured, Results, TextRow
-from marith.evals.statistics import difference, figure, interval
+from marith.evals.statistics import difference, estimate, interval
 
 
 def results(*values: list[float]) -> Results:
@@ -49,9 +49,9 @@ def test_the_paired_test_flips_all_signs() -> None:
     assert difference(first, first).p == 1.0
 
 
-def test_a_mean_that_one_text_decides_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
-    assert figure([1.0, 1.0, 1.0, 97.0]).one_text
-    assert not figure([0.9, 1.0, 1.1, 1.2]).one_text
+def test_a_mean_that_one_text_dominates_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert estimate([1.0, 1.0, 1.0, 97.0]).outlier_dominated
+    assert not estimate([0.9, 1.0, 1.1, 1.2]).outlier_dominated
     results([0.1, 0.2, 0.3, 0.4], [0.4, 0.1, 0.2, 0.5]).show()
     printed = capsys.readouterr().out
     (compared,) = [line for line in printed.splitlines() if "│ f1 " in line]
@@ -60,7 +60,7 @@ def test_a_mean_that_one_text_decides_is_marked(capsys: pytest.CaptureFixture[st
 
 
 def test_a_text_without_a_number_is_left_out() -> None:
-    found = results([1.0, math.nan, 3.0]).figures["f0", "tone"]
+    found = results([1.0, math.nan, 3.0]).estimates["f0", "tone"]
     assert (found.mean, found.count) == (2.0, 2)
 
 

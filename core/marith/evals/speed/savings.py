@@ -25,7 +25,7 @@ _WARMING = 2  # texts of the round that does not count
 
 
 @dataclass(frozen=True, slots=True)
-class SavingsSettings:
+class SavingsConfig:
     """A run: `prompts` texts of up to `tokens` tokens for each setup, in each of `rounds`."""
 
     model: str = "pocket"
@@ -60,32 +60,32 @@ def per_token(texts: Sequence[Completion]) -> tuple[float, float, float | None, 
     )
 
 
-def run(settings: SavingsSettings) -> Savings:
+def run(config: SavingsConfig) -> Savings:
     """Measure every section that is asked for. Shows progress on standard error.
 
     Raises ModelError for a model that cannot be had or that a draft does not fit.
     """
-    with bars(everywhere=True) as progress, Engine.load(settings.model) as engine:
-        savings_run = _SavingsRun(settings, engine, progress)
+    with bars(everywhere=True) as progress, Engine.load(config.model) as engine:
+        savings_run = _SavingsRun(config, engine, progress)
         lines = [
-            *(savings_run.table() if "table" in settings.sections else ()),
-            *(savings_run.curve() if "lambda" in settings.sections else ()),
+            *(savings_run.table() if "table" in config.sections else ()),
+            *(savings_run.curve() if "lambda" in config.sections else ()),
         ]
-        return Savings(settings.model, torch.get_num_threads(), settings.tokens, tuple(lines))
+        return Savings(config.model, torch.get_num_threads(), config.tokens, tuple(lines))
 
 
 class _SavingsRun:
     """The sections of a run, over one engine."""
 
-    def __init__(self, settings: SavingsSettings, engine: Engine, progress: Progress) -> None:
-        self._settings = settings
+    def __init__(self, config: SavingsConfig, engine: Engine, progress: Progress) -> None:
+        self._config = config
         self._engine = engine
         self._progress = progress
         self._terms = setups.named_terms()
 
     def table(self) -> list[SavingsLine]:
         """Measure the paper's table, one formula after another."""
-        advance = self._bar("table", 3 * len(setups.ROWS) * (self._settings.rounds + 1))
+        advance = self._bar("table", 3 * len(setups.ROWS) * (self._config.rounds + 1))
         lines: list[SavingsLine] = []
         for row in setups.ROWS:
             compared = list(setups.table_setups(row, self._engine, self._terms))
@@ -103,9 +103,9 @@ class _SavingsRun:
             for factor in FACTORS:
                 formula = f"M + {factor}*{name}"
                 advance(formula)
-                plan = setups.calibrated(self._engine, formula, self._terms, self._settings.prompts)
+                plan = setups.calibrated(self._engine, formula, self._terms, self._config.prompts)
                 setup = Setup(name, formula, self._terms, plan)
-                texts = self._round(setup, self._settings.prompts, turn=1)
+                texts = self._round(setup, self._config.prompts, turn=1)
                 lines.append(_line("lambda", formula, setup, [texts], factor=factor))
         return lines
 
@@ -113,9 +113,9 @@ class _SavingsRun:
         self, compared: Sequence[Setup], formula: str, advance: Callable[[str], None]
     ) -> list[SavingsLine]:
         """Measure setups in turn: what is slow for one is slow for all. Round 0 warms up."""
-        prompts = self._settings.prompts
+        prompts = self._config.prompts
         taken: dict[str, list[list[Completion]]] = {setup.name: [] for setup in compared}
-        for turn in range(self._settings.rounds + 1):
+        for turn in range(self._config.rounds + 1):
             for i in range(len(compared)):
                 setup = compared[(turn + i) % len(compared)]
                 advance(f"{formula}, {setup.name}")
@@ -127,7 +127,7 @@ class _SavingsRun:
 
     def _round(self, setup: Setup, prompts: int, turn: int) -> list[Completion]:
         """Ask the questions of a round one after another, as the paper's requests come too."""
-        stop = Stop(self._settings.tokens)
+        stop = Stop(self._config.tokens)
         return [
             self._engine.generate(
                 text, setup.formula, setup.terms, Sampling(seed=seed), stop, setup.speculation

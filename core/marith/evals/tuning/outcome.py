@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from marith.console import OURS, THEIRS, picture, print_table, say, terminal
 from marith.evals.results import dataframe, digits
-from marith.evals.statistics import Figure
+from marith.evals.statistics import Estimate
 
 if TYPE_CHECKING:
     import pandas
@@ -23,8 +23,8 @@ class Trial:
     number: int
     factors: Mapping[str, float]
     formula: str
-    attribute: Figure
-    perplexity: Figure
+    attribute: Estimate
+    perplexity: Estimate
     refused: str = ""
 
 
@@ -39,7 +39,7 @@ class Outcome:
     attribute: str
     better: str
     bound: float
-    bare: tuple[Figure, Figure]
+    bare: tuple[Estimate, Estimate]
     trials: tuple[Trial, ...]
 
     @cached_property
@@ -84,8 +84,8 @@ class Outcome:
         for trial in self.frontier:
             mark = "" if self.keeps_bound(trial) else "over the bound"
             mark = "best" if trial is self.best else mark
-            figures = map(_with_interval, (trial.attribute, trial.perplexity))
-            rows.append([f"trial {trial.number}", trial.formula, *figures, mark])
+            estimates = map(_with_interval, (trial.attribute, trial.perplexity))
+            rows.append([f"trial {trial.number}", trial.formula, *estimates, mark])
         console = terminal()
         say(console, [self.title])
         print_table(console, head, rows, left=(0, 1, 4))
@@ -123,7 +123,7 @@ class Outcome:
         return [*notes, f"best: {self.best.formula}"] if self.best else notes
 
 
-def _with_interval(one: Figure) -> str:
+def _with_interval(one: Estimate) -> str:
     return f"{digits(one.mean)} [{digits(one.low)}, {digits(one.high)}]"
 
 

@@ -14,9 +14,9 @@ from inspect_ai import Task
 from marith import FormulaError, RequestError, parse
 from marith.console import bars
 from marith.evals import tasks
-from marith.evals.evaluations import FormulaEvaluation
+from marith.evals.evaluations import EvaluationConfig
 from marith.evals.formulas import NamedFormula
-from marith.evals.statistics import Figure, figure
+from marith.evals.statistics import Estimate, estimate
 from marith.evals.tuning.outcome import Outcome, Trial
 from marith.evals.tuning.unknowns import Range, check_names, filled
 from marith.request.checks import checked_by, whole_from
@@ -26,7 +26,7 @@ TERMS = {"chat": "attributes", "toxicity": "toxicity", "sentiment": "positive"} 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tuning(FormulaEvaluation):
+class TuningConfig(EvaluationConfig):
     """A search: move `attribute` far in `direction`, with perplexity under `M` within the bound.
 
     `formula` has unknowns, which are sought in `ranges` by `trials` assignments, all on the same
@@ -46,7 +46,7 @@ class Tuning(FormulaEvaluation):
     stop: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        super(Tuning, self).__post_init__()
+        super(TuningConfig, self).__post_init__()
         if self.task not in TERMS:
             raise RequestError(f"a task is one of {', '.join(TERMS)}, not {self.task!r}")
         if self.task == "sentiment" and self.frame is not None:
@@ -79,18 +79,18 @@ class Tuning(FormulaEvaluation):
         made.config.stop_seqs = [*self.stop] or made.config.stop_seqs
         return made
 
-    def measure(self, formula: str) -> tuple[Figure, Figure]:
+    def measure(self, formula: str) -> tuple[Estimate, Estimate]:
         """Return a formula's attribute and perplexity. Raises FormulaError where it has none."""
         line = NamedFormula(formula, formula)
         results = self.run_lines("", self.make, [line], self.all_terms, {}, display="none")
         (row,) = results.rows
-        attribute, perplexity = row.figure(results.measures[0]), row.figure("perplexity")
+        attribute, perplexity = row.estimate(results.measures[0]), row.estimate("perplexity")
         if not (attribute.count and perplexity.count):
             raise FormulaError(f"the texts of {formula} are empty")
         return attribute, perplexity
 
 
-def run(asked: Tuning) -> Outcome:
+def run(config: TuningConfig) -> Outcome:
     """Seek the unknowns. The logs of every trial are kept in `out` as soon as they are there.
 
     The same search goes on where it was broken off, or with more trials: it is made again, and
@@ -98,15 +98,15 @@ def run(asked: Tuning) -> Outcome:
     """
     if find_spec("optuna") is None:
         raise RequestError("a search needs optuna: pip install 'marith[evals]'")
-    bare = asked.measure("M")
-    limit, better = highest(asked.bound, bare[1].mean), DIRECTIONS[asked.direction]
+    bare = config.measure("M")
+    limit, better = highest(config.bound, bare[1].mean), DIRECTIONS[config.direction]
     with bars() as progress:
-        trials = tuple(progress.track(search(asked, limit), asked.trials, description="trials"))
-    title = f"{asked.formula} over {asked.model}: {len(trials)} trials on {bare[0].count} prompts"
-    return Outcome(title, asked.attribute, better, limit, bare, trials)
+        trials = tuple(progress.track(search(config, limit), config.trials, description="trials"))
+    title = f"{config.formula} over {config.model}: {len(trials)} trials on {bare[0].count} prompts"
+    return Outcome(title, config.attribute, better, limit, bare, trials)
 
 
-def search(asked: Tuning, limit: float) -> Iterator[Trial]:
+def search(config: TuningConfig, limit: float) -> Iterator[Trial]:
     """Make the trials, by a tree-structured Parzen estimator (Bergstra et al., 2011).
 
     The first three are the middle and the ends of all ranges. Perplexity should be `limit` at most.
@@ -116,22 +116,22 @@ def search(asked: Tuning, limit: float) -> Iterator[Trial]:
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # else it says that a study begins
     study = optuna.create_study(
-        sampler=optuna.samplers.TPESampler(seed=asked.seed),
-        direction="minimize" if asked.direction == "down" else "maximize",
+        sampler=optuna.samplers.TPESampler(seed=config.seed),
+        direction="minimize" if config.direction == "down" else "maximize",
     )
     for where in ("middle", "low", "high"):
-        study.enqueue_trial({r.name: getattr(r, where) for r in asked.ranges})
-    for number in range(asked.trials):
-        trial, text = study.ask(), asked.formula
-        suggested = [(r, trial.suggest_float(r.name, r.low, r.high)) for r in asked.ranges]
+        study.enqueue_trial({r.name: getattr(r, where) for r in config.ranges})
+    for number in range(config.trials):
+        trial, text = study.ask(), config.formula
+        suggested = [(r, trial.suggest_float(r.name, r.low, r.high)) for r in config.ranges]
         factors = {r.name: r.written(value) for r, value in suggested}
         try:
             text = filled(text, factors)
-            attribute, perplexity = asked.measure(text)
+            attribute, perplexity = config.measure(text)
         except FormulaError as error:
             trial.set_constraint("perplexity", math.inf)
             study.tell(trial, state=optuna.trial.TrialState.PRUNED)
-            yield Trial(number, factors, text, figure([]), figure([]), error.problem)
+            yield Trial(number, factors, text, estimate([]), estimate([]), error.problem)
         else:
             trial.set_constraint("perplexity", perplexity.mean - limit)
             study.tell(trial, attribute.mean)

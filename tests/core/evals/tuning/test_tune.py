@@ -16,9 +16,9 @@ from marith import FormulaError, RequestError, parse
 from marith.cli import app
 from marith.evals import suite
 from marith.evals.formulas import NamedFormula
-from marith.evals.statistics import Figure
+from marith.evals.statistics import Estimate
 from marith.evals.tuning.outcome import Outcome, Trial
-from marith.evals.tuning.tune import Tuning, highest, run, search
+from marith.evals.tuning.tune import TuningConfig, highest, run, search
 from marith.evals.tuning.unknowns import Range, filled
 
 UNION = "M - a*union(toxic, M)"
@@ -26,10 +26,10 @@ A = Range("a", 0.0, 0.99)
 numbers = st.floats(-10, 10).map(lambda value: round(value, 3))
 
 
-def asked(**told: Any) -> Tuning:
+def asked(**told: Any) -> TuningConfig:
     given = {"formula": UNION, "ranges": (A,), "attribute": "pocket-toxicity:toxic"}
     size = {"n": 4, "trials": 4, "max_tokens": 10, "seed": 8}
-    return Tuning(**{**given, **size, "direction": "down", "task": "toxicity", **told})
+    return TuningConfig(**{**given, **size, "direction": "down", "task": "toxicity", **told})
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,9 @@ def test_what_is_found_is_no_worse_than_the_best_of_a_grid_and_keeps_the_bound(
     formulas = [filled(UNION, {"a": a}) for a in (0.3, 0.6, 0.9)]
     lines = [NamedFormula(formula, formula) for formula in formulas]
     grid = suite.run("grid", asked().make, lines, asked().all_terms)
-    measured = [(row.figure("toxicity").mean, row.figure("perplexity").mean) for row in grid.rows]
+    measured = [
+        (row.estimate("toxicity").mean, row.estimate("perplexity").mean) for row in grid.rows
+    ]
     allowed = [attribute for attribute, perplexity in measured if perplexity <= report.bound]
     assert report.best.attribute.mean <= min(allowed) + 0.02
     assert report.best.attribute.mean < report.bare[0].mean
@@ -105,8 +107,8 @@ def test_a_factor_is_written_short_and_within_its_range(
     assert value in (sought.low, sought.high) or len(f"{abs(value):g}") <= 11
 
 
-def measure(value: float) -> Figure:
-    return Figure(value, value, value, value, 1)
+def measure(value: float) -> Estimate:
+    return Estimate(value, value, value, value, 1)
 
 
 def found_by(trials: list[Trial], better: str, most: float) -> Outcome:
@@ -116,13 +118,13 @@ def found_by(trials: list[Trial], better: str, most: float) -> Outcome:
 def test_a_search_learns_where_the_bound_is_and_prunes_what_means_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def ask(_: Tuning, formula: str) -> tuple[Figure, Figure]:
+    def ask(_: TuningConfig, formula: str) -> tuple[Estimate, Estimate]:
         a = explained(formula)
         if a < 0:
             raise FormulaError("the weights add up to less than zero", formula)
         return measure(-((a - 3) ** 2)), measure(2 * a)
 
-    monkeypatch.setattr(Tuning, "measure", ask)
+    monkeypatch.setattr(TuningConfig, "measure", ask)
     sought = {"formula": "a*C + M", "ranges": (Range("a", -1.0, 4.0),), "direction": "up"}
     made = list(search(asked(**sought, trials=30, seed=0), 4.0))
     assert len(made) == 30
