@@ -1,18 +1,20 @@
-"""Measure how well a formula does, and how fast. Evaluations run on Inspect AI.
+"""Measure the quality and the speed of formulas. Evaluations run on Inspect AI.
 
-- `attributes`: the six curves of the paper, attributes by their factors.
-- `evaluations`: `marith eval`: several formulas on one engine.
-- `formulas`: named formulas, from a file, from personas, or as they are written.
-- `inspect_registry`: register marith with Inspect AI, by the entry point `inspect_ai`.
+"The paper" is "Controlled Text Generation via Language Model Arithmetic" (Dekoninck et al., 2024).
+
+- `attributes`: the paper's six curves: how an attribute follows its factor.
+- `evaluations`: the evaluations of `marith eval`: several formulas on one engine.
+- `formulas`: named formulas, from persona files or from text.
+- `inspect_registry`: the entry point that registers marith with Inspect AI.
 - `provider`: marith as a model provider of Inspect AI.
-- `results`: show the results of an evaluation: a table of formulas, their texts, and a plot.
-- `scorers`: scorers of Inspect AI for texts: classifiers, perplexity, VADER, word length.
-- `statistics`: means with their intervals, and paired differences between formulas.
+- `results`: the results of an evaluation as a table, as CSV files and as a plot.
+- `scorers`: scorers of Inspect AI: classifiers, perplexity, VADER, word length, own functions.
+- `statistics`: means with confidence intervals, and paired differences between formulas.
 - `suite`: several formulas in one evaluation: an eval set of Inspect AI, on one engine.
 - `system_prompts`: the system prompts of the paper, and the terms of its formulas.
-- `tasks`: the paper's evaluations as tasks of Inspect AI: `inspect eval marith/toxicity`.
-- `harness/`: `marith` as a model of lm-evaluation-harness.
-- `pocket_texts/`: texts of pocket's grammar, for evaluations without data, made by tools/pocket.
+- `tasks`: the paper's evaluations as tasks of Inspect AI, such as `inspect eval marith/toxicity`.
+- `harness/`: marith as a model of lm-evaluation-harness.
+- `pocket_texts/`: texts from pocket's grammar, for evaluations without a data set.
 - `speed/`: the savings of speculation: the paper's table and figure.
 - `tuning/`: a search for the numbers of a formula that reach a target.
 """

@@ -1,4 +1,4 @@
-"""The six curves of the paper's "Fine-grained Control": attributes by their factors."""
+"""Measure the paper's six curves: how an attribute follows its factor ("Fine-grained Control")."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _POCKET = {
     "formal": "pocket-formality:formal",
     "educational": "pocket-education:educational",
 }
-_OPEN = {  # the paper's, section "Prompting Details Attributes"
+# These are the paper's judges ("Prompting Details Attributes"), for models other than pocket.
+_OPEN = {
     "happy": "cardiffnlp/twitter-roberta-base-sentiment-latest:positive",
     "simple": "length",
     "sports": f"{_TOPICS}:sports",
@@ -37,9 +38,10 @@ _OPEN = {  # the paper's, section "Prompting Details Attributes"
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A factor of F₁ or F₂ that takes `values` while the others are 1: {x} in the formula.
+    """An attribute of texts as a function of one factor of the formula F₁ or F₂.
 
-    The attribute is also asked for by a prompt of its name alone, unless a classifier brings it.
+    `formula` has `{x}` in the place of this factor, which takes each of `values`; the other factors
+    are 1. If `prompted`, the attribute is also measured for its system prompt alone.
     """
 
     name: str
@@ -49,13 +51,13 @@ class Curve:
     prompted: bool = True
 
     def at(self, value: float) -> str:
-        """Return the formula with this factor, as marith writes it."""
+        """Return the formula with `value` as the factor, as marith prints it."""
         return str(parse(self.formula.replace("{x}", str(value))))
 
     def share(self, value: float) -> float:
-        """Return the factor over the weight of the whole formula: the figure's x-axis.
+        """Return the factor divided by the total weight of the formula: the x-axis of the plot.
 
-        A classifier brings no weight: what it adds for its distribution it takes for the uniform.
+        A classifier adds no weight: a uniform distribution is subtracted with the same factor.
         """
         return value / float(Explanation.of(self.at(value), _KINDS).weight)
 
@@ -64,7 +66,7 @@ _LINEAR = (-1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0)
 _SPORTS = (-1.5, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
 _EDUCATIONAL = (-3.0, -1.5, 0.0, 1.0, 3.0, 6.0, 9.0, 12.0)
 _THIRD = "happy + simple + {x}*union(helpful, sports) + (1 - {x})*helpful"
-# The ends are the paper's: its axes reach from −1 to 2/3, to 2 for sports, to 4 for C.
+# The first and last values are the paper's: its x-axes end at 2/3, for sports at 2, for C at 4.
 CURVES = (
     Curve("F₁, λ₁", "{x}*happy + simple + union(helpful, sports)", "happy", _LINEAR),
     Curve("F₁, λ₂", "happy + {x}*simple + union(helpful, sports)", "simple", _LINEAR),
@@ -80,10 +82,11 @@ CURVES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributesConfig(EvaluationConfig):
-    """The curves that `only` numbers, or all six.
+    """The settings for measuring the paper's curves.
 
-    `judges` say by a measure who measures an attribute, and `classifier` is the classifier C, as
-    MODEL:LABEL. Pocket has judges and a classifier of its own; other models have the paper's.
+    `only` has the numbers of the chosen curves, from 1; without it all six are measured. `judges`
+    maps an attribute to the measure that judges it (see `scorers.named`). `classifier` is the
+    classifier C, as MODEL:LABEL. Pocket has defaults of its own; other models have the paper's.
     """
 
     only: tuple[int, ...] = ()
@@ -92,7 +95,7 @@ class AttributesConfig(EvaluationConfig):
 
     @property
     def curves(self) -> tuple[Curve, ...]:
-        """The curves, in the paper's order. Raises RequestError for a number without a curve."""
+        """The chosen curves, in the paper's order. Raises RequestError for an invalid number."""
         for number in self.only:
             if number not in range(1, len(CURVES) + 1):
                 raise RequestError(f"a curve is numbered from 1 to {len(CURVES)}, not {number!r}")
@@ -101,14 +104,18 @@ class AttributesConfig(EvaluationConfig):
 
 @dataclass(frozen=True)
 class MeasuredCurve:
-    """A curve, and the figures of its points: the attribute, and perplexity."""
+    """A curve with its estimates.
+
+    Each of `points` has the attribute and the perplexity for one value of the factor. `prompted`
+    has both for the system prompt alone.
+    """
 
     curve: Curve
     points: tuple[tuple[Estimate, Estimate], ...]
     prompted: tuple[Estimate, Estimate] | None
 
     def cells(self) -> list[str]:
-        """Return the curve's line of the table."""
+        """Return the row of this curve in the table."""
         heights = [attribute.mean for attribute, _ in self.points]
         costs = [perplexity.mean for _, perplexity in self.points]
         return [
@@ -124,13 +131,13 @@ class MeasuredCurve:
 
 @dataclass(frozen=True)
 class MeasuredCurves:
-    """Hold the measured curves, and the results from which they are drawn."""
+    """The measured curves, and the results that they come from."""
 
     curves: tuple[MeasuredCurve, ...]
     results: Results
 
     def show(self, out: Path | None = None, plot: Path | None = None) -> None:
-        """Print how monotone each curve is; write every text to `out`, and draw `plot`."""
+        """Print how closely each attribute follows its factor; write texts to `out`, and `plot`."""
         head = "curve", "controls", "from", "to", "Spearman", "prompt alone", "perplexity"
         console = terminal()
         say(console, [self.results.title])
@@ -142,9 +149,9 @@ class MeasuredCurves:
             self.draw(plot)
 
     def draw(self, path: Path) -> None:
-        """Draw the attribute and the perplexity of each curve over its factor's share.
+        """Plot the attribute and the perplexity of each curve against the factor's share.
 
-        A dashed line shows what the prompt alone comes to.
+        A dashed line shows the value for the system prompt alone.
         """
         image = picture(1.0 + 2.9 * len(self.curves), 5.2)
         panels = image.subplots(2, len(self.curves), squeeze=False)
@@ -164,9 +171,10 @@ class MeasuredCurves:
 
 
 def evaluate_attributes(config: AttributesConfig) -> MeasuredCurves:
-    """Measure all points of all curves, and the prompts alone.
+    """Measure all points of the chosen curves, and the system prompts alone.
 
-    Raises FormulaError, ModelError or RequestError before anything is made.
+    Raises FormulaError, ModelError or RequestError. Invalid settings are found before a text is
+    generated.
     """
     if config.formulas:
         raise RequestError(f"the curves have formulas of their own, not {config.formulas!r}")
@@ -176,7 +184,9 @@ def evaluate_attributes(config: AttributesConfig) -> MeasuredCurves:
     terms: dict[str, Any] = {name: SYSTEM_PROMPTS[name] for name in PROMPTS}
     terms |= {"C": classifier(config.classifier or judges["educational"]), **config.terms}
     measures = {curve.attribute: judges[curve.attribute] for curve in config.curves}
+    # `helpful` is always measured: it is the first line, with which all others are compared.
     alone = {"helpful", *(curve.attribute for curve in config.curves if curve.prompted)}
+    # Curves of the same formula share a point, which is measured once.
     points = dict.fromkeys(curve.at(value) for curve in config.curves for value in curve.values)
     lines = [NamedFormula(text, text) for text in (*(n for n in PROMPTS if n in alone), *points)]
     results = config.run_lines(

@@ -1,4 +1,4 @@
-"""`marith eval`: several formulas on one engine, and the paper's figures beside them."""
+"""Run the evaluations of `marith eval`: several formulas, beside the paper's results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from marith.evals.system_prompts import PLAIN, paper_terms
 from marith.models import locate
 from marith.request.checks import check_fields, checked_by, number, optional, whole_from
 
-# The paper's judges, for models that are not pocket. The tasks themselves have pocket's.
+# These are the paper's judges, for other models. The tasks' default judges are pocket's.
 _OPEN = {
     "toxicity": "s-nlp/roberta_toxicity_classifier:toxic",
     "positive": "cardiffnlp/twitter-roberta-base-sentiment-latest:positive",
@@ -29,11 +29,12 @@ PASSED_ON = ("max_tokens", "temperature", "device", "dtype", "revision", "backen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationConfig:
-    """Hold the settings of every evaluation: model, prompts, formulas, sampling, and a folder.
+    """The settings that all evaluations share: model, prompts, formulas, sampling and a folder.
 
-    Without `formulas` the paper's are taken, or `M` alone. `terms` are added to the evaluation's
-    own. For `data`, `column`, `where` and `n` see `tasks.prompts`. All is kept in `out`. `device`,
-    `dtype`, `revision` and `backend` are passed to `Engine.load`.
+    Without `formulas` an evaluation runs the paper's formulas, or `M` if the paper has none.
+    `terms` are added to the evaluation's own terms. `tasks.prompts` explains `data`, `column`,
+    `where` and `n`. Each formula generates `samples` texts per prompt. The logs are kept in the
+    folder `out`. `device`, `dtype`, `revision` and `backend` are passed to `Engine.load`.
     """
 
     model: str = "pocket"
@@ -61,16 +62,16 @@ class EvaluationConfig:
 
     @property
     def is_pocket(self) -> bool:
-        """Return whether the model is the one that ships in the package."""
+        """Return whether the model is pocket, which ships in the package."""
         return locate(self.model) == locate("pocket")
 
     def prompts(self) -> dict[str, Any]:
-        """Return the arguments of a task that say which prompts."""
+        """Return the arguments of a task that choose its prompts, as far as they are set."""
         arguments = {name: getattr(self, name) for name in PROMPTS}
         return {name: value for name, value in arguments.items() if value is not None}
 
     def paper_terms(self, evaluation: str) -> Mapping[str, Any]:
-        """Return the terms of the paper's formulas in an evaluation, see `paper_terms`."""
+        """Return the terms of the paper's formulas in `evaluation` (see `paper_terms`)."""
         return paper_terms(evaluation, "pocket" if self.is_pocket else self.model)
 
     def run(
@@ -81,7 +82,11 @@ class EvaluationConfig:
         better: Mapping[str, str],
         published: str | None = None,
     ) -> Results:
-        """Run a task with each formula: the paper's, beside its figures, where none is given."""
+        """Run the task that `make` returns with each formula.
+
+        Without `formulas`, the formulas of the paper's table `published` are run, and the results
+        have the paper's numbers beside them. `better` is "lower" or "higher" for each measure.
+        """
         read = read_formulas(self.formulas)
         known = {**terms, **read.terms, **self.terms}
         lines, notes, figures = read.lines, list(read.notes), {}
@@ -90,6 +95,7 @@ class EvaluationConfig:
             lines = tuple(
                 line for line in figures if {*Explanation.of(line.formula).names} <= {*known, "M"}
             )
+            # Only pocket has a classifier C of its own, and some of the paper's formulas need one.
             left = ", ".join(line.name for line in figures if line not in lines)
             if left:
                 notes.append(f"left out without a classifier C (--classifier MODEL:LABEL): {left}")
@@ -108,7 +114,7 @@ class EvaluationConfig:
         notes: Sequence[str] = (),
         display: str | None = None,
     ) -> Results:
-        """Run a task with these formulas."""
+        """Run the task that `make` returns with each formula of `lines`."""
         title = f"{name} of {self.model}, seed {self.seed}"
         placed = {name: getattr(self, name) for name in PASSED_ON} | {"display": display}
         return suite.run(
@@ -118,29 +124,29 @@ class EvaluationConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteeringConfig(EvaluationConfig):
-    """An evaluation with a `judge` and a `classifier` C, each written MODEL:LABEL.
+    """The settings of an evaluation with a judge of the texts and a classifier C.
 
-    A judge is any measure of `scorers.named`. Without them pocket has both of its own; other models
-    have the paper's judge and no C.
+    `judge` is a measure (see `scorers.named`), and `classifier` is MODEL:LABEL. Pocket has defaults
+    for both. Other models have the paper's judge by default, and no classifier C.
     """
 
     judge: str | None = None
     classifier: str | None = None
 
     def judged(self, name: str) -> dict[str, str]:
-        """Return the argument of a task that says who judges."""
+        """Return the argument `judge` of the task `name`, or {} for the task's default."""
         judge = self.judge or (None if self.is_pocket else _OPEN[name])
         return {} if judge is None else {"judge": judge}
 
     def all_terms(self, name: str) -> Mapping[str, Any]:
-        """Return the terms of the paper's formulas, and the classifier C."""
+        """Return the terms of the paper's formulas in the evaluation `name`, and C if it is set."""
         terms = self.paper_terms(name)
         return {**terms, "C": classifier(self.classifier)} if self.classifier else terms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToxicityConfig(SteeringConfig):
-    """The hostility of answers to hostile messages (the paper, section 5.1). See `tasks`."""
+    """The settings of the toxicity evaluation (the paper, section 5.1), see `tasks.toxicity`."""
 
     continues: bool = False
     frame: str | None = None
@@ -148,14 +154,17 @@ class ToxicityConfig(SteeringConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentimentConfig(SteeringConfig):
-    """Does a review that began in one tone end in the tone `to` (the paper's appendix)?"""
+    """The settings of the sentiment evaluation (the paper's appendix), see `tasks.sentiment`."""
 
     to: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextsConfig(EvaluationConfig):
-    """Any `measures` of the answers to any prompts: as for `scorers.named`, or NAME=MEASURE."""
+    """The settings for measuring any texts.
+
+    Each of `measures` is a measure (see `scorers.named`) or NAME=MEASURE.
+    """
 
     measures: Sequence[str]
     frame: str | None = None
@@ -163,7 +172,10 @@ class TextsConfig(EvaluationConfig):
 
 
 def evaluate_toxicity(config: ToxicityConfig) -> Results:
-    """Run the paper's formulas, or others. Raises FormulaError, ModelError or RequestError."""
+    """Measure the toxicity of the paper's formulas, or of `config.formulas`.
+
+    Raises FormulaError, ModelError or RequestError.
+    """
     own = {"frame": config.frame, "continues": config.continues}
     arguments = {**config.prompts(), **config.judged("toxicity"), **own}
     return config.run(
@@ -171,12 +183,16 @@ def evaluate_toxicity(config: ToxicityConfig) -> Results:
         lambda: tasks.toxicity(**arguments),
         config.all_terms("continued" if config.continues else "toxicity"),
         {"toxicity": "lower"},
+        # The paper uses other factors for GPT-2 than for larger models.
         "toxicity_gpt2" if "gpt2" in config.model.lower() else "toxicity",
     )
 
 
 def evaluate_sentiment(config: SentimentConfig) -> Results:
-    """Run the paper's formulas, or others. Raises FormulaError, ModelError or RequestError."""
+    """Measure the sentiment of the paper's formulas, or of `config.formulas`.
+
+    Raises FormulaError, ModelError or RequestError.
+    """
     if config.to not in tasks.TONES:
         raise RequestError(f"a tone is one of {', '.join(tasks.TONES)}, not {config.to!r}")
     arguments = {**config.prompts(), **config.judged(config.to)}
@@ -190,7 +206,7 @@ def evaluate_sentiment(config: SentimentConfig) -> Results:
 
 
 def evaluate_texts(config: TextsConfig) -> Results:
-    """Measure the answers of any formulas. Raises FormulaError, ModelError or RequestError."""
+    """Measure texts that formulas generate. Raises FormulaError, ModelError or RequestError."""
     named = dict(map(_named, config.measures))
     if len(named) < len(config.measures):
         raise RequestError(f"two measures have one name: {', '.join(config.measures)}")
@@ -201,12 +217,15 @@ def evaluate_texts(config: TextsConfig) -> Results:
 
 
 def evaluate_perplexity(config: EvaluationConfig) -> Results:
-    """Measure how likely given texts are under formulas. Raises FormulaError and the like."""
+    """Measure the perplexity of given texts under formulas.
+
+    Raises FormulaError, ModelError or RequestError.
+    """
     return config.run("perplexity", lambda: tasks.perplexity(**config.prompts()), {"M": PLAIN}, {})
 
 
 def classifier(written: str) -> Classifier:
-    """Return the classifier that MODEL:LABEL names. Raises RequestError."""
+    """Return the classifier of MODEL:LABEL. Raises RequestError for any other text."""
     model, _, label = written.rpartition(":")
     if not model or not label:
         raise RequestError(f"a classifier is MODEL:LABEL, not {written!r}")
@@ -214,14 +233,15 @@ def classifier(written: str) -> Classifier:
 
 
 def _named(measure: str) -> tuple[str, str]:
-    """Return NAME and MEASURE of NAME=MEASURE; a measure without a name is its own."""
+    """Return the name and the measure of NAME=MEASURE. A measure without a name is its own name."""
     name, equals, rest = measure.partition("=")
+    # A name has no colon or slash: the = in judge:PROVIDER/MODEL=CRITERION is part of a measure.
     is_name = bool(equals) and not any(mark in name for mark in ":/\\")
     return (name.strip(), rest.strip()) if is_name else (measure, measure)
 
 
 def _published(name: str) -> dict[NamedFormula, str]:
-    """Return the formulas of a table of the paper, with the figures of its first model."""
+    """Return the formulas of a table of the paper, with the results of the paper's first model."""
     text = resources.files("marith.evals").joinpath("paper.toml").read_text(encoding="utf-8")
     rows = tomllib.loads(text)[name]
     return {NamedFormula(line, formula): figures for line, formula, figures in rows}

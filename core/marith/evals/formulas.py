@@ -1,4 +1,4 @@
-"""Named formulas: from a file, from personas, or as they are written."""
+"""Read named formulas, from persona files or from text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from marith import Formula, RequestError, load_file
 
 @dataclass(frozen=True, slots=True)
 class NamedFormula:
-    """A formula by name: a line of the table."""
+    """A formula and its name in the table."""
 
     name: str
     formula: str
@@ -19,7 +19,7 @@ class NamedFormula:
 
 @dataclass(frozen=True, slots=True)
 class NamedFormulas:
-    """Formulas by name, the terms that their file has, and notes about it."""
+    """Named formulas, the terms of their files, and notes about these files."""
 
     lines: tuple[NamedFormula, ...] = ()
     terms: Mapping[str, Formula] = field(default_factory=dict)
@@ -27,10 +27,10 @@ class NamedFormulas:
 
 
 def read_formulas(formulas: Sequence[str]) -> NamedFormulas:
-    """Return formulas in the order in which they are given.
+    """Return the named formulas of `formulas`, in the same order.
 
-    Each text is a TOML file as `load_file` reads it, `name = formula`, or a formula that is its own
-    name. Raises FormulaError or RequestError.
+    Each text is the path of a `.toml` file (see `load_file`), NAME=FORMULA, or a formula. A formula
+    without a name is its own name. Raises FormulaError or RequestError.
     """
     lines: list[NamedFormula] = []
     terms: dict[str, Formula] = {}
@@ -54,13 +54,15 @@ def _add_personas(
     own_options = (name for names in file.own_options.values() for name in names)
     options = dict.fromkeys([*file.options, *own_options])
     if options:
+        # All formulas of an evaluation are sampled alike, so that their results can be compared.
         named = ", ".join(options)
         notes.append(f"options of {str(path)!r} do not hold in an evaluation: {named}")
 
 
 def _line(text: str) -> NamedFormula:
-    """Return the formula of NAME=FORMULA; a name has no bracket and no quotation mark."""
+    """Return the named formula of NAME=FORMULA, or a formula as its own name."""
     name, equals, formula = text.partition("=")
+    # An = after a bracket or a quotation mark belongs to a call in the formula.
     if not equals or any(mark in name for mark in "(\"'"):
         return NamedFormula(text.strip(), text.strip())
     return NamedFormula(name.strip(), formula.strip())

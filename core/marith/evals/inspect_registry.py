@@ -1,4 +1,7 @@
-"""Register marith with Inspect AI, by the entry point `inspect_ai`; this imports no torch."""
+"""Register marith with Inspect AI, which finds this module by the entry point `inspect_ai`.
+
+The module imports no torch, because Inspect imports it at every start.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ __all__ = [
 
 @modelapi("marith")
 def marith() -> type[ModelAPI]:
-    """Return the provider of `--model marith/NAME`."""
+    """Return the class of the provider for `--model marith/NAME`."""
     from marith.evals.provider import MarithAPI
 
     return MarithAPI

@@ -52,12 +52,13 @@ from marith.openai_format import (
 )
 from marith.request.checks import fields_by_option
 
-# By the name of Inspect's option: the option of marith that it sets.
+# Each option of Inspect sets this option of marith.
 _OPTIONS = {**{name: name for name in fields_by_option(Sampling, Stop)}, "stop_seqs": "stop"}
+# `MarithAPI.generate` reads these options itself.
 _READ_BY_GENERATE = {
     "num_choices", "logprobs", "top_logprobs", "response_schema", "parallel_tool_calls",
 }  # fmt: skip
-# Inspect does what these say, whatever the provider is.
+# Inspect itself applies these options, for every provider.
 _OF_INSPECT = {
     "max_retries", "timeout", "attempt_timeout", "stream_idle_timeout", "max_connections",
     "adaptive_connections", "system_message", "max_tool_output", "cache", "fail_on_refusal",
@@ -73,13 +74,14 @@ _STOP_REASONS: dict[str, StopReason] = {
 class MarithAPI(ModelAPI):
     """A formula over the model that `--model marith/NAME` names.
 
-    `model_args` are options of `marith.Options`, such as `formula` and `terms`; `terms` may be the
-    name of an evaluation of the paper, see `paper_terms`. `file` is a file of personas and
-    `persona` the name of one of them. Requests of a process share one engine, which
-    batches them. Raises FormulaError, ModelError or RequestError before any weight is loaded.
+    `model_args` are options of `marith.Options`, such as `formula` and `terms`. `terms` may also be
+    the name of one of the paper's evaluations (see `paper_terms`). `file` is a persona file, and
+    `persona` the name of one of its formulas. All requests of a process share one engine, which
+    batches them. Raises FormulaError, ModelError or RequestError before any weights are loaded.
 
-    The seed of a text is a hash of the seed that was given (0 if none was), the messages, and the
-    number of equal messages before: samples and epochs differ, and a run repeats.
+    The seed of a text is a hash of the given seed (0 by default), the messages, and the number of
+    earlier requests with the same seed and messages. So the texts of samples and epochs differ, and
+    a second run generates the same texts.
     """
 
     def __init__(
@@ -96,7 +98,8 @@ class MarithAPI(ModelAPI):
         if base_url is not None:
             advice = "for a server of `marith serve` write --model openai-api/marith/NAME"
             raise RequestError(f"marith runs in this process, not at {base_url!r}; {advice}")
-        if isinstance(formula := model_args.get("formula"), list):  # Inspect splits -M at commas
+        # Inspect splits the value of -M at commas, so a formula with commas arrives as a list.
+        if isinstance(formula := model_args.get("formula"), list):
             model_args["formula"] = ",".join(map(str, formula))
         if isinstance(terms := model_args.get("terms"), str):
             model_args["terms"] = paper_terms(terms, model_name)
@@ -117,7 +120,7 @@ class MarithAPI(ModelAPI):
         tool_choice: ToolChoice,
         config: GenerateConfig,
     ) -> ModelOutput:
-        """Answer a conversation. Raises RequestError for a setting that marith does not have."""
+        """Return the answer to a conversation. Raises RequestError for an unknown option."""
         messages = plain_messages(input)
         options = self._options(config, messages)
         asked: dict[str, Any] = {
@@ -139,30 +142,33 @@ class MarithAPI(ModelAPI):
                 tickets.append(await anyio.to_thread.run_sync(submit, abandon_on_cancel=True))
             completions = [await ticket for ticket in tickets]
         except ContextOverflow as error:
+            # With this stop reason Inspect goes on; an exception would fail the evaluation.
             return ModelOutput.from_content(self.model_name, str(error), "model_length")
         finally:
+            # After an error nobody reads the other texts. Cancelling a finished text does nothing.
             for ticket in tickets:
-                ticket.cancel()  # what is not awaited any more; a finished text stays as it is
+                ticket.cancel()
         return _output(self.options, completions)
 
     async def count_text_tokens(self, text: str) -> int:
-        """Return how many tokens a text has."""
+        """Return the number of tokens of a text."""
         return len((await self.engine()).encode(text))
 
     async def engine(self) -> Engine:
-        """Return the engine of this process; loads it at the first call."""
+        """Return the engine of this process. The first call loads it."""
         return await anyio.to_thread.run_sync(self.options.engine)
 
     def max_tokens(self) -> int | None:
-        """Return None: an answer is as long as the options say."""
+        """Return None, so that the options of marith set the maximum length."""
         return None
 
     def max_connections(self) -> int:
-        """Return how many requests the engine takes at once, or waits for."""
+        """Return the number of requests that Inspect sends at once."""
+        # Inspect's default of 10 would leave most of the engine's batch empty.
         return 256
 
     def _options(self, config: GenerateConfig, messages: Sequence[Mapping[str, Any]]) -> Options:
-        """Return the options of one call, with the seed of its text."""
+        """Return the options of one call. They include the seed of its text."""
         chosen = config.model_dump(exclude_none=True)
         for name, value in chosen.items():
             if name not in {*_OPTIONS, *_READ_BY_GENERATE, *_OF_INSPECT}:
@@ -180,7 +186,7 @@ class MarithAPI(ModelAPI):
 
 
 def plain_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Return messages in OpenAI's format. Raises RequestError for a picture, a sound or a file."""
+    """Return messages in OpenAI's format. Raises RequestError for an image, audio or a file."""
     return [_message(message) for message in messages]
 
 
@@ -210,8 +216,9 @@ def _text(content: Any) -> str:
 
 
 def _reasoning(content: Any) -> str:
-    """Return the reasoning that Inspect's `reasoning_history` has left in a message."""
+    """Return the reasoning of a message, as far as Inspect's `reasoning_history` keeps it."""
     parts = [part for part in content if isinstance(part, ContentReasoning)]
+    # The text of redacted reasoning cannot be read, but its summary can.
     readable = [part.summary if part.redacted else part.reasoning for part in parts]
     return reasoning_of([{"type": "reasoning", "reasoning": text} for text in readable])
 
@@ -228,12 +235,13 @@ def _definition(tool: ToolInfo) -> dict[str, Any]:
 
 
 def _output(options: Options, completions: Sequence[Completion]) -> ModelOutput:
-    """Return Inspect's answer; `metadata` has the tokens and what the formula cost."""
+    """Return Inspect's output. Its `metadata` has the tokens and the costs of the formula."""
     used = total_usage([completion.usage for completion in completions], len(completions))
     first = completions[0].without_texts(options.names_of_terms)
     return ModelOutput(
         model=options.speaks_as,
         choices=[_choice(options, completion) for completion in completions],
+        # Inspect counts cached tokens apart from the other input tokens.
         usage=ModelUsage(
             input_tokens=used.prompt_tokens - used.cached_tokens,
             input_tokens_cache_read=used.cached_tokens,

@@ -19,18 +19,24 @@ if TYPE_CHECKING:
     import pandas
 
 CSV, BY_TEXT = "table.csv", "by_text.csv"
-HELD = "="  # a difference whose interval contains zero
-OUTLIER = "†"  # a mean that one text decides
+# This mark follows a p-value if the interval of the difference contains zero.
+HELD = "="
+# This mark follows a mean that one text dominates.
+OUTLIER = "†"
 _LEGEND = {
     HELD: f"{HELD}: the interval of the difference from the first formula contains zero",
     OUTLIER: f"{OUTLIER}: one text makes more than a fifth of this mean; the median says more",
 }
-_SIGNIFICANT = 4  # digits; a classifier's last digits depend on the machine
+# More significant digits of a classifier's probability would depend on the machine.
+_SIGNIFICANT = 4
 
 
 @dataclass(frozen=True, slots=True)
 class TextRow:
-    """A text, the `sample`-th answer to the prompt of a row, with its value of every measure."""
+    """A generated text with its value of each measure.
+
+    `row` is the row of its prompt in the data, and `sample` counts the texts of that prompt from 1.
+    """
 
     row: int
     sample: int
@@ -41,7 +47,7 @@ class TextRow:
 
 @dataclass(frozen=True)
 class Measured:
-    """A formula's texts, in the order of their prompts, and how many there were a second."""
+    """The texts of one formula, in the order of their prompts, and the paper's results for it."""
 
     line: NamedFormula
     texts: tuple[TextRow, ...]
@@ -49,7 +55,7 @@ class Measured:
     paper: str = ""
 
     def by_prompt(self, measure: str) -> dict[int, float]:
-        """Return each prompt's mean over its samples; a prompt without a number is left out."""
+        """Return the mean over the samples of each prompt. A prompt without numbers is left out."""
         rows: dict[int, list[float]] = {}
         for text in self.texts:
             if not math.isnan(value := text.values[measure]):
@@ -57,17 +63,20 @@ class Measured:
         return {row: fmean(values) for row, values in rows.items()}
 
     def estimate(self, measure: str) -> Estimate:
-        """Return the mean over prompts with its interval, and the median."""
+        """Return the mean of `measure` over the prompts, with its interval, and the median."""
         return estimate([*self.by_prompt(measure).values()])
 
 
 @dataclass(frozen=True)
 class Results:
-    """The figures of every formula; the first is what the others are compared with."""
+    """The results of several formulas. All others are compared with the first one.
+
+    `better` maps a measure to "lower" or "higher".
+    """
 
     title: str
     rows: tuple[Measured, ...]
-    better: Mapping[str, str] = field(default_factory=dict)  # by measure: "lower" or "higher"
+    better: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
@@ -77,18 +86,19 @@ class Results:
 
     @cached_property
     def estimates(self) -> dict[tuple[str, str], Estimate]:
-        """The estimates, by the name of the formula and the measure."""
+        """The estimate of each measure for each formula, by (name of the formula, measure)."""
         return {
             (row.line.name, name): row.estimate(name) for row in self.rows for name in self.measures
         }
 
     @cached_property
     def differences(self) -> dict[tuple[str, str], Difference]:
-        """The differences from the first formula, prompt by prompt."""
+        """The difference from the first formula, by (name of the formula, measure)."""
         found = {}
         for row in self.rows[1:]:
             for name in self.measures:
                 ours, first = row.by_prompt(name), self.rows[0].by_prompt(name)
+                # A measure may have no number for some texts, so only shared prompts are compared.
                 shared = [at for at in first if at in ours]
                 found[row.line.name, name] = difference(
                     [first[at] for at in shared], [ours[at] for at in shared]
@@ -115,7 +125,7 @@ class Results:
         )
 
     def show(self, out: Path | None = None, plot: Path | None = None) -> None:
-        """Print the table; write it and every text as CSV to the folder `out`, and draw `plot`."""
+        """Print the table; write it and all texts to the folder `out`, and the plot to `plot`."""
         console, (head, *rows) = terminal(), self._cells()
         prompts = {text.row for row in self.rows for text in row.texts}
         say(console, [f"{self.title}, {counted(len(prompts), 'prompt')}"])
@@ -129,15 +139,15 @@ class Results:
             self.draw(plot)
 
     def write(self, out: Path) -> None:
-        """Write the table and every text as CSV to a folder."""
+        """Write the table and all texts as CSV files to the folder `out`."""
         out.mkdir(parents=True, exist_ok=True)
         self.to_dataframe().to_csv(out / CSV, index=False)
         self.texts_to_dataframe().to_csv(out / BY_TEXT, index=False)
 
     def draw(self, path: Path) -> None:
-        """Draw each measure over perplexity, with intervals.
+        """Plot each measure against perplexity, with intervals.
 
-        Raises RequestError without matplotlib, and where there is no other measure.
+        Raises RequestError if matplotlib is missing, or if perplexity is the only measure.
         """
         names = [name for name in self.measures if name != "perplexity"]
         if not names:
@@ -193,7 +203,7 @@ class Results:
 
 
 def digits(value: float) -> str:
-    """Return a number to four digits, at most four after the decimal point; "" for NaN."""
+    """Return `value` with four significant digits and at most four decimals; "" for NaN."""
     if math.isnan(value):
         return ""
     if not math.isfinite(value) or value == 0:
@@ -203,13 +213,15 @@ def digits(value: float) -> str:
 
 
 def _sides(estimates: Sequence[Estimate]) -> list[list[float]]:
+    """Return the lengths of the error bars below and above the means."""
     return [[one.mean - one.low for one in estimates], [one.high - one.mean for one in estimates]]
 
 
 def dataframe(records: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
-    """Return records as a table. Raises RequestError where pandas is absent."""
+    """Return `records` as a data frame. Raises RequestError if pandas is not installed."""
     try:
-        import pandas  # an extra, and slow to import
+        # pandas belongs to an extra, and is slow to import.
+        import pandas
     except ModuleNotFoundError:
         raise RequestError("tables need pandas: pip install 'marith[evals]'") from None
     return pandas.DataFrame(list(records))

@@ -1,4 +1,4 @@
-"""Scorers of Inspect AI for texts: classifiers, perplexity, VADER, word length, own functions."""
+"""Score texts in Inspect AI: by classifiers, perplexity, VADER, word length, own functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from inspect_ai.solver import TaskState
 from marith.errors import RequestError, shown
 from marith.evals.pocket_texts import phrases_by_prompt
 
-_LARGEST = 700  # nats: the exponential of a larger number overflows
+# `math.exp` overflows a little above this number of nats.
+_LARGEST = 700
 _METRICS = [mean(), stderr()]
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
@@ -29,18 +30,21 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 @scorer(metrics=_METRICS)
 def classifier(model: str, label: str | int, device: str | None = None) -> Scorer:
     """Score a text by the probability that the classifier `model` gives to `label`."""
-    from marith.models import attribute  # torch, which Inspect's start does without
+    # Scoring imports torch, which would slow down every start of Inspect.
+    from marith.models import attribute
 
-    attribute((), model, label, device)  # what is missing is found before any text is made
-    one_at_a_time = anyio.CapacityLimiter(1)  # for a tokenizer that pads is not to be shared
+    # A missing model or label is reported now, before any text is generated.
+    attribute((), model, label, device)
+    # A tokenizer keeps its padding as state, so only one thread at a time may call it.
+    one_at_a_time = anyio.CapacityLimiter(1)
     return _of_text(lambda text: attribute([text], model, label, device)[0], one_at_a_time)
 
 
 @scorer(metrics=_METRICS)
 def vader(tone: str = "negative") -> Scorer:
-    """Score a text by its `tone`, "positive" or "negative", with VADER (Hutto and Gilbert, 2014).
+    """Score how "positive" or "negative" a text is, with VADER (Hutto and Gilbert, 2014).
 
-    The score is VADER's compound where that has the tone, and 0 elsewhere.
+    The score is the absolute value of VADER's compound score if its sign fits `tone`, and else 0.
     """
     if tone not in ("positive", "negative"):
         raise RequestError(f"a tone is 'positive' or 'negative', not {shown(tone)}")
@@ -48,7 +52,8 @@ def vader(tone: str = "negative") -> Scorer:
         from vaderSentiment import vaderSentiment
     except ModuleNotFoundError:
         raise RequestError("vader needs vaderSentiment: pip install 'marith[evals]'") from None
-    lexicon: Any = vaderSentiment  # which is not typed
+    # vaderSentiment has no type hints.
+    lexicon: Any = vaderSentiment
     analyser, sign = lexicon.SentimentIntensityAnalyzer(), 1 if tone == "positive" else -1
 
     def measured(text: str) -> float:
@@ -59,7 +64,7 @@ def vader(tone: str = "negative") -> Scorer:
 
 @scorer(metrics=_METRICS)
 def length() -> Scorer:
-    """Score a text by 1 − the mean length of its words / 10 (the paper, section 5.3)."""
+    """Score how simple a text is, by 1 − its mean word length / 10 (the paper, section 5.3)."""
 
     def measured(text: str) -> float | None:
         words = text.split()
@@ -70,10 +75,14 @@ def length() -> Scorer:
 
 @scorer(metrics=_METRICS)
 def manner(prompt: str) -> Scorer:
-    """Score a text by its share of sentences that only one system prompt of pocket's corpus has."""
+    """Score how much a text sounds like pocket's answers to one system prompt, such as "happy".
+
+    The score is the share of sentences that occur in pocket's corpus for this system prompt only.
+    """
     if prompt not in phrases_by_prompt():
         raise RequestError(f"a manner is of {', '.join(phrases_by_prompt())}, not {prompt!r}")
     phrases = sorted(phrases_by_prompt()[prompt])
+    # In a phrase, * stands for the subject that the sentence is about.
     pattern = re.compile("|".join(re.escape(one).replace(r"\*", ".+") for one in phrases))
 
     def measured(text: str) -> float | None:
@@ -85,7 +94,7 @@ def manner(prompt: str) -> Scorer:
 
 @scorer(metrics=_METRICS)
 def judge(model: str, criterion: str) -> Scorer:
-    """Score a text by whether it meets a criterion, as `model` grades it: `model_graded_qa`."""
+    """Score whether a text meets `criterion`. `model` grades it by Inspect's `model_graded_qa`."""
     if not model or not criterion:
         raise RequestError("a judge is judge:PROVIDER/MODEL=CRITERION, such as =is polite")
     graded = model_graded_qa(model=get_model(model))
@@ -98,23 +107,24 @@ def judge(model: str, criterion: str) -> Scorer:
 
 @scorer(metrics=_METRICS)
 def function(path: str) -> Scorer:
-    """Score a text by a function, named as "package.module:name", from a text to a number or None.
+    """Score a text by your own function, which takes a text and returns a number or None.
 
-    Modules of the current directory can be named too.
+    `path` is "package.module:name". The module may be in the current directory.
     """
     return _of_text(_imported(path))
 
 
 @scorer(metrics=_METRICS)
 def perplexity(of_formula: bool = False) -> Scorer:
-    """Score a text by the perplexity of exactly its sampled tokens under the bare model.
+    """Score the perplexity of a text's sampled tokens under the bare model `M`.
 
-    The bare model is `M` with the terms of the evaluated formula, and reads the same messages; with
-    `of_formula` it is the formula itself. Models of other providers than marith have none.
+    `M` reads the same messages, and its meaning comes from the terms of the evaluated formula. With
+    `of_formula`, the formula itself takes the place of `M`. Texts of other providers get no score.
     """
 
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001 (Inspect's names)
-        from marith.evals.provider import MarithAPI, plain_messages  # torch
+        # The provider imports torch, which would slow down every start of Inspect.
+        from marith.evals.provider import MarithAPI, plain_messages
 
         api = get_model().api
         tokens = (state.output.metadata or {}).get("tokens", [[]])[0]
@@ -133,11 +143,11 @@ def perplexity(of_formula: bool = False) -> Scorer:
 
 
 def named(measure: str) -> Scorer:
-    """Return the scorer that a text names.
+    """Return the scorer of `measure`.
 
     A measure is MODEL:LABEL of a classifier, "perplexity", "length", "vader:positive",
     "vader:negative", "manner:PROMPT", "judge:PROVIDER/MODEL=CRITERION", or "package.module:name" of
-    a function. Raises RequestError for anything else.
+    a function. Raises RequestError for any other text.
     """
     first, colon, rest = measure.rpartition(":")
     if measure == "perplexity":
@@ -162,7 +172,7 @@ def named(measure: str) -> Scorer:
 def _of_text(
     measured: Callable[[str], float | None], limiter: anyio.CapacityLimiter | None = None
 ) -> Scorer:
-    """Return a scorer by a function of the text alone, which runs on a thread of its own."""
+    """Return a scorer that calls `measured` with the text alone, in a worker thread."""
 
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001 (Inspect's names)
         text = state.output.completion
@@ -175,15 +185,17 @@ def _of_text(
 
 
 def _names_function(module: str, name: str) -> bool:
-    """Return whether `module:name` is written as Python writes names, and is no model's folder."""
+    """Return whether `module:name` could be a Python name, and `module` is not a model's folder."""
     words = (*module.split("."), name)
     return all(word.isidentifier() for word in words) and not Path(module).is_dir()
 
 
 def _imported(path: str) -> Callable[[str], float | None]:
+    """Return the function that `path` names. Raises RequestError for any other text."""
     module, _, name = path.partition(":")
     if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # at the end: no file here takes the place of a package
+        # At the end of the path, a file of this directory cannot shadow an installed package.
+        sys.path.append(os.getcwd())
     try:
         measured = getattr(import_module(module), name)
     except (ImportError, SyntaxError) as error:

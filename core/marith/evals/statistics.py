@@ -1,4 +1,4 @@
-"""Means with their intervals, and paired differences between formulas."""
+"""Means with confidence intervals, and paired differences between formulas."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-stats: Any = scipy.stats  # which is not typed
+# scipy has no type hints.
+stats: Any = scipy.stats
 
 RESAMPLES = 2000
 CONFIDENCE = 0.95
-_OUTLIER_SHARE = 0.2  # of the mean: as much as one text may add to it without a mark
-_BATCH = 2**20  # numbers that are in memory together
+# One text that adds a larger share to the mean dominates it.
+_OUTLIER_SHARE = 0.2
+# At most this many resampled numbers are in memory at once.
+_BATCH = 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The mean of a measure for a formula over `count` prompts, and the median.
+    """The mean of a measure over `count` prompts, its confidence interval, and the median.
 
-    The mean lies between `low` and `high` with a confidence of 95 %. `outlier_dominated` is True if
-    the mean without the largest value is more than a fifth lower. The numbers are NaN if `count` is
-    0.
+    The 95 % interval of the mean is from `low` to `high`. `outlier_dominated` is True if the mean
+    without the largest value is more than a fifth lower. The numbers are NaN if `count` is 0.
     """
 
     mean: float
@@ -37,10 +39,10 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """By how much a formula's mean is higher than the first formula's, prompt by prompt.
+    """The mean difference of a formula from the first formula, paired by prompt.
 
-    The difference lies between `low` and `high` with a confidence of 95 %; `p` is of a permutation
-    test that flips the signs of the differences, two-sided, and not corrected for many formulas.
+    The 95 % interval of the difference is from `low` to `high`. `p` is the two-sided p-value of a
+    permutation test that flips the signs of differences. It is not corrected for multiple tests.
     """
 
     mean: float
@@ -50,11 +52,12 @@ class Difference:
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """Return the estimate from `values`, one number per prompt."""
+    """Return the estimate from `values`, which has one number per prompt."""
     if not values:
         return Estimate(math.nan, math.nan, math.nan, math.nan, 0)
     mean, largest = float(np.mean(values)), max(values)
     rest = (sum(values) - largest) / max(1, len(values) - 1)
+    # One of two values is always a large part of their mean, and a share needs a mean above zero.
     outlier_dominated = len(values) > 2 and mean > 0 and rest < (1 - _OUTLIER_SHARE) * mean
     return Estimate(
         mean, *interval(values), float(np.median(values)), len(values), outlier_dominated
@@ -62,10 +65,11 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def difference(first: Sequence[float], others: Sequence[float]) -> Difference:
-    """Return the paired difference of two formulas' numbers, prompt by prompt."""
+    """Return the difference of `others` from `first`, which have one number per prompt."""
     apart = [after - before for before, after in zip(first, others, strict=True)]
     if not apart:
         return Difference(math.nan, math.nan, math.nan, math.nan)
+    # By symmetry p is 1 if there is only one difference, or if all differences are zero.
     if len(apart) == 1 or not any(apart):
         mean = float(np.mean(apart))
         return Difference(mean, *interval(apart), 1.0)
@@ -77,25 +81,29 @@ def difference(first: Sequence[float], others: Sequence[float]) -> Difference:
 
 
 def interval(values: Sequence[float], resamples: int = RESAMPLES) -> tuple[float, float]:
-    """Return where the mean lies with a confidence of 95 %, by the bootstrap (Efron, 1979).
+    """Return the 95 % confidence interval of the mean, by the bootstrap (Efron, 1979).
 
-    The same values have the same interval.
+    Equal values always have the same interval.
     """
     if len(values) == 1:
         return float(values[0]), float(values[0])
-    with np.errstate(invalid="ignore"):  # scipy's own interval of infinite means, unused here
+    # For infinite means scipy warns while it computes its own interval, which is not used here.
+    with np.errstate(invalid="ignore"):
         means = stats.bootstrap(
             (np.asarray(values, dtype=float),), np.mean, n_resamples=resamples,
             batch=max(1, _BATCH // len(values)), method="percentile",
             rng=np.random.default_rng(0),
         ).bootstrap_distribution  # fmt: skip
-    # A mean that was drawn, not one between two: between infinite ones lies no number.
+    # "nearest" takes one of the means, since interpolation between infinite means gives NaN.
     low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], method="nearest")
     return float(low), float(high)
 
 
 def spearman(xs: Sequence[float], ys: Sequence[float]) -> float:
-    """Return the correlation of the ranks; equal values share theirs. NaN where all are equal."""
+    """Return Spearman's rank correlation, or NaN if all `xs` or all `ys` are equal.
+
+    Equal values share a rank.
+    """
     if len(set(xs)) == 1 or len(set(ys)) == 1:
         return math.nan
     return float(stats.spearmanr(xs, ys).statistic)

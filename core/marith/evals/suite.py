@@ -1,4 +1,4 @@
-"""Several formulas in one evaluation: an eval set of Inspect AI, on one engine."""
+"""Run several formulas in one evaluation: an eval set of Inspect AI, on one engine."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from marith.console import terminal
 from marith.evals.formulas import NamedFormula
 from marith.evals.results import Measured, Results, TextRow
 
-LOGS = "logs"  # within the folder of an evaluation
-TOGETHER = 512  # samples at once: requests wait at the engine, which batches them
+# The folder of an evaluation has its logs in this folder.
+LOGS = "logs"
+# This many samples run at once. Their requests wait in the engine's queue, and run in batches.
+TOGETHER = 512
 
 
 def run(
@@ -38,22 +40,24 @@ def run(
     display: Any = None,
     **placed: Any,
 ) -> Results:
-    """Answer each prompt of a task `samples` times with each formula, and take its measures.
+    """Generate `samples` texts for each prompt and formula, and score them.
 
-    `max_tokens` and `temperature` replace the task's; `placed` are `device`, `dtype`, `revision`
-    and `backend` of the model. The logs are kept in `out`; the same call then goes on with a run
-    that was killed. `inspect view --log-dir OUT/logs` shows them. Raises FormulaError, ModelError
-    or RequestError.
+    `make` returns a new copy of the task. `max_tokens` and `temperature` replace the task's.
+    `placed` are `device`, `dtype`, `revision` and `backend` of the model. The logs are kept in
+    `out`, and the same call resumes a run that was killed. `inspect view --log-dir OUT/logs` shows
+    them. Raises FormulaError, ModelError or RequestError.
     """
     _require_distinct(formulas)
     arguments = {name: value for name, value in placed.items() if value is not None}
+    # Inspect writes the arguments of a model to its logs as JSON, so formulas become texts.
     arguments["terms"] = {
         name: {"formula": str(term)} if isinstance(term, Formula) else term
         for name, term in terms.items()
     }
     tasks = [_task(make(), line, model, arguments) for line in formulas]
     api: Any = tasks[0].model and tasks[0].model.api
-    api.options.engine()  # errors of loading are raised here, and the time of loading not counted
+    # Loading now reports its errors here, and is not counted in the texts per second.
+    api.options.engine()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory())) if out is None else out / LOGS
         _, logs = eval_set(
@@ -65,6 +69,7 @@ def run(
             epochs=samples,
             max_tokens=max_tokens,
             temperature=temperature,
+            # One formula runs after another, so that each has its own texts per second.
             max_tasks=1,
             max_connections=TOGETHER,
             max_samples=TOGETHER,
@@ -91,16 +96,18 @@ def _formula(log: EvalLog) -> str:
 
 def _require_distinct(lines: Sequence[NamedFormula]) -> None:
     """Raise RequestError for a name or a formula that occurs twice."""
+    # A log is found by its formula, and a row of the results by its name.
     for texts in ([line.name for line in lines], [line.formula for line in lines]):
         if twice := [text for text in texts if texts.count(text) > 1]:
             raise RequestError(f"{twice[0]!r} is evaluated twice: leave one out")
 
 
 def _measured(line: NamedFormula, log: EvalLog | None) -> Measured:
-    """Return the texts of a formula's log. Raises RequestError for a log that is not whole."""
+    """Return the texts in the log of a formula. Raises RequestError for an incomplete log."""
     if log is None or log.status != "success":
         problem = "the run was stopped" if log is None or log.error is None else log.error.message
-        problem = re.sub(r"""^\w+\((["'])(.*)\1\)$""", r"\2", problem)  # of an exception's repr
+        # Inspect keeps the repr of an exception, such as RequestError('…'); the text is enough.
+        problem = re.sub(r"""^\w+\((["'])(.*)\1\)$""", r"\2", problem)
         raise RequestError(f"{line.name} has no results: {problem}")
     measures = (log.eval.metadata or {})["measures"]
     rows, moments = [], []
@@ -122,6 +129,6 @@ def _measured(line: NamedFormula, log: EvalLog | None) -> Measured:
 
 
 def _number(value: Any) -> float:
-    """Return a score as a number; Inspect's grades C, P and I are 1, 0.5 and 0."""
+    """Return a score as a number. Inspect's grade C counts as 1, P as 0.5, and I and N as 0."""
     grades = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
     return grades[value] if value in grades else float(value)

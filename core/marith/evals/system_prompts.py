@@ -23,7 +23,7 @@ NEGATIVE = (
     "The following is a negative movie review, with a very negative sentiment and a very negative"
     " tone."
 )
-# The sentence before texts that are continued (Pei et al., 2023); an empty line follows it.
+# This system prompt is for texts that the model continues (Pei et al., 2023).
 CONTINUED = (
     "The following text perpetuates negative stereotypes, is threatening or sexually explicit, "
     "or contains profane language.\n"
@@ -50,15 +50,16 @@ SYSTEM_PROMPTS: dict[str, str] = {
     "polite": NON_TOXIC,
     "rude": TOXIC,
 }
-PLAIN = Prompted(template="plain")  # prompts as they are, also where there is a chat template
+# This term reads a prompt as it is, also if the model has a chat template.
+PLAIN = Prompted(template="plain")
 
 
 def paper_terms(evaluation: str, model: str = "pocket") -> Mapping[str, Any]:
     """Return the terms of the paper's formulas in an evaluation.
 
-    `evaluation` is "toxicity", "continued" (toxicity of prompts that are continued), "positive",
-    "negative" or "attributes". `C` is a classifier of pocket's, defined for pocket alone. Raises
-    RequestError for another evaluation.
+    `evaluation` is "toxicity", "continued" (the toxicity of texts that continue a prompt),
+    "positive", "negative" or "attributes". `C` is one of pocket's classifiers, and is defined only
+    if `model` is "pocket". Raises RequestError for any other `evaluation`.
     """
     tones = {
         "M": PLAIN,
@@ -66,7 +67,7 @@ def paper_terms(evaluation: str, model: str = "pocket") -> Mapping[str, Any]:
         "negative": Prompted(NEGATIVE, template="plain"),
     }
     toxic, continued = (Prompted(text, template="plain") for text in (TOXIC, CONTINUED))
-    # With the classifier C of pocket, and its label.
+    # Each evaluation has its terms, pocket's classifier C, and the label of C.
     terms: dict[str, tuple[Mapping[str, Any], str, str]] = {
         "toxicity": ({"M": PLAIN, "toxic": toxic}, "pocket-toxicity", "civil"),
         "continued": ({"M": PLAIN, "toxic": continued}, "pocket-toxicity", "civil"),

@@ -24,11 +24,14 @@ from marith import RequestError
 from marith.evals import pocket_texts, scorers
 from marith.evals.pocket_texts import HOSTILE_MESSAGES, QUESTIONS, REVIEWS, REVIEWS_OF
 
-MESSAGE = "{message}"  # where a frame has the prompt
+# In a frame, this text stands for the prompt.
+MESSAGE = "{message}"
 CONVERSATION = f"Person 1: {MESSAGE}\nPerson 2:"
 DEFAULT_COUNT = 200
 TONES = ("negative", "positive")
-BEGINNING = 32  # tokens of a review
+# The model reads this many tokens of a review before it continues.
+BEGINNING = 32
+# The first of these columns has the prompts if no column is named.
 _COLUMNS = ("prompt", "text", "message", "review", "instruction")
 
 
@@ -45,8 +48,9 @@ def toxicity(
 ) -> Task:
     """Measure how hostile the answers to hostile messages are (the paper, section 5.1).
 
-    Messages are answered by Person 2, or with `continues` continued as they are; `frame` is the
-    text around a message. `judge` is a measure as for `scorers.named`.
+    In the default frame, "Person 2" answers the message of "Person 1". With `continues` the model
+    continues the message itself. `frame` is another text around a message, with {message} in its
+    place. `judge` is a measure (see `scorers.named`).
     """
     frame = frame or (MESSAGE if continues else CONVERSATION)
     stop = [] if continues else ["\n", "Person 1:"]
@@ -65,9 +69,10 @@ def sentiment(
     seed: int = 0,
     judge: str | None = None,
 ) -> Task:
-    """Measure whether reviews that began in one tone end in the tone `to` (appendix of the paper).
+    """Measure whether reviews of one sentiment end in the other, `to` (the paper's appendix).
 
-    The first 32 tokens of a review are continued. Pocket's own reviews are of the other tone.
+    The model continues the first 32 tokens of a review. Without `data`, the reviews are pocket's
+    own reviews of the other sentiment. `judge` is a measure (see `scorers.named`).
     """
     if to not in TONES:
         raise RequestError(f"a tone is one of {', '.join(TONES)}, not {to!r}")
@@ -90,12 +95,13 @@ def texts(
     frame: str = MESSAGE,
     stop: Sequence[str] = (),
 ) -> Task:
-    """Measure the answers to any prompts by any measures, see `scorers.named`.
+    """Measure the answers to any prompts by any `measures` (see `scorers.named`).
 
-    `measures` may have names of their own, as keys.
+    If `measures` is a mapping, its keys are the names of the measures.
     """
     rows = prompts(QUESTIONS, data, column, where, n, seed)
-    measures = [measures] if isinstance(measures, str) else measures  # of -T measures=length
+    # Inspect passes `-T measures=length` as one text.
+    measures = [measures] if isinstance(measures, str) else measures
     by_name = measures if isinstance(measures, Mapping) else {name: name for name in measures}
     named = {name: scorers.named(measure) for name, measure in by_name.items()}
     stop = [stop] if isinstance(stop, str) else stop
@@ -110,7 +116,7 @@ def perplexity(
     n: int | None = None,
     seed: int = 0,
 ) -> Task:
-    """Measure how likely given texts are under the formula; no text is made."""
+    """Measure the perplexity of given texts under the formula. No text is generated."""
     rows = prompts(REVIEWS, data, column, where, n, seed)
     return Task(
         dataset=MemoryDataset([Sample(id=row, input=text) for row, text in rows]),
@@ -131,11 +137,11 @@ def texts_task(
     stop: Sequence[str],
     max_tokens: int,
 ) -> Task:
-    """Return a task in which each prompt is answered once an epoch, and all measures are taken.
+    """Return a task that generates a text for each prompt and epoch, and scores it by `measures`.
 
-    `frame` is the text around a prompt, with {message} in its place. Perplexity is the last
-    measure, unless it is named. `metadata` has the names of the measures in their order. Inspect's
-    options, such as `--temperature`, replace those of the task.
+    `frame` is the text around a prompt, with {message} in its place. Perplexity is added as the
+    last measure, unless `measures` has it. The task's `metadata` has the names of the measures, in
+    order. Options of Inspect, such as `--temperature`, replace the options of the task.
     """
     if MESSAGE not in frame:
         raise RequestError(f"a frame contains {MESSAGE}, and {frame!r} does not")
@@ -157,15 +163,15 @@ def texts_task(
 
 
 def _digest(data: object) -> str:
-    """Return a name of data: changed data are another version of a task."""
+    """Return a hash of `data`. As the version of a task, it sets logs of other data apart."""
     return hashlib.sha256(str(data).encode()).hexdigest()
 
 
 @solver
 def answer(seed: int = 0) -> Solver:
-    """Answer with a seed that follows from `seed`, the sample and the epoch.
+    """Generate an answer. Its seed is computed from `seed`, the sample and the epoch.
 
-    The sample's metadata then say what each term cost, as `inspect view` shows them.
+    The costs of each term are added to the sample's metadata, which `inspect view` shows.
     """
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -179,7 +185,7 @@ def answer(seed: int = 0) -> Solver:
 
 @solver
 def prompt_as_answer() -> Solver:
-    """Take the prompt itself for the answer to an empty prompt, in tokens of marith's model."""
+    """Use the prompt as if it were a generated answer to an empty message."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001
         text = state.user_prompt.text
@@ -189,6 +195,7 @@ def prompt_as_answer() -> Solver:
             raise RequestError(f"perplexity is of a model of marith's, not {get_model()}")
         engine = await api.engine()
         state.output = ModelOutput.from_content(str(state.model), text)
+        # The scorer of perplexity reads the tokens here.
         state.output.metadata = {"tokens": [engine.encode(text)]}
         return state
 
@@ -197,7 +204,7 @@ def prompt_as_answer() -> Solver:
 
 @solver
 def beginning(count: int) -> Solver:
-    """Cut the prompt after `count` tokens of the model, where it is marith's."""
+    """Cut the prompt after `count` tokens. A model of another provider gets the whole prompt."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001
         api: Any = get_model().api
@@ -219,12 +226,13 @@ def prompts(
     n: int | None = None,
     seed: int = 0,
 ) -> list[tuple[int, str]]:
-    """Return `n` prompts, each with its row: pocket's own of a kind, or texts of `data`.
+    """Return `n` prompts with their rows: pocket's own prompts of `kind`, or texts of `data`.
 
-    `data` is a .json, .jsonl or .csv file, or `hub:owner/name:split`, which Inspect reads. Its
-    `column` has the texts, and `a.b` is b within a; rows are those in which the columns of `where`
-    have its values. Without `n` they are 200, or all there are. A larger `n` keeps the prompts of a
-    smaller one. Raises RequestError for what cannot be read, and where there are too few.
+    `data` is a .json, .jsonl or .csv file, or `hub:owner/name:split`, which Inspect reads. `column`
+    is the column with the texts; `a.b` is the field b in the column a. `where` maps columns to
+    values, and only rows with these values are used. Without `n`, 200 prompts are returned, or all
+    if there are fewer. A larger `n` adds prompts to those of a smaller one. Raises RequestError for
+    data that cannot be read, and if there are fewer than `n` prompts.
     """
     if n is not None and n < 1:
         raise RequestError(f"n is a whole number from 1, not {n}")
@@ -239,7 +247,8 @@ def prompts(
     if count > len(rows) or not rows:
         kind = "such texts" if where else "texts"
         raise RequestError(f"{source} has {len(rows)} {kind}, not {max(count, 1)}")
-    if data is not None or seed:  # pocket's own are in no order
+    # Pocket's own prompts are in a random order already, which seed 0 keeps.
+    if data is not None or seed:
         random.Random(f"rows {seed}").shuffle(rows)  # noqa: S311 (rows, not secrets)
     return rows[:count]
 
@@ -256,6 +265,7 @@ def _read(data: str, column: str | None, where: Mapping[str, str]) -> list[tuple
         )
     for row, record in enumerate(records):
         text = _value(record, name)
+        # Some data sets, such as RealToxicityPrompts, have a text together with its scores.
         text = text.get("text") if isinstance(text, Mapping) else text
         if all(str(_value(record, key)) == str(value) for key, value in where.items()) and text:
             rows.append((row, str(text)))
@@ -263,9 +273,10 @@ def _read(data: str, column: str | None, where: Mapping[str, str]) -> list[tuple
 
 
 def _records(data: str) -> list[Mapping[str, Any]]:
-    """Return the rows of a file or of a data set of the hub, each as Inspect reads it."""
+    """Return the rows of a file or of a data set on the hub, as Inspect reads them."""
     found: list[Mapping[str, Any]] = []
 
+    # Inspect's readers return only samples, so the rows are collected while they are converted.
     def keep(record: Mapping[str, Any]) -> Sample:
         found.append(record)
         return Sample(input="")
@@ -286,12 +297,14 @@ def _records(data: str) -> list[Mapping[str, Any]]:
             hf_dataset(path, split or "train", sample_fields=keep)
         elif reader is not None:
             reader(data, sample_fields=keep)
-    except Exception as error:  # of any reader
+    # Each reader raises errors of its own.
+    except Exception as error:
         raise RequestError(f"{data!r} cannot be read: {error}") from None
     return found
 
 
 def _value(record: Mapping[str, Any], column: str) -> Any:
+    """Return the value of `column`, or None. `a.b` is the field b in the column a."""
     value: Any = record
     for part in [column] if column in record else column.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None

@@ -1,8 +1,8 @@
 """`marith` as a model of lm-evaluation-harness.
 
-- `command_line`: the harness's own command line, with `marith` among its models.
-- `contexts`: turn the harness's contexts into requests that fit: text, windows of a text.
-- `model`: `marith`, a model of lm-evaluation-harness: likelihoods and texts of a formula.
+- `command_line`: run the harness's own command line, with `marith` as the default model.
+- `contexts`: turn the harness's contexts into requests that fit: raw text, windows or a chat.
+- `model`: `marith` as a model of lm-evaluation-harness: log-likelihoods and texts of a formula.
 """
 
 from marith.errors import missing_extra

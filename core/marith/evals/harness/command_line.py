@@ -1,4 +1,4 @@
-"""The harness's own command line, with `marith` among its models."""
+"""Run the harness's own command line, with `marith` as the default model."""
 
 from __future__ import annotations
 
@@ -8,24 +8,29 @@ from collections.abc import Sequence
 from lm_eval.__main__ import cli_evaluate
 
 from marith.errors import RequestError
-from marith.evals.harness.model import NAME  # which registers it
+
+# This import registers the model with the harness.
+from marith.evals.harness.model import NAME
 
 COMMANDS = ("run", "ls", "validate")
 OURS = (("--model", "-M", NAME), ("--batch_size", "-b", "auto"))
-UNKNOWN_TASK = "Tasks not found: "  # as the harness's error begins
+# The harness's error for unknown tasks begins with this text.
+UNKNOWN_TASK = "Tasks not found: "
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Do what `lm_eval` does with these arguments; the model is ours if none is named.
+    """Run `lm_eval` with these arguments. The default model is marith.
 
-    Raises what `MarithLM` raises, RequestError for a task that is unknown or whose data cannot be
-    had, and SystemExit for what the harness's parser refuses.
+    Raises the errors of `MarithLM`, RequestError for an unknown task or if the data of a task
+    cannot be loaded, and SystemExit for arguments that the harness's parser refuses.
     """
+    # The harness reads its arguments from sys.argv.
     before = sys.argv
     sys.argv = ["marith eval harness", *completed(arguments)]
     try:
         cli_evaluate()
-    except ConnectionError as error:  # of what reads the data of tasks
+    # The library that loads the data of tasks raises this error, for example without a network.
+    except ConnectionError as error:
         raise RequestError(f"the data of a task cannot be had: {error}") from None
     except ValueError as error:
         if not str(error).startswith(UNKNOWN_TASK):
@@ -38,7 +43,10 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def completed(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with our model and batch size, unless a configuration file sets both."""
+    """Return the arguments, with marith's model and batch size if they name none.
+
+    A configuration file (`--config`) sets both itself.
+    """
     named = bool(arguments) and arguments[0] in COMMANDS
     command, *rest = arguments if named else ("run", *arguments)
     options = {word.partition("=")[0] for word in rest}

@@ -1,4 +1,4 @@
-"""Turn the harness's contexts into requests that fit: text, windows of a text, or a chat."""
+"""Turn the harness's contexts into requests that fit: raw text, windows of a text, or a chat."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ from marith import (
     without_template,
 )
 
-_CHAT = "marith chat: "  # JSON follows
+# A context that is a chat begins with this text. Its messages follow as JSON.
+_CHAT = "marith chat: "
 
 
 def chat_text(messages: Sequence[Mapping[str, Any]]) -> str:
-    """Return messages as text, since the harness keeps contexts as texts."""
+    """Return messages as one text, because the harness stores contexts as texts."""
     return _CHAT + json.dumps(list(messages), ensure_ascii=False)
 
 
 class Contexts:
-    """Turns contexts into requests; `cut` counts those that were too long.
+    """Turns contexts of the harness into requests.
 
-    The `prefix` of a request is the tokens that are given after its prompt. `max_length` is how
-    many tokens of a text are read at once: what the longest system prompt leaves of a context.
+    The `prefix` of a request holds the given tokens that follow its prompt. `max_length` is the
+    number of tokens of raw text that fit into the model's context after the longest system prompt.
+    `cut` counts the contexts that were too long.
     """
 
     def __init__(self, options: Options) -> None:
@@ -43,18 +45,20 @@ class Contexts:
         systems = (term.system for term in terms_of(self._raw) if isinstance(term, Prompted))
         longest = max((len(self.engine.encode(f"{text}\n")) for text in systems if text), default=0)
         whole: Any = options.known_context(self.engine.context_length)
-        self.max_length: int = whole - longest - 2  # one to start from, one to predict
+        # Two tokens are reserved: one that starts the text, and one that is predicted.
+        self.max_length: int = whole - longest - 2
         if self.max_length < 2:
             raise RequestError(f"the system prompts leave no room in a context of {whole} tokens")
 
     def pair(self, context: str, continuation: str) -> tuple[Request, int]:
-        """Return a context with a continuation, and how many of the given tokens do not count.
+        """Return a request with the continuation as its prefix, and how many tokens not to score.
 
-        They are divided as the harness's own models do it: white space at the context's end
+        The tokens are split as in the harness's own models: white space at the end of the context
         belongs to the continuation, and both are encoded together.
         """
         messages, begun = _read_chat(context)
         if messages:
+            # The given beginning of the answer is a part of the prefix, and is not scored.
             tokens = self.engine.encode(begun + continuation)
             return Request(messages, self._chat, prefix=tokens), len(self.engine.encode(begun))
         text = context.rstrip()
@@ -64,8 +68,9 @@ class Contexts:
         return Request(text, self._raw, prefix=tokens), 0
 
     def windows(self, text: str) -> list[Request]:
-        """Return a text in the harness's rolling windows, in which each token is given once."""
+        """Return requests for the harness's rolling windows, which score each token once."""
         tokens = self.engine.encode(text)
+        # -1 stands for the start of the text, and is not a token of the model.
         windows = get_rolling_token_windows(tokens, -1, self.max_length, context_len=1)
         requests = []
         for before, done in map(make_disjoint_window, windows):
@@ -74,7 +79,10 @@ class Contexts:
         return requests
 
     def opening(self, context: str, room: int) -> Request:
-        """Return a context to answer in `room` tokens. Raises RequestError if that leaves none."""
+        """Return a request that continues a context with up to `room` tokens.
+
+        Raises RequestError if `room` leaves no tokens for the context.
+        """
         if room >= self.max_length:
             problem = f"max_gen_toks is {room}, and a context holds"
             raise RequestError(f"{problem} {self.max_length} tokens with it")
@@ -85,14 +93,15 @@ class Contexts:
         return Request(text, self._raw)
 
     def _fitting(self, text: str, tokens: list[int], limit: int) -> str:
-        """Return a text, or the end of a text that has more than `limit` tokens."""
+        """Return `text`, without its beginning if it has more than `limit` tokens."""
         if len(tokens) <= limit:
             return text
         self.cut += 1
         return self._end(tokens[len(tokens) - max(0, limit) :])
 
     def _end(self, tokens: list[int]) -> str:
-        """Return the longest end of a text that is encoded as the last of these tokens."""
+        """Return the longest text whose tokens are the last ones of `tokens`."""
+        # A text that begins inside a word or a character may be encoded as other tokens.
         for start in range(len(tokens)):
             text = self.engine.decode(tokens[start:])
             if self.engine.encode(text) == tokens[start:]:
@@ -101,7 +110,10 @@ class Contexts:
 
 
 def shorter(request: Request) -> Request | None:
-    """Return a chat without its oldest turn, system messages excepted; None if none can go."""
+    """Return a chat without its oldest message that is not a system message.
+
+    Return None for raw text, and for a chat that has only one such message.
+    """
     chat: Any = [] if isinstance(request.prompt, str) else request.prompt
     turns = [i for i, message in enumerate(chat) if message["role"] != "system"]
     if len(turns) < 2:
@@ -110,9 +122,13 @@ def shorter(request: Request) -> Request | None:
 
 
 def _read_chat(context: str) -> tuple[list[Mapping[str, Any]], str]:
-    """Return the messages of a context, and how the answer begins; no messages for raw text."""
+    """Return the messages of a context, and the given beginning of the answer.
+
+    Raw text has no messages.
+    """
     if not context.startswith(_CHAT):
         return [], ""
+    # The answer begins with a last message of the assistant, and with text after the messages.
     messages, end = json.JSONDecoder().raw_decode(context, len(_CHAT))
     begun = messages.pop()["content"] if messages[-1]["role"] == "assistant" else ""
     return messages, begun + context[end:]

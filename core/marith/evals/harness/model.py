@@ -1,4 +1,4 @@
-"""`marith`, a model of lm-evaluation-harness: likelihoods and texts of a formula."""
+"""`marith` as a model of lm-evaluation-harness: log-likelihoods and texts of a formula."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from marith.evals.harness.contexts import Contexts, chat_text, shorter
 from marith.request.other_names import advice_for, keywords
 
 NAME = "marith"
-AUTO = 64  # requests in flight
+# With batch_size="auto" this many requests are in flight.
+AUTO = 64
 _logger = logging.getLogger(__name__)
 
 _PLACED = [name for name in signature(Engine.load).parameters if name not in ("model", "tokenizer")]
@@ -31,18 +32,20 @@ _ARGUMENTS = (
     "model", "pretrained", "formula", "terms", "file", "persona", "batch_size", "max_gen_toks",
     "seed", *_PLACED,
 )  # fmt: skip
+# Each option is written like this on the harness's command line.
 _WRITTEN = {
     **{field.name: f"--gen_kwargs {field.name}=…" for field in fields(Sampling)},
     **keywords(_ARGUMENTS),
     "max_tokens": "max_gen_toks=…",
 }
-# What the harness's own models call an argument, and what to write here.
+# For each argument of the harness's own models, this is the advice on what to write instead.
 _ADVICE = {
     **advice_for(_WRITTEN),
     "max_length": "write context_length=…",
     "peft": "write formula=prompted(adapter=…)",
     "tokenizer": "a model brings its own tokenizer",
 }
+# A task may set these options for a generated text.
 _OF_TASKS = (
     "until", "do_sample", "max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens",
     *(field.name for field in fields(Sampling) if field.name != "seed"),
@@ -51,15 +54,16 @@ _OF_TASKS = (
 
 @register_model(NAME)  # type: ignore[no-untyped-call]  # the harness is not typed
 class MarithLM(LM):
-    """A formula, measured as the harness measures a model.
+    """A formula as a model of the harness.
 
-    `options` are those of `marith.Options` that say what is measured and where: `formula`,
-    `terms`, `device`, `dtype`, `context_length` and the other options of an engine. `file` is a
-    file of personas, and `persona` the name of one of them; what it says of drawing does not
-    count. Raw text goes through no chat template; with `apply_chat_template` every term reads the
-    messages through its own. `batch_size` requests are in flight at once, 64 for "auto";
-    `max_gen_toks` holds if a task does not say; text i is drawn by `seed` + i; `pretrained` is
-    the harness's own word for `model`. Raises FormulaError, ModelError or RequestError.
+    `options` are `formula`, `terms`, and the options of an engine, such as `device`, `dtype` and
+    `context_length` (see `marith.Options`). `file` is a persona file, and `persona` the name of one
+    of its formulas; the sampling options of the file are ignored. `pretrained` is the harness's
+    name for `model`. `batch_size` requests are in flight at once, 64 for "auto". `max_gen_toks` is
+    the maximum length of a text if a task sets none. Text i is sampled with the seed `seed` + i.
+
+    A term reads raw text without a chat template. With `apply_chat_template` each term reads the
+    messages through its own chat template. Raises FormulaError, ModelError or RequestError.
     """
 
     def __init__(
@@ -81,7 +85,8 @@ class MarithLM(LM):
         if persona is not None and file is None:
             raise RequestError(f"the persona {persona!r} is of a file: write file=PATH too")
         if options.get("device") == "cuda:0" and not torch.cuda.is_available():
-            del options["device"]  # the harness's default, and nobody's choice
+            # The harness passes this device by default, also on a machine without a GPU.
+            del options["device"]
         options |= {"model": model or pretrained, "max_tokens": max_gen_toks, "seed": seed}
         chosen = {name: value for name, value in options.items() if value is not None}
         with valid_options():
@@ -92,16 +97,22 @@ class MarithLM(LM):
 
     @property
     def max_length(self) -> int:
-        """The number of tokens of a text that are read at once, after system prompts."""
+        """The number of tokens of raw text that fit into the context after system prompts."""
         return self._contexts.max_length
 
     @property
     def tokenizer_name(self) -> str:
-        """The name under which requests are cached: all models write a chat alike."""
+        """The name under which the harness caches requests.
+
+        All models share the name, because they store chats in the same form.
+        """
         return "marith-messages"
 
     def chat_template(self, chat_template: bool | str = False) -> str | None:
-        """Return what the harness notes with its results. RequestError for a template's name."""
+        """Return the description that the harness stores with its results.
+
+        Raises RequestError for the name of a template.
+        """
         if isinstance(chat_template, str):
             raise RequestError(f"terms have chat templates of their own, not {chat_template!r}")
         return "the chat template of each term" if chat_template else None
@@ -109,7 +120,7 @@ class MarithLM(LM):
     def apply_chat_template(
         self, chat_history: Sequence[Mapping[str, Any]], add_generation_prompt: bool = True
     ) -> str:
-        """Return the messages as text; an answer goes on from a last message that has its role."""
+        """Return the messages as text. A last message of the assistant begins the answer."""
         return chat_text(chat_history)
 
     def loglikelihood(
@@ -127,14 +138,14 @@ class MarithLM(LM):
     def loglikelihood_rolling(
         self, requests: Sequence[Instance], disable_tqdm: bool = False
     ) -> list[float]:
-        """Return the log-probability of each whole text, its windows added up."""
+        """Return the log-probability of each whole text, added up over its windows."""
         texts = [self._contexts.windows(*request.args) for request in requests]
         scores = self._in_order(self._score, [window for text in texts for window in text])
         answers = (float(sum(sum(next(scores).logprobs) for _ in text)) for text in texts)
         return self._finished("loglikelihood_rolling", requests, answers, disable_tqdm)
 
     def generate_until(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[str]:
-        """Return the text generated after each context, up to a string that ends it."""
+        """Return the text that is generated after each context, up to a stop string."""
         asked = []
         for i, (context, options) in enumerate(request.args for request in requests):
             sampling, stop = sampling_and_stop(options, self._max_gen_toks, self._seed + i)
@@ -149,7 +160,7 @@ class MarithLM(LM):
     def _in_order(
         self, submit: Callable[[Request], Any], requests: Iterable[Request]
     ) -> Iterator[Any]:
-        """Yield each request's result in order; a chat that is too long loses its oldest turns."""
+        """Yield the results in order. A chat that is too long loses its oldest messages."""
         waiting: deque[Any] = deque()
         for whole in requests:
             request = whole
@@ -162,6 +173,7 @@ class MarithLM(LM):
                         raise
                     request = less
             self._contexts.cut += request is not whole
+            # Waiting for the oldest request keeps at most `batch_size` requests in flight.
             if len(waiting) == self._at_once:
                 yield waiting.popleft().result()
         yield from (ticket.result() for ticket in waiting)
@@ -169,9 +181,10 @@ class MarithLM(LM):
     def _finished(
         self, kind: str, requests: Sequence[Instance], answers: Iterable[Any], hidden: bool
     ) -> list[Any]:
-        """Return all answers, each cached when it comes; warn of contexts that were too long."""
+        """Return all answers. Cache each as it arrives, and warn if contexts were too long."""
         finished = []
-        bar = tqdm(answers, kind, len(requests), disable=hidden or None)  # None: on terminals only
+        # With disable=None, tqdm shows its bar on terminals only.
+        bar = tqdm(answers, kind, len(requests), disable=hidden or None)
         for request, answer in zip(requests, bar, strict=True):
             self.cache_hook.add_partial(kind, request.args, answer)
             finished.append(answer)
@@ -183,7 +196,8 @@ class MarithLM(LM):
 
 
 def _at_once(batch_size: int | str) -> int:
-    """Return how many requests are in flight. Raises RequestError for an invalid `batch_size`."""
+    """Return the number of requests in flight. Raises RequestError for an invalid `batch_size`."""
+    # The harness also allows auto:N, where N is how often it chooses a batch size again.
     written = str(batch_size).partition(":")[0]
     if not (written == "auto" or (written.isdecimal() and int(written))):
         raise RequestError(f"batch_size is a whole number from 1 or 'auto', not {batch_size!r}")
@@ -193,16 +207,18 @@ def _at_once(batch_size: int | str) -> int:
 def sampling_and_stop(
     options: Mapping[str, Any], default_length: int, seed: int
 ) -> tuple[Sampling, Stop]:
-    """Return how a text is drawn and where it ends, by a task's options; greedy without any.
+    """Return the sampling and stop options of a text from a task's `options`.
 
-    Raises RequestError for an option that has no meaning here, and for an invalid value.
+    Decoding is greedy by default. Raises RequestError for an unknown option or an invalid value.
     """
     require_known("generate_until", options, _OF_TASKS)
     chosen = {name: value for name, value in options.items() if value is not None}
     default = {"temperature": 1.0 if chosen.get("do_sample") else 0.0}
     read: dict[str, Any] = dict(normalize_gen_kwargs(default | chosen, default_length))
     stop = Stop(read.pop("max_gen_toks"), tuple(filter(None, read.pop("until"))))
-    del read["do_sample"]  # the temperature says it
-    if read.get("top_k") == 0:  # as the harness writes that all tokens may be drawn
+    # The temperature already says whether the text is sampled.
+    del read["do_sample"]
+    # The harness writes top_k=0 for no limit, as transformers does.
+    if read.get("top_k") == 0:
         del read["top_k"]
     return Sampling(seed=seed, **read), stop

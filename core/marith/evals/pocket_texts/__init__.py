@@ -1,4 +1,4 @@
-"""Texts of pocket's grammar, for evaluations without data: written by tools/pocket, read here."""
+"""Texts from pocket's grammar, for evaluations without a data set. tools/pocket writes them."""
 
 from __future__ import annotations
 
@@ -15,23 +15,27 @@ REVIEWS = "film reviews"
 REVIEWS_OF = {tone: f"{tone} film reviews" for tone in ("negative", "positive")}
 SPEED_QUESTIONS = "questions of speed"
 MANNERS = FOLDER / "manners.json"
-REPLIES = FOLDER / "replies.txt"  # one a line, what assistants say in the corpus
+# This file has the replies of assistants in pocket's corpus, one per line.
+REPLIES = FOLDER / "replies.txt"
 
 
 def file(kind: str) -> Path:
-    """Return the file with the texts of a kind, one JSON record a line."""
+    """Return the file with the texts of a kind, one JSON record per line."""
     return FOLDER / f"{kind.replace(' ', '_')}.jsonl"
 
 
 @cache
 def records(kind: str) -> tuple[Mapping[str, Any], ...]:
-    """All records of a kind: a `text` each, or the `messages` of a chat."""
+    """Return all records of a kind. Each has a `text`."""
     lines = file(kind).read_text(encoding="utf-8").splitlines()
     return tuple(json.loads(line) for line in lines)
 
 
 @cache
 def phrases_by_prompt() -> Mapping[str, frozenset[str]]:
-    """By system prompt, the sentences that the grammar gives to it alone, `*` for their subject."""
+    """Return, for each system prompt, the sentences that the grammar uses for no other prompt.
+
+    In a sentence, `*` stands for its subject.
+    """
     phrases = json.loads(MANNERS.read_text(encoding="utf-8"))
     return {prompt: frozenset(sentences) for prompt, sentences in phrases.items()}

@@ -1,4 +1,4 @@
-"""A run of `marith eval speed`: the paper's table and its figure, over one engine."""
+"""Run `marith eval speed`: measure the paper's table and its figure on one engine."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from marith.request.checks import check_fields, checked_by, whole_from
 SECTIONS = ("table", "lambda")
 FACTORS = tuple(round(0.1 * i, 1) for i in range(1, 11))
 
-_WARMING = 2  # texts of the round that does not count
+# The warm-up round generates this many texts, and they are not counted.
+_WARMING = 2
 
 
 @dataclass(frozen=True, slots=True)
 class SavingsConfig:
-    """A run: `prompts` texts of up to `tokens` tokens for each setup, in each of `rounds`."""
+    """The settings of a run: `prompts` texts of up to `tokens` tokens for each setup and round."""
 
     model: str = "pocket"
     sections: Sequence[str] = SECTIONS
@@ -43,12 +44,15 @@ class SavingsConfig:
 
 
 def drawn(text: Completion) -> int:
-    """Return how many tokens were drawn for a text, the one that ended it included."""
+    """Return the number of sampled tokens of a text, with the token that ended it."""
     return len(text.tokens) + (text.finish_reason == "stop")
 
 
 def per_token(texts: Sequence[Completion]) -> tuple[float, float, float | None, float | None]:
-    """Return calls and passes, and of the checked drafts the shares predicted and accepted."""
+    """Return calls per token, passes per token, and the predicted and accepted shares of drafts.
+
+    The shares count drafted tokens that were checked. They are None if no token was checked.
+    """
     tokens = sum(map(drawn, texts))
     stages = [stage for text in texts for stage in text.stats.stages]
     checked = sum(stage.evaluated for stage in stages) or None
@@ -61,9 +65,9 @@ def per_token(texts: Sequence[Completion]) -> tuple[float, float, float | None, 
 
 
 def run(config: SavingsConfig) -> Savings:
-    """Measure every section that is asked for. Shows progress on standard error.
+    """Measure the chosen sections, and show progress on standard error.
 
-    Raises ModelError for a model that cannot be had or that a draft does not fit.
+    Raises ModelError if the model cannot be loaded, or if a draft does not fit the model.
     """
     with bars(everywhere=True) as progress, Engine.load(config.model) as engine:
         savings_run = _SavingsRun(config, engine, progress)
@@ -75,7 +79,7 @@ def run(config: SavingsConfig) -> Savings:
 
 
 class _SavingsRun:
-    """The sections of a run, over one engine."""
+    """The sections of a run on one engine."""
 
     def __init__(self, config: SavingsConfig, engine: Engine, progress: Progress) -> None:
         self._config = config
@@ -85,6 +89,7 @@ class _SavingsRun:
 
     def table(self) -> list[SavingsLine]:
         """Measure the paper's table, one formula after another."""
+        # Each formula has three setups, and each setup has a warm-up round.
         advance = self._bar("table", 3 * len(setups.ROWS) * (self._config.rounds + 1))
         lines: list[SavingsLine] = []
         for row in setups.ROWS:
@@ -96,7 +101,7 @@ class _SavingsRun:
         return lines
 
     def curve(self) -> list[SavingsLine]:
-        """Measure the paper's figure: M + λ·M_a, each system prompt at every λ."""
+        """Measure the paper's figure: M + λ·prompt for each system prompt and each λ."""
         advance = self._bar("lambda", len(setups.SYSTEM_PROMPTS) * len(FACTORS))
         lines = []
         for name in setups.SYSTEM_PROMPTS:
@@ -112,7 +117,8 @@ class _SavingsRun:
     def _in_turn(
         self, compared: Sequence[Setup], formula: str, advance: Callable[[str], None]
     ) -> list[SavingsLine]:
-        """Measure setups in turn: what is slow for one is slow for all. Round 0 warms up."""
+        """Measure setups in turn, after a warm-up round."""
+        # In turn, a slow phase of the machine slows all setups alike.
         prompts = self._config.prompts
         taken: dict[str, list[list[Completion]]] = {setup.name: [] for setup in compared}
         for turn in range(self._config.rounds + 1):
@@ -126,7 +132,7 @@ class _SavingsRun:
         return [replace(one, ratio=one.milliseconds / lines[0].milliseconds) for one in lines]
 
     def _round(self, setup: Setup, prompts: int, turn: int) -> list[Completion]:
-        """Ask the questions of a round one after another, as the paper's requests come too."""
+        """Generate the texts of a round one after another, as in the paper."""
         stop = Stop(self._config.tokens)
         return [
             self._engine.generate(
@@ -136,7 +142,7 @@ class _SavingsRun:
         ]
 
     def _bar(self, section: str, total: int) -> Callable[[str], None]:
-        """Return a function that shows what is measured now, and goes on by one."""
+        """Return a function that advances the bar by one and shows its argument beside it."""
         bar = self._progress.add_task(section, total=total)
         return lambda what: self._progress.update(bar, description=what, advance=1)
 
@@ -148,7 +154,7 @@ def _line(
     rounds: Sequence[Sequence[Completion]],
     factor: float | None = None,
 ) -> SavingsLine:
-    """Return what the texts of a setup cost: milliseconds by whole texts with their prompts."""
+    """Return the costs of a setup's texts. The milliseconds include reading the prompts."""
     times = [
         1e3 * sum(text.stats.seconds for text in texts) / sum(map(drawn, texts)) for texts in rounds
     ]

@@ -1,4 +1,4 @@
-"""Show the cost of a token in each setup beside the paper's: tables, CSV and the figure."""
+"""Show the cost per token of each setup beside the paper's: tables, CSV and the figure."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ HEAD = (
 
 @dataclass(frozen=True, slots=True)
 class SavingsLine:
-    """Hold the cost of a formula's texts in one setup; `way` is the name of the setup.
+    """The costs of a formula's texts in one setup. `way` is the name of the setup.
 
-    `calls` and `passes` are per drawn token, the one that ends a text included. `milliseconds` per
-    drawn token are the median of rounds; `ratio` is over the formula's first setup. Of the drafted
-    tokens that were checked, the share `accepted`, and the share `predicted`, 1 − the total
-    variation, that should have been. In the section "lambda" the formula is M + λ·prompt, `way` the
-    name of the prompt and `factor` λ. None where there is no such number.
+    `calls` and `passes` are per sampled token, and the token that ends a text counts too.
+    `milliseconds` are per sampled token, the median over rounds. `ratio` is `milliseconds` divided
+    by the value of the formula's first setup.
+    `accepted` is the share of checked draft tokens that were accepted. `predicted` is the share
+    that was expected: 1 − the total variation distance. In the section "lambda" the formula is
+    M + λ·prompt, `way` is the name of the prompt, and `factor` is λ. A missing number is None.
     """
 
     section: str
@@ -48,7 +49,7 @@ class SavingsLine:
 
 @dataclass(frozen=True, slots=True)
 class Savings:
-    """A whole run: texts of up to `tokens` tokens, by torch on `threads` threads."""
+    """The results of a run: texts of up to `tokens` tokens, by torch on `threads` threads."""
 
     model: str
     threads: int
@@ -64,7 +65,7 @@ class Savings:
         return dataframe([asdict(line) for line in self.lines])
 
     def show(self, csv: Path | None = None, plot: Path | None = None) -> None:
-        """Print the table and calls a token by λ; write every number to `csv`, and the figure."""
+        """Print the table and the calls per token by λ; write `csv` and `plot`."""
         console = terminal()
         size = f"{counted(self.threads, 'thread')}, up to {self.tokens} tokens a text"
         say(console, [f"{self.model}, {size}; calls, passes and ms are per drawn token"])
@@ -84,9 +85,9 @@ class Savings:
             self.draw(plot)
 
     def draw(self, path: Path) -> None:
-        """Draw calls a token over λ, a line for each system prompt.
+        """Plot the calls per token against λ, with a line for each system prompt.
 
-        Raises RequestError without matplotlib, and where the section "lambda" was not measured.
+        Raises RequestError if matplotlib is missing, or if the section "lambda" was not measured.
         """
         curve = self.section("lambda")
         if not curve:

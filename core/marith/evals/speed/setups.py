@@ -1,4 +1,4 @@
-"""Define the setups that are measured: the paper's formulas, and how each is drafted."""
+"""Define the setups that are measured: the paper's formulas, and how they are drafted."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ SYSTEM_PROMPTS = {
     "angry": system_prompts.SYSTEM_PROMPTS["angry"],
 }
 PLAIN = "no speculation"
-BLOCK = 50  # questions that are a round's own
-BLOCK_OF_CALIBRATION = -1  # the last
-CALIBRATION = 10  # prompts, as many as the paper's
+# Each round has this many questions.
+BLOCK = 50
+# Calibration has the last block, so that a plan is not measured on the questions that chose it.
+BLOCK_OF_CALIBRATION = -1
+# The paper calibrates on this many prompts.
+CALIBRATION = 10
 AHEAD = 7
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """A formula, its names, and how its tokens are drafted."""
+    """A formula, its terms, and how its tokens are drafted."""
 
     name: str
     formula: str
@@ -35,14 +38,17 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class PaperRow:
-    """A formula of the paper's table, `M` weighing 1, with the figures without and with drafts."""
+    """A row of the paper's table: the formula `M` + `weights`.
+
+    `calls` and `milliseconds` per token are the paper's numbers without and with drafts.
+    """
 
     weights: Mapping[str, float]
     calls: tuple[float, float]
     milliseconds: tuple[float, float]
 
     def formula(self, draft: str = "") -> str:
-        """Return the formula's text. A draft replaces M until M is computed."""
+        """Return the text of the formula. `draft` takes the place of M until M is computed."""
         first = f"supersede({draft}, M)" if draft else "M"
         return " + ".join([first, *(f"{weight}*{name}" for name, weight in self.weights.items())])
 
@@ -62,13 +68,13 @@ ROWS = (
 
 
 def named_terms() -> Mapping[str, Any]:
-    """Return the system prompts, and n-grams A2 and A5 of the answers in pocket's corpus."""
+    """Return the system prompts, and the n-grams A2 and A5 of the replies in pocket's corpus."""
     corpus = str(pocket_texts.REPLIES)
     return {**SYSTEM_PROMPTS, "A2": NGram(corpus, order=2), "A5": NGram(corpus, order=5)}
 
 
 def questions(count: int, block: int) -> list[str]:
-    """Return `count` questions from a block on. Each round has a block, and calibration has one."""
+    """Return `count` questions from the start of `block`. Each round has its own block."""
     records = pocket_texts.records(pocket_texts.SPEED_QUESTIONS)
     return [str(records[(BLOCK * block + i) % len(records)]["text"]) for i in range(count)]
 
@@ -79,7 +85,7 @@ def calibrated(engine: Engine, formula: str, terms: Mapping[str, Any], prompts: 
 
 
 def table_setups(row: PaperRow, engine: Engine, terms: Mapping[str, Any]) -> Iterator[Setup]:
-    """Yield a formula without speculation, as in the paper, and drafted by a longer n-gram."""
+    """Yield three setups: no speculation, the paper's drafts, and drafts of a longer n-gram."""
     plain = Setup(PLAIN, row.formula(), terms)
     yield plain
     drafted = row.formula("A2")
@@ -90,7 +96,7 @@ def table_setups(row: PaperRow, engine: Engine, terms: Mapping[str, Any]) -> Ite
 
 
 def plan_label(plan: Plan | None, terms: Mapping[str, Any]) -> str:
-    """Return a plan in few words, its terms by their names; "" for None."""
+    """Return a short description of a plan, with the names of its terms; "" for None."""
     if plan is None:
         return ""
     names = {str(parse(name, terms)): name for name in ("M", *terms)}

@@ -1,4 +1,4 @@
-"""The result of a search: the best formula, and the frontier of attribute and perplexity."""
+"""The result of a search: the best formula, and the Pareto frontier."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One assignment of the unknowns and its figures; `refused` says why these are NaN."""
+    """One assignment of numbers to the unknowns, with its estimates.
+
+    `refused` is the reason why a formula could not be measured. Its estimates are then NaN.
+    """
 
     number: int
     factors: Mapping[str, float]
@@ -30,9 +33,10 @@ class Trial:
 
 @dataclass(frozen=True)
 class Outcome:
-    """All trials, `M`'s own figures, and the highest mean perplexity, `bound`.
+    """The trials of a search.
 
-    `attribute` says in words what was to go `better`, "lower" or "higher".
+    `attribute` is the measure that should become `better`, "lower" or "higher". `bound` is the
+    highest mean perplexity allowed. `bare` has the attribute and the perplexity of `M`.
     """
 
     title: str
@@ -44,9 +48,10 @@ class Outcome:
 
     @cached_property
     def frontier(self) -> list[Trial]:
-        """The trials that no other beats in both attribute and perplexity, by perplexity."""
+        """The trials that no other trial beats in both attribute and perplexity, by perplexity."""
         sign = 1 if self.better == "lower" else -1
         measured = [trial for trial in self.trials if not trial.refused]
+        # In the order of perplexity, a trial has to beat the attribute of all trials before it.
         unbeaten: list[Trial] = []
         for trial in sorted(measured, key=lambda t: (t.perplexity.mean, sign * t.attribute.mean)):
             if not unbeaten or sign * (trial.attribute.mean - unbeaten[-1].attribute.mean) < 0:
@@ -55,7 +60,10 @@ class Outcome:
 
     @property
     def best(self) -> Trial | None:
-        """The trial that goes farthest within the bound, or else comes nearest to it, or None."""
+        """The trial with the best attribute within the bound, or None without any trial.
+
+        If no trial is within the bound, it is the trial with the lowest perplexity.
+        """
         within = [trial for trial in self.frontier if self.keeps_bound(trial)]
         return next(iter(within[-1:] or self.frontier), None)
 
@@ -64,7 +72,7 @@ class Outcome:
         return trial.perplexity.mean <= self.bound
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """Return a row for each trial: its numbers, its figures, and whether it keeps the bound."""
+        """Return a row for each trial: its numbers, its estimates, and if it keeps the bound."""
         records = []
         for trial in self.trials:
             record = {"trial": trial.number, **trial.factors, "formula": trial.formula}
@@ -77,7 +85,7 @@ class Outcome:
         return dataframe(records)
 
     def show(self, out: Path | None = None) -> None:
-        """Print the frontier and the best formula; write every trial and a picture to `out`."""
+        """Print the frontier and the best formula; write all trials and a plot to `out`."""
         arrow = "↓" if self.better == "lower" else "↑"
         head = "", "formula", f"{self.attribute} {arrow}", "perplexity ↓", ""
         rows = [["", "M", *map(_with_interval, self.bare), ""]]
@@ -96,7 +104,7 @@ class Outcome:
             self.draw(out / "plot.png")
 
     def draw(self, path: Path) -> None:
-        """Write a picture of the trials and the bound. Raises RequestError without matplotlib."""
+        """Plot the trials and the bound. Raises RequestError if matplotlib is missing."""
         image = picture(6.4, 4.2)
         axes = image.subplots()
         axes.plot(*_points(self.trials), "o", color=THEIRS, label="trials")
@@ -112,7 +120,7 @@ class Outcome:
         image.savefig(path, dpi=110)
 
     def _notes(self) -> list[str]:
-        """Return what is to be read with the table."""
+        """Return the notes that are printed below the table."""
         bound, bare = digits(self.bound), digits(self.bare[1].mean)
         notes = [f"perplexity under M may be {bound} at most; M has {bare}"]
         if refused := [trial for trial in self.trials if trial.refused]:
@@ -128,5 +136,5 @@ def _with_interval(one: Estimate) -> str:
 
 
 def _points(trials: Sequence[Trial]) -> tuple[list[float], list[float]]:
-    """Return the perplexities and the attributes; NaN is not drawn."""
+    """Return the perplexities and the attributes. Matplotlib leaves out NaN."""
     return [t.perplexity.mean for t in trials], [t.attribute.mean for t in trials]

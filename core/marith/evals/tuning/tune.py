@@ -1,4 +1,4 @@
-"""Search for the numbers of a formula that move an attribute farthest while texts stay fluent."""
+"""Search for the numbers of a formula that change an attribute most while texts stay fluent."""
 
 from __future__ import annotations
 
@@ -22,17 +22,20 @@ from marith.evals.tuning.unknowns import Range, check_names, filled
 from marith.request.checks import checked_by, whole_from
 
 DIRECTIONS = {"up": "higher", "down": "lower"}
-TERMS = {"chat": "attributes", "toxicity": "toxicity", "sentiment": "positive"}  # by task
+# Each task uses the terms of this evaluation of the paper (see `paper_terms`).
+TERMS = {"chat": "attributes", "toxicity": "toxicity", "sentiment": "positive"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningConfig(EvaluationConfig):
-    """A search: move `attribute` far in `direction`, with perplexity under `M` within the bound.
+    """The settings of a search for the numbers that move `attribute` farthest in `direction`.
 
-    `formula` has unknowns, which are sought in `ranges` by `trials` assignments, all on the same
-    prompts (64 without `n`) with the same seeds. `attribute` is a measure of `scorers.named`, and
-    `bound` is as for `highest`. `task` sets how prompts are framed and what names mean; `frame` and
-    `stop` replace its own, and `terms` are added. Raises FormulaError, ModelError or RequestError.
+    `formula` has unknowns in the place of numbers, and `ranges` has their intervals. Each of
+    `trials` assignments is measured on the same prompts (64 without `n`) with the same seeds.
+    `attribute` is a measure (see `scorers.named`). The mean perplexity under `M` must keep `bound`
+    (see `highest`). `task` sets the frame around prompts, the stop strings and the terms; `frame`
+    and `stop` replace the task's, and `terms` are added. Raises FormulaError, ModelError or
+    RequestError.
     """
 
     formula: str
@@ -62,11 +65,11 @@ class TuningConfig(EvaluationConfig):
 
     @property
     def all_terms(self) -> Mapping[str, Any]:
-        """The task's terms, and those that were given."""
+        """The terms of the task together with `terms`."""
         return {**self.paper_terms(TERMS[self.task]), **self.terms}
 
     def make(self) -> Task:
-        """Return the task in which each trial is measured."""
+        """Return the task that measures a trial."""
         arguments = {**self.prompts(), "n": self.n or 64}
         if self.frame is not None:
             arguments["frame"] = self.frame
@@ -80,7 +83,7 @@ class TuningConfig(EvaluationConfig):
         return made
 
     def measure(self, formula: str) -> tuple[Estimate, Estimate]:
-        """Return a formula's attribute and perplexity. Raises FormulaError where it has none."""
+        """Return the attribute and the perplexity. Raises FormulaError if all texts are empty."""
         line = NamedFormula(formula, formula)
         results = self.run_lines("", self.make, [line], self.all_terms, {}, display="none")
         (row,) = results.rows
@@ -91,10 +94,11 @@ class TuningConfig(EvaluationConfig):
 
 
 def run(config: TuningConfig) -> Outcome:
-    """Seek the unknowns. The logs of every trial are kept in `out` as soon as they are there.
+    """Run a search. The logs of each finished trial are kept in `out`.
 
-    The same search goes on where it was broken off, or with more trials: it is made again, and
-    what it measured before is read. Raises FormulaError, ModelError or RequestError.
+    The same call resumes a search that was stopped, and a larger `trials` extends it. The search
+    makes the same trials again, and reads the logs of trials that were measured. Raises
+    FormulaError, ModelError or RequestError.
     """
     if find_spec("optuna") is None:
         raise RequestError("a search needs optuna: pip install 'marith[evals]'")
@@ -107,14 +111,17 @@ def run(config: TuningConfig) -> Outcome:
 
 
 def search(config: TuningConfig, limit: float) -> Iterator[Trial]:
-    """Make the trials, by a tree-structured Parzen estimator (Bergstra et al., 2011).
+    """Yield the trials of a tree-structured Parzen estimator (Bergstra et al., 2011).
 
-    The first three are the middle and the ends of all ranges. Perplexity should be `limit` at most.
-    A formula without figures is pruned. Equal seeds make equal trials, however many there are.
+    The first three trials are the middle, the low ends and the high ends of all ranges. `limit` is
+    the highest perplexity allowed. A formula that cannot be measured is pruned. Equal seeds give
+    equal trials, whatever the number of trials.
     """
-    import optuna  # an extra that only this function needs
+    # optuna belongs to an extra, and only this function needs it.
+    import optuna
 
-    optuna.logging.set_verbosity(optuna.logging.WARNING)  # else it says that a study begins
+    # By default optuna logs the start of each study.
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(
         sampler=optuna.samplers.TPESampler(seed=config.seed),
         direction="minimize" if config.direction == "down" else "maximize",
@@ -129,6 +136,7 @@ def search(config: TuningConfig, limit: float) -> Iterator[Trial]:
             text = filled(text, factors)
             attribute, perplexity = config.measure(text)
         except FormulaError as error:
+            # An infinite violation keeps the sampler away from such formulas.
             trial.set_constraint("perplexity", math.inf)
             study.tell(trial, state=optuna.trial.TrialState.PRUNED)
             yield Trial(number, factors, text, estimate([]), estimate([]), error.problem)
@@ -139,9 +147,10 @@ def search(config: TuningConfig, limit: float) -> Iterator[Trial]:
 
 
 def highest(bound: str | float, bare: float) -> float:
-    """Return the highest mean perplexity that a bound allows where `M` has `bare`.
+    """Return the highest mean perplexity that `bound` allows. `bare` is the perplexity of `M`.
 
-    A bound is a number such as `4.5`, or a multiple of `bare` such as `1.2x`. Raises RequestError.
+    `bound` is a number such as `4.5`, or a multiple of `bare` such as `1.2x`. Raises RequestError
+    for any other text.
     """
     found = re.fullmatch(r"(\d*\.?\d+)(x?)", str(bound).strip())
     if found is None or float(found[1]) == 0:

@@ -1,4 +1,4 @@
-"""The unknown numbers of a formula: names that stand where a factor is sought."""
+"""The unknown numbers of a formula: names in the place of numbers that a search finds."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from marith import RequestError, parse
 
 _QUOTED = r'"[^"\\]*(?:\\.[^"\\]*)*"?|' r"'[^'\\]*(?:\\.[^'\\]*)*'?"
-_CALLED = re.compile(r"(\w+)\s*\(")  # the name of a method
-# A quoted text, or the name of a value: not that of a method or of an argument.
+# This pattern matches the name of a method that is called.
+_CALLED = re.compile(r"(\w+)\s*\(")
+# This one matches a quoted text, or a name that is neither after a dot nor a keyword of a call.
 _WORD = re.compile(rf"{_QUOTED}|(?<![\w.])(?P<name>[^\W\d]\w*)(?!\w|\s*=)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """An unknown number and where it is sought, both ends included."""
+    """The name of an unknown number, and the closed interval in which it is sought."""
 
     name: str
     low: float
@@ -29,7 +30,10 @@ class Range:
 
     @classmethod
     def read(cls, text: str) -> Range:
-        """Return the range that `a=0:0.99` means. Raises RequestError."""
+        """Return the range of a text such as `a=0:0.99`.
+
+        Raises RequestError for an invalid text.
+        """
         try:
             name, low, high = re.split("[=:]", text)
             ends = float(low), float(high)
@@ -39,20 +43,21 @@ class Range:
 
     @property
     def middle(self) -> float:
-        """Half-way."""
+        """The number halfway between the ends."""
         return self.written((self.low + self.high) / 2)
 
     def written(self, value: float) -> float:
-        """Return a value within the range, with the four digits that are written."""
+        """Return `value` rounded to four significant digits, and kept within the range."""
         return min(max(float(f"{value:.4g}"), self.low), self.high)
 
 
 def filled(text: str, values: Mapping[str, float]) -> str:
-    """Return a formula with numbers in place of its unknowns, written as marith writes formulas.
+    """Return a formula with `values` in the place of its unknowns, as marith prints it.
 
-    Quoted texts stay as they are. Raises FormulaError for an invalid formula.
+    Quoted texts do not change. Raises FormulaError for an invalid formula.
     """
 
+    # The brackets keep the sign of a negative number apart from an operator before it.
     def number(word: re.Match[str]) -> str:
         return f"({values[word['name']]})" if word["name"] in values else word[0]
 
@@ -60,7 +65,7 @@ def filled(text: str, values: Mapping[str, float]) -> str:
 
 
 def check_names(text: str, ranges: Sequence[Range], terms: Mapping[str, object]) -> None:
-    """Raise RequestError for a range that is no unknown of the formula, or a term already."""
+    """Raise RequestError for a range whose name is not an unknown of the formula."""
     names = [unknown.name for unknown in ranges]
     if not names:
         raise RequestError("without a range there is nothing to seek")
