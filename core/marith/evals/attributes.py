@@ -98,7 +98,8 @@ class AttributesConfig(EvaluationConfig):
         """The chosen curves, in the paper's order. Raises RequestError for an invalid number."""
         for number in self.only:
             if number not in range(1, len(CURVES) + 1):
-                raise RequestError(f"a curve is numbered from 1 to {len(CURVES)}, not {number!r}")
+                problem = f"only has the number {number!r}, but the curves have the numbers 1"
+                raise RequestError(f"{problem} to {len(CURVES)}")
         return tuple(c for i, c in enumerate(CURVES, 1) if i in self.only or not self.only)
 
 
@@ -177,9 +178,11 @@ def evaluate_attributes(config: AttributesConfig) -> MeasuredCurves:
     generated.
     """
     if config.formulas:
-        raise RequestError(f"the curves have formulas of their own, not {config.formulas!r}")
+        problem = f"leave out formulas={config.formulas!r}"
+        raise RequestError(f"{problem}: the six curves have fixed formulas")
     if unknown := [name for name in config.judges if name not in _OPEN]:
-        raise RequestError(f"an attribute is one of {', '.join(_OPEN)}, not {unknown[0]!r}")
+        problem = f"judges has the unknown attribute {unknown[0]!r}"
+        raise RequestError(f"{problem}: write one of {', '.join(_OPEN)}")
     judges = {**(_POCKET if config.is_pocket else _OPEN), **config.judges}
     terms: dict[str, Any] = {name: SYSTEM_PROMPTS[name] for name in PROMPTS}
     terms |= {"C": classifier(config.classifier or judges["educational"]), **config.terms}

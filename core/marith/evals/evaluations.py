@@ -98,7 +98,8 @@ class EvaluationConfig:
             # Only pocket has a classifier C of its own, and some of the paper's formulas need one.
             left = ", ".join(line.name for line in figures if line not in lines)
             if left:
-                notes.append(f"left out without a classifier C (--classifier MODEL:LABEL): {left}")
+                problem = "left out, because they need a classifier C (--classifier MODEL:LABEL)"
+                notes.append(f"{problem}: {left}")
         lines = lines or (NamedFormula("M", "M"),)
         results = self.run_lines(name, make, lines, known, better, notes)
         rows = tuple(replace(row, paper=figures.get(row.line, "")) for row in results.rows)
@@ -194,7 +195,7 @@ def evaluate_sentiment(config: SentimentConfig) -> Results:
     Raises FormulaError, ModelError or RequestError.
     """
     if config.to not in tasks.TONES:
-        raise RequestError(f"a tone is one of {', '.join(tasks.TONES)}, not {config.to!r}")
+        raise RequestError(f"to is one of {', '.join(tasks.TONES)}, not {config.to!r}")
     arguments = {**config.prompts(), **config.judged(config.to)}
     return config.run(
         f"{config.to} sentiment",
@@ -209,7 +210,8 @@ def evaluate_texts(config: TextsConfig) -> Results:
     """Measure texts that formulas generate. Raises FormulaError, ModelError or RequestError."""
     named = dict(map(_named, config.measures))
     if len(named) < len(config.measures):
-        raise RequestError(f"two measures have one name: {', '.join(config.measures)}")
+        problem = f"two measures have the same name: {', '.join(config.measures)}"
+        raise RequestError(f"{problem}; write NAME=MEASURE with different names")
     arguments = {**config.prompts(), "stop": list(config.stop), "measures": named}
     if config.frame is not None:
         arguments["frame"] = config.frame
@@ -228,7 +230,7 @@ def classifier(written: str) -> Classifier:
     """Return the classifier of MODEL:LABEL. Raises RequestError for any other text."""
     model, _, label = written.rpartition(":")
     if not model or not label:
-        raise RequestError(f"a classifier is MODEL:LABEL, not {written!r}")
+        raise RequestError(f"a classifier is written MODEL:LABEL, not {written!r}")
     return Classifier(model, label=label)
 
 

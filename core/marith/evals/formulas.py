@@ -48,7 +48,7 @@ def _add_personas(
 ) -> None:
     file = load_file(path)
     if not file.formulas:
-        raise RequestError(f"{str(path)!r} has no formulas, in a table [formulas]")
+        raise RequestError(f"{str(path)!r} has no formulas: write them in a table [formulas]")
     lines += [NamedFormula(name, str(formula)) for name, formula in file.formulas.items()]
     terms |= file.terms
     own_options = (name for names in file.own_options.values() for name in names)
@@ -56,7 +56,7 @@ def _add_personas(
     if options:
         # All formulas of an evaluation are sampled alike, so that their results can be compared.
         named = ", ".join(options)
-        notes.append(f"options of {str(path)!r} do not hold in an evaluation: {named}")
+        notes.append(f"an evaluation ignores the options of {str(path)!r}: {named}")
 
 
 def _line(text: str) -> NamedFormula:

@@ -104,7 +104,7 @@ class MarithAPI(ModelAPI):
         if isinstance(terms := model_args.get("terms"), str):
             model_args["terms"] = paper_terms(terms, model_name)
         if persona is not None and file is None:
-            raise RequestError(f"the persona {persona!r} is of a file: write -M file=PATH too")
+            raise RequestError(f"persona={persona!r} needs a persona file: write -M file=PATH too")
         with valid_options():
             self.options = (
                 Options(model=model_name, **model_args)
@@ -211,7 +211,7 @@ def _text(content: Any) -> str:
         return content
     for part in content:
         if not isinstance(part, ContentText | ContentReasoning):
-            raise RequestError(f"a message of marith is text, and this one has {part.type}")
+            raise RequestError(f"marith reads only text: remove the {part.type} from the message")
     return "".join(part.text for part in content if isinstance(part, ContentText))
 
 

@@ -25,7 +25,7 @@ HELD = "="
 OUTLIER = "†"
 _LEGEND = {
     HELD: f"{HELD}: the interval of the difference from the first formula contains zero",
-    OUTLIER: f"{OUTLIER}: one text makes more than a fifth of this mean; the median says more",
+    OUTLIER: f"{OUTLIER}: one text adds more than a fifth of this mean; rely on the median",
 }
 # More significant digits of a classifier's probability would depend on the machine.
 _SIGNIFICANT = 4
@@ -151,7 +151,8 @@ class Results:
         """
         names = [name for name in self.measures if name != "perplexity"]
         if not names:
-            raise RequestError("a plot shows other measures over perplexity; add a measure")
+            problem = "a plot shows measures against perplexity, and there is only perplexity"
+            raise RequestError(f"{problem}: add a measure, such as length")
         image = picture(2.2 + 4.2 * len(names), 4.2)
         across = [self.estimates[row.line.name, "perplexity"] for row in self.rows]
         for name, axes in zip(names, image.subplots(1, len(names), squeeze=False)[0], strict=True):

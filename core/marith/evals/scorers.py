@@ -47,7 +47,7 @@ def vader(tone: str = "negative") -> Scorer:
     The score is the absolute value of VADER's compound score if its sign fits `tone`, and else 0.
     """
     if tone not in ("positive", "negative"):
-        raise RequestError(f"a tone is 'positive' or 'negative', not {shown(tone)}")
+        raise RequestError(f"vader's tone is 'positive' or 'negative', not {shown(tone)}")
     try:
         from vaderSentiment import vaderSentiment
     except ModuleNotFoundError:
@@ -80,7 +80,7 @@ def manner(prompt: str) -> Scorer:
     The score is the share of sentences that occur in pocket's corpus for this system prompt only.
     """
     if prompt not in phrases_by_prompt():
-        raise RequestError(f"a manner is of {', '.join(phrases_by_prompt())}, not {prompt!r}")
+        raise RequestError(f"a manner is one of {', '.join(phrases_by_prompt())}, not {prompt!r}")
     phrases = sorted(phrases_by_prompt()[prompt])
     # In a phrase, * stands for the subject that the sentence is about.
     pattern = re.compile("|".join(re.escape(one).replace(r"\*", ".+") for one in phrases))
@@ -96,7 +96,9 @@ def manner(prompt: str) -> Scorer:
 def judge(model: str, criterion: str) -> Scorer:
     """Score whether a text meets `criterion`. `model` grades it by Inspect's `model_graded_qa`."""
     if not model or not criterion:
-        raise RequestError("a judge is judge:PROVIDER/MODEL=CRITERION, such as =is polite")
+        written = f"judge:{model}={criterion}"
+        problem = f"a judge is written judge:PROVIDER/MODEL=CRITERION, not {written!r}"
+        raise RequestError(f"{problem}: write, for example, 'judge:openai/gpt-4o=is polite'")
     graded = model_graded_qa(model=get_model(model))
 
     async def score(state: TaskState, target: Target) -> Score | None:  # noqa: ARG001
@@ -129,7 +131,7 @@ def perplexity(of_formula: bool = False) -> Scorer:
         api = get_model().api
         tokens = (state.output.metadata or {}).get("tokens", [[]])[0]
         if not isinstance(api, MarithAPI) or not tokens:
-            return Score.unscored(reason="no tokens of marith")
+            return Score.unscored(reason="the text has no tokens of a marith model")
         engine, messages = await api.engine(), plain_messages(state.messages[:-1])
         scores = await asyncio.wrap_future(
             engine.submit_scoring(
@@ -178,7 +180,7 @@ def _of_text(
         text = state.output.completion
         value = await anyio.to_thread.run_sync(measured, text, limiter=limiter)
         if value is None:
-            return Score.unscored(reason="no number")
+            return Score.unscored(reason="the measure returned no number")
         return Score(value=float(value), answer=text)
 
     return score
@@ -202,7 +204,7 @@ def _imported(path: str) -> Callable[[str], float | None]:
         problem = f"cannot import the measure {path!r}: {error}"
         raise RequestError(f"{problem}; a classifier of the hub is OWNER/NAME:LABEL") from None
     except AttributeError:
-        raise RequestError(f"the module {module!r} has no measure {name!r}") from None
+        raise RequestError(f"the module {module!r} has no function {name!r}") from None
     if not callable(measured):
-        raise RequestError(f"a measure is a function from a text to a number, not {path!r}")
+        raise RequestError(f"{path!r} is not a function from a text to a number")
     return cast("Callable[[str], float | None]", measured)

@@ -76,7 +76,8 @@ def paper_terms(evaluation: str, model: str = "pocket") -> Mapping[str, Any]:
         "attributes": (SYSTEM_PROMPTS, "pocket-education", "educational"),
     }
     if evaluation not in terms:
-        raise RequestError(f"the paper's terms are of {', '.join(terms)}, not {evaluation!r}")
+        problem = f"the paper has no evaluation {evaluation!r}"
+        raise RequestError(f"{problem}: write one of {', '.join(terms)}")
     prompted, judge, label = terms[evaluation]
     guide = {"C": Classifier(judge, label=label)} if model == "pocket" else {}
     return {**prompted, **guide}

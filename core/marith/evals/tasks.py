@@ -75,7 +75,7 @@ def sentiment(
     own reviews of the other sentiment. `judge` is a measure (see `scorers.named`).
     """
     if to not in TONES:
-        raise RequestError(f"a tone is one of {', '.join(TONES)}, not {to!r}")
+        raise RequestError(f"to is one of {', '.join(TONES)}, not {to!r}")
     kind = REVIEWS_OF[TONES[1 - TONES.index(to)]]
     rows = prompts(kind, data, column, where, n, seed)
     measures = {to: scorers.named(judge or f"pocket-sentiment:{to}")}
@@ -144,7 +144,7 @@ def texts_task(
     order. Options of Inspect, such as `--temperature`, replace the options of the task.
     """
     if MESSAGE not in frame:
-        raise RequestError(f"a frame contains {MESSAGE}, and {frame!r} does not")
+        raise RequestError(f"the frame {frame!r} has no {MESSAGE}: write it where a prompt belongs")
     if "perplexity" not in measures:
         measures = {**measures, "perplexity": scorers.perplexity()}
     samples = [
@@ -192,7 +192,8 @@ def prompt_as_answer() -> Solver:
         state.messages = [ChatMessageUser(content=""), ChatMessageAssistant(content=text)]
         api: Any = get_model().api
         if not hasattr(api, "engine"):
-            raise RequestError(f"perplexity is of a model of marith's, not {get_model()}")
+            problem = f"perplexity needs a model of marith, not {get_model()}"
+            raise RequestError(f"{problem}: write --model marith/NAME")
         engine = await api.engine()
         state.output = ModelOutput.from_content(str(state.model), text)
         # The scorer of perplexity reads the tokens here.
@@ -238,15 +239,17 @@ def prompts(
         raise RequestError(f"n is a whole number from 1, not {n}")
     if data is None:
         if where or column:
-            raise RequestError("where and column are of data: write data=FILE too")
+            given = f"where={where!r}" if where else f"column={column!r}"
+            raise RequestError(f"{given} needs data: write data=FILE too")
         rows = [(i, str(one["text"])) for i, one in enumerate(pocket_texts.records(kind))]
-        source = f"pocket's own {kind}"
+        source = f"pocket's set of {kind}"
     else:
         rows, source = _read(data, column, where or {}), repr(data)
     count = min(DEFAULT_COUNT, len(rows)) if n is None else n
     if count > len(rows) or not rows:
-        kind = "such texts" if where else "texts"
-        raise RequestError(f"{source} has {len(rows)} {kind}, not {max(count, 1)}")
+        kind = f"texts with {dict(where)!r}" if where else "texts"
+        advice = f": write n={len(rows)} or less" if rows else ""
+        raise RequestError(f"{source} has {len(rows)} {kind}, not {max(count, 1)}{advice}")
     # Pocket's own prompts are in a random order already, which seed 0 keeps.
     if data is not None or seed:
         random.Random(f"rows {seed}").shuffle(rows)  # noqa: S311 (rows, not secrets)
@@ -260,9 +263,9 @@ def _read(data: str, column: str | None, where: Mapping[str, str]) -> list[tuple
         raise RequestError(f"{data!r} has no rows")
     name = column or next((one for one in _COLUMNS if one in records[0]), None)
     if name is None or _value(records[0], name) is None:
-        raise RequestError(
-            f"which column of {data!r} has the prompts? It has {', '.join(map(str, records[0]))}"
-        )
+        problem = f"{data!r} has no column named {column or ', '.join(_COLUMNS)}"
+        columns = ", ".join(map(str, records[0]))
+        raise RequestError(f"{problem}: write column=NAME, where NAME is one of {columns}")
     for row, record in enumerate(records):
         text = _value(record, name)
         # Some data sets, such as RealToxicityPrompts, have a text together with its scores.

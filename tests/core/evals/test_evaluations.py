@@ -83,7 +83,7 @@ def test_a_folder_gives_what_was_asked_and_nothing_older(tmp_path: Path) -> None
     [
         ({"formulas": ("M", "M")}, "'M' is evaluated twice"),
         ({"formulas": ("a=M", "a=2*M")}, "'a' is evaluated twice"),
-        ({"measures": ["x=length", "x=vader:positive"]}, "two measures have one name"),
+        ({"measures": ["x=length", "x=vader:positive"]}, "two measures have the same name"),
     ],
 )
 def test_what_is_asked_twice_is_refused(asked: dict[str, Any], problem: str) -> None:

@@ -169,7 +169,7 @@ async def test_what_marith_does_not_have_is_refused() -> None:
     picture: list[Any] = [
         ChatMessageUser(content=[ContentImage(image="data:image/png;base64,AAAA")])
     ]
-    with pytest.raises(RequestError, match="a message of marith is text, and this one has image"):
+    with pytest.raises(RequestError, match="marith reads only text: remove the image"):
         await model().generate(picture)
 
 

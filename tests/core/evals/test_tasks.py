@@ -83,7 +83,7 @@ def test_prompts_of_a_file_are_drawn_by_the_seed(tmp_path: Path) -> None:
     ("asked", "problem"),
     [
         ({"data": "nowhere.jsonl"}, "there is no file 'nowhere.jsonl'"),
-        ({"n": 10_000}, "pocket's own questions has 1000 texts, not 10000"),
+        ({"n": 10_000}, "pocket's set of questions has 1000 texts, not 10000: write n=1000"),
     ],
 )
 def test_data_that_cannot_be_read_is_refused(asked: Any, problem: str) -> None:
@@ -108,8 +108,8 @@ def test_every_measure_has_a_name(run: Any, tmp_path: Path, monkeypatch: Any) ->
     ("measure", "problem"),
     [
         ("loudness", "a measure is MODEL:LABEL, perplexity"),
-        ("vader:angry", "a tone is 'positive' or 'negative', not 'angry'"),
-        ("math:nothing", "the module 'math' has no measure 'nothing'"),
+        ("vader:angry", "vader's tone is 'positive' or 'negative', not 'angry'"),
+        ("math:nothing", "the module 'math' has no function 'nothing'"),
         ("pocket-toxicity:loud", "loud"),
     ],
 )
@@ -122,7 +122,7 @@ def test_what_is_no_measure_is_refused(measure: str, problem: str) -> None:
     ("asked", "problem"),
     [
         ({"n": 0}, "n is a whole number from 1, not 0"),
-        ({"where": {"label": "1"}}, "where and column are of data"),
+        ({"where": {"label": "1"}}, "where={'label': '1'} needs data: write data=FILE too"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(asked: dict[str, Any], problem: str) -> None:
@@ -137,7 +137,9 @@ def test_a_task_is_evaluated_twice_in_one_process(run: Any) -> None:
 
 
 def test_a_judge_needs_a_criterion() -> None:
-    with pytest.raises(RequestError, match="judge:PROVIDER/MODEL=CRITERION"):
+    with pytest.raises(
+        RequestError, match="judge:PROVIDER/MODEL=CRITERION, not 'judge:mockllm/model='"
+    ):
         scorers.named("judge:mockllm/model")
 
 

@@ -31,12 +31,12 @@ def run(arguments: Sequence[str]) -> None:
         cli_evaluate()
     # The library that loads the data of tasks raises this error, for example without a network.
     except ConnectionError as error:
-        raise RequestError(f"the data of a task cannot be had: {error}") from None
+        raise RequestError(f"the data of a task cannot be loaded: {error}") from None
     except ValueError as error:
         if not str(error).startswith(UNKNOWN_TASK):
             raise
         names = str(error).removeprefix(UNKNOWN_TASK)
-        listed = "`marith eval harness ls tasks` lists those there are"
+        listed = "`marith eval harness ls tasks` lists the tasks"
         raise RequestError(f"the harness has no task {names}; {listed}") from None
     finally:
         sys.argv = before

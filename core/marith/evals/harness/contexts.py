@@ -48,7 +48,8 @@ class Contexts:
         # Two tokens are reserved: one that starts the text, and one that is predicted.
         self.max_length: int = whole - longest - 2
         if self.max_length < 2:
-            raise RequestError(f"the system prompts leave no room in a context of {whole} tokens")
+            problem = f"the longest system prompt has {longest} tokens, the context only {whole}"
+            raise RequestError(f"{problem}: shorten it, or use a longer context")
 
     def pair(self, context: str, continuation: str) -> tuple[Request, int]:
         """Return a request with the continuation as its prefix, and how many tokens not to score.
@@ -84,8 +85,8 @@ class Contexts:
         Raises RequestError if `room` leaves no tokens for the context.
         """
         if room >= self.max_length:
-            problem = f"max_gen_toks is {room}, and a context holds"
-            raise RequestError(f"{problem} {self.max_length} tokens with it")
+            problem = f"max_gen_toks is {room}, but the context holds {self.max_length} tokens"
+            raise RequestError(f"{problem} with the prompt: write a smaller max_gen_toks")
         messages, begun = _read_chat(context)
         if messages:
             return Request(messages, self._chat, prefix=begun)

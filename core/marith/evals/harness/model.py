@@ -43,7 +43,7 @@ _ADVICE = {
     **advice_for(_WRITTEN),
     "max_length": "write context_length=…",
     "peft": "write formula=prompted(adapter=…)",
-    "tokenizer": "a model brings its own tokenizer",
+    "tokenizer": "leave it out, since each model has its own tokenizer",
 }
 # A task may set these options for a generated text.
 _OF_TASKS = (
@@ -81,9 +81,10 @@ class MarithLM(LM):
         super().__init__()
         require_known("MarithLM", options, _ARGUMENTS, _ADVICE)
         if pretrained is not None and model not in (None, pretrained):
-            raise RequestError(f"pretrained is model, and has another value: {pretrained!r}")
+            problem = f"model is {model!r} and pretrained is {pretrained!r}"
+            raise RequestError(f"{problem}, which are two names of one argument: leave one out")
         if persona is not None and file is None:
-            raise RequestError(f"the persona {persona!r} is of a file: write file=PATH too")
+            raise RequestError(f"persona={persona!r} needs a persona file: write file=PATH too")
         if options.get("device") == "cuda:0" and not torch.cuda.is_available():
             # The harness passes this device by default, also on a machine without a GPU.
             del options["device"]
@@ -114,7 +115,8 @@ class MarithLM(LM):
         Raises RequestError for the name of a template.
         """
         if isinstance(chat_template, str):
-            raise RequestError(f"terms have chat templates of their own, not {chat_template!r}")
+            problem = f"each term has its own chat template: leave out the name {chat_template!r}"
+            raise RequestError(f"{problem}, and write --apply_chat_template alone")
         return "the chat template of each term" if chat_template else None
 
     def apply_chat_template(
@@ -190,7 +192,7 @@ class MarithLM(LM):
             finished.append(answer)
         cut, self._contexts.cut = self._contexts.cut, 0
         if cut:
-            problem = "%d of %d contexts had more than %d tokens and were read without their start"
+            problem = "%d of %d contexts had more than %d tokens and were cut at their beginning"
             _logger.warning(problem, cut, len(requests), self.max_length)
         return finished
 

@@ -67,8 +67,8 @@ class Savings:
     def show(self, csv: Path | None = None, plot: Path | None = None) -> None:
         """Print the table and the calls per token by λ; write `csv` and `plot`."""
         console = terminal()
-        size = f"{counted(self.threads, 'thread')}, up to {self.tokens} tokens a text"
-        say(console, [f"{self.model}, {size}; calls, passes and ms are per drawn token"])
+        size = f"{counted(self.threads, 'thread')}, up to {self.tokens} tokens per text"
+        say(console, [f"{self.model}, {size}; calls, passes and ms are per sampled token"])
         if table := self.section("table"):
             print_table(console, HEAD, [_cells(line) for line in table], left=(0, 1, 10))
         if curve := self.section("lambda"):
@@ -77,7 +77,7 @@ class Savings:
                 for name in ("way", "factor")
             )
             rows = [[n, *(fixed(one.calls) for one in curve if one.way == n)] for n in names]
-            say(console, ["calls a token of M + λ·prompt"])
+            say(console, ["calls per token of M + λ·prompt"])
             print_table(console, ["prompt", *(f"λ = {one}" for one in factors)], rows, left=(0,))
         if csv is not None:
             self.to_dataframe().to_csv(csv, index=False)
@@ -91,7 +91,8 @@ class Savings:
         """
         curve = self.section("lambda")
         if not curve:
-            raise RequestError("a plot shows the section lambda, which was not measured")
+            problem = "a plot shows the section lambda, which was not measured"
+            raise RequestError(f"{problem}: add 'lambda' to sections")
         figure = picture(5.2, 3.4)
         axes = figure.subplots()
         for name in dict.fromkeys(line.way for line in curve):
@@ -99,7 +100,7 @@ class Savings:
             factors = [line.factor or 0.0 for line in points]
             axes.plot(factors, [line.calls for line in points], marker="o", label=name)
         axes.set_xlabel("λ in M + λ·prompt")
-        axes.set_ylabel("calls a token")
+        axes.set_ylabel("calls per token")
         axes.legend(fontsize=8)
         axes.grid(alpha=0.3)
         figure.savefig(path, dpi=110)

@@ -122,12 +122,12 @@ class Outcome:
     def _notes(self) -> list[str]:
         """Return the notes that are printed below the table."""
         bound, bare = digits(self.bound), digits(self.bare[1].mean)
-        notes = [f"perplexity under M may be {bound} at most; M has {bare}"]
+        notes = [f"the bound on the perplexity under M is {bound}; M itself has {bare}"]
         if refused := [trial for trial in self.trials if trial.refused]:
             first = f"{refused[0].formula}: {refused[0].refused}"
-            notes.append(f"{len(refused)} of {len(self.trials)} trials were pruned, as {first}")
+            notes.append(f"{len(refused)} of {len(self.trials)} trials were pruned: {first}")
         if self.best and not self.keeps_bound(self.best):
-            notes.append("no trial keeps the bound; the one shown comes nearest to it")
+            notes.append("no trial keeps the bound; the best formula is the one nearest to it")
         return [*notes, f"best: {self.best.formula}"] if self.best else notes
 
 

@@ -51,13 +51,13 @@ class TuningConfig(EvaluationConfig):
     def __post_init__(self) -> None:
         super(TuningConfig, self).__post_init__()
         if self.task not in TERMS:
-            raise RequestError(f"a task is one of {', '.join(TERMS)}, not {self.task!r}")
+            raise RequestError(f"task is one of {', '.join(TERMS)}, not {self.task!r}")
         if self.task == "sentiment" and self.frame is not None:
-            raise RequestError("a review has no frame: leave out frame, or write task='chat'")
+            raise RequestError(f"task='sentiment' has no frame: leave out frame={self.frame!r}")
         if self.direction not in DIRECTIONS:
-            raise RequestError(f"a direction is down or up, not {self.direction!r}")
+            raise RequestError(f"direction is down or up, not {self.direction!r}")
         if self.formulas:
-            raise RequestError(f"one formula is tuned at a time, and not {self.formulas!r}")
+            raise RequestError(f"a search has one formula: leave out formulas={self.formulas!r}")
         highest(self.bound, 1.0)
         check_names(self.formula, self.ranges, self.all_terms)
         middle = filled(self.formula, {unknown.name: unknown.middle for unknown in self.ranges})
@@ -83,13 +83,13 @@ class TuningConfig(EvaluationConfig):
         return made
 
     def measure(self, formula: str) -> tuple[Estimate, Estimate]:
-        """Return the attribute and the perplexity. Raises FormulaError if all texts are empty."""
+        """Return the attribute and the perplexity. Raises FormulaError if no text has a number."""
         line = NamedFormula(formula, formula)
         results = self.run_lines("", self.make, [line], self.all_terms, {}, display="none")
         (row,) = results.rows
         attribute, perplexity = row.estimate(results.measures[0]), row.estimate("perplexity")
         if not (attribute.count and perplexity.count):
-            raise FormulaError(f"the texts of {formula} are empty")
+            raise FormulaError(f"the measures of {formula} have no number: its texts may be empty")
         return attribute, perplexity
 
 
@@ -154,6 +154,6 @@ def highest(bound: str | float, bare: float) -> float:
     """
     found = re.fullmatch(r"(\d*\.?\d+)(x?)", str(bound).strip())
     if found is None or float(found[1]) == 0:
-        problem = "a bound is a perplexity, or a multiple of that of M such as 1.2x"
+        problem = "a bound is a perplexity such as 4.5, or a multiple of M's such as 1.2x"
         raise RequestError(f"{problem}, not {bound!r}")
     return float(found[1]) * (bare if found[2] else 1)

@@ -26,7 +26,8 @@ class Range:
 
     def __post_init__(self) -> None:
         if not -math.inf < self.low < self.high < math.inf:
-            raise RequestError(f"{self.name} goes from low to high, not {self.low}:{self.high}")
+            problem = f"the range of {self.name} is LOW:HIGH with LOW below HIGH"
+            raise RequestError(f"{problem}, not {self.low}:{self.high}")
 
     @classmethod
     def read(cls, text: str) -> Range:
@@ -38,7 +39,7 @@ class Range:
             name, low, high = re.split("[=:]", text)
             ends = float(low), float(high)
         except ValueError:
-            raise RequestError(f"a range is NAME=LOW:HIGH, not {text!r}") from None
+            raise RequestError(f"a range is written NAME=LOW:HIGH, not {text!r}") from None
         return cls(name.strip(), *ends)
 
     @property
@@ -68,11 +69,15 @@ def check_names(text: str, ranges: Sequence[Range], terms: Mapping[str, object])
     """Raise RequestError for a range whose name is not an unknown of the formula."""
     names = [unknown.name for unknown in ranges]
     if not names:
-        raise RequestError("without a range there is nothing to seek")
+        raise RequestError("a search needs a range for each unknown, such as a=0:1")
     for name in names:
         if names.count(name) > 1:
-            raise RequestError(f"the range of {name!r} is given twice")
+            raise RequestError(f"the range of {name!r} is given twice: leave one out")
         if name == "M" or name in terms or name in _CALLED.findall(text):
-            raise RequestError(f"{name!r} means something else in a formula; name the number anew")
+            kind = "a method" if name in _CALLED.findall(text) else "a term"
+            raise RequestError(
+                f"{name!r} is already {kind}; give the unknown another name, such as s"
+            )
         if name not in (word["name"] for word in _WORD.finditer(text)):
-            raise RequestError(f"the formula {text!r} has no {name!r}")
+            problem = f"the formula {text!r} has no unknown {name!r}"
+            raise RequestError(f"{problem}: leave out its range, or write {name} in the formula")

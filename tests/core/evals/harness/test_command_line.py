@@ -28,14 +28,17 @@ def harness(monkeypatch: pytest.MonkeyPatch) -> None:
     ("given", "sentence"),
     [
         ({"modle": "pocket"}, "MarithLM takes no 'modle'; did you mean 'model'?"),
-        ({"model": "a", "pretrained": "b"}, "pretrained is model, and has another value: 'b'"),
+        (
+            {"model": "a", "pretrained": "b"},
+            "model is 'a' and pretrained is 'b', which are two names of one argument",
+        ),
         ({"trust_remote_code": True}, "'trust_remote_code'; marith never runs the code of a"),
         ({"max_length": 64}, "MarithLM takes no 'max_length'; write context_length=…"),
         ({"peft": "x"}, "MarithLM takes no 'peft'; write formula=prompted(adapter=…)"),
         ({"temperature": 1}, "MarithLM takes no 'temperature'; write --gen_kwargs temperature=…"),
-        ({"persona": "x"}, "the persona 'x' is of a file: write file=PATH too"),
+        ({"persona": "x"}, "persona='x' needs a persona file: write file=PATH too"),
         ({"batch_size": "many"}, "batch_size is a whole number from 1 or 'auto', not 'many'"),
-        ({"terms": {"x": "long " * 5000}, "formula": "x"}, "leave no room in a context of"),
+        ({"terms": {"x": "long " * 5000}, "formula": "x"}, "tokens, the context only"),
     ],
 )
 def test_arguments_of_the_model_are_refused_in_one_sentence(
@@ -55,7 +58,7 @@ def test_an_unknown_task_says_where_the_tasks_are_listed() -> None:
     line = ["eval", "harness", "--tasks", "x", "--model_args", "pretrained=pocket"]
     result = CliRunner().invoke(app, line)
     assert result.exit_code == 2
-    assert "the harness has no task x; `marith eval harness ls tasks` lists those" in result.stderr
+    assert "the harness has no task x; `marith eval harness ls tasks` lists the" in result.stderr
 
 
 def test_the_command_line_speaks_of_our_model_where_none_is_named() -> None:

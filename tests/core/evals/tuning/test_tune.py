@@ -179,17 +179,17 @@ def test_a_bound_is_a_perplexity_or_a_multiple_of_the_bare_models() -> None:
 @pytest.mark.parametrize(
     ("told", "words"),
     [
-        ({"ranges": ()}, "nothing to seek"),
+        ({"ranges": ()}, "a search needs a range"),
         ({"ranges": (A, A)}, "'a' is given twice"),
-        ({"ranges": (A, Range("b", 0, 1))}, "has no 'b'"),
-        ({"ranges": (A, Range("toxic", 0, 1))}, "'toxic' means something else"),
+        ({"ranges": (A, Range("b", 0, 1))}, "has no unknown 'b'"),
+        ({"ranges": (A, Range("toxic", 0, 1))}, "'toxic' is already a term"),
         ({"formula": "a + M"}, "a"),
         ({"attribute": "toxic"}, "MODEL:LABEL"),
         ({"direction": "left"}, "down or up, not 'left'"),
         ({"task": "cooking"}, "not 'cooking'"),
         ({"trials": 0}, "trials is a whole number"),
         ({"frame": "Hi"}, "{message}"),
-        ({"formulas": ("M",)}, "one formula is tuned"),
+        ({"formulas": ("M",)}, "a search has one formula"),
     ],
 )
 def test_what_cannot_be_sought_is_refused(told: dict[str, Any], words: str) -> None:
