@@ -59,10 +59,12 @@ def run(
     # Loading now reports its errors here, and is not counted in the texts per second.
     api.options.engine()
     with ExitStack() as stack:
+        # An eval set needs a folder for its logs, also if nobody wants to keep them.
         folder = Path(stack.enter_context(TemporaryDirectory())) if out is None else out / LOGS
         _, logs = eval_set(
             tasks,
             log_dir=str(folder),
+            # A folder may already have the logs of other formulas, or of other data.
             log_dir_allow_dirty=True,
             log_level="warning",
             display=display or ("rich" if terminal().is_terminal else "none"),
@@ -85,6 +87,7 @@ def run(
 
 
 def _task(task: Task, line: NamedFormula, model: str, arguments: Mapping[str, Any]) -> Task:
+    # A memoized model would go on counting repeated messages, and the counts change seeds.
     evaluated = get_model(f"marith/{model}", memoize=False, formula=line.formula, **arguments)
     metadata = {**(task.metadata or {}), "formula": line.formula}
     return task_with(task, model=evaluated, metadata=metadata, tags=[line.formula])

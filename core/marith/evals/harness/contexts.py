@@ -65,6 +65,7 @@ class Contexts:
         text = context.rstrip()
         before = self.engine.encode(text)
         tokens = self.engine.encode(context + continuation)[len(before) :]
+        # The last token of a continuation is predicted but never read, so there is room for it.
         text = self._fitting(text, before, self.max_length + 1 - len(tokens))
         return Request(text, self._raw, prefix=tokens), 0
 
@@ -98,6 +99,7 @@ class Contexts:
         if len(tokens) <= limit:
             return text
         self.cut += 1
+        # `limit` is negative if the continuation alone is too long, and tokens[-0:] would be all.
         return self._end(tokens[len(tokens) - max(0, limit) :])
 
     def _end(self, tokens: list[int]) -> str:

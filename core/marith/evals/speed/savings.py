@@ -45,6 +45,7 @@ class SavingsConfig:
 
 def drawn(text: Completion) -> int:
     """Return the number of sampled tokens of a text, with the token that ended it."""
+    # A token that ends a text is sampled too, but is not one of the text's tokens.
     return len(text.tokens) + (text.finish_reason == "stop")
 
 
