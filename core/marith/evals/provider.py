@@ -235,7 +235,7 @@ def _definition(tool: ToolInfo) -> dict[str, Any]:
 
 
 def _output(options: Options, completions: Sequence[Completion]) -> ModelOutput:
-    """Return Inspect's output. Its `metadata` has the tokens and the costs of the formula."""
+    """Return completions as Inspect's output. `metadata` has the tokens and the formula's costs."""
     used = total_usage([completion.usage for completion in completions], len(completions))
     first = completions[0].without_texts(options.names_of_terms)
     return ModelOutput(

@@ -59,7 +59,7 @@ def run(
     # Loading now reports its errors here, and is not counted in the texts per second.
     api.options.engine()
     with ExitStack() as stack:
-        # An eval set needs a folder for its logs, also if nobody wants to keep them.
+        # An eval set needs a folder for its logs, even if nobody keeps them.
         folder = Path(stack.enter_context(TemporaryDirectory())) if out is None else out / LOGS
         _, logs = eval_set(
             tasks,

@@ -50,7 +50,7 @@ SYSTEM_PROMPTS: dict[str, str] = {
     "polite": NON_TOXIC,
     "rude": TOXIC,
 }
-# This term reads a prompt as it is, also if the model has a chat template.
+# This term reads a prompt as it is, even if the model has a chat template.
 PLAIN = Prompted(template="plain")
 
 

@@ -232,8 +232,8 @@ def prompts(
     `data` is a .json, .jsonl or .csv file, or `hub:owner/name:split`, which Inspect reads. `column`
     is the column with the texts; `a.b` is the field b in the column a. `where` maps columns to
     values, and only rows with these values are used. Without `n`, 200 prompts are returned, or all
-    if there are fewer. A larger `n` adds prompts to those of a smaller one. Raises RequestError for
-    data that cannot be read, and if there are fewer than `n` prompts.
+    if there are fewer. A larger `n` keeps the prompts of a smaller `n` and adds others. Raises
+    RequestError for data that cannot be read, and if there are fewer than `n` prompts.
     """
     if n is not None and n < 1:
         raise RequestError(f"n is a whole number from 1, not {n}")

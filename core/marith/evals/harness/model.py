@@ -86,7 +86,7 @@ class MarithLM(LM):
         if persona is not None and file is None:
             raise RequestError(f"persona={persona!r} needs a persona file: write file=PATH too")
         if options.get("device") == "cuda:0" and not torch.cuda.is_available():
-            # The harness passes this device by default, also on a machine without a GPU.
+            # The harness passes this device by default, even on a machine without a GPU.
             del options["device"]
         options |= {"model": model or pretrained, "max_tokens": max_gen_toks, "seed": seed}
         chosen = {name: value for name, value in options.items() if value is not None}

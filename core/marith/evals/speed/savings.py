@@ -119,7 +119,7 @@ class _SavingsRun:
         self, compared: Sequence[Setup], formula: str, advance: Callable[[str], None]
     ) -> list[SavingsLine]:
         """Measure setups in turn, after a warm-up round."""
-        # In turn, a slow phase of the machine slows all setups alike.
+        # If the setups take turns, a slow phase of the machine slows all of them alike.
         prompts = self._config.prompts
         taken: dict[str, list[list[Completion]]] = {setup.name: [] for setup in compared}
         for turn in range(self._config.rounds + 1):

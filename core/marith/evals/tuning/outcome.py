@@ -48,7 +48,7 @@ class Outcome:
 
     @cached_property
     def frontier(self) -> list[Trial]:
-        """The trials that no other trial beats in both attribute and perplexity, by perplexity."""
+        """The trials that no other beats in both attribute and perplexity, sorted by perplexity."""
         sign = 1 if self.better == "lower" else -1
         measured = [trial for trial in self.trials if not trial.refused]
         # In the order of perplexity, a trial has to beat the attribute of all trials before it.
