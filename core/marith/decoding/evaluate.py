@@ -41,13 +41,13 @@ from marith.formula.tree.printing import to_text
 from marith.formula.tree.signals import (
     POSITION,
     Balance,
+    ClassProb,
     Concentration,
     Decay,
     Divergence,
     First,
     Index,
     Indicator,
-    Strength,
     judgement_of,
     likelihood_of,
 )
@@ -428,7 +428,7 @@ def _compute_indicator(factor: Indicator, at: Evaluation) -> Tensor:
 
 
 @factor_value.register
-def _compute_strength(factor: Strength, at: Evaluation) -> Tensor:
+def _compute_class_prob(factor: ClassProb, at: Evaluation) -> Tensor:
     return at.rows[judgement_of(factor.judge)].exp()
 
 

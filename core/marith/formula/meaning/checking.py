@@ -31,10 +31,10 @@ from marith.formula.tree.operators import (
 from marith.formula.tree.printing import locate
 from marith.formula.tree.signals import (
     Balance,
+    ClassProb,
     Concentration,
     Divergence,
     Indicator,
-    Strength,
 )
 from marith.formula.tree.terms import Classifier, Prompted, Term
 
@@ -252,10 +252,10 @@ def _check_concentration(factor: Concentration, weights: Weights) -> str:
 
 
 @problem.register
-def _check_strength(strength: Strength, weights: Weights) -> str:
-    if _is_classifier(_named(strength.judge, weights)):
+def _check_class_prob(factor: ClassProb, weights: Weights) -> str:
+    if _is_classifier(_named(factor.judge, weights)):
         return ""
-    return f"strength takes a classifier, not {strength.judge}"
+    return f"class_prob takes a classifier, not {factor.judge}"
 
 
 def weightless(members: Iterable[Formula], weights: Weights) -> str:

@@ -10,10 +10,10 @@ from marith.formula.tree.operators import Posterior, Supersede
 from marith.formula.tree.signals import (
     POSITION,
     Balance,
+    ClassProb,
     Decay,
     First,
     Index,
-    Strength,
     judgement_of,
     likelihood_of,
 )
@@ -63,8 +63,8 @@ def _find_needs_of_supersede(supersede: Supersede) -> tuple[Node, ...]:
 
 
 @needed.register
-def _find_needs_of_strength(strength: Strength) -> tuple[Node, ...]:
-    return (judgement_of(strength.judge),)
+def _find_needs_of_class_prob(factor: ClassProb) -> tuple[Node, ...]:
+    return (judgement_of(factor.judge),)
 
 
 @needed.register

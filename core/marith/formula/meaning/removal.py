@@ -7,7 +7,7 @@ from functools import singledispatch
 from marith.formula.tree.node import Node, rebuilt
 from marith.formula.tree.nodes import Cut, Formula, Scaled, Sum
 from marith.formula.tree.operators import Agreed, Intersection, Supersede, Union
-from marith.formula.tree.signals import Strength
+from marith.formula.tree.signals import ClassProb
 from marith.formula.tree.terms import Classifier, Term
 
 
@@ -61,7 +61,7 @@ class _Empty(Exception):
 
 def _part_without_classifiers(part: Node) -> Node:
     """Return a part of a node without its classifiers. Raises _Empty if nothing is left."""
-    if isinstance(part, Strength):
+    if isinstance(part, ClassProb):
         return part  # its classifier judges the text so far, not tokens
     if not isinstance(part, Formula):
         return rebuilt(part, _part_without_classifiers)

@@ -15,7 +15,7 @@ from marith.formula.tree.factors import Arithmetic, Comparison, Extreme, Factor
 from marith.formula.tree.node import Node, printed, printed_length
 from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered
 from marith.formula.tree.operators import Agreed, Mixture, SelfDebias
-from marith.formula.tree.signals import Concentration, Decay, Divergence, First, Index
+from marith.formula.tree.signals import ClassProb, Concentration, Decay, Divergence, First, Index
 from marith.formula.tree.terms import Classifier, Judgement, NGram, Prompted
 
 Piece: TypeAlias = str | tuple[Node | float, int]  # text, or a part and its least precedence
@@ -214,6 +214,11 @@ def _print_divergence(factor: Divergence) -> list[Piece]:
 @pieces.register
 def _print_concentration(factor: Concentration) -> list[Piece]:
     return call(factor.kind, factor.of)
+
+
+@pieces.register
+def _print_class_prob(factor: ClassProb) -> list[Piece]:
+    return call("class_prob", factor.judge)
 
 
 @pieces.register

@@ -43,7 +43,7 @@ class Indicator(Varying):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Strength(Varying):
+class ClassProb(Varying):
     """The probability that a classifier gives to the text so far."""
 
     judge: Formula
@@ -121,7 +121,7 @@ def class_prob(judge: Formula) -> Varying:
     """Return the probability that a classifier gives to the text so far, from 0 to 1."""
     if not isinstance(judge, (Classifier, Name)):
         raise FormulaError(f"class_prob takes a classifier, not {shown(judge)}")
-    return Strength(judge)
+    return ClassProb(judge)
 
 
 def first(count: int) -> Varying:
