@@ -63,9 +63,9 @@ def test_a_measure_is_that_of_the_distributions_it_looks_at(world: World) -> Non
         jsd(a, b): divergences.jensen_shannon(p, q),
         jsd(3 * a, a + b): divergences.jensen_shannon(p, both),
         renyi(b, a, 0.3): divergences.renyi(q, p, 0.3),
-        entropy(a + b): divergences.shape("entropy", both),
+        entropy(a + b): divergences.concentration("entropy", both),
         max_prob(2 * a): p.exp().amax(dim=-1, keepdim=True),
-        margin(b): divergences.shape("margin", q),
+        margin(b): divergences.concentration("margin", q),
         class_prob(JUDGE): world[judgement_of(JUDGE)].exp(),
         balance(a, b): divergences.balance(
             p, q, world[likelihood_of(a)] - world[likelihood_of(b)]

@@ -111,7 +111,7 @@ FAULTS = [
     ("M + indicator(a + b)*(M - a)", "indicator(a + b)", "takes a difference.* add up to 2"),
     ("M + mixture(1, a - b, 1, M)", "mixture(1, a - b, 1, M)", "weight above zero; a - b has 0"),
     ("mixture(1, M, -1, a)", "mixture(1, M, -1, a)", "add up to more than zero, not 0"),
-    ("mixture(max_prob(M), M, -1, a)", "mixture(max_prob(M), M, -1, a)", r"not peak\(M\) − 1"),
+    ("mixture(max_prob(M), M, -1, a)", "mixture(max_prob(M), M, -1, a)", r"not max_prob\(M\) − 1"),
     ("mixture(indicator(M - a), M, 1, a)", "mixture(indicator(M - a), M, 1, a)", "token to token"),
     ("where(first(2) > 0, C, M)", "where(first(2) > 0, C, M)", "weight above zero; C has 0"),
     (
