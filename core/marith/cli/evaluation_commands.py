@@ -77,9 +77,9 @@ Ranges = Annotated[
 ]
 Attribute = Annotated[str, typer.Option(help="MODEL:LABEL, vader:positive or vader:negative.")]
 Direction = Annotated[str, typer.Option(help="The direction of the attribute: down or up.")]
-Bound = Annotated[
+PerplexityLimit = Annotated[
     str,
-    typer.Option("--perplexity-bound", help="The maximum, as a number or relative to M (1.2x)."),
+    typer.Option("--perplexity-limit", help="The maximum, as a number or relative to M (1.2x)."),
 ]
 Trials = Annotated[int, typer.Option(help="The number of trials; a larger number resumes --out.")]
 Task = Annotated[str, typer.Option(help="The frame and terms: chat, toxicity or sentiment.")]
@@ -249,7 +249,7 @@ def tune(
     ranges: Ranges,
     attribute: Attribute,
     direction: Direction,
-    bound: Bound = "1.2x",
+    perplexity_limit: PerplexityLimit = "1.2x",
     trials: Trials = 30,
     task: Task = "chat",
     data: Prompts = None,
@@ -259,8 +259,8 @@ def tune(
 ) -> None:
     """Find the numbers of FORMULA that change an attribute most while texts stay fluent."""
     own: dict[str, Any] = {
-        "formula": formula, "attribute": attribute, "direction": direction, "bound": bound,
-        "trials": trials, "task": task, "frame": frame, "stop": tuple(stop or ()),
+        "formula": formula, "attribute": attribute, "direction": direction,
+        "perplexity_limit": perplexity_limit, "trials": trials, "task": task, "frame": frame, "stop": tuple(stop or ()),
     }  # fmt: skip
     with clear_errors():
         from marith.evals.tuning.tune import TuningConfig, run  # torch

@@ -35,14 +35,14 @@ class Trial:
 class Outcome:
     """The trials of a search.
 
-    `attribute` is the measure that should become `better`, "lower" or "higher". `bound` is the
-    highest mean perplexity allowed. `bare` has the attribute and the perplexity of `M`.
+    `attribute` is the measure that should become `better`, "lower" or "higher". `perplexity_limit`
+    is the highest mean perplexity allowed. `bare` has the attribute and the perplexity of `M`.
     """
 
     title: str
     attribute: str
     better: str
-    bound: float
+    perplexity_limit: float
     bare: tuple[Estimate, Estimate]
     trials: tuple[Trial, ...]
 
@@ -60,26 +60,26 @@ class Outcome:
 
     @property
     def best(self) -> Trial | None:
-        """The trial with the best attribute within the bound, or None without any trial.
+        """The trial with the best attribute within the limit, or None without any trial.
 
-        If no trial is within the bound, it is the trial with the lowest perplexity.
+        If no trial is within the limit, it is the trial with the lowest perplexity.
         """
-        within = [trial for trial in self.frontier if self.keeps_bound(trial)]
+        within = [trial for trial in self.frontier if self.keeps_limit(trial)]
         return next(iter(within[-1:] or self.frontier), None)
 
-    def keeps_bound(self, trial: Trial) -> bool:
-        """Return whether a trial's mean perplexity is within the bound."""
-        return trial.perplexity.mean <= self.bound
+    def keeps_limit(self, trial: Trial) -> bool:
+        """Return whether a trial's mean perplexity is within the limit."""
+        return trial.perplexity.mean <= self.perplexity_limit
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """Return a row for each trial: its numbers, its estimates, and if it keeps the bound."""
+        """Return a row for each trial: its numbers, its estimates, and if it keeps the limit."""
         records = []
         for trial in self.trials:
             record = {"trial": trial.number, **trial.factors, "formula": trial.formula}
             for what in ("attribute", "perplexity"):
                 numbers = asdict(getattr(trial, what))
                 record |= {f"{what} {kind}": value for kind, value in numbers.items()}
-            record |= {"keeps the bound": self.keeps_bound(trial), "pruned": trial.refused}
+            record |= {"keeps the limit": self.keeps_limit(trial), "pruned": trial.refused}
             record |= {"frontier": trial in self.frontier, "best": trial is self.best}
             records.append(record)
         return dataframe(records)
@@ -90,7 +90,7 @@ class Outcome:
         head = "", "formula", f"{self.attribute} {arrow}", "perplexity ↓", ""
         rows = [["", "M", *map(_with_interval, self.bare), ""]]
         for trial in self.frontier:
-            mark = "" if self.keeps_bound(trial) else "over the bound"
+            mark = "" if self.keeps_limit(trial) else "over the limit"
             mark = "best" if trial is self.best else mark
             estimates = map(_with_interval, (trial.attribute, trial.perplexity))
             rows.append([f"trial {trial.number}", trial.formula, *estimates, mark])
@@ -104,7 +104,7 @@ class Outcome:
             self.draw(out / "plot.png")
 
     def draw(self, path: Path) -> None:
-        """Plot the trials and the bound. Raises RequestError if matplotlib is missing."""
+        """Plot the trials and the limit. Raises RequestError if matplotlib is missing."""
         image = picture(6.4, 4.2)
         axes = image.subplots()
         axes.plot(*_points(self.trials), "o", color=THEIRS, label="trials")
@@ -113,7 +113,9 @@ class Outcome:
         if self.best:
             place = _points([self.best])
             axes.plot(*place, "*", color="#d1495b", markersize=14, label=self.best.formula)
-        axes.axvline(self.bound, color="black", linewidth=0.8, linestyle="--", label="bound")
+        axes.axvline(
+            self.perplexity_limit, color="black", linewidth=0.8, linestyle="--", label="limit"
+        )
         axes.set(xlabel="perplexity under M", ylabel=self.attribute)
         axes.legend(fontsize=7)
         axes.grid(alpha=0.3)
@@ -121,13 +123,13 @@ class Outcome:
 
     def _notes(self) -> list[str]:
         """Return the notes that are printed below the table."""
-        bound, bare = digits(self.bound), digits(self.bare[1].mean)
-        notes = [f"the bound on the perplexity under M is {bound}; M itself has {bare}"]
+        limit, bare = digits(self.perplexity_limit), digits(self.bare[1].mean)
+        notes = [f"the limit on the perplexity under M is {limit}; M itself has {bare}"]
         if refused := [trial for trial in self.trials if trial.refused]:
             first = f"{refused[0].formula}: {refused[0].refused}"
             notes.append(f"{len(refused)} of {len(self.trials)} trials were pruned: {first}")
-        if self.best and not self.keeps_bound(self.best):
-            notes.append("no trial keeps the bound; the best formula is the one nearest to it")
+        if self.best and not self.keeps_limit(self.best):
+            notes.append("no trial keeps the limit; the best formula is the one nearest to it")
         return [*notes, f"best: {self.best.formula}"] if self.best else notes
 
 

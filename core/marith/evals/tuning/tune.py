@@ -32,17 +32,17 @@ class TuningConfig(EvaluationConfig):
 
     `formula` has unknowns in the place of numbers, and `ranges` has their intervals. Each of
     `trials` assignments is measured on the same prompts (64 without `n`) with the same seeds.
-    `attribute` is a measure (see `scorers.named`). The mean perplexity under `M` must keep `bound`
-    (see `highest`). `task` sets the frame around prompts, the stop strings and the terms; `frame`
-    and `stop` replace the task's, and `terms` are added. Raises FormulaError, ModelError or
-    RequestError.
+    `attribute` is a measure (see `scorers.named`). The mean perplexity under `M` must keep
+    `perplexity_limit` (see `highest`). `task` sets the frame around prompts, the stop strings and
+    the terms; `frame` and `stop` replace the task's, and `terms` are added. Raises FormulaError,
+    ModelError or RequestError.
     """
 
     formula: str
     ranges: tuple[Range, ...]
     attribute: str
     direction: str
-    bound: str | float = "1.2x"
+    perplexity_limit: str | float = "1.2x"
     trials: int = field(default=30, metadata=checked_by(whole_from(1, 100_000)))
     task: str = "chat"
     frame: str | None = None
@@ -58,7 +58,7 @@ class TuningConfig(EvaluationConfig):
             raise RequestError(f"direction is down or up, not {self.direction!r}")
         if self.formulas:
             raise RequestError(f"a search has one formula: leave out formulas={self.formulas!r}")
-        highest(self.bound, 1.0)
+        highest(self.perplexity_limit, 1.0)
         check_names(self.formula, self.ranges, self.all_terms)
         middle = filled(self.formula, {unknown.name: unknown.middle for unknown in self.ranges})
         parse(middle, self.all_terms)
@@ -103,7 +103,7 @@ def run(config: TuningConfig) -> Outcome:
     if find_spec("optuna") is None:
         raise RequestError("a search needs optuna: pip install 'marith[evals]'")
     bare = config.measure("M")
-    limit, better = highest(config.bound, bare[1].mean), DIRECTIONS[config.direction]
+    limit, better = highest(config.perplexity_limit, bare[1].mean), DIRECTIONS[config.direction]
     with bars() as progress:
         trials = tuple(progress.track(search(config, limit), config.trials, description="trials"))
     title = f"{config.formula} over {config.model}: {len(trials)} trials on {bare[0].count} prompts"
@@ -146,14 +146,14 @@ def search(config: TuningConfig, limit: float) -> Iterator[Trial]:
             yield Trial(number, factors, text, attribute, perplexity)
 
 
-def highest(bound: str | float, bare: float) -> float:
-    """Return the highest mean perplexity that `bound` allows. `bare` is the perplexity of `M`.
+def highest(limit: str | float, bare: float) -> float:
+    """Return the highest mean perplexity that `limit` allows. `bare` is the perplexity of `M`.
 
-    `bound` is a number such as `4.5`, or a multiple of `bare` such as `1.2x`. Raises RequestError
+    `limit` is a number such as `4.5`, or a multiple of `bare` such as `1.2x`. Raises RequestError
     for any other text.
     """
-    found = re.fullmatch(r"(\d*\.?\d+)(x?)", str(bound).strip())
+    found = re.fullmatch(r"(\d*\.?\d+)(x?)", str(limit).strip())
     if found is None or float(found[1]) == 0:
-        problem = "a bound is a perplexity such as 4.5, or a multiple of M's such as 1.2x"
-        raise RequestError(f"{problem}, not {bound!r}")
+        problem = "a limit is a perplexity such as 4.5, or a multiple of M's such as 1.2x"
+        raise RequestError(f"{problem}, not {limit!r}")
     return float(found[1]) * (bare if found[2] else 1)

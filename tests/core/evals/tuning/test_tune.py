@@ -1,4 +1,4 @@
-"""A search for strengths: what it finds is as good as a grid's best, within the bound."""
+"""A search for strengths: what it finds is as good as a grid's best, within the limit."""
 
 from __future__ import annotations
 
@@ -44,14 +44,15 @@ def test_what_is_found_is_no_worse_than_the_best_of_a_grid_and_keeps_the_bound(
     found: tuple[Any, Path], tmp_path: Path
 ) -> None:
     report, _ = found
-    assert report.best.perplexity.mean <= report.bound == 1.2 * report.bare[1].mean
+    assert report.best.perplexity.mean <= report.perplexity_limit == 1.2 * report.bare[1].mean
     formulas = [filled(UNION, {"a": a}) for a in (0.3, 0.6, 0.9)]
     lines = [NamedFormula(formula, formula) for formula in formulas]
     grid = suite.run("grid", asked().make, lines, asked().all_terms)
     measured = [
         (row.estimate("toxicity").mean, row.estimate("perplexity").mean) for row in grid.rows
     ]
-    allowed = [attribute for attribute, perplexity in measured if perplexity <= report.bound]
+    limit = report.perplexity_limit
+    allowed = [attribute for attribute, perplexity in measured if perplexity <= limit]
     assert report.best.attribute.mean <= min(allowed) + 0.02
     assert report.best.attribute.mean < report.bare[0].mean
 
@@ -202,7 +203,7 @@ def test_what_cannot_be_sought_is_refused(told: dict[str, Any], words: str) -> N
     [
         (("--range", "a=0"), "NAME=LOW:HIGH, not 'a=0'"),
         (("--range", "a=1:0"), "not 1.0:0.0"),
-        (("--range", "a=0:1", "--perplexity-bound", "0x"), "not '0x'"),
+        (("--range", "a=0:1", "--perplexity-limit", "0x"), "not '0x'"),
     ],
 )
 def test_bad_options_are_one_sentence_and_exit_code_2(
