@@ -38,5 +38,5 @@ class AddressedLayer(CacheLayerMixin):
         return self.owner.capacity
 
     def reset(self) -> None:
-        """Allocate new memory in the next pass."""
+        """Let the next pass allocate new memory."""
         self.is_initialized = False

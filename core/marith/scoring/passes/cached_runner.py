@@ -53,14 +53,15 @@ class CapturedPasses(Protocol):
 
 
 class CachedRunner(Runner):
-    """Runs a model over many lanes at once, and caches the keys and values of each lane.
+    """A runner of a model over many lanes at once, which caches the keys and values of each lane.
 
     The cache changes the cost of an answer, never the answer: the tokens of a question are compared
-    with the cached tokens, and the cached tail that differs is dropped. By default a call reads at
-    most one chunk of long texts. While other texts are decoding, it reads at most `prefill_limit`
-    tokens of long texts, or the number of decoding texts if that is larger, and never more than a
-    chunk. While there are `captured` passes, they run single tokens at fixed shapes, on a GPU as
-    CUDA graphs.
+    with the cached tokens, and the cached tokens after the first difference are dropped.
+
+    A call reads at most one chunk of long texts. If it also reads decoding texts, and there is a
+    `prefill_limit`, it reads at most max(`prefill_limit`, decoding texts) tokens of long texts, and
+    still at most one chunk. If `captured` is not None, passes over single tokens run at fixed
+    shapes, on a GPU as CUDA graphs.
     """
 
     plain = False
@@ -73,11 +74,11 @@ class CachedRunner(Runner):
         self._unfinished: dict[Hashable, Answer] = {}
 
     def memory(self, texts: Sequence[LaneText]) -> int:
-        """Return the most bytes that lanes of these texts take together."""
+        """Return an upper bound on the bytes of lanes of all these texts."""
         return self.lanes.memory(texts)
 
     def join(self, limit: CacheLimit) -> None:
-        """Bound the cache by `limit`, which several models share, from now on."""
+        """Keep the cache within `limit`, which several models share, from now on."""
         limit.join(self.lanes)
 
     def give_up_capture(self, reason: str) -> None:
@@ -96,7 +97,10 @@ class CachedRunner(Runner):
         return self._read(questions) if lanes is None else self._read_one(questions, lanes)
 
     def _lacking_one(self, questions: Sequence[Span]) -> list[Lane] | None:
-        """Return the lanes if each lacks one token and needs one answer, as usual; else None."""
+        """Return the lanes of the questions if all questions are decoding steps; else None.
+
+        In a decoding step, the lane lacks one token, and the question asks for one position.
+        """
         if self._unfinished or not questions:
             return None
         lanes = []
@@ -127,7 +131,7 @@ class CachedRunner(Runner):
         return answers
 
     def _read(self, questions: Sequence[Span]) -> list[Answer | None]:
-        """Run one pass, or as many passes as the lengths of the missing tokens need."""
+        """Run one pass, or several passes if texts lack very different numbers of tokens."""
         work = [self._begin(question) for question in questions]
         self.lanes.make_room(max((item.length for item in work), default=0))
         going = sum(item.goes_on for item in work)
@@ -142,20 +146,22 @@ class CachedRunner(Runner):
         return [None if item.missing else item.answer for item in work]
 
     def _passes_over(self, items: list[_Work]) -> list[list[list[_Work]]]:
-        """Return the groups of texts for each pass.
+        """Return a list of groups for each pass. The texts of a group are read as one rectangle.
 
-        If the lanes pack, one pass takes all groups, and a group has texts of equal width.
-        Otherwise each pass takes one group, of texts of about equal width.
+        If the lanes pack, one pass reads all groups, and each text of a group reads the same number
+        of tokens. Otherwise each pass reads one group, and shorter texts are padded.
         """
         packs = self.lanes.packs
         widths = (lambda item: item.give), (lambda item: item.lane.row)
         groups = group_by_width(items, *widths, padded=0 if packs else FREE_TOKENS)
         return [groups] if packs and groups else [[group] for group in groups]
 
-    @torch.inference_mode()  # making room moves tensors that passes have written
+    # Making room changes tensors that passes have written, which only inference mode allows.
+    @torch.inference_mode()
     def release(self, owner: Hashable) -> None:
         """Free the lane of `owner` for another text, which may continue its cached tokens."""
-        self._unfinished.pop(owner, None)  # first: making room may fail
+        # The unfinished answer is dropped first, because making room may fail.
+        self._unfinished.pop(owner, None)
         self.lanes.release(owner)
 
     def forget(self) -> None:
@@ -208,16 +214,17 @@ class CachedRunner(Runner):
         try:
             return self.passes.logprobs(logits)
         except ModelError:
-            self.lanes.forget()  # NaN keys would reach the next text in this row
+            # NaN keys would reach the next text in this row.
+            self.lanes.forget()
             raise
 
     def _logits(
         self, rectangles: Sequence[Rectangle], layers: Sequence[int]
     ) -> tuple[Tensor, list[Tensor]]:
-        """Return the logits [rows, count, vocab] of the asked positions of one rectangle.
+        """Return the logits of the asked positions, and the logits of the early exit at each layer.
 
-        For several rectangles, the logits are [1, positions, vocab], one rectangle after another.
-        The logits of early exits are returned too, layer by layer.
+        For one rectangle, logits are [rows, count, vocab]. For several, they are [1, positions,
+        vocab], in the order of the rectangles.
         """
         adapters, first = adapters_of(rectangles), rectangles[0]
         if self.captured is not None and first.width == 1 and not layers and not any(adapters):

@@ -1,4 +1,4 @@
-"""Chunked prefill: the tokens that each lane reads in a pass. Long texts take several calls."""
+"""Chunked prefill: how many tokens each lane reads in a pass. Long texts need several calls."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ from typing import TypeVar
 
 from marith.scoring.passes.lanes import SHORT_PREFIX, Lane, Lanes, common
 
-CHUNK = 256  # tokens of long texts in one call, so that short texts need not wait longer
-SMALL_CHUNK = 64  # tokens of long texts in one call on a CPU while other texts are decoding
-FEW_TOKENS = 16  # up to this number, missing tokens are read in addition to the chunk
-FREE_TOKENS = 32  # a pass over this number of tokens costs about as much as an empty one
+# One call reads at most this number of tokens of long texts, because other texts wait for its end.
+CHUNK = 256
+# This is the limit on a CPU while other texts are decoding.
+SMALL_CHUNK = 64
+# A text that lacks at most this number of tokens is read at once, in addition to the chunk.
+FEW_TOKENS = 16
+# A pass over this number of tokens costs about as much as a pass over one token.
+FREE_TOKENS = 32
 
 Anything = TypeVar("Anything")
 
 
 @dataclass(slots=True, kw_only=True)
 class Unread:
-    """A text that a lane has not read completely, and the number of tokens that it reads next.
+    """A text that its lane has not read completely, and the number of tokens to read next.
 
     The text is a prompt and its continuation, `length` tokens in all. The last `asked` tokens are
     read in one pass. The next pass reads `give` tokens. `copied` counts the tokens that were copied
@@ -40,7 +44,7 @@ class Unread:
 
     @property
     def goes_on(self) -> bool:
-        """True if the prompt is read and few tokens are missing: a caller waits for each token."""
+        """True if the text is decoding: its prompt is read, and it lacks few tokens."""
         return self.missing <= FEW_TOKENS and len(self.lane.tokens) >= len(self.prompt)
 
     @property
@@ -68,11 +72,11 @@ Item = TypeVar("Item", bound=Unread)
 def choose(
     work: Sequence[Item], lanes: Lanes, front: bool = False, limit: int | None = None
 ) -> list[Item]:
-    """Return the texts that are read now, and set the number of tokens of each in `give`.
+    """Return the texts that the next pass reads, and set `give` of each to a number of tokens.
 
-    All texts with few missing tokens are read. Their lanes are moved next to each other, and with
-    `front` to the first rows. The long texts share one chunk, or `limit` tokens if that is less.
-    Long texts that get no share wait.
+    All texts that lack few tokens are read. Their lanes are moved next to each other, and with
+    `front` to the first rows. The other texts, the long ones, share one chunk, or `limit` tokens if
+    that is less. Long texts that get no share wait.
     """
     near, far = [], []
     for item in work:
@@ -87,11 +91,11 @@ def choose(
 
 
 def _pieces(far: Sequence[Item], lanes: Lanes, left: int) -> list[Item]:
-    """Return the long texts that are read now: `left` tokens in all, the shortest text first.
+    """Return the long texts that are read now, `left` tokens in all, the shortest text first.
 
-    For each call that a text waits, it counts as `left` tokens shorter. So a text waits for shorter
-    texts about as long as its own reading takes, and after that no text overtakes it. A lane first
-    copies the tokens that another lane holds. It waits if another lane reads the same tokens now.
+    A text that waits gains priority, so that no text waits forever: for each call of waiting, it
+    counts as `left` tokens shorter. A lane first copies the tokens that another lane holds. If
+    another lane reads the same tokens now, the lane waits, and copies them later.
     """
     chosen: list[Item] = []
     room = left
@@ -113,7 +117,7 @@ def _pieces(far: Sequence[Item], lanes: Lanes, left: int) -> list[Item]:
 
 
 def _will_hold_more(other: Unread, item: Unread) -> bool:
-    """Return True if after this pass `other` holds more of the text of `item` than its own lane."""
+    """Return True if the lane of `other` will hold more of `item`'s text than its own lane does."""
     ahead = len(item.lane.tokens) + SHORT_PREFIX
     return other.lane.key == item.lane.key and common(other.reach, item.tokens) >= ahead
 
@@ -127,8 +131,8 @@ def group_by_width(
 ) -> list[list[Anything]]:
     """Return groups of items of about equal width, each in the order of its rows.
 
-    Padding costs less than another pass. With `limit`, a group has at most `limit` tokens, padding
-    included. An item joins a group if it adds at most `padded` tokens of padding.
+    An item joins a group if it adds at most `padded` tokens of padding, because padding costs less
+    than another pass. With `limit`, a group has at most `limit` tokens, padding included.
     """
     groups: list[list[Anything]] = []
     for item in sorted(items, key=width):

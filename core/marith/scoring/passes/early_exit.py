@@ -15,10 +15,11 @@ NORMS = ("norm", "ln_f", "final_layernorm", "final_layer_norm", "final_norm")
 
 
 class Exits:
-    """Early exits of a causal model: hidden states of a layer through the last norm and the head.
+    """Early exits of a causal model: its last norm and head, applied to an inner layer's states.
 
-    This is the model cut after that layer (the logit lens). DoLa (Chuang et al., 2024) applies the
-    head without the norm. Raises ModelError for a model that does not end in a norm and a head.
+    The logits are those of the model without its later layers (the logit lens). DoLa (Chuang et
+    al., 2024) applies the head without the norm. Raises ModelError for a model that does not end in
+    a norm and a head.
     """
 
     def __init__(self, model: Any) -> None:
@@ -51,7 +52,7 @@ class Exits:
 
     @torch.inference_mode()
     def _is_end(self, model: Any, norm: nn.Module) -> bool:
-        """Return True if the model's logits are its head over its last norm, and nothing else."""
+        """Return True if the model's logits are its head applied to its last norm's output."""
         normed: list[Tensor] = []
         hook = norm.register_forward_hook(lambda _module, _inputs, out: normed.append(out))
         try:
@@ -61,5 +62,5 @@ class Exits:
             hook.remove()
         logits = out.logits.float()
         ends = [one for one in normed if isinstance(one, Tensor) and one.shape[:2] == text.shape]
-        # Any output may match: a pass of the engine's thread is recorded too.
+        # The hook may also record a pass of the engine's thread, so any of the outputs may match.
         return any(torch.allclose(self._head(end).float(), logits, atol=1e-2) for end in ends)

@@ -18,7 +18,8 @@ from marith.scoring.passes.questions import Reading
 from marith.scoring.weights.lora_files import Adapter
 
 IDLE_LANES = 64
-SHORT_PREFIX = 16  # fewer tokens are computed again, not copied
+# A common prefix of fewer tokens is computed again, and not copied from another lane.
+SHORT_PREFIX = 16
 
 
 @dataclass(slots=True, eq=False)
@@ -26,13 +27,13 @@ class Lane:
     """A row of the cache, and the tokens whose keys and values it holds.
 
     Lanes of the same `key` may share prefixes. The key names the weights that computed the lane,
-    and the salt of its text. `prompt` is the prompt of the last question. It cannot change, so the
-    same prompt object is not compared again.
+    and the salt of its text. `prompt` is the prompt of the last question, a tuple. A tuple cannot
+    change, so the next question's prompt is not compared if it is the same object.
 
     If lanes share rows, the lane's own row holds the tokens from `start` on. Earlier tokens are
     read from the row of its `parent`, of the parent's parent, and so on. In layers with windows,
-    the own row no longer holds the tokens before `lost`. `waited` counts the calls that read other
-    texts and nothing of this one.
+    the own row no longer holds the tokens before `lost`. `waited` counts the calls in which this
+    text got no tokens while other texts did.
     """
 
     row: int
@@ -47,9 +48,10 @@ class Lane:
     waited: int = 0
 
     def lacks_one(self, key: Hashable, prompt: Reading, continuation: Sequence[int]) -> bool:
-        """Return True if the lane holds all of a text but the last token of its continuation.
+        """Return True if the lane holds a whole text except the last token of its continuation.
 
-        Return False too if `prompt` is not the prompt that was compared last; `cut` compares it.
+        This fast test does not compare prompts: it returns False if `prompt` is not the same object
+        as the prompt of the last question. `cut` compares them.
         """
         if prompt is not self.prompt or key != self.key or not continuation:
             return False
@@ -58,7 +60,7 @@ class Lane:
         return as_long and self.tokens[start:] == continuation[:-1]
 
     def cut(self, prompt: Sequence[int], continuation: Sequence[int]) -> None:
-        """Truncate the lane to the common prefix with a text."""
+        """Truncate the lane to the prefix that it has in common with a text."""
         tokens, start = self.tokens, len(prompt)
         if prompt is not self.prompt:
             self.prompt = prompt if isinstance(prompt, tuple) else None
@@ -122,15 +124,15 @@ def rectangle(
 
 
 def in_one_row(parts: Sequence[Tensor]) -> Tensor:
-    """Return one rectangle unchanged, [texts, width], or several in one row, [1, tokens]."""
+    """Return a single part unchanged, [texts, width], or several parts in one row, [1, tokens]."""
     return parts[0] if len(parts) == 1 else torch.cat([part.flatten() for part in parts])[None]
 
 
 def kept(rectangles: Sequence[Rectangle]) -> int | Tensor:
-    """Return the positions that need logits.
+    """Return which positions of a pass need logits.
 
-    For one rectangle this is a count of last positions. For several it is an index into their one
-    row of tokens.
+    For one rectangle, return the number of its trailing positions. For several rectangles, return
+    the indices of the positions in their common row of tokens.
     """
     if len(rectangles) == 1:
         return rectangles[0].count
@@ -144,7 +146,10 @@ def kept(rectangles: Sequence[Rectangle]) -> int | Tensor:
 
 
 def adapters_of(rectangles: Sequence[Rectangle]) -> list[Adapter | None]:
-    """Return the adapter of each text of one rectangle, or of each token of several rectangles."""
+    """Return the adapter of each row of a pass.
+
+    Several rectangles lie in one row, so for them return the adapter of each token.
+    """
     if len(rectangles) == 1:
         return [*rectangles[0].adapters]
     return [one for each in rectangles for one in each.adapters for _ in range(each.width)]
@@ -189,8 +194,8 @@ class Lanes(Keeper):
     ) -> Lane:
         """Return the owner's lane, truncated to the common prefix with the text.
 
-        With `limit`, the lane keeps at most `limit` tokens, because the later tokens are read
-        again.
+        With `limit`, the lane keeps at most `limit` tokens, because the caller reads the later
+        tokens again.
         """
         lane = self.held.get(owner)
         if lane is None:
@@ -210,9 +215,10 @@ class Lanes(Keeper):
         return lane
 
     def copy_common(self, lane: Lane, tokens: list[int]) -> int:
-        """Copy these tokens into a lane from the lane that holds most of them, if it is worth it.
+        """Copy into a lane the longest prefix of `tokens` that another lane holds.
 
-        Return the number of tokens that the lane gained.
+        Nothing is copied if the lane would gain fewer than `SHORT_PREFIX` tokens. Return the number
+        of tokens that the lane gained.
         """
         held = len(lane.tokens)
         best, length = self._nearest(lane.key, tokens, self._all)
@@ -230,12 +236,13 @@ class Lanes(Keeper):
             lane.owner, lane.waited = None, 0
             self._clock += 1
             lane.used = self._clock
-            if not self.held:  # no question follows soon, so make room now
+            # If no text is left, the next question may come much later, so room is made now.
+            if not self.held:
                 self.make_room(0)
 
     @abstractmethod
     def memory(self, texts: Sequence[LaneText]) -> int:
-        """Return the most bytes that lanes of these texts take; 0 before the first pass."""
+        """Return an upper bound on the bytes of lanes of these texts; 0 before the first pass."""
 
     @abstractmethod
     def aim(self, rectangles: Sequence[Rectangle]) -> Any:
@@ -243,7 +250,7 @@ class Lanes(Keeper):
 
     @abstractmethod
     def make_room(self, longest: int) -> None:
-        """Make room for every lane and for `longest` positions. Drops idle lanes over the limit."""
+        """Make room for every lane and for `longest` positions. Drop idle lanes over the limit."""
 
     @abstractmethod
     def settle(self, lanes: Sequence[Lane], front: bool = False) -> None:
@@ -273,9 +280,10 @@ class Lanes(Keeper):
         """Update the cache after a lane of `before` tokens was truncated."""
 
     def _free_lane(self, key: Hashable, tokens: list[int]) -> Lane:
-        """Return an idle lane that the tokens continue, else a new lane, else the oldest idle lane.
+        """Return a lane without an owner, for a text of these tokens.
 
-        A new lane is made only while few lanes are idle and there is memory.
+        This is an idle lane that the tokens continue, or else a new lane, while few lanes are idle
+        and there is memory, or else the least recently used idle lane.
         """
         idle = [lane for lane in self._all if lane.owner is None]
         best, length = self._nearest(key, tokens, idle)
@@ -293,13 +301,13 @@ class Lanes(Keeper):
     ) -> tuple[Lane | None, int]:
         """Return the lane with the longest prefix to share, and the length of that prefix.
 
-        Of several such lanes, return the last used.
+        Of several such lanes, return the most recently used.
         """
         best, length = None, 0
         candidates = [lane for lane in lanes if lane.key == key]
         candidates.sort(key=lambda lane: lane.used, reverse=True)
         for lane in candidates:
-            # One token is enough to see that most lanes share no more than the best so far.
+            # One token rules out most lanes: a longer prefix than the best one has this token too.
             if lane.tokens[length : length + 1] == tokens[length : length + 1] != []:
                 usable = self._usable(lane, common(lane.tokens, tokens))
                 if usable > length:
@@ -323,7 +331,7 @@ def allocating(lanes: Lanes, longest: int) -> Iterator[None]:
 
 
 def roomy(tokens: int, step: int, growth: float = 0.25) -> int:
-    """Return a number of tokens with room to grow, in multiples of `step`.
+    """Return a number of tokens plus room to grow, as a multiple of `step`.
 
     A cache that grew at every token would be copied every time.
     """

@@ -9,17 +9,18 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-# For each kind of layer, the key in the configuration that holds its width.
+# Each kind of layer maps to the key of the configuration that holds its width.
 WIDTHS = {"sliding_attention": "sliding_window", "chunked_attention": "attention_chunk_size"}
 FULL = "full_attention"
-_READ = {FULL, "global", *WIDTHS}  # the kinds of layers whose keys a mask can choose
+# For layers of these kinds, a mask can choose the keys that a query sees.
+_READ = {FULL, "global", *WIDTHS}
 
 Mask: TypeAlias = "Tensor | dict[str, Tensor]"
 
 
 @dataclass(frozen=True, slots=True)
 class LayerMasks:
-    """Makes the attention masks of one model, in the form that its code takes.
+    """The attention masks of one model, in the form that its code takes.
 
     `widths` has the number of tokens in the window or chunk of each kind of layer; None if the
     layer sees the whole text. For a model that takes one mask for all layers, the only key is "".
@@ -48,7 +49,7 @@ class LayerMasks:
         return by_kind if any(widths.values()) else cls({"": None}, additive)
 
     def by_layer(self, model: Any) -> list[int | None]:
-        """Return the most tokens that each layer sees; None if it sees the whole text."""
+        """Return the width of each layer's window or chunk; None if it sees the whole text."""
         text = model.config.get_text_config()
         if "" in self.widths:
             return [self.widths[""]] * layer_count(model)
@@ -79,7 +80,7 @@ class LayerMasks:
 
 
 def unread_kinds(model: Any) -> str:
-    """Return which layers need another cache than keys and values by lanes; "" if no layer does."""
+    """Return why keys and values by lanes are not enough for a model; "" if they are enough."""
     text = model.config.get_text_config()
     listed = getattr(text, "layer_types", None) or getattr(text, "attention_layers", None)
     kinds = sorted(set(listed or ()) - _READ)

@@ -22,11 +22,11 @@ MOST = 16
 class Adapted:
     """A model that runs rows with different adapters, or without an adapter, in one pass.
 
-    The updates of several adapters are joined to one update of all their ranks, and each row gets
-    the part of its own adapter. So a layer needs two small products, whatever the number of
-    adapters.
+    The low-rank matrices of all adapters are concatenated along their ranks, and in each row a mask
+    sets the ranks of the other adapters to 0. So a layer needs two small products, whatever the
+    number of adapters.
 
-    Keeps state, for one thread: the adapters that were used last, in a tree of modules that shares
+    Keeps state, for one thread: the most recently used adapters, in a tree of modules that shares
     the weights of `model`. `model` itself is not changed. The state changes the cost, never the
     answer.
     """
@@ -35,15 +35,15 @@ class Adapted:
         self.model = model
         self._tree: Any = None
         self._gate = _Gate()
-        # The first rank of each adapter that is still held; the last used adapter is last.
+        # Each adapter that is still held has its first rank as value. The last used one is last.
         self._met: WeakKeyDictionary[Adapter, int] = WeakKeyDictionary()
         self._rank = 0
         self._rows: tuple[Adapter | None, ...] = ()
 
     def forward(self, adapters: Sequence[Adapter | None], **inputs: Any) -> Any:
-        """Return the model's output. Row i has `adapters[i]`, or the bare model if that is None.
+        """Return the model's output, with `adapters[i]` in row i, or no adapter if that is None.
 
-        If one row has several adapters, its token i has `adapters[i]`.
+        If there are more adapters than rows, there is one row, and its token i has `adapters[i]`.
         """
         rows = tuple(adapters)
         if all(adapter is None for adapter in rows):
@@ -77,7 +77,7 @@ class Adapted:
         self._tree, self._met, self._rank, self._rows = tree, starts, rank, ()
 
     def _closed(self, rows: tuple[Adapter | None, ...]) -> Tensor:
-        """Return a mask [rows, 1, rank] of the ranks that are not of the row's adapter."""
+        """Return a mask [rows, 1, rank]: True at the ranks of other adapters than the row's own."""
         closed = torch.ones(len(rows), 1, self._rank, dtype=torch.bool)
         for i, adapter in enumerate(rows):
             if adapter is not None:
@@ -97,11 +97,12 @@ class _Gate:
     def of(self, x: Tensor) -> Tensor | None:
         """Return the mask for a layer's input [rows, length, inputs].
 
-        Return None if the input is not by row.
+        Return None if the input is not divided by the rows and tokens of the pass.
         """
         closed = self.closed.transpose(0, 1) if self.by_token else self.closed
         if self.by_token and isinstance(self.kept, Tensor) and x.shape[1] == len(self.kept):
-            closed = closed[:, self.kept]  # the head reads only some tokens
+            # The head reads only the tokens whose logits are kept.
+            closed = closed[:, self.kept]
         fits = x.dim() == 3 and len(x) == len(closed) and closed.shape[1] in (1, x.shape[1])
         return closed.to(x.device) if fits else None
 
@@ -130,7 +131,8 @@ class _Layer(nn.Module):
             up[start : start + len(update.up)] = update.up
         like = base.weight
         assert isinstance(like, Tensor)
-        dtype = like.dtype if like.is_floating_point() else dtype  # quantised: the model's dtype
+        # A quantised weight has no floating-point dtype, so the updates get the model's dtype.
+        dtype = like.dtype if like.is_floating_point() else dtype
         # A layer with a hook of accelerate computes on the hook's device, wherever its weights are.
         hook = getattr(base, "_hf_hook", None)
         device = getattr(hook, "execution_device", None)

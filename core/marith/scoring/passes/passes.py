@@ -23,12 +23,13 @@ from marith.scoring.weights.kinds import why_nan
 from marith.scoring.weights.lora_files import Adapter
 from marith.scoring.weights.placing import main_device
 
-# The argument for a cache: from transformers 5.24 on, and before it by kind of model.
+# A model's argument for a cache has one of these names. From transformers 5.24 on, all models use
+# the first name. Before, the name depends on the model.
 CACHES = "cache", "past_key_values", "cache_params"
 
 
 class Passes(ABC):
-    """Runs a causal language model, and counts its passes and the tokens that it reads.
+    """The forward passes of a causal language model, with counts of passes and of tokens read.
 
     `vocab` is the size of the vocabulary. `holes` are numbers below `vocab` that are not tokens,
     and have probability 0. `name` is the name of the model in messages.
@@ -60,19 +61,19 @@ class Passes(ABC):
     ) -> tuple[Tensor, list[Tensor]]:
         """Return the logits [rows, kept, vocab] of the last `kept` positions, and of early exits.
 
-        `kept` may be an index of positions instead. `adapters` has an adapter for each row, or for
-        each token if all tokens stand in one row. `layers` are the layers of the early exits. The
-        pass reads and writes `cache`, if it is not None.
+        `kept` may also be a tensor of indices of positions. `adapters` has an adapter for each row,
+        or for each token if all tokens stand in one row. `layers` are the layers of the early
+        exits. The pass reads and writes `cache`, if it is not None.
         """
 
     def counted(self, tokens: int) -> frozenset[int]:
-        """Count a pass that has read `tokens` tokens, and return its number."""
+        """Count a pass over `tokens` tokens, and return its number, as a set of one number."""
         self.count += 1
         self.tokens_read += tokens
         return frozenset((self.count,))
 
     def why_nan(self) -> str:
-        """Return a sentence on log-probabilities that are NaN."""
+        """Return a sentence that says that log-probabilities are NaN."""
         return f"{self.name!r} computed NaN (not a number)"
 
     @abstractmethod
@@ -92,15 +93,16 @@ class Passes(ABC):
         if len(self._holes):
             logits = logits.index_fill(-1, self._holes, -math.inf)
         logprobs = torch.log_softmax(logits, dim=-1)
-        if bool(logprobs[:, -1].isnan().any()):  # one NaN makes its whole row NaN
+        # One column is enough, because one NaN makes its whole row NaN.
+        if bool(logprobs[:, -1].isnan().any()):
             raise ModelError(self.why_nan())
         return logprobs
 
 
 class Runner(ABC):
-    """Answers questions about texts, with the `passes` of one model and what it caches of them.
+    """The interface of runners, which answer questions about texts with the passes of one model.
 
-    A `plain` runner caches nothing.
+    Runners cache keys, values or states of the texts, except for `plain` runners.
     """
 
     plain: bool
@@ -115,11 +117,11 @@ class Runner(ABC):
 
     @abstractmethod
     def memory(self, texts: Sequence[LaneText]) -> int:
-        """Return the most bytes of keys, values and states that these texts take together."""
+        """Return an upper bound on the bytes of keys, values and states of all these texts."""
 
     @abstractmethod
     def join(self, limit: CacheLimit) -> None:
-        """Bound the cache by `limit`, which several models share, from now on."""
+        """Keep the cache within `limit`, which several models share, from now on."""
 
     @abstractmethod
     def release(self, owner: Hashable) -> None:
@@ -127,7 +129,7 @@ class Runner(ABC):
 
     @abstractmethod
     def forget(self) -> None:
-        """Drop what is cached of all texts."""
+        """Drop the cached keys, values and states of all texts."""
 
 
 def cache_argument(model: Any) -> str:
@@ -139,10 +141,10 @@ def cache_argument(model: Any) -> str:
 
 
 class ModelPasses(Passes):
-    """Runs a causal language model of transformers.
+    """The forward passes of a causal language model of transformers.
 
-    `arguments` are the names of the arguments that its code takes. `takes_cache` is True if one of
-    them is for a cache. `reader` is the tree of modules that `run` calls.
+    `arguments` are the names of the arguments of the model's `forward`. `takes_cache` is True if
+    one of them is for a cache. `reader` is the tree of modules that `run` calls.
     """
 
     def __init__(self, model: Any, vocab: int, name: str = "", holes: Sequence[int] = ()) -> None:
@@ -155,7 +157,7 @@ class ModelPasses(Passes):
         self._cache_argument = cache_argument(model)
 
     def why_nan(self) -> str:
-        """Return a sentence on NaN, with the damaged tensors if there are any."""
+        """Return a sentence about NaN that names the damaged tensors, if there are any."""
         return why_nan(self.name, self.model)
 
     @property
@@ -176,7 +178,7 @@ class ModelPasses(Passes):
         return self._exits
 
     def read_by(self, tree: Any) -> ModelPasses:
-        """Return a copy that runs other modules over the same weights, with its own counters.
+        """Return a copy that runs `tree`, other modules over the same weights, with own counters.
 
         Uncached passes and early exits still use the model itself.
         """

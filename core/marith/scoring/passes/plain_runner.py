@@ -17,7 +17,7 @@ from marith.tensor_rows import Row, rows_of
 
 
 class PlainRunner(Runner):
-    """Reads each text from its first token, and caches nothing.
+    """A runner that reads each text from its first token, and caches nothing.
 
     Raises ModelError for a model whose output at a position depends on later tokens.
     """

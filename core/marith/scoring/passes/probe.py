@@ -1,7 +1,8 @@
 """The comparison of cached passes with the uncached model, when a model is loaded.
 
 Errors come from a model's structure: from masks and positions that it computes for itself. So the
-texts of one pass have unequal lengths, and reach beyond every window that the configuration names.
+texts of one pass have unequal lengths, and they are longer than every window that the configuration
+names.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from marith.formula.meaning.binding import BARE_MODEL
 from marith.scoring.passes.passes import ModelPasses, Runner
 from marith.scoring.passes.questions import Answer, RequestLane, Span
 
-SHORT = 9  # tokens of a text without a window
-WIDE = 64  # wider windows are probed on a small model instead
-# For each call: the lengths of the texts by row, and the number of positions that are asked.
+# The longest text has this number of tokens if the model has no window.
+SHORT = 9
+# A wider window is probed on a small model, whose windows are narrow.
+WIDE = 64
+# Each call has the length of each text, by its row, and the number of positions that are asked.
 ROUNDS = (
     ({0: 5, 1: 3, 2: 4}, 1),
     ({0: 6, 1: 4, 2: 5}, 1),
@@ -29,10 +32,12 @@ ROUNDS = (
     ({0: 9, 1: 8}, 2),
     ({0: 8, 1: 7}, 1),
 )
-WINDOW = 8  # tokens, of the small model
+# The windows of the small model have this number of tokens.
+WINDOW = 8
 _VOCAB = 64
 _WINDOWED = re.compile(r"window|sliding|chunk|local_att|block_size")
-_COUNTED = re.compile(r"layers|pattern|num_|feed_forward")  # matching names that are not windows
+# Names that match this pattern too are not widths of windows.
+_COUNTED = re.compile(r"layers|pattern|num_|feed_forward")
 
 
 def why_inexact(model: Any, context_length: int, differ: Callable[[Any, int], str]) -> str:
@@ -49,7 +54,8 @@ def why_inexact(model: Any, context_length: int, differ: Callable[[Any, int], st
         return reason
     try:
         reason = differ(miniature(model), min(WINDOW, room))
-    except Exception as error:  # any error of a model with sizes that are not its own
+    # The model's code may raise any error, because it was not written for the small model's sizes.
+    except Exception as error:
         return f"its window of {widest} tokens cannot be checked ({type(error).__name__}: {error})"
     return reason and f"beyond its window of {widest} tokens {reason}"
 
@@ -75,9 +81,11 @@ def compare(runner: Runner, passes: ModelPasses, extra: int = 0) -> str:
             answers = _answers(runner, asked)
             for i, end in rows.items():
                 worst = distance(answers[lanes[i]].logprobs, want[i, end - count : end])
-                if not worst <= tolerated:  # also true for NaN
+                # The comparison is negated so that NaN counts as a difference.
+                if not worst <= tolerated:
                     return f"cached and uncached passes differ by {worst:.2g}"
-    except Exception as error:  # any error of a model that does not take our cache
+    # The model's code may raise any error, if it does not take the cache of marith.
+    except Exception as error:
         return f"its code does not take a cache of marith ({type(error).__name__}: {error})"
     finally:
         runner.forget()
@@ -85,7 +93,7 @@ def compare(runner: Runner, passes: ModelPasses, extra: int = 0) -> str:
 
 
 def _answers(runner: Runner, asked: list[Span]) -> dict[RequestLane, Answer]:
-    """Return all answers by lane, in as many calls as they take."""
+    """Ask until all questions are answered, and return the answers by lane."""
     answers: dict[RequestLane, Answer] = {}
     while left := [one for one in asked if one.lane not in answers]:
         pairs = zip(left, runner.ask(left), strict=True)
@@ -100,17 +108,17 @@ def _rounds(extra: int) -> Iterator[tuple[dict[int, int], int]]:
 
 
 def tolerance(noise: float, values: Tensor, dtype: torch.dtype) -> float:
-    """Return the largest difference between two correct answers. `values` are an example of them.
+    """Return how much two correct answers may differ by rounding. `values` are such an answer.
 
-    It is the largest of three numbers:
+    The result is the largest of three numbers:
 
-    - 3 · `noise`, the difference of the uncached model from itself between two batch shapes;
-    - 0.02 of the distance between the quartiles of `values`, because a few extreme tokens would
-      widen other measures of spread;
-    - three steps of `dtype` at the median absolute value: two kernels for one attention differ by
-      that much, also where batches of two shapes use one kernel.
+    - 3 · `noise`, where `noise` is the difference between uncached passes of two batch shapes;
+    - 0.02 times the interquartile range of `values`, because a few extreme tokens would widen other
+      measures of spread;
+    - three steps of `dtype` at the median absolute value, because two kernels for attention differ
+      by that much, even if both batch shapes use the same kernel.
 
-    In float32 the last two count as 0.001 at most. The result is between 1e-5 and 0.5.
+    In float32 the last two numbers are at most 0.001. The result is between 1e-5 and 0.5.
     """
     finite = values[values.isfinite()].float().flatten()
     low, high = finite.quantile(torch.tensor([0.25, 0.75], device=finite.device))
@@ -159,7 +167,8 @@ def miniature(model: Any) -> Any:
     text.num_hidden_layers = len(layers)
     text.vocab_size = min(_VOCAB, text.vocab_size)
     for key in ("pad_token_id", "bos_token_id", "eos_token_id"):
-        setattr(text, key, 0)  # the original numbers may lie outside the vocabulary
+        # The original numbers may lie outside of the small vocabulary.
+        setattr(text, key, 0)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         small = type(model)(config).eval()

@@ -19,10 +19,10 @@ Reading: TypeAlias = "tuple[int, ...] | str"
 class RequestLane:
     """The text of one request as a term reads it. The text begins with the prompt, `reading`.
 
-    A scorer makes the lane once, and may keep state for it, but its answers do not depend on the
-    lane. Texts of the same `key` may share cached prefixes: the key names what computes them, and
-    the salt of the request. `adapter` changes the weights that read the text. `exits` are inner
-    layers whose log-probabilities are wanted too.
+    A scorer opens the lane once, and may cache state for it. The state changes the cost of an
+    answer, never the answer. Texts of the same `key` may share cached prefixes: the key names the
+    weights that compute them, and the salt of the request. `adapter` changes the weights that read
+    the text. `exits` are inner layers whose log-probabilities are wanted too.
     """
 
     reading: Reading
@@ -32,18 +32,18 @@ class RequestLane:
 
     @property
     def prompt(self) -> tuple[int, ...]:
-        """The reading of a language model, which reads tokens."""
+        """The prompt as tokens, for a language model."""
         assert not isinstance(self.reading, str)
         return self.reading
 
 
 @dataclass(slots=True)
 class Span:
-    """The last `count` positions of a lane, to be scored.
+    """A question: what are the log-probabilities at the last `count` positions of a lane?
 
-    The first position follows all but the last `count − 1` tokens of the continuation. The last
-    position follows the whole continuation. `candidates` are the tokens that a classifier
-    evaluates, a list for each position.
+    The last position follows the whole continuation. The first position follows the continuation
+    without its last `count − 1` tokens. `candidates` are the tokens that a classifier evaluates, a
+    list for each position.
     """
 
     term: Term
@@ -60,7 +60,7 @@ class Span:
 
 @dataclass(slots=True)
 class Answer:
-    """Log-probabilities, one row [vocab] for each position, and what they cost.
+    """Log-probabilities, one row [vocab] for each position, and their cost.
 
     The rows of texts that were read together are rows of one tensor. `exits` has the rows of early
     exits, by layer. `passes` are the numbers of the forward passes that read the text. `cached`

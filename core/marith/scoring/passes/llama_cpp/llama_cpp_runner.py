@@ -1,4 +1,7 @@
-"""The runner of a GGUF file by llama.cpp: a lane is a sequence of a context, a pass one decode."""
+"""The runner of a GGUF file with llama.cpp.
+
+A lane is a sequence of a llama.cpp context, and a pass is one call of `llama_decode`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,8 @@ from marith.scoring.weights.llama_cpp.ggml import FEWEST, GGMLContext, GGMLModel
 from marith.scoring.weights.llama_cpp.llama_cpp_loading import LlamaCppAdapter, read_adapter
 from marith.scoring.weights.lora_files import Adapter
 
-_SHORT, _LONG = 2, 66  # tokens of two texts; their difference gives the bytes of a token
+# Texts of these two lengths are measured. Their difference gives the bytes of a token.
+_SHORT, _LONG = 2, 66
 
 
 class SequencePasses(Passes):
@@ -70,7 +74,7 @@ class SequencePasses(Passes):
 
 
 class LlamaCppRunner(Runner):
-    """Runs a llama.cpp model: one `llama_decode` for all texts of a call that use the same weights.
+    """A runner of a llama.cpp model: one pass reads all texts of a call that use the same weights.
 
     The cache changes the cost of an answer, never the answer, except for rounding: llama.cpp uses
     other kernels for a row that is decoded together with other rows.
@@ -105,13 +109,13 @@ class LlamaCppRunner(Runner):
         return [answers[i] for i in range(len(questions))]
 
     def memory(self, texts: Sequence[LaneText]) -> int:
-        """Return the most bytes of keys, values and states that these texts take together."""
+        """Return an upper bound on the bytes of keys, values and states of all these texts."""
         others = len(self._adapted)
         working = self._working * (1 + others)
         return self._bare.memory(texts) + self._sequence_bytes.of(FEWEST, 0) * others + working
 
     def join(self, limit: CacheLimit) -> None:
-        """Bound the caches by `limit`, which several models share, from now on."""
+        """Keep the caches within `limit`, which several models share, from now on."""
         self._limit = limit
         for one in self._all():
             one.join(limit)
@@ -130,7 +134,7 @@ class LlamaCppRunner(Runner):
         return [self._bare, *self._adapted.values()]
 
     def _of(self, adapter: Adapter | None) -> CachedRunner:
-        """Return the runner of the context for an adapter. It is freed with the adapter."""
+        """Return the runner for an adapter, with its own context. It is freed with the adapter."""
         if adapter is None:
             return self._bare
         runner = self._adapted.get(adapter)

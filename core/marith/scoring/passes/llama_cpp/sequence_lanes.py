@@ -10,7 +10,8 @@ from marith.scoring.lane_text import LaneText, own_lengths
 from marith.scoring.passes.lanes import Lane, Lanes, Rectangle, roomy
 from marith.scoring.weights.llama_cpp.ggml import FEWEST, GGMLContext, Item
 
-IDLE_TOKENS = 8192  # most tokens of idle lanes: each pass scans all of the memory
+# Idle lanes hold at most this number of tokens, because each pass scans the memory of all lanes.
+IDLE_TOKENS = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class SequenceLanes(Lanes):
         return self._sequence_bytes.of(self.context.cells, self.context.sequences)
 
     def memory(self, texts: Sequence[LaneText]) -> int:
-        """Return the most bytes that lanes of these texts take."""
+        """Return an upper bound on the bytes of lanes of these texts."""
         return self._sequence_bytes.of(roomy(sum(own_lengths(texts)), FEWEST), len(texts))
 
     def aim(self, rectangles: Sequence[Rectangle]) -> Aimed:
@@ -90,7 +91,8 @@ class SequenceLanes(Lanes):
         The caller found that there was no place. Raises ModelError if there is no memory; the lanes
         hold no tokens then.
         """
-        for lane in lanes:  # some of the new tokens may have been read
+        # The pass that failed may have read some of the new tokens.
+        for lane in lanes:
             if not self.context.cut(lane.row, len(lane.tokens)):
                 self._lost()
                 raise ModelError("llama.cpp has no free place, and cannot truncate this text")
@@ -103,7 +105,7 @@ class SequenceLanes(Lanes):
         self._resize(wanted)
 
     def drop_idle(self, extra: int) -> None:
-        """Free `extra` bytes, or all that idle lanes hold, the least recently used lane first."""
+        """Free `extra` bytes, or all bytes of idle lanes, the least recently used lane first."""
         dropped = 0
         for lane in _idle(self) if extra > 0 else ():
             if dropped * self._sequence_bytes.token >= extra:

@@ -18,8 +18,10 @@ from marith.scoring.passes.layer_masks import LayerMasks
 from marith.scoring.passes.passes import cache_argument
 from marith.scoring.passes.rectangle.rectangle_cache import KVCache
 
-MOST = 32  # most graphs kept: the driver holds some megabytes for each
-LEAST = 128  # positions that the smallest graph reads
+# At most this number of graphs is kept, because the driver holds some megabytes for each.
+MOST = 32
+# The smallest graph reads this number of positions.
+LEAST = 128
 
 
 @dataclass(slots=True)
@@ -38,15 +40,15 @@ class _Step:
 
 
 class Captured:
-    """Runs one token for every row of a group, in passes whose shapes are powers of two.
+    """Passes over one token for every row of a group, whose shapes are powers of two.
 
-    Rows after the rows of the group are padding: they are written to the padding slot, stand at
-    position 0, and see slot 0 only. If the group lies among the first rows, the cache is read as a
-    view. Otherwise its rows are copied by index, so that one graph serves them wherever they lie.
+    The other rows of a shape are padding: they are written to the padding slot, stand at position
+    0, and see slot 0 only. If the group lies among the first rows, the cache is read as a view.
+    Otherwise its rows are copied by index, so that one graph serves them wherever they lie.
 
-    Keeps state, for one thread: the graphs that were used last, until the memory of the cache
-    moves. The state changes the cost of an answer, never the answer. On a device without graphs,
-    the same passes run eagerly.
+    Keeps state, for one thread: the most recently used graphs, until the memory of the cache moves.
+    The state changes the cost of an answer, never the answer. On a device without graphs, the same
+    passes run eagerly.
     """
 
     def __init__(self, model: Any, cache: KVCache, masks: LayerMasks) -> None:
@@ -81,7 +83,8 @@ class Captured:
         if self._version != self.cache.version:
             self._steps.clear()
             self._version = self.cache.version
-            self._pool = None  # a pool dies with its last graph
+            # A memory pool is freed with its last graph, so the next graph needs a new pool.
+            self._pool = None
         key = inputs.shape[1], seen, near
         step = self._steps.pop(key, None) or self._new(inputs, seen, near)
         step.inputs.copy_(inputs)
@@ -102,12 +105,12 @@ class Captured:
         return _Step(fixed, slice(0, inputs.shape[1]) if near else fixed[3], seen)
 
     def _capture(self, step: _Step, stream: torch.cuda.Stream) -> None:
-        """Run the step once for its one-time work, record it as a graph, and replay the graph."""
+        """Run the step once for its one-time work. Then record a graph of it, and replay that."""
         with torch.cuda.device(stream.device):
             stream.wait_stream(torch.cuda.current_stream())
             graph = torch.cuda.CUDAGraph()
             self._pool = self._pool or torch.cuda.graph_pool_handle()
-            # Also outside of the capture: if it fails, it leaves its stream as the current one.
+            # A failed capture leaves its stream as the current one, so this context restores it.
             with torch.cuda.stream(stream):
                 self._pass(step)
                 with torch.cuda.graph(graph, self._pool, stream, "thread_local"):

@@ -1,7 +1,7 @@
 """Keys and values as one rectangle of rows. A rollback costs nothing.
 
 A pass writes each row's new keys and values at the row's own positions, and reads the first `seen`
-positions under an explicit mask. Lowering a row's length is a rollback, because the next write
+positions under an explicit mask. A rollback only lowers a row's length, because the next write
 overwrites the old values.
 """
 
@@ -23,8 +23,10 @@ class KVCache(Cache):
     def __init__(self, layers: int) -> None:
         self.rows = 0
         self.capacity = 0
-        self.version = 0  # changes when the keys and values move
-        self._slot_bytes = 0  # bytes of one position of one row; 0 before the first pass
+        # The version changes when the keys and values move.
+        self.version = 0
+        # These are the bytes of one position of one row; 0 before the first pass.
+        self._slot_bytes = 0
         self._view: slice | Tensor = slice(0)
         self._rows = torch.zeros(0, 1, dtype=torch.long)
         self._slots = torch.zeros(0, 0, dtype=torch.long)
@@ -47,8 +49,10 @@ class KVCache(Cache):
         """Resize to exactly `rows` rows and `capacity` positions. Contents that still fit stay."""
         if (rows, capacity) == (self.rows, self.capacity):
             return
-        self.version += 1  # first: if memory runs out halfway, some layers have moved already
-        for layer in self._ragged:  # one by one, so that there are never two whole caches
+        # The version changes first: if memory runs out halfway, some layers have moved already.
+        self.version += 1
+        # Layers move one by one, so that there are never two whole caches.
+        for layer in self._ragged:
             layer.resize(rows, capacity)
         self.rows, self.capacity = rows, capacity
 
@@ -89,12 +93,16 @@ class KVCache(Cache):
         self.point(index[:, None], slots, seen, view)
 
     def point(self, rows: Tensor, slots: Tensor, seen: int, view: slice | Tensor) -> None:
-        """Aim by tensors on the cache's device: write `rows` [rows, 1], read the rows of `view`."""
+        """Set what the next pass writes and reads, by tensors on the cache's device.
+
+        It writes `slots` of `rows` [rows, 1], and reads the first `seen` slots of the rows in
+        `view`.
+        """
         self._rows, self._slots, self._seen, self._view = rows, slots, seen, view
 
 
 class _RaggedLayer(AddressedLayer):
-    """The keys and values of one layer, which are written and read where its owner aims."""
+    """The keys and values of one layer. Its owner sets where the next pass writes and reads."""
 
     owner: KVCache
 

@@ -11,14 +11,16 @@ from marith.scoring.passes.lanes import Lane, Lanes, Rectangle, allocating, room
 from marith.scoring.passes.layer_masks import LayerMasks, Mask
 from marith.scoring.passes.rectangle.rectangle_cache import KVCache
 
+# A rectangle that gets more rows gets this number of spare rows too, because growing copies it.
 SPARE_ROWS = 8
-STEP = 64  # the capacity grows in steps of this number of tokens
+# The capacity grows in steps of this number of tokens.
+STEP = 64
 
 
 class RectangleLanes(Lanes):
     """Lanes as adjacent rows of one cache. A common prefix is copied.
 
-    The bytes of the whole rectangle count, also rows and positions that no lane needs.
+    `nbytes` counts the whole rectangle, with the rows and positions that no lane needs.
     """
 
     def __init__(
@@ -27,7 +29,8 @@ class RectangleLanes(Lanes):
         super().__init__(most_bytes)
         self.cache: KVCache = cache
         self.masks = masks
-        self._device = device  # where positions are compared
+        # The masks of a pass are computed on this device.
+        self._device = device
 
     @property
     def nbytes(self) -> int:
@@ -35,7 +38,7 @@ class RectangleLanes(Lanes):
         return self.cache.bytes_of(self.cache.rows, self.cache.capacity)
 
     def memory(self, texts: Sequence[LaneText]) -> int:
-        """Return the most bytes that lanes of these texts take, each as many as the longest."""
+        """Return an upper bound on the bytes of these texts: each row is as long as the longest."""
         longest = max((text.length for text in texts), default=0)
         return self.cache.bytes_of(len(texts), roomy(longest, STEP))
 
@@ -51,7 +54,7 @@ class RectangleLanes(Lanes):
         return self.masks.of(places, seen)
 
     def make_room(self, longest: int) -> None:
-        """Make room for every lane and for `longest` positions. Drops idle lanes over the limit."""
+        """Make room for every lane and for `longest` positions. Drop idle lanes over the limit."""
         cache, needed = self.cache, self._bytes(longest)
         suffices = len(self._all) <= cache.rows and longest <= cache.capacity
         limit = self.cache_limit.room(self, min(needed, self.nbytes) if suffices else needed)
@@ -67,9 +70,10 @@ class RectangleLanes(Lanes):
             cache.resize(rows, capacity)
 
     def drop_idle(self, extra: int) -> None:
-        """Free `extra` bytes, or all that idle lanes took, the least recently used lane first.
+        """Free `extra` bytes by dropping idle lanes, the least recently used lane first.
 
-        If all lanes are in use, nothing changes, because they would take the memory again.
+        Fewer bytes are freed if the idle lanes hold fewer. If all lanes are in use, nothing
+        changes, because they would take the memory again.
         """
         if not self.held or any(lane.owner is None for lane in self._all):
             self._shrink(0, self.nbytes - extra)
@@ -119,7 +123,7 @@ class RectangleLanes(Lanes):
         return self.cache.bytes_of(len(self._all), roomy(self._longest(asked), STEP))
 
     def _shrink(self, longest: int, limit: int) -> bool:
-        """Drop idle lanes while the other lanes need more than `limit` bytes.
+        """Drop idle lanes until the remaining lanes need at most `limit` bytes.
 
         Return True if the rectangle was larger than `limit`, and is smaller now.
         """

@@ -20,24 +20,28 @@ from marith.scoring.passes.lanes import Rectangle
 from marith.scoring.passes.layer_masks import near
 from marith.scoring.weights.shared_weights import attending_by
 
-CALL = 96  # one more kernel call costs about as much as this number of slots of one row
+# One more kernel call costs about as much as reading this number of slots of one row.
+CALL = 96
 NAME = "marith_segments"
-_NOTHING = torch.finfo(torch.float32).min  # the logsumexp without scores; -inf would lead to NaN
+# This stands for the logsumexp of no scores, because -inf would lead to NaN.
+_NOTHING = torch.finfo(torch.float32).min
 _flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-_FEW = 4  # with fewer queries of a text for the same keys, short types are slower than float32
+# If a text has fewer queries for the same keys, 16-bit types are slower than float32.
+_FEW = 4
 _SHORT = torch.bfloat16, torch.float16
-_AT_ONCE = 2**23  # bytes of float32 keys and values that stay in a processor's cache
+# Keys and values in float32 stay in a processor's cache if they have at most this number of bytes.
+_AT_ONCE = 2**23
 
 
 @dataclass(slots=True)
 class Read:
     """Slots `start` to `end` (exclusive) of some rows, read by some texts of a pass.
 
-    If the prefix is `shared`, all `texts` read the one row of `rows`. Otherwise each text reads a
-    row of its own, and `places` has the places of these rows in `rows` if other rows lie between
-    them. `mask` [texts, 1, width, slots] is added to the scores; None if all positions see all
-    slots. `sees_nothing` [texts, 1, width] marks the positions that see nothing; None without such
-    positions.
+    If `shared` is True, `rows` is one row, which all `texts` read. Otherwise each text reads a row
+    of its own. If other rows lie between these rows, `places` has the index of each text's row
+    within `rows`. `mask` [texts, 1, width, slots] is added to the scores; None if all positions see
+    all slots. `sees_nothing` [texts, 1, width] marks the positions that see none of the slots; None
+    without such positions.
     """
 
     texts: slice | Tensor
@@ -51,7 +55,7 @@ class Read:
     folded: dict[tuple[int, torch.dtype], Tensor] = field(default_factory=dict)
 
     def mask_of(self, groups: int, dtype: torch.dtype) -> Tensor | None:
-        """Return the mask for `groups` heads of queries that read the same keys, one after another.
+        """Return the mask, repeated for each of the `groups` heads that share a head of keys.
 
         Its shape is [texts, 1, groups · width, slots], or [1, 1, texts · groups · width, slots] for
         a shared read. `dtype` is the dtype of the queries.
@@ -76,7 +80,7 @@ class Part:
 
 
 def reads(rectangle: Rectangle, kind: str, width: int | None) -> list[Read]:
-    """Return the reads of layers of a `kind`, each text's own rows first.
+    """Return the reads of layers of a `kind`: first the texts' own rows, then shared rows.
 
     `width` is the window or chunk of these layers; None if they see the whole text.
     """
@@ -102,7 +106,10 @@ def _low(kind: str, width: int | None, place: int) -> int:
 
 
 def _groups(rectangle: Rectangle, own: Sequence[int]) -> list[range]:
-    """Group texts whose rows one call reads, in row order: padding costs less than a call."""
+    """Return groups of texts whose rows one call reads, because padding costs less than a call.
+
+    The texts are in the order of their rows.
+    """
     groups: list[range] = []
     first = last = rows = 0
     for i, lane in enumerate(rectangle.lanes):
@@ -146,7 +153,10 @@ def _shared(
     rectangle: Rectangle, kind: str, width: int | None, row: int, start: int,
     readers: Sequence[tuple[int, int]],
 ) -> Read:  # fmt: skip
-    """Return the read of a row that several texts begin with, up to the start of their own rows."""
+    """Return the read of a row that several texts share, from slot `start` on.
+
+    For each reader, `readers` has the index of the text, and the slot at which its next row begins.
+    """
     which, ends = [i for i, _ in readers], [end for _, end in readers]
     low = min(_low(kind, width, rectangle.first[i]) for i in which)
     start = max(start, low)
@@ -166,7 +176,7 @@ def _see(
     lows: Tensor | None = None,
     highs: Tensor | None = None,
 ) -> None:
-    """Set the mask of a read: the slots that each position sees, and positions that see nothing."""
+    """Set the masks of a read: which slots each position sees, and which positions see nothing."""
     slots, places = torch.arange(read.start, read.end), rectangle.places[read.texts][:, :, None]
     seen = slots <= places
     if lows is not None:
@@ -202,7 +212,7 @@ def attention(
     Queries [texts, heads, width, dim] give outputs [texts, width, heads, dim]. Several parts lie in
     one row. `key` must be the tensor that the cache returned, and `attention_mask` the mask that
     the lanes returned, because attributes of these tensors name the layer and the segments.
-    `softcap` bounds the scores by a tanh (Gemma 2). `s_aux` [heads] are scores of attention sinks,
+    `softcap` limits the scores by a tanh (Gemma 2). `s_aux` [heads] are scores of attention sinks,
     which have no value (gpt-oss).
     """
     layer, parts = key.kept_in, attention_mask.parts  # type: ignore[attr-defined]
@@ -259,7 +269,8 @@ class _Attention:
         total = query.new_empty(sizes, dtype=torch.float32)
         for read in reads:
             part, score = self.read(read, query[read.texts])
-            if not read.shared:  # the first read of these texts
+            # The own row of a text is its first read, so there is no output yet to join it with.
+            if not read.shared:
                 out[read.texts], total[read.texts] = part.float(), score
                 continue
             before, share = total[read.texts], torch.sigmoid(score - total[read.texts])[..., None]
@@ -272,7 +283,7 @@ class _Attention:
         keys = self.keys[read.rows, :, read.start : read.end]
         values = self.values[read.rows, :, read.start : read.end]
         mask = read.mask_of(self.groups, query.dtype)
-        # Decided by the queries of one text, so that other texts never change its result.
+        # The queries of one text decide this, so that other texts never change its result.
         few = query.dtype in _SHORT and query.shape[2] < _FEW
         if read.shared:
             return self._shared(read, query, keys, values, mask, few)
@@ -308,7 +319,7 @@ class _Attention:
         """Return the attention's output, and the logsumexp of its scores.
 
         For a query that sees nothing, the logsumexp is an arbitrary number. `few` queries of a text
-        in a short type are computed in float32.
+        in a 16-bit type are computed in float32.
         """
         if self.softcap is None and keys.shape[-1] == values.shape[-1]:
             if few:
@@ -327,9 +338,9 @@ class _Attention:
     def _in_float32(
         self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Compute few queries of a short type in float32.
+        """Compute few queries of a 16-bit type in float32.
 
-        The kernel of the short type takes twice as long or more. Texts and heads are converted in
+        The kernel of the 16-bit type takes twice as long or more. Texts and heads are converted in
         blocks that fit into a processor's cache.
         """
         texts, heads, rows, dim = query.shape

@@ -22,15 +22,21 @@ from transformers.cache_utils import Cache
 from marith.scoring.passes.addressed_layer import AddressedLayer
 from marith.scoring.passes.lanes import roomy
 
-# MAP_NORESERVE, which `mmap` has no name for: Linux counts a page only when it is written.
+# This is MAP_NORESERVE, for which `mmap` has no name: Linux counts a page only when it is written.
 _NORESERVE = 0x4000
-_STRICT = "2"  # the overcommit setting with which Linux counts every reserved page
-STEP = 256  # the capacity grows in steps of this number of tokens, where growing copies it
-PADDING_ROW = 0  # the padding of shorter texts in a pass is written here, and never read
-ROWS = 1024  # rows reserved at once, if that takes no memory
-LONG = 2**18  # positions reserved at once, if that takes no memory
-SPACE = 2**44  # most bytes of addresses; a process has 2**47
-Filled = tuple[int, int, int]  # a row, its first position, and one past its last position
+# With this overcommit setting, Linux counts every reserved page.
+_STRICT = "2"
+# The capacity grows in steps of this number of tokens, because growing copies what is held.
+STEP = 256
+# The padding of shorter texts in a pass is written to this row, which is never read.
+PADDING_ROW = 0
+# Where reserving takes no memory, these numbers of rows and of positions are reserved at once.
+ROWS = 1024
+LONG = 2**18
+# At most this number of bytes of addresses is reserved. A process has 2**47.
+SPACE = 2**44
+# The three numbers are a row, its first position, and one past its last position.
+Filled = tuple[int, int, int]
 
 
 class Reserved:
@@ -51,7 +57,8 @@ class Reserved:
         if lazy(like.device):
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
             self._map = mmap.mmap(-1, math.prod(shape) * like.element_size(), flags=flags)
-            with suppress(OSError):  # no huge pages here; one would take 2 MB for a position
+            # A huge page would take 2 MB for one position. Not every system knows this advice.
+            with suppress(OSError):
                 self._map.madvise(mmap.MADV_NOHUGEPAGE)
             self.tensor = torch.frombuffer(self._map, dtype=like.dtype).view(shape)
         else:
@@ -84,7 +91,7 @@ def lazy(device: torch.device) -> bool:
 
 @cache
 def _unbounded() -> bool:
-    """Return True if the system gives this process any number of addresses."""
+    """Return True if the system does not limit the memory that this process may reserve."""
     if sys.platform != "linux":
         return False
     import resource
@@ -149,7 +156,8 @@ class SegmentCache(Cache):
         if capacity > self.capacity:
             self.capacity = roomy(capacity, STEP, growth=1.0)
         spans = list(held)
-        for layer in self._layers:  # one by one, so that there are never two whole caches
+        # Layers grow one by one, so that there are never two whole caches.
+        for layer in self._layers:
             layer.resize(self.rows, self.capacity, spans)
 
     def clear(self) -> None:
@@ -160,7 +168,7 @@ class SegmentCache(Cache):
             self.rows = self.capacity = 0
 
     def give_back(self, row: int, first: int = 0, last: int | None = None) -> None:
-        """Free the memory of positions that no lane reads any more; of the whole row by default."""
+        """Free the memory of positions that no lane reads any more; by default of a whole row."""
         for layer in self._layers:
             layer.give_back(row, first, last)
 
@@ -239,11 +247,12 @@ class _SegmentLayer(AddressedLayer):
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Write the new keys and values, and return them. The keys have this layer as `kept_in`."""
+        """Write the new keys and values, and return them. `kept_in` of the keys is this layer."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         assert self.owner._at is not None
-        if self.owner._only is not None:  # indexing by tensors takes several times longer
+        # One token is written without tensors of indices, which take several times longer.
+        if self.owner._only is not None:
             row, slot = self.owner._only
             self.keys[row, :, slot] = key_states[0, :, 0]
             self.values[row, :, slot] = value_states[0, :, 0]

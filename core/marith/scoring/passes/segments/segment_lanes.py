@@ -17,24 +17,29 @@ from marith.scoring.passes.layer_masks import LayerMasks, Mask
 from marith.scoring.passes.segments.segment_attention import Part, reads
 from marith.scoring.passes.segments.segment_cache import PADDING_ROW, Filled, SegmentCache
 
-SHORT = COPIED + 1  # a segment of fewer tokens is copied, not read by itself
-SPARE_SLOTS = 64  # slots after a truncated text that are not freed, for its next tokens
-KEPT_BEHIND = 64  # tokens kept before a window, for a text that is truncated
-STEP = 64  # tokens are freed in steps of at least this number
+# A segment of fewer tokens is copied into the lane's own row, and not read from another row.
+SHORT = COPIED + 1
+# This number of slots after a truncated text is not freed, because its next tokens need them.
+SPARE_SLOTS = 64
+# This number of tokens before a window is kept, because a truncated text sees them again.
+KEPT_BEHIND = 64
+# Tokens are freed in steps of at least this number.
+STEP = 64
 
 
 class SegmentLanes(Lanes):
-    """Lanes with a row each. Each token stands at the slot of its position.
+    """Lanes with one row each, in which the slot of a token is its position.
 
-    A lane that continues another text reads the other lane's row for the common prefix. Its own row
-    begins after that prefix. So a row that others read may grow, but the tokens that they read are
-    not overwritten: a lane that is truncated below these tokens gets another row.
+    A lane that continues the text of another lane reads the common prefix from the other lane's
+    row, and its own row begins after that prefix. A row that other lanes read may grow, but the
+    tokens that they read are never overwritten. So a lane that is truncated below these tokens gets
+    another row.
 
-    Tokens behind the widest window of all layers are freed. While an answer is short, the tokens
-    that another text needs to continue the prompt are kept.
+    Layers with windows free the tokens behind the widest window. While an answer is short, they
+    keep the tokens that another text needs to continue the prompt.
 
-    For models that compute attention by an attention function of transformers, on the CPU: see
-    `by_segments`.
+    The lanes are for models on the CPU that compute attention by an attention function of
+    transformers: see `by_segments`.
     """
 
     most_idle = 256
@@ -48,7 +53,8 @@ class SegmentLanes(Lanes):
         self._window = max((width for width in widths if width), default=None)
         self._masks = masks
         self._free: list[int] = []
-        self._rows = PADDING_ROW + 1  # number of rows that were ever in use
+        # This is the number of rows that were ever in use.
+        self._rows = PADDING_ROW + 1
 
     @property
     def nbytes(self) -> int:
@@ -56,7 +62,7 @@ class SegmentLanes(Lanes):
         return _weight(self._all, self.cache)
 
     def memory(self, texts: Sequence[LaneText]) -> int:
-        """Return the most bytes that lanes of these texts take; 0 before the first pass."""
+        """Return an upper bound on the bytes of lanes of these texts; 0 before the first pass."""
         lengths, widest = [*own_lengths(texts)], most_held(self._window)
         return self.cache.bytes_of(sum(lengths), sum(min(one, widest) for one in lengths))
 
@@ -72,9 +78,9 @@ class SegmentLanes(Lanes):
         return masks.get("", masks)
 
     def make_room(self, longest: int) -> None:
-        """Make room for `longest` positions. Drops idle lanes over the limits.
+        """Make room for `longest` positions, and drop idle lanes over the limits.
 
-        There is a limit of bytes, and a limit of the number of idle lanes.
+        One limit is a number of bytes, and the other limit a number of idle lanes.
         """
         if self._window is not None:
             pass_by(self._all, self._window, self.cache)
@@ -90,11 +96,11 @@ class SegmentLanes(Lanes):
                 self.cache.grow(self._rows, longest, self._spans())
 
     def drop_idle(self, extra: int) -> None:
-        """Free `extra` bytes, or all that idle lanes hold.
+        """Free `extra` bytes, or all bytes of idle lanes.
 
-        Idle lanes that no lane reads are dropped first, least recently used first; then the lanes
-        that only these lanes read. An idle lane that a lane in use still reads is truncated to the
-        tokens that are read.
+        First drop the idle lanes that no lane reads, the least recently used lane first. Then drop
+        the idle lanes that only dropped lanes have read, and so on. At last truncate each idle lane
+        that a lane in use reads to the tokens that are read.
         """
         while extra > 0 and (unread := _unread(self._all)):
             for lane in unread:
@@ -134,7 +140,8 @@ class SegmentLanes(Lanes):
         length = len(lane.tokens)
         if length and not self._usable(lane, length):
             length = self._usable(lane, lane.start) if lane.start < length else 0
-            del lane.tokens[length:]  # they are read again
+            # The tokens whose windows are lost cannot be continued, so they are read again.
+            del lane.tokens[length:]
         if _read_until(lane, self._all) > length:
             self._begin(lane, self._leave_row(lane), length)
         elif length <= lane.start:
@@ -145,7 +152,8 @@ class SegmentLanes(Lanes):
     def _begin(self, lane: Lane, source: Lane | None, length: int) -> None:
         """Let the own row of a lane begin after the first `length` tokens of `source`.
 
-        No other lane may be reading the row. A short segment is copied into it instead.
+        No other lane may be reading the row. If the segment of `source` is short, copy it into the
+        row.
         """
         self.cache.give_back(lane.row)
         lane.lost = 0
@@ -160,9 +168,9 @@ class SegmentLanes(Lanes):
             lane.parent, lane.start = source, length
 
     def _leave_row(self, lane: Lane) -> Lane:
-        """Move a lane to another row. Its old row goes to an idle lane, which others still read.
+        """Move a lane to another row, and return a new idle lane that has the old row.
 
-        Return the idle lane.
+        The lanes that have read the lane read the idle lane from now on.
         """
         readers = [other for other in self._all if other.parent is lane]
         last = max(readers, key=lambda reader: reader.start)
@@ -216,15 +224,16 @@ def _read_until(lane: Lane, lanes: Sequence[Lane]) -> int:
 
 
 def most_held(window: int | None) -> int:
-    """Return the most tokens of a text that layers with windows hold.
+    """Return an upper bound on the number of tokens of a text that a layer with a window holds.
 
-    They hold the window of the text, the window of its prompt, margins, and a chunk.
+    It holds the window at the end of the text, the window at the end of the prompt, margins, and a
+    chunk.
     """
     return sys.maxsize if window is None else 2 * window + KEPT_BEHIND + STEP + CHUNK
 
 
 def sees(lane: Lane, length: int, window: int) -> bool:
-    """Return True if the lane still holds the windows of the token after `length` tokens."""
+    """Return True if the lane still holds the tokens that the token at place `length` sees."""
     while lane.parent is not None and length <= lane.start:
         lane = lane.parent
     return lane.lost <= max(lane.start, length - window)
@@ -236,7 +245,8 @@ def pass_by(lanes: Sequence[Lane], window: int, cache: SegmentCache) -> None:
     Tokens that another text still reads from a lane are kept. While the answer of a lane is shorter
     than a window, the tokens that a new text with the same prompt needs are kept too.
     """
-    read: dict[int, int] = {}  # by lane, the first position at which another text continues it
+    # For each lane, this has the first position at which another text continues it.
+    read: dict[int, int] = {}
     for lane in lanes:
         if lane.parent is not None:
             key = id(lane.parent)
@@ -261,7 +271,7 @@ def _rows(rectangle: Rectangle) -> Tensor:
 
 
 def _standing_for(places: Tensor, parts: Sequence[Part]) -> Tensor:
-    """Return a mask that models pass on, and that tells the attention function what to read."""
+    """Return a tensor that models pass on as a mask. Its `parts` are the reads of attention."""
     texts, width = places.shape
     mask = torch.ones(texts, 1, width, 1, dtype=torch.bool)
     # Models pass the tensor on unchanged, so its attributes reach the attention function.

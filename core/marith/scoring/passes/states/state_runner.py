@@ -27,9 +27,10 @@ from marith.scoring.passes.states.states import (
 from marith.scoring.weights.shared_weights import nbytes, weights
 from marith.tensor_rows import Row, rows_of
 
-# Model types whose code reads only one token at a time after a state.
+# The code of these model types reads only one token at a time after a state.
 TOKEN_BY_TOKEN = {"falcon_mamba", "jamba", "mamba", "zamba"}
-PADDING = 1 / 8  # most bytes of padding in a pass, as a share of the bytes of the model's weights
+# The padding of a pass takes at most this share of the bytes of the model's weights.
+PADDING = 1 / 8
 
 
 @dataclass(slots=True)
@@ -39,7 +40,7 @@ class _Budget:
     left: int = CHUNK
 
     def grants(self, size: int, missing: int) -> bool:
-        """Return True if `size` tokens are read now of a text that lacks `missing` tokens."""
+        """Return True if a text that lacks `missing` tokens may read `size` tokens in this call."""
         if missing <= FEW_TOKENS:
             return True
         if size > self.left < CHUNK:
@@ -49,11 +50,11 @@ class _Budget:
 
 
 class StateRunner(Runner):
-    """Runs a model text by text, and keeps the state of each text. A state cannot be truncated.
+    """A runner of a model with states, which keeps the state of each text.
 
-    So a text that changes continues an earlier snapshot. One snapshot is taken where a prompt ends.
-    Another is taken before several tokens whose logits are asked, such as drafts; it belongs to its
-    lane. `KeptStates` says how long snapshots stay.
+    A state cannot be truncated, so a text that is rolled back continues an earlier snapshot. One
+    snapshot is taken at the end of a prompt. Another snapshot is taken before tokens that may be
+    rolled back, such as drafts; it belongs to its lane. `KeptStates` says how long snapshots stay.
 
     If `joins` is True, texts that lack one token each are read in one pass, with their states as
     rows of one cache. Otherwise each text has a pass of its own. States change the cost of an
@@ -104,11 +105,11 @@ class StateRunner(Runner):
         self.states.forget()
 
     def memory(self, texts: Sequence[LaneText]) -> int:
-        """Return the most bytes that the states of these texts take, each with a snapshot."""
+        """Return an upper bound on the bytes of these texts' states, with a snapshot of each."""
         return 2 * sum(self._size.at(text.length) for text in texts)
 
     def join(self, limit: CacheLimit) -> None:
-        """Bound the states by `limit`, which several models share, from now on."""
+        """Keep the states within `limit`, which several models share, from now on."""
         limit.join(self.states)
 
     def _together(self, questions: Sequence[Span]) -> dict[Hashable, Answer]:
@@ -138,7 +139,8 @@ class StateRunner(Runner):
         inputs, known = joined.inputs(self._places), self.passes.arguments
         arguments = {key: v.to(ids.device) for key, v in inputs.items() if key in known}
         for asked in questions:
-            del self.states.held[asked.lane]  # if the pass fails, the text begins anew
+            # A pass that fails leaves an invalid state, which no text may continue.
+            del self.states.held[asked.lane]
         logits, _ = self.passes.run(
             [asked.lane.adapter for asked in questions],
             1,
@@ -192,12 +194,12 @@ class StateRunner(Runner):
         return answer
 
     def _ends(self, at: int, begun: int, known: int, length: int) -> Iterator[int]:
-        """Yield the ends of the passes over a text whose first `at` tokens are read.
+        """Yield the end of each pass over a text of `length` tokens, whose first `at` are read.
 
-        `begun` is the number of cached tokens when reading began. If a snapshot follows the first
-        `known` tokens, they are read in passes of their own, which end at multiples of a chunk.
-        Otherwise drafts are read together with the few tokens before them, because the snapshot
-        before those tokens is enough.
+        Logits are asked only after the first `known` tokens; `begun` tokens were cached when
+        reading began. If a snapshot is taken after the `known` tokens, these tokens are read in
+        passes of their own, which end at multiples of a chunk. Otherwise one pass reads all tokens.
+        If drafts among them are rolled back, an earlier snapshot is close enough to continue.
         """
         drafts = length - known > 1
         if known - begun >= SHORT_PREFIX or (
@@ -223,7 +225,8 @@ class StateRunner(Runner):
         if state.cache is None:
             state.cache = new_cache(self.passes.model)
         if (nbytes := self.states.idle.pop(state, 0)) and state.snapshot:
-            self.states.idle[state] = nbytes  # now the last used
+            # Adding the state again makes it the most recently used.
+            self.states.idle[state] = nbytes
         return state.copied() if state.snapshot else state
 
     def _read(
@@ -236,7 +239,8 @@ class StateRunner(Runner):
         exits: tuple[int, ...] = (),
     ) -> tuple[Tensor, list[Tensor]]:
         """Return the logits [1, count, vocab] of the last positions, and of the early exits."""
-        self.states.held.pop(lane, None)  # if the pass fails, the text begins anew
+        # A pass that fails leaves an invalid state, which no text may continue.
+        self.states.held.pop(lane, None)
         whole = self._pieces or not state.tokens
         parts = [tokens] if whole else [[token] for token in tokens]
         read = [self._pass(state, part, lane, answer, count, exits) for part in parts]

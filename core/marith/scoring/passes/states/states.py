@@ -20,9 +20,10 @@ from marith.scoring.cache_limit import Keeper
 from marith.scoring.passes.lanes import IDLE_LANES, SHORT_PREFIX
 from marith.scoring.passes.layer_masks import layer_count
 
-# Updates that write nothing in place: the old tensors stay unchanged.
+# These updates write nothing in place, so the old tensors stay unchanged.
 _REPLACING = (DynamicLayer.update, DynamicSlidingWindowLayer.update)
-_LENGTH = "cumulative_length"  # the counter of a layer with a window
+# A layer with a window counts its tokens in this attribute.
+_LENGTH = "cumulative_length"
 _WINDOW = "sliding_window"
 _KEYS = ("keys", "values")
 
@@ -61,7 +62,7 @@ class State:
             self.joined.split()
 
     def begins(self, key: Hashable, text: list[int], limit: int) -> bool:
-        """Return True if a text can continue this state, which may hold `limit` of its tokens."""
+        """Return True if a text can continue this state. It must have at most `limit` tokens."""
         length = len(self.tokens)
         return self.key == key and length <= limit and self.tokens == text[:length]
 
@@ -91,7 +92,8 @@ class KeptStates(Keeper):
         super().__init__(most_bytes)
         self.held: dict[Hashable, State] = {}  # by lane
         self.before: dict[Hashable, State] = {}  # by lane
-        self.idle: dict[State, int] = {}  # bytes of each, the last used last
+        # Each idle state has its bytes as value. The most recently used state is last.
+        self.idle: dict[State, int] = {}
 
     @property
     def nbytes(self) -> int:
@@ -126,9 +128,10 @@ class KeptStates(Keeper):
             extra -= self.idle.pop(next(iter(self.idle)))
 
     def nearest(self, lane: Hashable, key: Hashable, text: list[int], limit: int) -> State:
-        """Return the longest state that a text can continue, or a new state without tokens.
+        """Return the state with the most tokens that a text can continue, or an empty state.
 
-        Idle states are searched too, unless the lane's own state lacks few tokens.
+        The state holds at most the first `limit` tokens of the text. Idle states are not searched
+        if the lane's own state lacks few of these tokens.
         """
 
         def fits(state: State) -> bool:
@@ -209,10 +212,10 @@ class Joined:
         return max(len(state.tokens) for state in self.states)
 
     def inputs(self, places: bool = False) -> dict[str, Tensor]:
-        """Return the mask [rows, positions] and the positions [rows, 1] of each text's next token.
+        """Return the arguments of the next pass: a mask [rows, positions], and positions [rows, 1].
 
-        Without padding, return an empty dict, because the model's own defaults are right. `places`
-        asks for the positions anyway, for a model that cannot count them.
+        Without padding, return no arguments, because the model's defaults are right. With `places`,
+        return the positions anyway, for a model that cannot count them.
         """
         at = {"position_ids": self.longest - self._padding}
         if not self._padded:
@@ -244,13 +247,14 @@ class Joined:
 
 
 def groups(states: Sequence[State], most_padding: float) -> list[list[State]]:
-    """Group states that are joined already, or else states of similar length.
+    """Return groups of states of similar length, or one group if these states are joined already.
 
-    The padding of a group weighs at most `most_padding` bytes.
+    The padding of a group takes at most `most_padding` bytes.
     """
     together = states[0].joined
     if together is not None and {*together.states} == {*states}:
-        return [together.states]  # they were of similar length when they were joined
+        # These states were of similar length when they were joined.
+        return [together.states]
     each = _bytes_per_token(states[0])
     found: list[list[State]] = []
     for state in sorted(states, key=lambda state: len(state.tokens), reverse=True):
@@ -264,7 +268,7 @@ def groups(states: Sequence[State], most_padding: float) -> list[list[State]]:
 
 
 def _bytes_per_token(state: State) -> float:
-    """Return the most bytes that the keys and values of one more token take."""
+    """Return an upper bound on the bytes that the keys and values of one more token take."""
     cache = state.cache if state.joined is None else state.joined.cache
     keyed = [layer for layer in cache.layers if keeps_keys(layer)] if cache is not None else []
     kept: list[Tensor] = [getattr(layer, name) for layer in keyed for name in _KEYS]
@@ -330,10 +334,10 @@ def _with_layers(cache: Cache, layers: list[Any]) -> Cache:
 
 
 class StateSize:
-    """Estimates the bytes of a state: a fixed part, and a part for each token of its text.
+    """An estimate of the bytes of a state: a fixed part, and a part for each token of its text.
 
-    The estimate is learned from the first two lengths. The state of a text that is longer than a
-    window takes less.
+    The estimate is learned from the first two lengths that are recorded. For a text that is longer
+    than a window, it is too high.
     """
 
     def __init__(self) -> None:
