@@ -1,4 +1,4 @@
-"""Classifiers that guide: how much likelier each candidate token makes a class."""
+"""The scorer of classifiers: how much likelier each candidate token makes a class."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ Texts: TypeAlias = "tuple[str, ...]"
 
 
 class ClassifierScorer(WithoutContext):
-    """Scores the classifier terms of one checkpoint, over texts of the formula's vocabulary.
+    """The scorer of the classifier terms of one checkpoint, over texts of the formula's vocabulary.
 
     A classifier adds log C(x₁..x_k) − log C(x₁..x_{k−1}) for each candidate and 0 for all other
     tokens (paper, section 3, after FUDGE: Yang and Klein, 2021), or the same difference on another
     scale. A judgement is log C(x₁..x_{k−1}) itself. The classifier reads text through its own
-    tokenizer. If a text is longer than its context, the oldest part is cut, and the first cut gives
-    a warning.
+    tokenizer. If a text is longer than the classifier's context, only its last tokens are read, and
+    the first such text gives a warning.
     """
 
     def __init__(
@@ -51,8 +51,10 @@ class ClassifierScorer(WithoutContext):
         cache_bytes: int = CACHE_BYTES,
         answers: torch.device | None = None,
     ) -> None:
-        self._answers = answers  # the output device, if it is not the computing device
-        self.checkpoint = checkpoint  # while it is referenced, the loader keeps it
+        # This is None if answers stay on the device that computes them.
+        self._answers = answers
+        # The loader keeps a checkpoint while it is referenced.
+        self.checkpoint = checkpoint
         self.model = checkpoint.model.eval()
         self.name = checkpoint.name
         self.vocabulary = vocabulary
@@ -76,7 +78,7 @@ class ClassifierScorer(WithoutContext):
         return self.runner.passes
 
     def read(self, term: Classifier | Judgement, prompt: Prompt) -> str:
-        """Return the text before the continuation: the conversation, if the term asks for it.
+        """Return the text before the continuation: the conversation, if the term reads the prompt.
 
         Raises RequestError if the classifier does not have the term's label.
         """
@@ -86,21 +88,19 @@ class ClassifierScorer(WithoutContext):
     def lane_text(self, lane: RequestLane, more: int) -> LaneText:
         """Return the text of a lane with `more` tokens after the prompt, as `memory` counts it.
 
-        The classifier's own tokens are not known yet.
-
-        A character counts as its number of bytes, which is the most tokens that it can have. A
-        token of the formula counts as two tokens.
+        The classifier's own tokens are not known yet. Their upper bound for the prompt is one token
+        for each byte. The estimate for the continuation is twice `more`.
         """
         assert isinstance(lane.reading, str)
         read = len(lane.reading.encode("utf-8", "replace"))
         return LaneText(lane.key, (), min(self._context_length, read + 2 * more))
 
     def memory(self, texts: Sequence[LaneText]) -> int:
-        """Return the most bytes of keys and values that these texts take together."""
+        """Return an upper bound on the bytes of keys and values of all these texts."""
         return self.runner.memory(texts)
 
     def score(self, spans: Sequence[Span]) -> list[Answer | None]:
-        """Return log-ratios [count, vocab] of each span, 0 outside the candidates of a position.
+        """Return log-ratios [count, vocab] of each span, and 0 for tokens that are not candidates.
 
         For a judgement, return log-probabilities [count, 1]. Spans of one salt that ask about the
         same texts, such as two labels of one classifier, share a lane.
@@ -142,7 +142,7 @@ class ClassifierScorer(WithoutContext):
         return self._scaled(replace(term, scale="log"), answer.logits).exp().tolist()
 
     def _scaled(self, term: Term, logits: Tensor) -> Tensor:
-        """Return the number that a term compares for each text, [texts]."""
+        """Return the class's logit, probability or log-probability of each text, [texts]."""
         assert isinstance(term, (Classifier, Judgement))
         column = self._column(term)
         if isinstance(term, Classifier) and term.scale == "logit":
@@ -156,7 +156,8 @@ class ClassifierScorer(WithoutContext):
 
         The last text is the longest text so far. The tree runner takes it as the root.
         """
-        each = span.candidates or [()] * span.count  # a judgement has no candidates
+        # A judgement has no candidates.
+        each = span.candidates or [()] * span.count
         ends = [len(span.continuation) - span.count + 1 + i for i in range(span.count)]
         so_far = [list(span.continuation[:end]) for end in ends]
         tokens = [
@@ -167,7 +168,7 @@ class ClassifierScorer(WithoutContext):
         return tuple(f"{span.lane.reading}{self.vocabulary.decode(t)}" for t in [*tokens, *so_far])
 
     def _ratios(self, span: Span, column: Tensor) -> Tensor:
-        """Return the difference that each candidate makes at its position, [count, vocab]."""
+        """Return how much each candidate raises `column` at its position, [count, vocab]."""
         assert span.candidates is not None
         before = column[len(column) - span.count :]
         rows = [i for i, candidates in enumerate(span.candidates) for _ in candidates]
@@ -177,7 +178,7 @@ class ClassifierScorer(WithoutContext):
         return ratios
 
     def _tokens(self, texts: Texts, salt: Hashable = None) -> list[Text]:
-        """Return the tokens of each text as the classifier reads it, cut to its context."""
+        """Return the tokens of each text as the classifier reads it, truncated to its context."""
         encoded = {text: self._cut(self._encode(text, salt)) for text in dict.fromkeys(texts)}
         return [encoded[text] for text in texts]
 
@@ -195,9 +196,9 @@ class ClassifierScorer(WithoutContext):
         return tuple(tokens)
 
     def _column(self, term: Classifier | Judgement) -> int:
-        """Return the index of the class that a label names; a number is an index.
+        """Return the index of the class that a label names. A label may also be an index.
 
-        Raises RequestError, with all labels, if there is no such class.
+        Raises RequestError, which lists all labels, if there is no such class.
         """
         names = list(self._labels.values())
         if isinstance(term.label, str):
@@ -214,8 +215,8 @@ class ClassifierScorer(WithoutContext):
 def to_logprobs(config: Any, logits: Tensor) -> Tensor:
     """Return log C of every label, [texts, labels] in float32.
 
-    If labels exclude each other, C is a softmax. If they do not, or with a single label, C is a
-    sigmoid for each label.
+    If labels exclude each other, C is a softmax over the labels. If they do not, or if there is
+    only one label, C is a sigmoid for each label.
     """
     multi = getattr(config, "problem_type", None) == "multi_label_classification"
     if multi or logits.shape[-1] == 1:

@@ -19,10 +19,10 @@ DISCOUNT = 0.75
 class NGramCounts:
     """Counts of the tokens after each context of up to `order` − 1 tokens, smoothed.
 
-    Absolute discounting with interpolation (Ney, Essen and Kneser, 1994): each count gives up
-    `DISCOUNT`. The next shorter context gets this mass, and the uniform distribution gets the last
-    of it. The `holes` are numbers that are not tokens, and have probability 0. Raises ModelError
-    for a token outside the vocabulary.
+    The method is absolute discounting with interpolation (Ney, Essen and Kneser, 1994). `DISCOUNT`
+    is taken from each count. The distribution of the next shorter context gets this mass, and after
+    the empty context the uniform distribution. The `holes` are numbers that are not tokens, and
+    have probability 0. Raises ModelError for a token outside the vocabulary.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class NGramCounts:
             raise ModelError(
                 f"an n-gram's text has token {self._corpus.largest}, outside the model's {vocab}"
             )
-        # An estimate of the bytes, with the cached results of contexts.
+        # The estimate includes the cached results of contexts.
         self.nbytes = 4_000 + 2 * self._corpus.nbytes
 
     def logprobs(self, before: Sequence[int], own: GrowingText | None = None) -> Tensor:
@@ -51,7 +51,8 @@ class NGramCounts:
         fitted = [self._corpus.counted(places) for places in self._corpus.contexts(before)]
         grown = [distinct_counts(followers) for followers in own.contexts()] if own else []
         probs = np.zeros(self.vocab, dtype=np.float32)
-        left = 1.0  # the mass that the longer contexts give up
+        # The longer contexts leave this mass to the shorter ones.
+        left = 1.0
         for length in reversed(range(max(len(fitted), len(grown)))):
             tokens, counts = _added(
                 [each[length] for each in (fitted, grown) if length < len(each)]
@@ -66,9 +67,10 @@ class NGramCounts:
     def likeliest(self, before: Sequence[int], own: GrowingText | None = None) -> Proposal | None:
         """Return the token that followed the longest known context most often.
 
-        Return None if only the empty context is known. The texts and `own` are looked up
-        separately. The longer context wins, or else the higher confidence. Of tokens with equal
-        counts, the texts give the smallest token, and `own` gives the latest.
+        Return None if only the empty context is known. The texts and `own` each name a token, by
+        their own counts. The token after the longer context is returned. After equal contexts, it
+        is the token with the higher confidence. If tokens have equal counts, the texts name the
+        smallest token, and `own` the latest.
         """
         fitted, grown = self._corpus.contexts(before), own.contexts() if own else []
         longest = max(len(fitted), len(grown))

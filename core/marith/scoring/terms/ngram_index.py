@@ -14,18 +14,23 @@ import numpy.typing as npt
 
 from marith.scoring.passes.lanes import common
 
-Counted: TypeAlias = "tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]"  # tokens; their counts
-Places: TypeAlias = "tuple[int, int]"  # first of a corpus's sorted places; one past the last
-_OUTSIDE = -1  # in place of a token before the beginning of a text
-_KEPT = 4096  # contexts of a corpus whose results are cached
+# The arrays hold distinct tokens, and the count of each token.
+Counted: TypeAlias = "tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]"
+# A slice of a corpus's sorted places is given by its first index, and by one past its last index.
+Places: TypeAlias = "tuple[int, int]"
+# This number stands for a token before the beginning of a text.
+_OUTSIDE = -1
+# The results for this number of contexts of a corpus are cached.
+_KEPT = 4096
 
 
 class Corpus:
     """The tokens that followed each context of up to `depth` tokens, in fixed texts.
 
-    All places are sorted by the token just before them, then by the token before that one, and so
-    on. So the places that follow a context are adjacent, and each older token selects a part of
-    them. Results for the contexts used last are cached.
+    All places of the texts are sorted by the token just before the place, then by the token before
+    that token, and so on. So all places that follow a context are adjacent, and the places that
+    follow a longer context are a part of them. Results for the most recently used contexts are
+    cached.
     """
 
     def __init__(self, depth: int, texts: Iterable[Sequence[int]]) -> None:
@@ -41,7 +46,8 @@ class Corpus:
         older = [tokens[places - back] for back in range(self.depth, 0, -1)]
         self._places = places[np.lexsort(older)] if older else places
         self._tokens = tokens
-        self._place_at, self._token_at = self._places.data, tokens.data  # faster for single items
+        # Single items of a memory view are read faster than items of an array.
+        self._place_at, self._token_at = self._places.data, tokens.data
         self._narrowed = lru_cache(maxsize=_KEPT)(self._narrow)
         self.counted = lru_cache(maxsize=_KEPT)(self._count)
 
@@ -91,7 +97,7 @@ class GrowingText:
         self._followers: dict[tuple[int, ...], array[int]] = {}
 
     def become(self, reading: tuple[int, ...], continuation: Sequence[int]) -> None:
-        """Make the text `reading` and `continuation`, keeping the common prefix."""
+        """Replace the text with `reading` and `continuation`. The common prefix stays."""
         if reading is not self._reading and reading != self._reading:
             self._shrink(0)
             self._reading = reading
@@ -113,7 +119,7 @@ class GrowingText:
         self.text.append(token)
 
     def contexts(self) -> list[array[int]]:
-        """Return the tokens that followed each known context at the text's end, in text order.
+        """Return, for each known context at the text's end, the tokens that followed it, in order.
 
         The empty context comes first. Each further context is one token longer.
         """
@@ -135,7 +141,7 @@ class GrowingText:
                     del self._followers[context]
 
     def _ends(self) -> list[tuple[int, ...]]:
-        """Return the contexts at the end of the text: of no tokens, then of one token more each."""
+        """Return the contexts at the end of the text: first the empty one, the longest one last."""
         last = tuple(self.text[-self.depth :]) if self.depth else ()
         return [last[start:] for start in range(len(last), -1, -1)]
 

@@ -1,4 +1,4 @@
-"""N-gram terms as scorers: the counts that are fitted, and the text of each lane."""
+"""The scorer of n-gram terms, which fits their counts and follows the text of each lane."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class _NGramLane(RequestLane):
 
 
 class NGramScorer(WithoutContext):
-    """Scores all n-gram terms over one vocabulary. A term is fitted when it is first read.
+    """The scorer of all n-gram terms over one vocabulary. A term is fitted at its first use.
 
     `recent` decides how many fitted terms are kept. An answer depends only on its span. The lane of
-    an online term keeps an index of its text, and the scorer removes the part that the next span
-    does not repeat.
+    an online term keeps an index of its text, and truncates it to the prefix that it has in common
+    with the text of the next span.
     """
 
     def __init__(
@@ -78,12 +78,14 @@ class NGramScorer(WithoutContext):
             texts = ([*self.vocabulary.encode(text), *end] for text in _texts(term))
             vocabulary = self.vocabulary
             counts = NGramCounts(term.order, vocabulary.size, texts, vocabulary.holes)
-            counts = self._fitted.setdefault(key, counts)  # another thread may have been first
+            # Another thread may have fitted the term first.
+            counts = self._fitted.setdefault(key, counts)
         return self._kept(term, counts)
 
     def find(self, term: NGram) -> NGramCounts:
-        """Return the term's counts. Raises KeyError if they must be fitted, or fitted anew."""
-        if term.path is None and not term.texts:  # it has nothing to read
+        """Return the term's counts. Raises KeyError if they must be fitted, or fitted again."""
+        # A term with neither a file nor texts is fitted at once, because there is nothing to read.
+        if term.path is None and not term.texts:
             return self.load(term)
         return self._kept(term, self._fitted[term, file_times(term.path)])
 
@@ -106,8 +108,8 @@ class NGramScorer(WithoutContext):
     def propose(self, span: Span, limit: int) -> list[Proposal]:
         """Return at most `limit` tokens that may follow the span, each given the tokens before it.
 
-        The list ends where no context is known, and after a token that ends a text. The span's
-        `count` is not used.
+        The list ends before a token whose context is unknown, and after a token that ends a text.
+        The `count` of the span is not used.
         """
         counts, text, own = _before(span, len(span.continuation))
         proposals: list[Proposal] = []

@@ -11,16 +11,17 @@ from torch import Tensor
 from marith.scoring.passes.lanes import common
 from marith.scoring.terms.whole_texts import Text
 
-ROOM = 256  # tokens of a tree in one pass; the rest is read in further passes
+# A new tree begins when a tree has this number of tokens. One pass reads one tree of each case.
+ROOM = 256
 
 
 @dataclass(slots=True)
 class PrefixTree:
-    """Tokens that follow a prefix of the root text, in depth-first order.
+    """The tokens of texts after their common prefix with a root text, as a tree, depth first.
 
-    For each token, `places` has its place in its text, `forks` the number of the root's tokens
-    before it, and `ends` the index after its last follower. `leaves` has the index of the last
-    token of each text, by the text's number.
+    For each token, `places` has its place in its text, `forks` has the number of tokens of the root
+    text before it, and `ends` has one past the index of its last descendant. `leaves` maps the
+    number of a text to the index of its last token.
     """
 
     tokens: list[int] = field(default_factory=list)
@@ -30,12 +31,15 @@ class PrefixTree:
     leaves: dict[int, int] = field(default_factory=dict)
 
     def mask(self) -> Tensor:
-        """Return which tokens each token of the tree attends to, itself too, [tokens, tokens]."""
+        """Return which tokens of the tree each token attends to, [tokens, tokens].
+
+        A token attends to its ancestors and to itself.
+        """
         order, ends = torch.arange(len(self.tokens)), torch.tensor(self.ends, dtype=torch.long)
         return (order <= order[:, None]) & (order[:, None] < ends)
 
     def add(self, path: list[int], fork: int, suffix: Text) -> None:
-        """Add `suffix` after the last token of `path`. Every token of the path gains followers."""
+        """Add `suffix` after the last token of `path`, as descendants of all tokens of the path."""
         for token in suffix:
             path.append(len(self.tokens))
             self.tokens.append(token)
@@ -47,10 +51,11 @@ class PrefixTree:
 
 
 def prefix_trees(root: Text, texts: Sequence[Text]) -> tuple[dict[int, int], list[PrefixTree]]:
-    """Return the ends of the texts that are prefixes of the root, and the trees of the others.
+    """Return where texts end inside the root, and the trees of all other texts.
 
-    The ends are indices into the root, by the number of the text. When a tree has `ROOM` tokens,
-    another tree begins. A text without tokens has neither an end nor a leaf.
+    The dict maps the number of each text that is a prefix of the root to the index of its last
+    token. When a tree has `ROOM` tokens, another tree begins. A text without tokens is in neither
+    result.
     """
     stops: dict[int, int] = {}
     trees = [PrefixTree()]
@@ -71,7 +76,7 @@ def prefix_trees(root: Text, texts: Sequence[Text]) -> tuple[dict[int, int], lis
 
 
 def _after_root(root: Text, texts: Sequence[Text]) -> list[tuple[int, Text, int]]:
-    """Return where each text leaves the root, the rest of the text, and its number."""
+    """Return the length of each text's common prefix with the root, the rest, and its number."""
     stem = list(root)
     forks = [common(stem, list(text)) for text in texts]
     return [(fork, text[fork:], i) for i, (fork, text) in enumerate(zip(forks, texts, strict=True))]

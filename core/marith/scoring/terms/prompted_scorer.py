@@ -1,4 +1,4 @@
-"""Prompted language models as scorers."""
+"""The scorer of prompted language models."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ from marith.scoring.weights.locate import FileTimes, file_times
 from marith.scoring.weights.lora_files import Adapter
 from marith.tensor_rows import Row, gather, rows_of
 
-_Key: TypeAlias = "tuple[str, FileTimes]"  # an adapter's name, and when its files were written
+# The key is an adapter's name, and the times at which its files were written.
+_Key: TypeAlias = "tuple[str, FileTimes]"
 
 
 class PromptedScorer:
-    """Scores the prompted terms of one checkpoint: one pass for one set of weights."""
+    """The scorer of the prompted terms of one checkpoint, which share passes where they can."""
 
     def __init__(
         self,
@@ -43,11 +44,13 @@ class PromptedScorer:
         self.runner = runner
         self.vocabulary = checkpoint.vocabulary
         self.context_length = checkpoint.context_length
-        self._output_device = answers  # if it is not the computing device
+        # This is None if answers stay on the device that computes them.
+        self._output_device = answers
         self._recent = recent or WeightedLRU(LOADED_BYTES)
         self._adapters: WeakValueDictionary[_Key, Adapter] = WeakValueDictionary()
         self._histories = Histories()
-        self._weights = checkpoint.weights  # 1 ms for a large model, so only once
+        # The list of weights is made only once, because that takes 1 ms for a large model.
+        self._weights = checkpoint.weights
         self._changes = _changes(self._weights)
         self.nbytes = checkpoint.nbytes
 
@@ -101,14 +104,14 @@ class PromptedScorer:
         return LaneText(lane.key, lane.prompt, min(more, self.tokens_left(lane.prompt)))
 
     def memory(self, texts: Sequence[LaneText]) -> int:
-        """Return the most bytes of keys, values and states that these texts take together."""
+        """Return an upper bound on the bytes of keys, values and states of all these texts."""
         return self.runner.memory(texts)
 
     def find(self, term: Term) -> Adapter | None:
         """Return the term's adapter, or None if the term names no adapter.
 
-        Raises KeyError if the adapter is not loaded, or if its files were written again since.
-        Raises KeyError for the first term with an early exit too: the model must be tried first,
+        Raises KeyError if `load` must be called first: if the adapter is not loaded, if its files
+        have changed since, or if no early exit was loaded yet. The first early exit runs the model,
         which a caller's thread should not do. Raises RequestError as `load` does.
         """
         if (layer := _exit_layer(term)) is not None:
@@ -140,14 +143,14 @@ class PromptedScorer:
         return adapter
 
     def count(self, term: Prompted, prompt: Prompt) -> int:
-        """Return the number of tokens of the prompt as the term reads it, even if too many."""
+        """Return the number of tokens of the prompt as the term reads it, whatever the context."""
         return len(to_tokens(term, prompt, self.vocabulary))
 
     def score(self, spans: Sequence[Span]) -> list[Answer | None]:
         """Return log-probabilities [count, vocab] of each span, in as few passes as possible.
 
-        Spans of one lane, which are the model and its early exits, share one row of a pass. A
-        likelihood is [count, 1]. An answer is None while its text is still being read.
+        Spans of one lane share one row of a pass: they ask for the model and its early exits. For a
+        likelihood, return [count, 1]. An answer is None while its text is still being read.
         """
         asked: dict[RequestLane, Span] = {}
         for span in spans:
@@ -161,7 +164,7 @@ class PromptedScorer:
         return scored if self._output_device is None else moved_to(scored, self._output_device)
 
     def _unknown(self, span: Span) -> Span | None:
-        """Return the tokens of a likelihood that are to be scored; None if all are known."""
+        """Return the span of a likelihood's tokens that are not scored yet; None if all are."""
         count = self._histories.unknown(span.lane, span.continuation)
         return Span(span.term, span.lane, span.continuation[:-1], count) if count else None
 
@@ -182,7 +185,7 @@ class PromptedScorer:
         return Answer(rows[-span.count :], answer.passes, answer.cached)
 
     def _likelihood(self, span: Span, answer: Answer | None) -> Answer:
-        """Return log-likelihoods [count, 1]. Without an answer, all of them are known."""
+        """Return log-likelihoods [count, 1]. `answer` is None if all tokens were scored before."""
         passes, cached = frozenset[int](), len(span.lane.reading)
         if answer is not None:
             rows = _rows(answer, span.term)

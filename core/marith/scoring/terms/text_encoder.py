@@ -8,21 +8,25 @@ from functools import lru_cache
 
 from marith.scoring.prompting.tokenizer import Vocabulary
 
-STEP = 48  # characters between places where a text may be split
-MARGIN = 8  # a text is not split in its last characters: the next ones may change them
-KEPT = 128  # cached beginnings of texts
-_SEAM = re.compile(r"[^\W\d_](?= [^\W\d_])")  # between two words
+# The place where a growing text is split moves on in steps of this number of characters.
+STEP = 48
+# A text is not split in its last characters, because later characters may change their tokens.
+MARGIN = 8
+# This number of beginnings of texts is cached.
+KEPT = 128
+# A seam is the place between two words.
+_SEAM = re.compile(r"[^\W\d_](?= [^\W\d_])")
 
 
 class Encoder:
-    """Encodes texts as `vocabulary.encode(text, start=True)` does, and long texts faster.
+    """An encoder that returns what `vocabulary.encode(text, start=True)` returns, but faster.
 
     If a tokenizer splits texts into words before it looks for tokens, the tokens of a text are the
-    tokens of its beginning and then those of its rest. The tokens of the beginning are cached. For
-    each new beginning, the tokens of the two parts are compared once with those of the unsplit
-    text. The rest is encoded together with at least one word of the beginning, because a tokenizer
-    may mark the first word. Other tokenizers read the whole text each time. Cached tokens serve
-    only texts of the same salt.
+    tokens of its beginning, followed by the tokens of its rest. The tokens of the beginning are
+    cached. For each new beginning, the tokens of the two parts are compared once with the tokens of
+    the unsplit text. The rest is encoded together with at least one word of the beginning, because
+    a tokenizer may mark the first word. Other tokenizers read the whole text each time. Cached
+    tokens are used only for texts of the same salt.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -41,11 +45,11 @@ class Encoder:
         return [*self._head, *self._encoded(text[: seams[-1]], salt), *rest, *self._foot]
 
     def _rest(self, text: str, back: int, seam: int, salt: Hashable) -> list[int]:
-        """Return the tokens after `seam`. Encodes the text from `back` on, to keep its context."""
+        """Return the tokens after `seam`. The text is encoded from `back` on, for its context."""
         return self._vocabulary.encode(text[back:])[len(self._encoded(text[back:seam], salt)) :]
 
     def _compared(self, beginning: str, back: int, salt: Hashable) -> bool:
-        """Return True if a split beginning, with one word after it, has the tokens of the whole."""
+        """Return True if a beginning and one more word have the same tokens, split or not."""
         after = f"{beginning} a"
         rest = self._rest(after, back, len(beginning), salt)
         apart = [*self._encoded(beginning, salt), *rest]
@@ -53,7 +57,7 @@ class Encoder:
 
 
 def _marks(vocabulary: Vocabulary) -> tuple[list[int], list[int]] | None:
-    """Return the tokens that the tokenizer adds before and after a text; None if unknown."""
+    """Return the tokens that the tokenizer adds before and after a text; None if it is unclear."""
     bare, marked = vocabulary.encode("a"), vocabulary.encode("a", start=True)
     for at in range(len(marked)):
         if bare and marked[at : at + len(bare)] == bare:
@@ -74,6 +78,9 @@ def _splits_words(vocabulary: Vocabulary) -> bool:
 
 
 def _seams(text: str) -> list[int]:
-    """Return places between words. Most continuations of a text have the same places."""
+    """Return the places between words at which a text may be split.
+
+    They change only every `STEP` characters while a text grows, so that a cached beginning fits.
+    """
     last = (len(text) - MARGIN) // STEP * STEP
     return [seam.end() for seam in _SEAM.finditer(text, max(0, last - STEP), max(0, last))]

@@ -1,4 +1,4 @@
-"""The likelihood of the whole text so far, kept for each lane while its text grows."""
+"""The likelihood of a lane's whole text, which is updated while the text grows."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from marith.scoring.passes.questions import RequestLane
 @dataclass(slots=True)
 class _History:
     tokens: list[int] = field(default_factory=list)
-    # The log-likelihood before each token, and after the last.
+    # These are the log-likelihoods before each token, and after the last token.
     sums: list[float] = field(default_factory=lambda: [0.0])
 
 
 class Histories:
-    """log Q(x₁..x_k) for every prefix of a lane's continuation.
+    """log Q(x₁..x_k) for every prefix of each lane's continuation.
 
-    Keeps state: the values of the common prefix with the lane's last text. With the state the model
-    is asked less often. The state never changes an answer.
+    Keeps state: the values of the lane's last text. The values of the prefix that the next text has
+    in common with it are used again, so that the model scores fewer tokens. The state never changes
+    an answer.
     """
 
     def __init__(self) -> None:
         self._known: dict[RequestLane, _History] = {}
 
     def unknown(self, lane: RequestLane, continuation: Sequence[int]) -> int:
-        """Return the number of last tokens that are not scored yet."""
+        """Return the number of trailing tokens of the continuation that are not scored yet."""
         history = self._known.setdefault(lane, _History())
         kept = common(history.tokens, list(continuation))
         del history.tokens[kept:], history.sums[kept + 1 :]

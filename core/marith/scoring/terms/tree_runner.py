@@ -1,6 +1,6 @@
 """The runner of causal classifiers: each case is a prefix tree, and its root is cached.
 
-The classifier caches the tokens that it has read, so the next token of a text costs one token.
+A text that has grown by a token then costs one more token of its root, and its candidates.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from marith.scoring.terms.whole_texts import (
 
 @dataclass(slots=True, kw_only=True)
 class _Work(Unread):
-    """The reading of one case. Each text ends in the root text or in one of its trees."""
+    """A case while it is read. Each of its texts ends in the root text or in one of the trees."""
 
     case: Case
     stops: dict[int, int]
@@ -57,12 +57,12 @@ class _Row:
 
     @property
     def seen(self) -> int:
-        """The number of slots that are read. The tree begins where the whole root text will end."""
+        """The number of slots that are read. A tree begins in the slot after its whole root."""
         beyond = len(self.tree.tokens)
         return len(self.work.prompt) + beyond if beyond else self.stop
 
     def columns(self) -> dict[int, int]:
-        """Return, for each classified text, the column of its row in which it ends."""
+        """Return, by the number of each text that ends in this row, the column where it ends."""
         ended = {n: at - self.start for n, at in self.work.stops.items() if at >= self.start}
         if self.stop < len(self.work.prompt):
             return {}
@@ -71,11 +71,11 @@ class _Row:
 
 
 class TreeRunner:
-    """Classifies the texts of a lane as a prefix tree, and caches the keys and values of its root.
+    """A runner that classifies the texts of a lane as a prefix tree, and caches the tree's root.
 
-    The cache changes the cost of an answer, never the answer. In one call, all long root texts
-    together read at most one chunk, the shortest text first. If `probes` is True, construction
-    raises ModelError for a model whose cached logits differ from its uncached logits.
+    The cache changes the cost of an answer, never the answer. One call reads at most one chunk of
+    all long root texts together, the shortest text first. If `probes` is True, construction raises
+    ModelError for a model whose cached logits differ from its uncached logits.
     """
 
     def __init__(
@@ -99,11 +99,11 @@ class TreeRunner:
         self.passes = 0
 
     def memory(self, texts: Sequence[LaneText]) -> int:
-        """Return the most bytes of keys and values that these root texts and their trees take."""
+        """Return an upper bound on the bytes of keys and values of these root texts and trees."""
         return self.lanes.memory([replace(text, more=text.more + ROOM) for text in texts])
 
     def join(self, limit: CacheLimit) -> None:
-        """Bound the cache by `limit`, which several models share, from now on."""
+        """Keep the cache within `limit`, which several models share, from now on."""
         limit.join(self.lanes)
 
     @torch.inference_mode()
@@ -125,10 +125,12 @@ class TreeRunner:
                 self._forward(group)
         return [self._end(item) for item in work]
 
-    @torch.inference_mode()  # making room moves tensors that passes have written
+    # Making room changes tensors that passes have written, which only inference mode allows.
+    @torch.inference_mode()
     def release(self, lane: Hashable) -> None:
         """Release a lane. Its keys and values stay cached until another lane needs the room."""
-        self._unfinished.pop(lane, None)  # first: making room may fail
+        # The unfinished passes are dropped first, because making room may fail.
+        self._unfinished.pop(lane, None)
         self.lanes.release(lane)
 
     def _begin(self, case: Case) -> _Work:
@@ -167,7 +169,8 @@ class TreeRunner:
         index = torch.tensor(ends, dtype=torch.long, device=hidden.device).view(-1, 2)
         logits = self.model.score(hidden[index[:, 0], index[:, 1]]).float()
         if bool(hidden.isnan().any() | logits.isnan().any()):
-            self.lanes.forget()  # NaN keys would reach the next text in this row
+            # NaN keys would reach the next text in this row.
+            self.lanes.forget()
             raise ModelError("the classifier computed NaN (not a number)")
         parts = logits.split([len(ends_of_row) for ends_of_row in columns])
         for row, ends_of_row, part in zip(rows, columns, parts, strict=True):
@@ -182,7 +185,8 @@ class TreeRunner:
         """
         shape = len(rows), max(row.width for row in rows)
         ids, places = torch.zeros(shape, dtype=torch.long), torch.zeros(shape, dtype=torch.long)
-        reach = torch.zeros(shape, dtype=torch.long)  # a token sees the slots up to this slot
+        # Each token sees all slots up to its reach. A token of a tree also sees its ancestors.
+        reach = torch.zeros(shape, dtype=torch.long)
         slots = torch.full(shape, self._cache.padding_slot)
         mask = torch.zeros(*shape, max(row.seen for row in rows), dtype=torch.bool)
         keys = torch.arange(mask.shape[-1]).repeat(len(rows), 1)
@@ -214,7 +218,7 @@ class TreeRunner:
         return hidden
 
     def _why_whole(self, context_length: int) -> str:
-        """Return why this model must read whole texts; "" if it need not."""
+        """Return why this model must read whole texts; "" if it can read prefix trees."""
         if not isinstance(getattr(self.model, "score", None), nn.Linear):
             return "its head is not a linear layer"
         return unread_kinds(self.model) or why_inexact(self.model, context_length, self._differ)
@@ -241,7 +245,8 @@ class TreeRunner:
         try:
             runner.classify(first)
             worst = distance(_logits(runner.classify(last)), want)
-        except Exception as error:  # any error of a model that does not take our cache
+        # The model's code may raise any error, if it does not take the cache of marith.
+        except Exception as error:
             return f"it does not take a cache by lanes ({type(error).__name__}: {error})"
         finally:
             runner.lanes.forget()
@@ -267,7 +272,10 @@ def _rows(item: _Work, turn: int) -> list[_Row]:
 
 
 def _pooled(text: Text, padding: int) -> Text:
-    """Return a text without padding at its end, where transformers reads the logits."""
+    """Return a text without the padding tokens at its end.
+
+    transformers too reads the logits at the last token that is not padding.
+    """
     end = len(text)
     while end > 1 and text[end - 1] == padding:
         end -= 1

@@ -1,4 +1,4 @@
-"""Terms that need no text: the uniform distribution, and positions, on which schedules depend."""
+"""Scorers that need no text: the uniform distribution, and positions, for schedules."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class UniformScorer(WithoutContext):
 
 
 class PositionScorer(WithoutContext):
-    """The number of tokens before each place. It needs no model."""
+    """The number of tokens of the continuation before each place. It needs no model."""
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
         self.device = device

@@ -21,7 +21,7 @@ _Salted: TypeAlias = "tuple[Text, Hashable]"  # a text and its salt
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Texts to classify, as tokens. The last text is the root; most other texts begin like it.
+    """Texts to classify, as tokens. The last text is the root: most other texts begin as it does.
 
     `lane` names the owner of the texts, and occurs in only one case of a call. Cases of the same
     `salt` may share what is read.
@@ -34,9 +34,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class ClassLogits:
-    """The logits of every label for every text of a case, [texts, labels], and the passes.
+    """The logits of every label for every text of a case, [texts, labels], and their passes.
 
-    The logits are the head's, in float32. `to_logprobs` makes log C of them.
+    The logits are the output of the classifier's head, in float32. `to_logprobs` returns log C for
+    them.
     """
 
     logits: Tensor
@@ -44,7 +45,7 @@ class ClassLogits:
 
 
 class WholeTextRunner:
-    """Classifies each text from its first token, in padded batches. Caches nothing."""
+    """A runner that reads each text from its first token, in padded batches, and caches nothing."""
 
     def __init__(self, model: Any, padding: int) -> None:
         self.model = model
@@ -53,7 +54,10 @@ class WholeTextRunner:
 
     @torch.inference_mode()
     def classify(self, cases: Sequence[Case]) -> list[ClassLogits]:
-        """Classify every distinct text of a salt once, in batches of about equal length."""
+        """Classify each text, in batches of texts of about equal length.
+
+        Equal texts of the same salt are classified once.
+        """
         logits_of: dict[_Salted, tuple[Tensor, int]] = {}
         for batch in _batches({(text, case.salt) for case in cases for text in case.texts}):
             logits = self._forward([text for text, _ in batch])
@@ -94,7 +98,7 @@ class WholeTextRunner:
 
 
 def _batches(texts: set[_Salted]) -> list[list[_Salted]]:
-    """Group texts of about equal length, so that little is padding."""
+    """Return batches of texts of about equal length, which need little padding."""
     batches: list[list[_Salted]] = [[]]
     for text, salt in sorted(texts, key=lambda item: (len(item[0]), item[0], str(item[1] or ""))):
         if (len(batches[-1]) + 1) * max(1, len(text)) > BATCH_TOKENS:
