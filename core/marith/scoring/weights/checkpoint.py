@@ -68,12 +68,12 @@ class Checkpoint:
         return Footprint.of(0, self.model.config.to_dict()).token_bytes(self.dtype)
 
     def room_for_texts(self, free: int) -> str:
-        """Return in words the memory of texts, and the number of lanes that `free` bytes hold."""
+        """Return a phrase on the memory that texts take, and on the lanes that fit `free` bytes."""
         return room_for_texts(self.token_bytes, self.context_length, free)
 
     @property
     def weights(self) -> tuple[Tensor, ...]:
-        """The weights that torch knows, each once."""
+        """All weights that torch knows, each weight once."""
         return weights(self.model)
 
     @property

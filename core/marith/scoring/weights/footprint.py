@@ -17,11 +17,12 @@ _STATES = {"mamba", "mamba2", "rwkv", "falcon_mamba", "xlstm", "recurrent_gemma"
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The number of weights of a model; `embedding` of them are in the token embedding.
+    """The numbers that decide how much memory a model takes.
 
-    `tied` is True if the head shares the weights of the embedding. `token` is the most numbers that
-    the layers keep of each token. It is None if the files do not state it, or if the model keeps a
-    state instead.
+    `weights` is the number of its weights, and `embedding` of these belong to the token embedding.
+    `tied` is True if the head shares the weights of the embedding. `token` is an upper bound on the
+    numbers that all layers cache for each token. It is None if the files do not state it, or if the
+    model keeps a state instead.
     """
 
     weights: int
@@ -48,8 +49,8 @@ class Footprint:
     def nbytes(self, dtype: str, *, packed: bool = True) -> int:
         """Return the bytes that the weights take.
 
-        `packed` is for a CPU: there, a head that is tied to the embedding is a copy in another
-        layout.
+        If `packed` is True, as on a CPU, a head that is tied to the embedding counts again, because
+        it is a copy in another layout.
         """
         size = SIZES.get(dtype.removeprefix("torch."), 4)
         return (self.weights + (self.embedding if packed and self.tied else 0)) * size
@@ -66,20 +67,21 @@ class Footprint:
 
 
 def room_for_texts(token_bytes: int | None, context: int, free: int) -> str:
-    """Return in words the memory of 1,000 tokens, and the number of full lanes that fit.
+    """Return a phrase on the memory that 1,000 tokens take, and on the number of lanes that fit.
 
-    The lanes are as long as `context`, and may take half of the `free` bytes. Return "" if
-    `token_bytes` is unknown.
+    Each lane is as long as `context`, and all lanes together may take half of the `free` bytes.
+    Return "" if `token_bytes` is unknown.
     """
     if not token_bytes:
         return ""
     taken = f", 1,000 tokens of a lane take {bytes_text(1000 * token_bytes)}"
-    lanes = max(0, free) // 2 // (token_bytes * context)  # an engine takes half
+    # By default, an engine caches lanes in half of the free memory.
+    lanes = max(0, free) // 2 // (token_bytes * context)
     return f"{taken}, and {lanes:,} lanes of {context:,} fit"
 
 
 def _kept(config: Mapping[str, Any]) -> int | None:
-    """Return the number of keys and values that all layers keep of a token.
+    """Return how many numbers the keys and values of a token have in all layers.
 
     Heads that share keys and values count once.
     """

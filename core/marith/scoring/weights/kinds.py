@@ -18,7 +18,7 @@ from marith.scoring.weights.placing import main_device
 LANGUAGE_MODEL = "a causal language model"
 CLASSIFIER = "a sequence classifier"
 CLASSES = {LANGUAGE_MODEL: AutoModelForCausalLM, CLASSIFIER: AutoModelForSequenceClassification}
-# The kind of a class of transformers, by the ending of its name.
+# The ending of a class's name in transformers names the kind of model.
 _ENDINGS = {
     "ForCausalLM": LANGUAGE_MODEL,
     "LMHeadModel": LANGUAGE_MODEL,
@@ -47,7 +47,7 @@ def raising_model_error(what: str) -> Iterator[None]:
 
 
 def check_code(name: str, config: object) -> None:
-    """Raise ModelError for a configuration that needs its own code. `config` is parsed JSON."""
+    """Raise ModelError for a model that needs code of its own. `config` is its parsed JSON."""
     if not isinstance(config, Mapping):
         raise ModelError(f"the configuration of {name!r} is a JSON object, not {config!r:.60}")
     code = config.get("auto_map")
@@ -59,7 +59,7 @@ def check_code(name: str, config: object) -> None:
 
 
 def check_kind(name: str, config: Any, wanted: str, architecture: str = "") -> None:
-    """Raise ModelError if a configuration is of another kind of model than `wanted`.
+    """Raise ModelError if a configuration belongs to another kind of model than `wanted`.
 
     `architecture` is the name of the model's class, if the model is already loaded.
     """
@@ -104,8 +104,8 @@ def check_loaded(name: str, model: Any) -> None:
 def try_out(name: str, model: Any) -> None:
     """Run a forward pass over two tokens.
 
-    Raises ModelError if the pass fails or returns no logits, or if it returns NaN: for damaged
-    weights, with the tensors that have values that are not finite.
+    Raises ModelError if the pass fails, returns no logits, or returns NaN. If weights are damaged,
+    the error names a tensor whose values are not all finite.
     """
     text = torch.zeros(1, 2, dtype=torch.long, device=main_device(model))
     kind = type(model).__name__
@@ -122,9 +122,10 @@ def try_out(name: str, model: Any) -> None:
 def why_nan(name: str, model: torch.nn.Module) -> str:
     """Return why a model computes NaN: damaged weights, or a number type with too small a range.
 
-    Weights that were packed are not looked at.
+    Packed weights are not examined.
     """
-    # Not every torch counts the values of 8 bits, and tensors elsewhere have none here.
+    # Not every release of torch can test 8-bit values, and tensors on the meta device have no
+    # values.
     tensors = [
         (key, one)
         for key, one in model.named_parameters()

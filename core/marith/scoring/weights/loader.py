@@ -126,13 +126,14 @@ def _cached(kind: str, name: str, placement: Placement, suits: Suits | None = No
     checkpoint = _kept.get(key)
     if checkpoint is None:
         checkpoint = _kept[key] = _load(kind, name, where, exact, suits=suits)
-    if suits is not None:  # for cached checkpoints, and files without a listed vocabulary
+    # The vocabulary was not checked yet if the checkpoint was cached, or its file lists none.
+    if suits is not None:
         suits(checkpoint.vocabulary)
     return checkpoint
 
 
 def _exactly(name: str, where: str, placement: Placement) -> Placement:
-    """Return the placement with the device and the number type that it leaves to the loader."""
+    """Return the placement, completed with the device and number type that the loader chooses."""
     if placement.backend is not None:
         return resolved(placement)
     device = device_for(placement.device)
@@ -159,7 +160,8 @@ def _load(
         with threads_of(model):
             if kind == LANGUAGE_MODEL:
                 kinds.try_out(name, model)
-            if not placement.is_spread:  # modules with accelerate's hooks stay as they are
+            # Modules with hooks of accelerate stay as they are.
+            if not placement.is_spread:
                 lay_out(model)
     return _logged(_checkpoint(name, found, placement), started)
 
@@ -176,7 +178,7 @@ def _logged(checkpoint: Checkpoint, started: float, copied: str = "") -> Checkpo
 
 
 def _sampling(model: Any) -> str:
-    """Return what the model's generation config says of sampling, in the words of options."""
+    """Return the sampling values of the model's generation config, written as options."""
     generation = getattr(model, "generation_config", None)
     stated = {f.name: (getattr(generation, f.name, None), f.default) for f in fields(Sampling)}
     own = {name: value for name, (value, default) in stated.items() if value and value != default}
@@ -206,7 +208,7 @@ def _ends(name: str, model: Any) -> list[int]:
 
 
 def positions_of(model: Any) -> int:
-    """Return the number of tokens that a model can read.
+    """Return the largest number of tokens that a model can read.
 
     RoBERTa and similar models number positions after the padding index, so the positions before it
     are not used.
@@ -228,8 +230,8 @@ def lay_out(model: Any) -> None:
 def lay_out_copy(model: Any, original: Any) -> str:
     """Lay out a model that shares the weights of `original`. `original` stays as it is.
 
-    Packed weights are copies. On a device without packing the model stays as it is. Return in words
-    the bytes that were copied.
+    Packed weights are copies. On a device without packing the model stays as it is. Return a phrase
+    with the number of bytes that were copied, or "".
     """
     if not packs(model):
         return ""

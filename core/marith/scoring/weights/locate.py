@@ -37,7 +37,7 @@ EMBEDDED = {
 ADAPTERS = {"pocket-polite": "polite", "pocket-rude": "rude"}
 ADAPTER_CONFIG = "adapter_config.json"
 GGUF = ".gguf"
-# Files of tokenizers: the one file of `tokenizers`, or files of older kinds.
+# A tokenizer is the one file of `tokenizers`, or files of older kinds.
 _TOKENIZERS = ("tokenizer.json", "*.model", "vocab*", "merges.txt", "tekken.json", "*.tiktoken")
 FileTimes: TypeAlias = "tuple[tuple[str, int, int], ...]"
 HUB_ID = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
@@ -46,15 +46,17 @@ _NAMES = (
     "a model is named by a directory, a GGUF file, a hub id such as 'owner/name', or a GGUF file "
     "on the hub such as 'owner/name:file.gguf'"
 )
-_CONTEXT = ("max_position_embeddings", "n_positions")  # GPT-2 and similar models have the second
-SECONDS = 5.0  # for one answer of the hub; a download may take longer
+# GPT-2 and similar models have the second key.
+_CONTEXT = ("max_position_embeddings", "n_positions")
+# The hub may take this number of seconds for one answer. A download may take longer.
+SECONDS = 5.0
 
 
 def file_times(name: str | None) -> FileTimes:
     """Return the name, the modification time and the size of each file at a path.
 
     The path is a file, or the folder of a model or an adapter. If a file is written again, the
-    result differs. Return () for a name that is not a path, and for files that cannot be looked at,
+    result differs. Return () for a name that is not a path, and for files that cannot be examined,
     such as files that another program replaces just now: reading them raises its own error.
     """
     if name is None or name in EMBEDDED or name in ADAPTERS:
@@ -63,7 +65,8 @@ def file_times(name: str | None) -> FileTimes:
         path = Path(name).expanduser()
         files = path.iterdir() if path.is_dir() else [path]
         found = [(file.name, file.stat()) for file in files]
-    except (OSError, ValueError, RuntimeError):  # a broken link, a null character, an unknown user
+    # The path may have a broken link, a null character, or the home of an unknown user.
+    except (OSError, ValueError, RuntimeError):
         return ()
     return tuple(sorted((file, seen.st_mtime_ns, seen.st_size) for file, seen in found))
 
@@ -127,7 +130,7 @@ def _is_adapter(name: str) -> ModelError:
 
 
 def tokenizer_home(where: str) -> str:
-    """Return where the tokenizer of a located model is. Embedded classifiers have pocket's."""
+    """Return the place of a located model's tokenizer. Embedded classifiers use pocket's."""
     inside = Path(where).parent == WEIGHTS.resolve()
     has_own = not inside or (Path(where) / "tokenizer.json").is_file()
     return where if has_own else str(WEIGHTS / EMBEDDED["pocket"])
@@ -148,9 +151,9 @@ def is_here(name: str) -> bool:
 
 
 def context_length_of(name: str, revision: str | None = None) -> int | None:
-    """Return the most tokens that a model can read, by its files on this machine.
+    """Return the context length of a model, from its files on this machine.
 
-    None if there are no files, or if they do not state it.
+    Return None if there are no files, or if they do not state the length.
     """
     try:
         where = locate(name)
@@ -160,7 +163,8 @@ def context_length_of(name: str, revision: str | None = None) -> int | None:
         home = Path(where)
         file = home / "config.json" if home.is_dir() else downloaded(where, revision)
         config = {} if file is None else json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):  # the loader reports the problem
+    # The loader reports the problem.
+    except (OSError, ValueError, RecursionError):
         return None
     return _context(config)
 
@@ -210,7 +214,8 @@ def require_on_hub(name: str, revision: str | None = None, file: str = "config.j
     try:
         HfApi().model_info(name, revision=revision, timeout=SECONDS)
     except GatedRepoError:
-        return  # the download's error says what to do
+        # The error of the download says what to do.
+        return
     except RevisionNotFoundError:
         raise ModelError(f"the hub's model {name!r} has no revision {revision!r}") from None
     except RepositoryNotFoundError:
@@ -218,15 +223,16 @@ def require_on_hub(name: str, revision: str | None = None, file: str = "config.j
             f"there is no directory {name!r}, and no model {name!r} on the hub, or it is private "
             f"and HF_TOKEN is not set{hint}"
         ) from None
-    except Exception as error:  # no connection, a timeout, or an invalid answer
+    # There is no connection, or the answer is late or invalid.
+    except Exception as error:
         reason = " ".join(str(error).split())[:120] or type(error).__name__
         raise ModelError(f"{nowhere}; the hub cannot be reached: {reason}{hint}") from None
 
 
 def local_file(name: str, where: str, revision: str | None = None) -> Path:
-    """Return the file on this machine; the first file of a model in several files.
+    """Return the path of a file on this machine, or of the first file of a model in several files.
 
-    Downloads a file on the hub. Raises ModelError if that fails.
+    A file on the hub is downloaded. Raises ModelError if that fails.
     """
     on_hub = _HUB_FILE.fullmatch(where)
     if on_hub is None:

@@ -27,14 +27,15 @@ from marith.scoring.weights.shared_weights import nbytes
 
 TENSORS = "adapter_model.safetensors"
 _KEY = re.compile(r"base_model\.model\.(?P<layer>.+)\.lora_(?P<part>[AB])\.weight")
-# Fields that a plain LoRA may have. Most describe its training; the tensors have the result.
+# A plain LoRA may have these fields. Most describe its training, whose result is in the tensors.
 _KNOWN = {
     "r", "lora_alpha", "use_rslora", "rank_pattern", "alpha_pattern", "inference_mode",
     "fan_in_fan_out", "init_lora_weights", "target_modules", "exclude_modules",
     "layers_to_transform", "layers_pattern", "auto_mapping", "runtime_config", "loftq_config",
     "eva_config", "corda_config", "lora_ga_config", "velora_config", "lora_dropout",
 }  # fmt: skip
-_PLAIN_STARTS = (True, False, None, "gaussian", "eva", "orthogonal")  # other values change the base
+# With any other value of `init_lora_weights`, training began from a changed base model.
+_PLAIN_STARTS = (True, False, None, "gaussian", "eva", "orthogonal")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +63,7 @@ class Adapter:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The key under which keys and values that were computed with the adapter are cached."""
+        """The key of cached keys and values that were computed with the adapter."""
         return self.name, self.digest
 
     @property
@@ -131,7 +132,11 @@ def _fetched(name: str) -> Path:
 
 
 def _check_config(name: str, config: Any) -> None:
-    """Refuse adapters that are not plain LoRA. Unknown switches and lists may change the answer."""
+    """Raise ModelError for an adapter that is not a plain LoRA.
+
+    An unknown field is refused if it is True, or a list or a dict that is not empty, because it may
+    change the answer. Other unknown fields are ignored.
+    """
     kind = config.get("peft_type") if isinstance(config, Mapping) else None
     if kind != "LORA":
         _refuse(name, f"is of kind {kind!r}; only LORA can share a pass")
@@ -159,7 +164,8 @@ def _update(
         _refuse(
             name, f"adapts {layer!r}, a {type(module).__name__}; only linear layers can be adapted"
         )
-    rank = pair["A"].shape[0] if pair["A"].ndim else 0  # the configuration may state another rank
+    # The rank of the tensors is the right one, because the configuration may state another rank.
+    rank = pair["A"].shape[0] if pair["A"].ndim else 0
     stored = tuple(pair["A"].shape), tuple(pair["B"].shape)
     if not rank or stored != ((rank, sizes[0]), (sizes[1], rank)):
         what = f"{stored} for {layer!r}, where (rank, {sizes[0]}) and ({sizes[1]}, rank) fit"
@@ -170,11 +176,13 @@ def _update(
 
 
 def _alpha(name: str, layer: str, config: Mapping[str, Any]) -> float:
-    """Return the alpha of a layer, from the first key of `alpha_pattern` that fits, if one does.
+    """Return the alpha of a layer: that of the first key of `alpha_pattern` that fits, if any does.
 
-    As in peft, a key fits if it matches the end of the layer's name, as a regular expression.
+    As in peft, a key is a regular expression, and it fits if it matches the end of the layer's
+    name.
     """
-    where, given = "lora_alpha", config.get("lora_alpha", 8)  # peft's own default
+    # The default is peft's own.
+    where, given = "lora_alpha", config.get("lora_alpha", 8)
     patterns = config.get("alpha_pattern") or {}
     if not isinstance(patterns, Mapping):
         _refuse(

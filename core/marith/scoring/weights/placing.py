@@ -81,7 +81,8 @@ def device_for(name: str | None) -> torch.device:
     if device.type not in ("cpu", "cuda"):
         try:
             torch.empty(1, device=device)
-        except (RuntimeError, AssertionError, NotImplementedError):  # each backend has its own
+        # Each backend of torch raises its own kind of error.
+        except (RuntimeError, AssertionError, NotImplementedError):
             raise ModelError(f"this machine has no device {name!r}") from None
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device.type == "cuda" and (device.index or 0) >= count:
@@ -132,7 +133,7 @@ def dtype_for(name: str, where: str, device: torch.device, placement: Placement)
 def multiplies_bfloat16() -> bool:
     """Return True if this processor has products of bfloat16.
 
-    With them, half the bytes take half the time.
+    With such products, reading half the bytes takes half the time.
     """
     has: Any = torch.cpu.get_capabilities()
     return any(has.get(name) for name in ("avx512_bf16", "amx_bf16", "arm_bf16", "bf16"))
@@ -142,12 +143,15 @@ def _stored_in_bfloat16(where: str, revision: str | None) -> bool:
     if where.lower().endswith(GGUF):
         try:
             return read_header(local_file(where, where, revision)).format == "BF16"
-        except ModelError:  # the loader reports the problem
+        # The loader reports the problem.
+        except ModelError:
             return False
-    require_on_hub(where, revision)  # transformers would try again for half a minute
+    # Without this check, transformers would try again for half a minute.
+    require_on_hub(where, revision)
     try:
         stored: Any = PreTrainedConfig.get_config_dict(where, revision=revision)[0]
-    except Exception:  # an invalid file: the loader reports the problem
+    # The file is invalid, and the loader reports the problem.
+    except Exception:
         return False
     inside = stored.get("text_config") if isinstance(stored, dict) else None
     texts = [one for one in (stored, inside) if isinstance(one, dict)]

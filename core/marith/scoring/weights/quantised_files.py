@@ -1,4 +1,4 @@
-"""Recognise checkpoints with quantised weights, which transformers loads by other libraries."""
+"""Recognise checkpoints with quantised weights, which transformers loads with other libraries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING
 from marith.errors import ModelError
 
 _BITSANDBYTES = "bitsandbytes"
-# Methods that transformers converts to floats on a CPU, because it has no kernel for them there.
+# On a CPU, transformers converts weights of these methods to floats, as it has no kernel for them.
 _UNPACKED = {"fp8", "mxfp8", "mxfp4"}
 
 
@@ -47,6 +47,7 @@ def quantised(name: str, config: Mapping[str, Any], device: torch.device) -> Qua
             f"{name!r} is quantised by {method!r}, which marith does not know; it reads "
             f"{', '.join(known)}"
         )
-    if method == _BITSANDBYTES and device.type == "cpu":  # it logs a cast for every product
+    # On a CPU, bitsandbytes logs a cast for every product.
+    if method == _BITSANDBYTES and device.type == "cpu":
         logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)
     return Quantised(method, method in _UNPACKED and device.type == "cpu")

@@ -39,15 +39,17 @@ from marith.scoring.weights.quantised_files import Quantised, quantised
 from marith.scoring.weights.sizes import check_held, check_size, require_memory
 
 Suits: TypeAlias = Callable[[Vocabulary], None]
-_ANY = 2048  # tokens of context, if the configuration does not state them
+# This is the context length if the configuration does not state one.
+_ANY = 2048
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCheckpoint:
-    """A model, its tokenizer, and the ends of texts that its configuration does not list.
+    """A model and its tokenizer, as they are stored.
 
-    `method` is the method by which the weights are quantised, if the model computes with them as
-    they are.
+    `ends` are tokens that end a text, in addition to the tokens that the model's configuration
+    lists. `method` is the method by which the weights are quantised, if the model computes with
+    them as they are.
     """
 
     model: Any
@@ -99,7 +101,7 @@ def tokenizer_of(name: str, header: GGUFHeader, tokenizer: Any) -> Any:
 
 
 def stated_positions(config: Any) -> int:
-    """Return the most tokens that a model can read, by its configuration."""
+    """Return the number of tokens that a model can read, by its configuration."""
     stated = getattr(config.get_text_config(), "max_position_embeddings", None)
     return stated if isinstance(stated, int) and stated > 0 else _ANY
 
@@ -202,7 +204,8 @@ def _placed(
     """Return the model on its device. transformers may have placed it there already."""
     if placement.is_spread or (found is not None and not found.unpacked):
         return model
-    return model.to(*place[: 1 if found is None else 2])  # it unpacks weights to bfloat16
+    # transformers unpacks quantised weights to bfloat16, so their type is converted too.
+    return model.to(*place[: 1 if found is None else 2])
 
 
 @cache
@@ -220,7 +223,7 @@ def _place(name: str) -> int | str:
 
 
 def _complete(name: str, kind: str, model: Any, missing: Any) -> Any:
-    """Return the model. Raises ModelError if a weight of it was missing from the files."""
+    """Return the model. Raises ModelError if the files lack one of its weights."""
     if missing:
         architecture = kinds.architecture_of(model.config)
         raise ModelError(

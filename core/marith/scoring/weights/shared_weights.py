@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from torch import Tensor, nn
 
 Model = TypeVar("Model", bound=nn.Module)
-_WRITE_TO_WEIGHTS = {"rwkv"}  # it rescales its weights in its first pass
+# Models of these types write to their weights: RWKV rescales its weights in its first pass.
+_WRITE_TO_WEIGHTS = {"rwkv"}
 
 
 def weights(model: nn.Module) -> tuple[Tensor, ...]:

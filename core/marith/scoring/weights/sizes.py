@@ -19,8 +19,10 @@ from marith.scoring.weights.footprint import Footprint
 from marith.scoring.weights.placing import Placement
 
 _REPEATED = re.compile(r"(layers?|blocks?|depth)$")
-_LEAST = 512  # layers that are always allowed: a model may have fewer than it lists
-_PER_BYTE = 8  # weights, if each has one bit
+# A configuration may always list this number of layers, because the model may have fewer.
+_LEAST = 512
+# A byte holds at most this number of weights, of one bit each.
+_PER_BYTE = 8
 
 
 def check_size(name: str, where: str, revision: str | None, kind: Any, config: Any) -> int:
@@ -59,7 +61,8 @@ def require_memory(
     name: str, footprint: Footprint, device: torch.device, dtype: torch.dtype, placement: Placement
 ) -> None:
     """Raise ModelError for weights larger than the free memory. The error names smaller choices."""
-    if placement.is_spread:  # accelerate places what fits
+    # accelerate places each layer where it fits.
+    if placement.is_spread:
         return
     how, free = str(dtype).removeprefix("torch."), free_memory(str(device))
     packed = device.type == "cpu"
@@ -79,7 +82,7 @@ def require_memory(
 
 
 def _counts(config: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield each count by which a configuration, or one inside it, repeats a part of the model."""
+    """Yield each number of layers or blocks in a configuration and its parts, with its key."""
     for key, value in config.items():
         if isinstance(value, Mapping):
             yield from _counts(value)

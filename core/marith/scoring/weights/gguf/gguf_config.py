@@ -19,15 +19,17 @@ SHORT, LONG = "rope_factors_short.weight", "rope_factors_long.weight"
 ROTARY_TENSORS = {FREQUENCIES, SHORT, LONG}
 _LAYERS_OF_27B = {"gemma2": 46, "gemma3": 62}
 _UNREAD = {"t5", "umt5", "tokenizer", "general", "minimax_m2"}
-# Architectures whose names in files differ from transformers' names.
+# The names of these architectures in files differ from the names in transformers.
 _KINDS = {
     "qwen2moe": "qwen2_moe",
     "qwen3moe": "qwen3_moe",
     "gpt-oss": "gpt_oss",
 }
-_TEXT_KINDS = {"gemma3": "gemma3_text", "gemma4": "gemma4_text"}  # their other part reads images
-_TIED = {"falcon", "bloom"}  # their files have a head nevertheless
-# Keys without a warning: they follow from shapes, or `_scale_rotary` reads them.
+# Models of these types have a part that reads images. A file has only the part that reads text.
+_TEXT_KINDS = {"gemma3": "gemma3_text", "gemma4": "gemma4_text"}
+# The heads of these models are tied to the embedding, although their files have a head.
+_TIED = {"falcon", "bloom"}
+# These keys give no warning, because shapes imply their values, or `_scale_rotary` reads them.
 _SAID = (
     "attention.key_length",
     "attention.value_length",
@@ -38,7 +40,7 @@ _SAID = (
 
 
 def gguf_config(name: str, header: GGUFHeader) -> Any:
-    """Return the configuration.
+    """Return the configuration of the model in a GGUF file.
 
     Raises ModelError for an architecture that transformers cannot read from GGUF files, and for a
     model in several files.
@@ -94,7 +96,7 @@ def _stated(header: GGUFHeader) -> dict[str, Any]:
 
 
 def _state(header: GGUFHeader, config: Any) -> None:
-    """Set values that the file states and that transformers leaves at the defaults of its class."""
+    """Set the values that the file states but transformers leaves at the defaults of its class."""
     for kind in ("bos", "eos", "pad"):
         name = "padding" if kind == "pad" else kind
         number = header.metadata.get(f"tokenizer.ggml.{name}_token_id")
@@ -104,7 +106,8 @@ def _state(header: GGUFHeader, config: Any) -> None:
     head = header.of_model("attention.key_length")
     if head and hasattr(config, "head_dim"):
         config.head_dim = head
-    if hasattr(config, "query_pre_attn_scalar"):  # Gemma's; in no file, but known to llama.cpp
+    # Gemma scales its queries by this number, which no file states. llama.cpp has the same rule.
+    if hasattr(config, "query_pre_attn_scalar"):
         wide = config.hidden_size // config.num_attention_heads
         largest = config.num_hidden_layers == _LAYERS_OF_27B.get(header.architecture)
         config.query_pre_attn_scalar = wide if largest else config.head_dim
@@ -119,7 +122,8 @@ def _scale_rotary(name: str, header: GGUFHeader, config: Any) -> None:
     text = config.get_text_config()
     rope = getattr(text, "rope_parameters", None)
     if isinstance(rope, dict) and isinstance(rope.get("full_attention"), dict):
-        rope = rope["full_attention"]  # layers with windows are never scaled
+        # Layers with windows are never scaled.
+        rope = rope["full_attention"]
     if not isinstance(rope, dict) or rope.get("rope_type", "default") != "default":
         return
     kind = header.of_model("rope.scaling.type", "none")

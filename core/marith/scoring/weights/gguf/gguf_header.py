@@ -22,9 +22,10 @@ from marith.errors import ModelError
 from marith.scoring.weights.footprint import Footprint
 
 _MOST_DIMENSIONS = 4
-_MOST_LISTED = 4096  # longest array that is kept: one number per layer fits, one per token does not
+# Longer arrays are dropped. A number for each layer fits, and a number for each token does not.
+_MOST_LISTED = 4096
 _PART = re.compile(r"(.*-)\d{5}(-of-(\d{5})\.gguf)")
-# The names of ggml's types (enum ggml_type).
+# These are the names of ggml's types (enum ggml_type).
 _TYPES = {
     0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1",
     10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 15: "Q8_K", 16: "IQ2_XXS",
@@ -153,7 +154,8 @@ def read_header(path: str | Path) -> GGUFHeader:
     try:
         state = file.stat()
         return _read(str(file), state.st_size, state.st_mtime_ns)
-    except ModelError:  # which is an OSError
+    # A ModelError is an OSError too, so it must be caught first.
+    except ModelError:
         raise
     except OSError as error:
         raise ModelError(f"cannot read {str(path)!r}: {error.strerror or error}") from error

@@ -19,9 +19,11 @@ from marith.scoring.weights.gguf.gguf_header import GGUFHeader
 from marith.scoring.weights.kinds import raising_model_error
 
 _BYTE_LEVEL = "gpt2"
+# These pre-tokenizers split a text into words as GPT-2 does.
 _AS_GPT2 = {"gpt-2", "mpt", "olmo", "jais", "phi-2", "trillion", "roberta-bpe"}
+# These split a text into words as GPT-2 does, and each digit is a word.
 _DIGITS = {"starcoder", "refact", "command-r", "smollm", "codeshell", "exaone", "minerva-7b"}
-# For these, llama.cpp adds a first token, and does not split a word that is a token.
+# With these, llama.cpp adds a first token, and does not split a word that is a token.
 _WHOLE_WORDS = {"llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "tekken"}
 _WHOLE_WORDS |= {"midm-2.0", "lfm2", "jina-v5-nano"}
 _ENDS = ("eos", "eot", "eom")
@@ -55,7 +57,7 @@ def gguf_tokenizer(name: str, header: GGUFHeader) -> Any:
 
 
 def _described(header: GGUFHeader) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what transformers builds the tokenizer from, and the options of its class."""
+    """Return the values from which transformers builds the tokenizer, and its class's options."""
     groups = [GGUF_TOKENIZER_MAPPING[group] for group in ("tokenizer", "tokenizer_config")]
     metadata = header.with_texts([f"tokenizer.{key}" for group in groups for key in group])
     described, named = (
@@ -66,9 +68,11 @@ def _described(header: GGUFHeader) -> tuple[dict[str, Any], dict[str, Any]]:
         }
         for group in groups
     )
-    if described["tokenizer_type"] == "llama":  # llama.cpp's default
+    if described["tokenizer_type"] == "llama":
+        # This is llama.cpp's default.
         named.setdefault("add_bos_token", True)
-    elif described["tokenizer_type"] == "gemma4":  # its template writes the first token itself
+    elif described["tokenizer_type"] == "gemma4":
+        # The template of the model writes the first token itself.
         named["add_bos_token"] = False
     for kind in ("bos", "eos", "unk", "pad"):
         number = described.get(f"{kind}_token_id")
@@ -88,7 +92,7 @@ def _fast(backend: Tokenizer, named: Mapping[str, Any]) -> PreTrainedTokenizerFa
 
 
 def gguf_end_tokens(header: GGUFHeader, tokenizer: Any) -> Sequence[int]:
-    """Return the tokens that end a text: those that the file names, and those with known texts."""
+    """Return the tokens that end a text: tokens that the file names, and tokens by their texts."""
     named = (header.metadata.get(f"tokenizer.ggml.{kind}_token_id") for kind in _ENDS)
     vocabulary = tokenizer.get_vocab()
     special = {*tokenizer.all_special_tokens}

@@ -25,22 +25,27 @@ from marith.errors import ModelError
 from marith.scoring.weights.gguf.gguf_config import ROTARY_TENSORS
 from marith.scoring.weights.gguf.gguf_header import GGUFHeader, StoredTensor
 
-_PIECE = 2**17  # elements at a time, which fit the processor's cache
+# This number of elements is converted at a time, because it fits the processor's cache.
+_PIECE = 2**17
 _FLOATS = {
     "F32": torch.float32,
     "F16": torch.float16,
     "BF16": torch.bfloat16,
     "F64": torch.float64,
 }
-_BY_TORCH = {name: number for number, name in GGML_NAME.items()}  # by transformers
-# Types with a nibble for each element: the bytes before the first nibble, and the number that is
-# subtracted. Converting an element takes the gguf library 40 ns, and transformers 4 ns for the two
-# types that it knows.
+# transformers converts these types with torch. The values are the numbers of the types.
+_BY_TORCH = {name: number for number, name in GGML_NAME.items()}
+# These types have a nibble for each element. The values are the bytes of a block before its first
+# nibble, and the number that is subtracted from each nibble. marith converts them itself, because
+# the gguf library takes 40 ns for an element, and transformers, which knows two of the types, 4 ns.
 _NIBBLES = {"Q4_0": (2, 8), "Q4_1": (4, 0), "Q5_0": (6, 16), "Q5_1": (8, 0)}
+# The names of these two options in malloc.h are M_TRIM_THRESHOLD and M_MMAP_THRESHOLD.
 _TRIM_THRESHOLD = -1
-_MMAP_THRESHOLD = -3  # its name in malloc.h is M_MMAP_THRESHOLD
-_NEEDED = "gguf"  # the library that knows the formats; an optional dependency
-_NOWHERE: dict[str, Any] = {"tensors": {}}  # a converter of transformers puts a head here
+_MMAP_THRESHOLD = -3
+# This optional dependency knows the formats of GGUF files.
+_NEEDED = "gguf"
+# A converter of transformers writes a head into this dict, and nothing reads it.
+_NOWHERE: dict[str, Any] = {"tensors": {}}
 
 
 def read_tensor(path: str, stored: StoredTensor) -> Tensor:
@@ -96,10 +101,10 @@ def _fill(values: Tensor, blocks: Any, kind: str) -> None:
 
 
 def _fill_nibbles(values: Tensor, raw: Tensor, begin: int, middle: int) -> None:
-    """Write the elements of blocks of 32 into `values`.
+    """Write the elements of blocks of 32 elements into `values`.
 
-    A block has a scale, the lowest value if `middle` is 0, the fifth bits of some types, and the
-    nibbles, which begin at byte `begin`.
+    A block begins with a scale. If `middle` is 0, the block's lowest value follows. In types of
+    five bits, the fifth bits of all elements follow. The nibbles begin at byte `begin`.
     """
     low, high = values[:, :16], values[:, 16:]
     low[:] = raw[:, begin:] & 15
@@ -248,7 +253,7 @@ def returning_freed() -> Iterator[None]:
         yield
     finally:
         if set_option is not None:
-            # The values that glibc itself reaches as blocks are freed.
+            # These are the largest values to which glibc adapts its thresholds by itself.
             set_option(_MMAP_THRESHOLD, 2**25)
             set_option(_TRIM_THRESHOLD, 2**26)
 
@@ -258,6 +263,7 @@ def _mallopt() -> Callable[[int, int], int] | None:
     """Return mallopt of the C library, or None if the library is not glibc."""
     try:
         found: Callable[[int, int], int] = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):  # not glibc
+    # A library without mallopt is not glibc.
+    except (AttributeError, OSError, TypeError):
         return None
     return found

@@ -1,4 +1,4 @@
-"""How do the weights of a loaded model lie, and what computes with them faster than before?
+"""How are the weights of a loaded model laid out, so that passes over them are faster?
 
 - `lean_modules`: norms, attention and MLPs with fewer operations.
 - `packing`: stores weights in oneDNN's layout, for products with few rows.

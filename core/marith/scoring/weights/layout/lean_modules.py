@@ -26,7 +26,8 @@ _GEMMAS = "Gemma2", "Gemma3"
 _ATTENTIONS = {f"{name}Attention" for name in (*_LLAMAS, "Gemma3")}
 _MLPS = {f"{name}MLP" for name in (*_LLAMAS, *_GEMMAS, "Olmo2", "SmolLM3")}
 _NORMS = {f"{name}RMSNorm" for name in (*_LLAMAS, "Phi3", "SmolLM3")}
-_NORMS_AROUND_ONE = {f"{name}RMSNorm" for name in _GEMMAS}  # they store weight - 1
+# These norms store the weight minus 1.
+_NORMS_AROUND_ONE = {f"{name}RMSNorm" for name in _GEMMAS}
 
 
 class JointLinear(nn.Module):
@@ -49,7 +50,8 @@ class JointLinear(nn.Module):
 
     def kept(self, x: Tensor, last: bool) -> Tensor:
         """Return the product for `x`. Keep it for the other parts until the `last` part asks."""
-        known = self._known  # read once: another thread may run the same modules
+        # The attribute is read only once, because another thread may run the same modules.
+        known = self._known
         out = known[1] if known is not None and known[0] is x else self(x)
         self._known = None if last else (x, out)
         return out
@@ -64,7 +66,8 @@ class LinearPart(nn.Linear):
     """
 
     def __init__(self, joint: JointLinear, linear: nn.Linear, start: int, last: bool) -> None:
-        nn.Module.__init__(self)  # nn.Linear.__init__ would draw random weights
+        # nn.Linear.__init__ would draw random weights.
+        nn.Module.__init__(self)
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.joint = joint
         self._columns = slice(start, start + linear.out_features)
@@ -181,7 +184,8 @@ class LeanAttention(nn.Module):
         cos, sin = (one.unsqueeze(2) for one in position_embeddings)
         both = torch.addcmul(both * cos, rotate_half(both), sin).transpose(1, 2)
         query, key = both[:, :heads], both[:, heads:]
-        if cache is None:  # transformers before 5.24 passes it by its old name
+        # transformers before 5.24 passes the cache by its old name.
+        if cache is None:
             cache = past_key_values
         if cache is not None:
             key, value = cache.update(key, value, own.layer_idx)
@@ -225,8 +229,9 @@ def make_lean(model: nn.Module) -> None:
 
 def _make_norm_lean(module: Any, around_one: bool) -> None:
     weight = module.weight.detach()
+    # The sum of 1 and a weight has more digits than a 16-bit type holds.
     if around_one and weight.dtype != torch.float32:
-        return  # 1 + weight has more digits than a 16-bit type holds
+        return
     eps = module.eps if around_one else module.variance_epsilon
     _become(module, LeanNorm)
     module.prepare(1 + weight if around_one else weight, eps)

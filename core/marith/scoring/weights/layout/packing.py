@@ -19,17 +19,20 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers.pytorch_utils import Conv1D
 
-SMALLEST = 2**16  # weights of a layer; with fewer, the call costs as much as the layout saves
-# The numbers of rows that are compared, the first with all others. In float32 only a single row may
-# differ from several rows. With AMX, products of a 16-bit type change their kernel at 33 rows.
+# A layer with fewer weights is not packed, because the call costs as much as the layout saves.
+SMALLEST = 2**16
+# Products of the first number of rows are compared with products of each other number. In float32
+# only a single row may differ from several rows. With AMX, products of a 16-bit type change their
+# kernel at 33 rows.
 _ROWS, _ROWS_SHORT = (4, 2, 1), (64, 33, 16, 4, 2, 1)
-# By type: processors with this flag multiply four rows in 0.8 of the time of one row, so products
-# have at least four rows.
+# A processor with the flag of a type multiplies four rows in 0.8 of the time of one row, so its
+# products have at least four rows.
 _FOUR = {torch.float32: "avx512_f", torch.bfloat16: "avx512_bf16"}
-# The number of results that are compared. In float32, nine of ten results show another order of
-# addition; in a 16-bit type, rounding hides it in most results.
+# About this number of results is compared. In float32, nine of ten results show another order of
+# addition. In a 16-bit type, rounding hides it in most results, so that more are needed.
 _RESULTS, _RESULTS_SHORT = 2**9, 2**17
-_MOST = 256  # rows of input, for layers of any width
+# At most this number of rows of input is compared, rounded up to whole products.
+_MOST = 256
 
 
 class Packed(nn.Linear):
@@ -41,7 +44,8 @@ class Packed(nn.Linear):
     """
 
     def __init__(self, linear: nn.Linear | Conv1D) -> None:
-        nn.Module.__init__(self)  # nn.Linear.__init__ would draw random weights
+        # nn.Linear.__init__ would draw random weights.
+        nn.Module.__init__(self)
         weight = _weight(linear)
         self.out_features, self.in_features = weight.shape
         self.weight = nn.Parameter(_laid_out(weight), requires_grad=False)
@@ -90,7 +94,7 @@ def packs(model: Any) -> bool:
 
 
 def _places(model: nn.Module, smallest: int) -> dict[Any, list[tuple[nn.Module, str]]]:
-    """Return every layer to pack, with the modules that hold it and its name in each."""
+    """Return every layer to pack, with each module that has the layer and the name it has there."""
     places: dict[Any, list[tuple[nn.Module, str]]] = {}
     for parent in model.modules():
         for name, child in parent._modules.items():
@@ -111,7 +115,8 @@ def is_plain(module: nn.Module) -> bool:
     """Return True if a module has plain weights, no hooks, and its class's own `forward`."""
     weight = module._parameters.get("weight")
     return (
-        type(weight) is nn.Parameter  # quantised weights may be subclasses
+        # Quantised weights may be subclasses of nn.Parameter.
+        type(weight) is nn.Parameter
         and weight.layout is torch.strided
         and not module._forward_pre_hooks
         and not module._forward_hooks
@@ -161,7 +166,7 @@ def _product(x: Tensor, laid_out: Tensor, bias: Tensor | None) -> Tensor:
 def set_fewest_rows(layers: Sequence[Any]) -> None:
     """Set `fewest_rows` of packed layers: the smallest number of rows that each layer computes.
 
-    Layers of one shape and dtype have the same number, which the first of them determines.
+    All layers of one shape and dtype have the same number, which the first such layer determines.
     """
     known: dict[tuple[int, int, torch.dtype], int] = {}
     for layer in layers:
@@ -172,9 +177,9 @@ def set_fewest_rows(layers: Sequence[Any]) -> None:
 
 
 def _fewest_stable_rows(layer: Any) -> int:
-    """Return the smallest number of rows from which on results do not depend on the number.
+    """Return the smallest number of rows above which results no longer depend on the number.
 
-    With this number of rows, or more, each row has the bits that it has among many rows.
+    In a product of this number of rows, or more, each row has the same bits as among many rows.
     """
     dtype = layer.weight.dtype
     is_long = dtype == torch.float32
@@ -188,7 +193,8 @@ def _fewest_stable_rows(layer: Any) -> int:
     expected = torch.cat([layer.product(part) for part in rows.split(many)])
     least = many
     for count in fewer:
-        starts = range(0, len(rows) - count + 1, count)  # a shorter part uses another kernel
+        # All parts have `count` rows, because a shorter part may use another kernel.
+        starts = range(0, len(rows) - count + 1, count)
         parts = (slice(start, start + count) for start in starts)
         if not all(torch.equal(layer.product(rows[at]), expected[at]) for at in parts):
             break

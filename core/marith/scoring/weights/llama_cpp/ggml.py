@@ -25,14 +25,19 @@ from marith.errors import ModelError
 PACKAGE = "llama_cpp"
 _ERROR = 4  # GGML_LOG_LEVEL_ERROR
 _errors: deque[str] = deque(maxlen=4)
-FEWEST = 256  # cells of a context, at least
+# A context has at least this number of cells.
+FEWEST = 256
+# No model has more layers.
 _EVERY_LAYER = 999
 Logits: TypeAlias = "NDArray[np.float32]"
-FEW_STATES = 16  # texts of a recurrent model that fit at first
-_BATCH = 2048  # tokens of one call
-# Tokens of one product. Memory is allocated for the logits of all of them, and on a CPU more tokens
-# save no time.
+# At first, a context of a recurrent model has room for this number of texts.
+FEW_STATES = 16
+# One call of llama_decode gets at most this number of tokens.
+_BATCH = 2048
+# llama.cpp reads this number of tokens in one product, and allocates memory for their logits. On a
+# CPU more tokens save no time.
 _PIECE, _PIECE_OF_GPU = 128, 512
+# llama_decode returns this number if there are not enough cells.
 _NO_ROOM = 1
 
 
@@ -101,8 +106,9 @@ class GGMLModel:
         self.vocab = int(lib.llama_vocab_n_tokens(self.words))
         self.nbytes = int(lib.llama_model_size(self.handle))
         self.positions = int(lib.llama_model_n_ctx_train(self.handle))
-        self.window = int(lib.llama_model_n_swa(self.handle))  # 0: every layer sees all
-        # These models keep a state for each text, which cannot be cut back.
+        # The window is 0 if every layer sees the whole text.
+        self.window = int(lib.llama_model_n_swa(self.handle))
+        # These models keep a state for each text, which cannot be truncated.
         self.recurrent = bool(
             lib.llama_model_is_recurrent(self.handle) or lib.llama_model_is_hybrid(self.handle)
         )
@@ -152,7 +158,7 @@ class GGMLAdapter:
         weakref.finalize(self, _free_adapter, model, self._handle)
 
     def set_on(self, context: Any) -> None:
-        """Let a context read with it, at full strength."""
+        """Apply the adapter to all passes of a context, at full strength."""
         one = (self._lib.llama_adapter_lora_p_ctypes * 1)(self._handle)
         self._lib.llama_set_adapters_lora(context, one, 1, (ctypes.c_float * 1)(1.0))
 
@@ -195,7 +201,8 @@ class GGMLContext:
         """Return the logits of the items that ask for them, [asked, vocab], in order.
 
         Return None if there are not enough cells. The tokens that were read until then stay in the
-        cache: cut these texts back before reading them again. Raises ModelError if llama.cpp fails.
+        cache, so the caller must truncate these texts before reading them again. Raises ModelError
+        if llama.cpp fails.
         """
         rows = []
         for start in range(0, len(items), self._batch):
@@ -206,9 +213,9 @@ class GGMLContext:
         return rows[0] if len(rows) == 1 else np.concatenate(rows)
 
     def cut(self, sequence: int, length: int) -> bool:
-        """Keep the first `length` tokens of a text.
+        """Truncate a text to its first `length` tokens.
 
-        Return False if the text cannot be cut back. It is empty then.
+        If the text cannot be truncated, drop all its tokens and return False.
         """
         cut = self._lib.llama_memory_seq_rm(self._memory, sequence, length, -1)
         if cut and self.holds(sequence, length):
@@ -227,7 +234,7 @@ class GGMLContext:
         return 0 <= first <= max(0, length - self._model.window)
 
     def drop(self, sequence: int) -> None:
-        """Forget a text."""
+        """Drop all cached tokens of a text."""
         self._lib.llama_memory_seq_rm(self._memory, sequence, -1, -1)
 
     def share(self, source: int, target: int, length: int) -> None:
@@ -286,7 +293,8 @@ class GGMLContext:
         if self._adapter is not None:
             self._adapter.set_on(handle)
         self.cells = int(lib.llama_n_ctx(handle))
-        self._batch = min(_BATCH, int(lib.llama_n_batch(handle)))  # a larger one ends the process
+        # A larger batch would end the process.
+        self._batch = min(_BATCH, int(lib.llama_n_batch(handle)))
         self._handle, self._memory = handle, lib.llama_get_memory(handle)
         self._tokens = lib.llama_batch_init(self._batch, 0, 1)
         # The model and the adapter are freed last, because finalisers may read them.
@@ -302,7 +310,7 @@ class GGMLContext:
         if error := lib.llama_decode(self._handle, batch):
             if error == _NO_ROOM:
                 return None
-            raise ModelError(f"llama.cpp cannot read more tokens (error {error}): {last_error()}")
+            raise ModelError(f"llama.cpp's llama_decode failed with error {error}: {last_error()}")
         shape = sum(item.asked for item in items), self._model.vocab
         if not shape[0]:
             return np.empty(shape, np.float32)

@@ -30,7 +30,7 @@ from marith.scoring.weights.placing import Placement
 from marith.scoring.weights.reading import Suits, header_of, tokenizer_of, vocabulary_of
 
 LLAMA_CPP = "llama.cpp"
-# Texts that tokenizers often split differently: spaces, digits, signs, other scripts.
+# Tokenizers often split these texts differently: spaces, digits, signs and other scripts.
 _TEXTS = (
     "Hello, world! It's 12345.67 o'clock  now.\n\n\tx = [i**2 for i in range(10)]",
     "Ça coûte 3 €; ¿qué? Привет, мир! 你好，世界。 مرحبا 🙂🏽 \u200d ﬁ",
@@ -68,7 +68,7 @@ def read_adapter(name: str, model: GGMLModel) -> LlamaCppAdapter:
 class LlamaCppCheckpoint(Checkpoint):
     """A GGUF file that llama.cpp computes, in the number types of the file.
 
-    `kept` is the bytes of a token's keys and values, in float16.
+    `kept` is the number of bytes of a token's keys and values, in float16.
     """
 
     format: str = ""
@@ -102,7 +102,7 @@ class LlamaCppCheckpoint(Checkpoint):
 
     @property
     def dtype(self) -> str:
-        """float32: the engine loads its checkpoints of transformers in it, on the CPU."""
+        """float32, in which the engine loads its checkpoints of transformers, on the CPU."""
         return str(torch.float32)
 
     @property
@@ -149,7 +149,8 @@ def llama_cpp_checkpoint(
     lib, header = library(), header_of(name, where, placement.revision)
     accelerated = _accelerated(placement, lib)
     _require_memory(name, header, accelerated)
-    words = tokenizer_of(name, header, tokenizer)  # before the weights, which may be large
+    # The tokenizer is made first: if that fails, no time is lost on large weights.
+    words = tokenizer_of(name, header, tokenizer)
     listed = header.metadata.get("tokenizer.ggml.tokens")
     if suits is not None and isinstance(listed, int):
         suits(vocabulary_of(name, words, listed))
