@@ -39,7 +39,7 @@ def calling(**changed: Any) -> list[Any]:
         ([{"role": "user"}], "a message must have a content"),
         (
             [{"role": "usr", "content": "hi"}],
-            "no role of a message is called 'usr'; did you mean 'user'",
+            "a message has the unknown role 'usr'; did you mean 'user'",
         ),
         ("", "the prompt is empty: write a message"),
         (calling(id=["c"]), r"id is a text, not \['c'\]"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-MOST_TEMPLATE = 100_000  # characters of a template
+# A template has at most this number of characters.
+MOST_TEMPLATE = 100_000
 
 
 class Refused(Exception):
@@ -19,7 +20,7 @@ def render(
     options: Mapping[str, Any] | None = None,
     opens: bool = True,
 ) -> str:
-    """Return the text of messages. If `opens` is True, it ends where the model's turn begins.
+    """Return the text of messages. With `opens`, the beginning of the model's turn follows them.
 
     Raises Refused for messages that the template does not accept, and for a template of more than
     100,000 characters.
@@ -37,6 +38,7 @@ def render(
             tokenize=False,
             **(options or {}),
         )
-    except Exception as error:  # a template may raise any exception
+    # A template may raise any exception.
+    except Exception as error:
         raise Refused(str(error) or type(error).__name__) from error
     return str(text)

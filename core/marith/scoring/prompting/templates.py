@@ -25,14 +25,16 @@ from marith.scoring.prompting.tool_format import (
     with_tools_listed,
 )
 
-_TEXTS = frozenset(("content", "reasoning_content"))  # the fields of a message that are texts
+# These fields of a message are texts.
+_TEXTS = frozenset(("content", "reasoning_content"))
 ROLES = ("user", "assistant", "system", "developer", "tool", "function")
 
 
 class Escaping:
-    """Replaces texts that spell special tokens with marks that no text can guess.
+    """The texts that spell special tokens. Marks replace them while a template is rendered.
 
-    A mark is `edge`, the number of the text, and `edge` again.
+    A mark is `edge`, the number of the text, and `edge` again. `edge` is random, so no text can
+    contain a mark.
     """
 
     def __init__(self, special: tuple[str, ...]) -> None:
@@ -41,7 +43,7 @@ class Escaping:
         self.edge = f"@{uuid4().hex}@"
 
     def escape(self, value: Any, in_json: bool = False) -> Any:
-        """Return `value` with a mark in place of each such text.
+        """Return `value`, with a mark in place of each text that spells a special token.
 
         `in_json` is True for tools and for the arguments of a call, which templates write as JSON.
         """
@@ -94,8 +96,8 @@ def to_tokens(
 ) -> list[int]:
     """Return the tokens of the prompt as the term reads it. The list is never empty.
 
-    If the reading has more than `limit` tokens, the list may be only a beginning of it, which has
-    more than `limit` tokens too.
+    If there are more than `limit` tokens, the list may hold only the first of them, but still more
+    than `limit`.
     """
     tokens = prompt.read.get((term, vocabulary))
     if tokens is None:
@@ -128,10 +130,10 @@ def _tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary, limit: int |
 
 
 def _numbered_tokens(term: Prompted, tokens: Sequence[int], vocabulary: Vocabulary) -> list[int]:
-    """Return the tokens of a prompt of token ids, after the term's system prompt as plain text.
+    """Return the tokens of a prompt that is given as token ids, after the term's system prompt.
 
-    The start token is taken off the prompt. The tokenizer writes it before the system prompt, if it
-    writes it before other texts.
+    The system prompt is encoded as a plain text, before which the tokenizer may write a start
+    token. So a start token of the prompt is dropped.
     """
     if term.hide is not None or term.template == "chat":
         what = "hides text" if term.hide is not None else "needs a chat template"
@@ -215,7 +217,9 @@ def _chat_tokens(prompt: Prompt, vocabulary: Vocabulary, limit: int | None) -> l
     out of the template, and is encoded as plain characters.
     """
     if not prompt.messages:
-        raise RequestError("the messages are empty; write a message of a user")
+        raise RequestError(
+            "the prompt has no messages; write one, such as {'role': 'user', 'content': 'Hello'}"
+        )
     if not vocabulary.finds_special([prompt.messages, prompt.tools]):
         return vocabulary.encode(_chat_text(prompt, vocabulary), literal=False, limit=limit)
     escaping = Escaping(vocabulary.special_texts)
@@ -241,7 +245,8 @@ def _chat_text(prompt: Prompt, vocabulary: Vocabulary) -> str:
     """
     tool_format = vocabulary.tool_format
     messages = [dict(message) for message in prompt.messages]
-    if "developer" not in _template(vocabulary):  # OpenAI's later name of the role
+    # OpenAI later gave the system role the name "developer".
+    if "developer" not in _template(vocabulary):
         messages = [m | {"role": "system"} if m["role"] in _SYSTEM else m for m in messages]
     if prompt.tools and not tool_format.offers:
         messages = with_tools_listed(messages, prompt.tools, tool_format.calls)
@@ -278,7 +283,8 @@ def _layouts(
     for layout in (numbered(written), spelt_out(messages, tool_format.calls, answers=True)):
         yield layout
         yield fold(layout)
-    if messages[0]["role"] == "assistant":  # some templates let a user alone begin
+    # Some templates refuse messages that do not begin with a user.
+    if messages[0]["role"] == "assistant":
         yield from _layouts([{"role": "user", "content": ""}, *messages], tool_format)
 
 
@@ -288,8 +294,8 @@ def _check_roles(messages: Sequence[Message], vocabulary: Vocabulary) -> None:
     for message in messages:
         role = message["role"]
         if not (role in ROLES or (role and role in template)):
-            hint = suggestion(role, ROLES, f"; there are {', '.join(ROLES)}", cutoff=0.5)
-            raise RequestError(f"no role of a message is called {shown(role)}{hint}")
+            hint = suggestion(role, ROLES, f"; the roles are {', '.join(ROLES)}", cutoff=0.5)
+            raise RequestError(f"a message has the unknown role {shown(role)}{hint}")
 
 
 def _template(vocabulary: Vocabulary) -> str:

@@ -13,15 +13,17 @@ from tokenizers import Tokenizer
 from marith.errors import ModelError, RequestError
 from marith.scoring.prompting.tool_format import ToolFormat, json_text, read_tool_format
 
-MARGIN = 256  # most tokens that a cut word may have more than the whole word
-PARTIAL = "\ufffd"  # replaces a character whose bytes are incomplete
+# Cutting a text inside a word gives at most this number of extra tokens.
+MARGIN = 256
+# This character stands for a character whose bytes are incomplete.
+PARTIAL = "\ufffd"
 
 
 class Vocabulary:
     """The tokens of a model, with its tokenizer. Safe to share between threads.
 
-    Works on a copy of the raw tokenizer, without padding or truncation: the shared fast tokenizer
-    of transformers keeps padding and truncation as state, and gives wrong results without an error
+    It uses a copy of the raw tokenizer, without padding or truncation: the shared fast tokenizer of
+    transformers keeps padding and truncation as state, and gives wrong results without an error
     when threads set them. `size` is the number of tokens that both the model and the tokenizer
     know. `holes` are ids below `size` that are neither a text nor the end of a text. Raises
     ModelError for a tokenizer that is not a fast tokenizer.
@@ -88,10 +90,11 @@ class Vocabulary:
         """Return the tokens of a text.
 
         In a `literal` text, names of special tokens are plain characters. With `start`, the
-        tokenizer adds the tokens that it puts around a whole text (mostly a first token). If the
-        text has many more than `limit` tokens, only a beginning of it is encoded, which has more
-        than `limit` tokens too: a tokenizer reads a million characters a second, and cannot be
-        interrupted. Raises RequestError for a text that is not Unicode.
+        tokenizer adds the tokens that it puts around a whole text (mostly a first token).
+
+        If the text has many more than `limit` tokens, only its first tokens are returned, but more
+        than `limit`. This saves time: a tokenizer reads a million characters a second, and cannot
+        be interrupted. Raises RequestError for a text that is not Unicode.
         """
         raw = self._literal if literal else self._raw
         try:
@@ -101,7 +104,8 @@ class Vocabulary:
                     if len(begun) > limit + MARGIN:
                         return list(begun)
             return list(raw.encode(text, add_special_tokens=start).ids)
-        except TypeError:  # half a surrogate pair, from bytes that were not UTF-8
+        # The text has half a surrogate pair, from bytes that were not UTF-8.
+        except TypeError:
             raise RequestError(f"this text is not Unicode: {text[:60]!r}") from None
 
     def decode(self, tokens: Sequence[int]) -> str:
@@ -158,10 +162,10 @@ class Vocabulary:
 
 
 def _beginnings(text: str, limit: int) -> Iterator[int]:
-    """Yield positions at which to cut a long text, to test the token count of its beginning.
+    """Yield the lengths of beginnings of a long text, in characters, for counting their tokens.
 
-    Each position is twice as far as the position before, and between two words if possible. All
-    beginnings together are no longer than the text, so the work at most doubles.
+    Each beginning is about twice as long as the last one, and ends between two words if possible.
+    All beginnings together are no longer than the text, so counting at most doubles the work.
     """
     end = max(4096, 2 * limit)
     while 2 * end <= len(text):
@@ -193,9 +197,9 @@ def _added(backend: Tokenizer) -> dict[int, str]:
 
 
 class Detokenizer:
-    """Converts tokens to text as they arrive, in pieces of whole characters.
+    """A converter of tokens to text, which returns pieces of whole characters as tokens arrive.
 
-    The pieces join to the whole text. Special tokens are left out, except for those in `shown`.
+    The pieces join to the whole text. Special tokens are left out, except for the ids in `shown`.
     Keeps state, which `copy.copy` copies.
 
     In this example, the second token has the first two bytes of "東", and the third token has its
@@ -208,13 +212,15 @@ class Detokenizer:
     """
 
     def __init__(self, vocabulary: Vocabulary, shown: Collection[int] = ()) -> None:
-        self.written = 0  # the number of characters that were returned
+        # This number of characters was returned so far.
+        self.written = 0
         self._place = 0
         self._decode = vocabulary.raw.decode
         self._hidden = vocabulary.special_ids.difference(shown)
         # A token's text may depend on the token before it, so the last tokens are kept.
         self._tokens: tuple[int, ...] = ()
-        self._sent = 0  # the number of kept tokens whose text was returned
+        # The text of this number of kept tokens was returned.
+        self._sent = 0
 
     @property
     def whole(self) -> int:
@@ -223,7 +229,7 @@ class Detokenizer:
 
     @property
     def begun(self) -> int:
-        """The number of characters that the tokens so far have begun, with an incomplete one."""
+        """The number of characters in the tokens so far, including one that is incomplete."""
         return self.whole + self._rest().endswith(PARTIAL)
 
     def place(self, data: bytes) -> int:
@@ -232,7 +238,8 @@ class Detokenizer:
         A token that continues a character begins where the character begins. Any other token leaves
         an incomplete character broken, and the broken character becomes part of the text.
         """
-        if data and data[0] & 0xC0 == 0x80:  # a UTF-8 byte that continues a character
+        # In UTF-8, a byte 10xxxxxx continues a character.
+        if data and data[0] & 0xC0 == 0x80:
             self._place = max(self._place, self.whole)
         else:
             self._place = self.written + len(self._rest())

@@ -9,9 +9,11 @@ from typing import Any
 
 from marith.scoring.prompting.rendering import Refused, render
 
-_FIRST, _SECOND = "zephyrlookup", "quartzlookup"  # names that no template contains
+# No template contains these names and arguments, so the rendered text shows what surrounds them.
+_FIRST, _SECOND = "zephyrlookup", "quartzlookup"
 _ARGUMENTS = ({"kiwi": "mango"}, {"plum": "cherry"})
-ID = "call00001"  # nine letters and digits, as some templates require
+# The id has nine letters and digits, because some templates require that.
+ID = "call00001"
 _QUESTION = {"role": "user", "content": "question"}
 _TEXT = "walnut answer"
 
