@@ -48,7 +48,7 @@ MODELS = [
     ("Engine.load('pocket', revision='v2')", "is on this machine; leave out revision"),
     ("Engine.load('pocket', context_length=4096)", "'pocket' holds 1024 tokens, not 4096"),
     ("Engine.load(loaded)", "a loaded model needs its tokenizer: Engine.load(model, tokenizer=…)"),
-    ("Engine('pocket')", "an engine is made by Engine.load('pocket')"),
+    ("Engine('pocket')", "needs a loaded model; write Engine.load('pocket')"),
     ("engine.generate('Hi', classifier('pocket-toxicity', 'nice'))", "it has civil, toxic"),
     ("engine.generate('Hi', Prompted(adapter='pocket-polit'))", "did you mean 'pocket-polite'?"),
 ]

@@ -1,4 +1,4 @@
-"""One limit on the memory of all caches: which idle lanes are dropped first."""
+"""One limit on the memory of all caches, and the order in which idle lanes are dropped."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ class Keeper(ABC):
 
 
 class CacheLimit:
-    """A limit of `most_bytes` on the memory of all keepers that have joined it.
+    """A limit of `most_bytes` on the memory that all joined keepers hold together.
 
-    Lanes in use stay even if they exceed the limit. A keeper that has not joined a shared limit has
-    a limit of its own. A keeper that is not in use anywhere else no longer counts.
+    Lanes in use stay even if they exceed the limit. Until a keeper joins a shared limit, it has a
+    limit of its own. References to keepers are weak: a keeper that nothing else references no
+    longer counts.
 
     Keeps state. All joined keepers run in one thread, which may drop the idle lanes of any of them.
     So a keeper joins after it was probed, and before it runs in that thread. Only one thread at a
@@ -44,7 +45,8 @@ class CacheLimit:
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
-        self._joined: tuple[ref[Keeper], ...] = ()  # replaced, because another thread may read it
+        # The tuple is replaced and never changed, because another thread may be reading it.
+        self._joined: tuple[ref[Keeper], ...] = ()
 
     def join(self, keeper: Keeper) -> None:
         """Apply this limit to a keeper too. A keeper that has already joined stays joined."""
@@ -71,7 +73,7 @@ class CacheLimit:
     def room_alone(self, device: str, needed: int) -> int:
         """Return the number of bytes that a request may take on `device` if it runs alone.
 
-        If dropping idle lanes of other texts frees enough for `needed` bytes, they are dropped.
+        Idle lanes of other texts are dropped if that makes room for `needed` bytes.
         """
         free, kept = free_memory(device), self.nbytes
         if free < needed <= free + kept:

@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 def runner_of(checkpoint: Checkpoint, cache_bytes: int = CACHE_BYTES) -> Runner:
-    """Return the runner of a checkpoint's language model, see `start_runner`."""
+    """Return the runner of a checkpoint's language model (see `start_runner`)."""
     with computing_with(checkpoint.threads):
         return start_runner(
             checkpoint.model,
@@ -90,7 +90,8 @@ def _compared(
             runner = make(passes)
             differ = partial(_differ, runner, passes, make)
             reason = why_inexact(passes.model, context_length, differ)
-        except Exception as error:  # any error, for example a missing field of the configuration
+        # Any error may come here, for example if the configuration lacks a field.
+        except Exception as error:
             reason = f"no cache can be made for it ({type(error).__name__}: {error})"
         if not reason:
             if reasons:

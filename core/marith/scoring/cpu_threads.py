@@ -1,4 +1,4 @@
-"""Set the number of OpenMP threads with which a thread computes, and end those that wait."""
+"""Set the number of OpenMP threads with which a thread computes, and end idle OpenMP threads."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import torch
 
 from marith.openmp import SPINS, TORCH_SPINS_LONG
 
-SMALL = 2**18  # weights of a mean matrix; with fewer, a second thread saves little
-_SOFT = 1  # omp_pause_soft: the runtime keeps its settings
+# If a model's mean matrix has fewer weights, a second thread saves little.
+SMALL = 2**18
+# This is omp_pause_soft, with which the runtime keeps its settings.
+_SOFT = 1
 _SPINNING = (
     f"; waiting threads spin for milliseconds, because torch was imported before marith; set "
     f"GOMP_SPINCOUNT={SPINS} in the environment to limit it"
@@ -23,9 +25,10 @@ _SPINNING = (
 def take_threads(count: int | None) -> str:
     """Let the calling thread compute with `count` threads. Other threads are not affected.
 
-    None leaves torch's own number. Return in words the number of threads, and the reason.
+    None leaves torch's own number. Return a phrase with the number of threads and the reason.
     """
-    usual = torch.get_num_threads()  # torch sets a thread's number at its first use
+    # torch sets a thread's number at its first use, so this call must come before the change.
+    usual = torch.get_num_threads()
     set_number = _of_the_runtime("omp_set_num_threads")
     if count is None:
         spinning = _SPINNING if usual > 1 and TORCH_SPINS_LONG else ""
@@ -60,7 +63,7 @@ def dismiss_team() -> None:
 
 
 def dismissing() -> Callable[[], object]:
-    """Return a function that ends the workers of the thread that calls it, by one runtime call."""
+    """Return a function that ends the OpenMP workers of the thread that calls the function."""
     pause = _of_the_runtime("omp_pause_resource_all")
     return bool if pause is None else partial(pause, _SOFT)
 

@@ -12,21 +12,24 @@ import psutil
 if TYPE_CHECKING:
     import torch
 
-_GROUPS = Path("/sys/fs/cgroup")  # Linux's control groups (version 2), which limit a container
-_OWN_GROUP = Path("/proc/self/cgroup")  # its line `0::/path` names this process's group
+# Linux's control groups (version 2) limit the memory of a container.
+_GROUPS = Path("/sys/fs/cgroup")
+# The line `0::/path` of this file names this process's group.
+_OWN_GROUP = Path("/proc/self/cgroup")
 
 
 def free_memory(device: str = "cpu") -> int:
     """Return the bytes that this process may still take on a device. "cuda" is the current GPU."""
     if device.startswith("cuda"):
-        import torch  # imported late: the machine's own memory needs no torch
+        # torch is imported late, because the free memory of the machine is known without it.
+        import torch
 
         return _left_on_gpu(torch.device(device))
     return max(0, min(_left()))
 
 
 def _left_on_gpu(device: torch.device) -> int:
-    """Return the free bytes of a GPU, with those that torch has reserved and does not use."""
+    """Return the free bytes of a GPU, plus the bytes that torch has reserved and does not use."""
     import torch
 
     index = torch.cuda.current_device() if device.index is None else device.index
@@ -76,10 +79,7 @@ def _unused(group: Path) -> int:
 
 
 def _number(path: Path) -> int | None:
-    """Return the number in a file, or None.
-
-    The file may be absent. It has no number if nothing is limited.
-    """
+    """Return the number in a file; None if the file is absent, or says that there is no limit."""
     try:
         return int(path.read_text())
     except (OSError, ValueError):

@@ -6,8 +6,10 @@ from array import array
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-BLOCK = 16  # tokens; prefixes are compared in blocks of this length
-COPIED = 63  # the longest common prefix that SegmentLanes copies instead of sharing, in tokens
+# Prefixes are compared in blocks of this number of tokens.
+BLOCK = 16
+# SegmentLanes copies a common prefix of at most this number of tokens, and shares a longer one.
+COPIED = 63
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -45,9 +47,9 @@ def _prefixes(key: Hashable, prompt: Sequence[int]) -> Iterator[int]:
 
 
 def own_lengths(texts: Iterable[LaneText]) -> Iterator[int]:
-    """Yield, for each text, the most tokens that no earlier text holds for it.
+    """Yield an upper bound on the tokens that each text does not share with the texts before it.
 
-    A common prefix of prompts counts once, except for the tokens that may be copied.
+    A common prefix of prompts counts once, except for `COPIED` tokens of it, which may be copied.
     """
     known: set[int] = set()
     for text in texts:

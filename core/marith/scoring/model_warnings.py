@@ -1,4 +1,4 @@
-"""Warnings about a base model: what it rounds, and what its chat template lacks."""
+"""Warnings about a base model: coarse rounding, and a chat template without tools or missing."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from marith.scoring import notices
 from marith.scoring.weights.checkpoint import Checkpoint
 
 _log = logging.getLogger(__name__)
-_MUCH = 10  # a formula may enlarge rounding this number of times without a warning
-_amplification = lru_cache(maxsize=64)(amplification)  # many requests have the same formula
+# A formula may enlarge rounding up to this number of times without a warning.
+_MUCH = 10
+# Results are cached, because many requests have the same formula.
+_amplification = lru_cache(maxsize=64)(amplification)
 
 
 class ModelWarnings:
@@ -23,14 +25,16 @@ class ModelWarnings:
     def __init__(self, base: Checkpoint) -> None:
         self._name, self._vocabulary = base.name, base.vocabulary
         self._rounding = base.rounds_coarsely
-        self._warned = 0.0  # the largest factor of a warning so far
+        # This is the largest amplification that a warning has named.
+        self._warned = 0.0
         self._warned_of: set[str] = set()
 
     def of_rounding(self, formula: Formula) -> None:
         """Warn if a formula enlarges the rounding errors of the base model.
 
-        The first such formula gives a warning, and then each formula that enlarges them ten times
-        more. docs/how-to/few_bits.md says how far such formulas are off.
+        The first formula that enlarges them much gives a warning, and then each formula that
+        enlarges them ten times as much as the last one. docs/how-to/few_bits.md says how far such
+        formulas are off.
         """
         if self._rounding is None:
             return
@@ -49,15 +53,14 @@ class ModelWarnings:
         vocabulary = self._vocabulary
         if vocabulary.tool_format.offers:
             return
-        what = "the chat template knows no tools"
+        what = f"the chat template of {self._name!r} lists no tools"
         if not vocabulary.has_chat_template:
-            what = "there is no chat template"
+            what = f"{self._name!r} has no chat template"
         self.once(
             "tools",
-            f"{what} of {self._name!r}: tools are listed in the system prompt, and "
-            "with tool_choice 'auto' such a model may call none or repeat a call; write "
-            "tool_choice='any' or the name of a tool, or take a model that was trained to call "
-            "tools",
+            f"{what}, so they are listed in the system prompt, and with tool_choice='auto' such a "
+            "model may call none or repeat a call; write tool_choice='any' or the name of a tool, "
+            "or take a model that was trained to call tools",
         )
 
     def once(self, subject: str, message: str) -> None:

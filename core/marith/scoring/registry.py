@@ -44,10 +44,10 @@ class Registry:
     """The scorers of one engine, for all checkpoints that terms name.
 
     The base model always stays loaded. Other checkpoints, adapters and n-grams stay while they are
-    in use; after that, the last used stay while they weigh at most `loaded_bytes` together. Files
-    that are written again are loaded again for the next request that begins. Cached
-    prefixes of finished texts stay while the caches of all checkpoints, texts in use included,
-    weigh at most `cache_bytes`.
+    in use. After that, the most recently used stay while they take at most `loaded_bytes` together.
+    Files that have changed are loaded again for the next request that begins. Cached prefixes of
+    finished texts stay while the caches of all checkpoints, including texts in use, take at most
+    `cache_bytes`.
 
     Changes state. One thread at a time may ask for a scorer that is not loaded, and one thread runs
     all loaded scorers.
@@ -59,7 +59,8 @@ class Registry:
         cache_bytes: int = CACHE_BYTES,
         loaded_bytes: int = LOADED_BYTES,
     ) -> None:
-        device_of(base)  # first of all, because `base` may not be a checkpoint
+        # This check comes first, because `base` may not be a checkpoint.
+        device_of(base)
         self._recent = WeightedLRU(loaded_bytes)
         self.device = composing_device(base.device)
         self.base = self._scorer_of(base, cache_bytes)
@@ -79,10 +80,10 @@ class Registry:
         }
 
     def find(self, term: Term) -> tuple[Scorer, object]:
-        """Return the scorer of a term, and what it loaded for the term.
+        """Return the scorer of a term, and the data that it loaded for the term.
 
         Both stay loaded while they are held. Raises KeyError if one of them is not loaded, or if
-        its files were written again since.
+        its files have changed since.
         """
         if (other := self._others.get(type(term))) is not None:
             return other, self._ngrams.find(term) if isinstance(term, NGram) else None
@@ -93,7 +94,7 @@ class Registry:
         return scorer, own
 
     def load(self, term: Term) -> tuple[Scorer, object]:
-        """Return the scorer of a term, and what it loads for the term. Raises as `scorer_of`."""
+        """Return the scorer of a term, and the data that it loads. Raises as `scorer_of` does."""
         scorer = self.scorer_of(term)
         return scorer, scorer.load(term)
 
@@ -109,7 +110,8 @@ class Registry:
         scorer = self._models.get(key)
         if scorer is None:
             scorer = self._new_scorer(term)
-            scorer.runner.join(self.cache_limit)  # after it was tried: now the engine runs it
+            # The runner joins after it was tried out, because from now on the engine runs it.
+            scorer.runner.join(self.cache_limit)
             self._models[key] = scorer
         self._keep(key, scorer)
         return scorer
@@ -162,7 +164,8 @@ class Registry:
         checkpoint = loader.language_model(
             name, placement, partial(self._require_equal, term, name)
         )
-        for scorer in self._models.values():  # the same weights under another name
+        # The same weights may be loaded already, under another name.
+        for scorer in self._models.values():
             if isinstance(scorer, PromptedScorer) and scorer.checkpoint.model is checkpoint.model:
                 return scorer
         return self._scorer_of(checkpoint, self.cache_limit.most_bytes)
@@ -195,7 +198,7 @@ class Registry:
 
 
 def _key_of(term: Term) -> _Key:
-    """Return the key of the weights that a term uses. Files that are written again change it."""
+    """Return the key of the weights that a term uses. The key changes when their files change."""
     match term:
         case Likelihood(of):
             return _key_of(of)
@@ -209,7 +212,7 @@ def _key_of(term: Term) -> _Key:
 def device_of(base: Checkpoint) -> str:
     """Return the device of a base model. Raises ModelError if `base` is not a checkpoint."""
     if not isinstance(base, Checkpoint):
-        raise ModelError(f"an engine is made by Engine.load({shown(base)})")
+        raise ModelError(f"Engine(…) needs a loaded model; write Engine.load({shown(base)})")
     return str(base.device)
 
 

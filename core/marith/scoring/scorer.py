@@ -26,16 +26,17 @@ def moved_to(answers: list[Answer | None], device: torch.device) -> list[Answer 
     return answers
 
 
-UNBOUNDED = 1 << 30  # the room, in tokens, of a term without a context length
+# A term without a context length has room for this number of tokens.
+UNBOUNDED = 1 << 30
 
 
 class Scorer(Protocol):
-    """Log-probabilities of terms of one kind.
+    """A source of log-probabilities for terms of one kind.
 
-    A pure function of its spans: earlier questions change the cost of an answer, never the answer.
-    So the scorer needs no other call for a rejected draft, for backtracking after a ban, or for the
-    next turn of a conversation. A long text may take several calls: None means that its lane is
-    still being read, and that the caller must ask again.
+    Its answers are a pure function of the spans: earlier questions change the cost of an answer,
+    never the answer. So no other call is needed for a rejected draft, for backtracking after a ban,
+    or for the next turn of a conversation. A long text may take several calls: None means that its
+    lane is still being read, and that the caller must ask again.
     """
 
     def read(self, term: Any, prompt: Prompt) -> Reading:
@@ -44,11 +45,11 @@ class Scorer(Protocol):
 
     @property
     def tokens_read(self) -> int:
-        """The number of tokens that its language model has read; 0 without a model."""
+        """The number of tokens that the scorer's language model has read; 0 without a model."""
         ...
 
     def tokens_left(self, reading: Reading) -> int:
-        """Return the number of tokens that its context still holds after a prompt."""
+        """Return the number of tokens that fit the context after a prompt."""
         ...
 
     def open(
@@ -57,26 +58,26 @@ class Scorer(Protocol):
         """Return the lane of a request's text, which reads the prompt as `reading`.
 
         `terms` are the terms that read the text: one, or a model and its early exits. Only requests
-        of the same `salt` share cached prefixes. `loaded` is what the scorer loaded for the terms
-        when the request began: the lane keeps it, even if its files are written again.
+        of the same `salt` share cached prefixes. `loaded` is the result of `load` for the terms
+        when the request began. The lane keeps it, even if its files change.
         """
         ...
 
     def lane_text(self, lane: RequestLane, more: int) -> LaneText | None:
         """Return the text of a lane with `more` tokens after the prompt, as `memory` counts it.
 
-        Return None if the lane holds nothing.
+        Return None if the lane caches nothing.
         """
         ...
 
     def memory(self, texts: Sequence[LaneText]) -> int:
-        """Return the most bytes of keys, values and states that these texts take together."""
+        """Return an upper bound on the bytes of keys, values and states of all these texts."""
         ...
 
     def load(self, term: Any) -> object:
-        """Load and return what only this term needs. It stays loaded while the caller holds it.
+        """Load and return the data that only this term needs, such as an adapter.
 
-        Files that were written again are read again.
+        The data stays loaded while the caller holds it. Files that have changed are read again.
         """
         ...
 
@@ -90,7 +91,7 @@ class Scorer(Protocol):
 
 
 def bytes_needed(texts: Iterable[tuple[Scorer, LaneText]]) -> int:
-    """Return the most bytes that texts take together, each in the cache of its scorer."""
+    """Return an upper bound on the bytes of all texts, each in the cache of its scorer."""
     by_scorer: dict[Scorer, list[LaneText]] = {}
     for scorer, text in texts:
         by_scorer.setdefault(scorer, []).append(text)
@@ -103,7 +104,7 @@ class WithoutContext:
     tokens_read = 0
 
     def tokens_left(self, reading: Reading) -> int:
-        """Return a number of tokens that no request asks for."""
+        """Return `UNBOUNDED`, because the scorer has no context length."""
         return UNBOUNDED
 
     def open(
@@ -113,11 +114,11 @@ class WithoutContext:
         return RequestLane(reading, salt)
 
     def lane_text(self, lane: RequestLane, more: int) -> LaneText | None:
-        """Return None: nothing is held."""
+        """Return None: nothing is cached."""
         return None
 
     def memory(self, texts: Sequence[LaneText]) -> int:
-        """Return 0: nothing is held."""
+        """Return 0: nothing is cached."""
         return 0
 
     def load(self, term: Any) -> object:
@@ -132,7 +133,7 @@ class WithoutContext:
 class Proposal:
     """A proposed token, with its confidence.
 
-    `confidence`, in (0, 1), is the estimate of a context of `context` tokens.
+    `confidence`, in (0, 1), is the token's estimated probability after the last `context` tokens.
     """
 
     token: int

@@ -31,9 +31,9 @@ class TermLanes:
         loaded: Mapping[Term, object],
         salt: str | None,
     ) -> TermLanes:
-        """Open the lanes of the terms that have read the prompt, as `readings` says.
+        """Open the lanes of the terms in `readings`, which has the prompt as each term reads it.
 
-        `loaded` has what the scorer loaded for each term. Requests with the same `salt` share
+        `loaded` has the result of `Scorer.load` for each term. Requests with the same `salt` share
         cached prefixes.
         """
         by_text: dict[Term, list[Term]] = defaultdict(list)
@@ -65,7 +65,7 @@ class TermLanes:
         return Span(term, self.lanes[term], text, count, candidates)
 
     def lane_texts(self, more: int) -> list[tuple[Scorer, LaneText]]:
-        """Return what each lane will hold when `more` tokens follow the prompt."""
+        """Return the text of each lane with `more` tokens after the prompt, and its scorer."""
         scorers = {lane: self.scorers[term] for term, lane in self.lanes.items()}
         texts = [(scorer, scorer.lane_text(lane, more)) for lane, scorer in scorers.items()]
         return [(scorer, text) for scorer, text in texts if text is not None]
@@ -73,13 +73,13 @@ class TermLanes:
     def release(self) -> None:
         """Free all lanes."""
         for term, lane in self.lanes.items():
-            # A scorer frees the lane first, so an error after that does no harm.
+            # A scorer frees the lane first, so a later error does no harm.
             with suppress(BaseException):
                 self.scorers[term].release(lane)
 
 
 def _read_by(term: Term) -> Term:
-    """Return the term whose text this term reads too: an early exit reads what its model reads."""
+    """Return the term whose lane this term shares: an early exit shares the lane of its model."""
     if isinstance(term, Prompted) and term.exit_layer is not None:
         return replace(term, exit_layer=None)
     return term
