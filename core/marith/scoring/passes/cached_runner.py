@@ -135,6 +135,8 @@ class CachedRunner(Runner):
         work = [self._begin(question) for question in questions]
         self.lanes.make_room(max((item.length for item in work), default=0))
         going = sum(item.goes_on for item in work)
+        # Small chunks keep the steps of decoding texts short; the steps of many texts are long
+        # anyway.
         limit = max(self._prefill_limit, going) if going and self._prefill_limit else None
         chosen = choose(work, self.lanes, self.captured is not None, limit)
         for groups in self._passes_over(chosen):
@@ -171,9 +173,12 @@ class CachedRunner(Runner):
     def _begin(self, asked: Span) -> _Work:
         own, prompt = asked.lane, asked.lane.prompt
         length = len(prompt) + len(asked.continuation)
+        # The last `count` tokens are read again even if they are cached, because only a pass gives
+        # their logits.
         known = max(0, length - asked.count)
         lane = self.lanes.take(own, own.key, prompt, asked.continuation, known)
         answer = self._unfinished.pop(asked.lane, None) or Answer(())
+        # Tokens that an earlier call has read for this question do not count as cached.
         if not answer.passes:
             answer.cached = len(lane.tokens)
         return _Work(
@@ -202,6 +207,7 @@ class CachedRunner(Runner):
             item.lane.tokens += tokens
             item.give = 0
             end += count
+            # The rectangle has logits for the largest `asked` of its texts.
             places = range(max(end - count, end - item.asked), end)
             answer = item.answer
             answer.passes = answer.passes | number if answer.passes else number
@@ -227,6 +233,7 @@ class CachedRunner(Runner):
         vocab], in the order of the rectangles.
         """
         adapters, first = adapters_of(rectangles), rectangles[0]
+        # Captured passes have neither early exits nor adapters.
         if self.captured is not None and first.width == 1 and not layers and not any(adapters):
             try:
                 return _captured_step(self.captured, first), []

@@ -100,10 +100,12 @@ def _pieces(far: Sequence[Item], lanes: Lanes, left: int) -> list[Item]:
     chosen: list[Item] = []
     room = left
     for item in sorted(far, key=lambda one: one.missing - room * one.lane.waited):
+        # The asked tokens are not copied, because only a pass gives their logits.
         item.copied += lanes.copy_common(item.lane, item.tokens[: item.length - item.asked])
         if any(_will_hold_more(other, item) for other in chosen):
             continue
         item.give = item.missing
+        # The asked tokens are read in one pass, so the first text may exceed the chunk for them.
         if item.missing > max(left, 0 if chosen else item.asked):
             item.give = min(left, item.missing - item.asked)
             if chosen and item.give < FREE_TOKENS:

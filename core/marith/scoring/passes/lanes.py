@@ -202,6 +202,7 @@ class Lanes(Keeper):
             lane = self.held[owner] = self._free_lane(key, [*prompt, *continuation])
             lane.owner = owner
         length = len(lane.tokens)
+        # Keys and values of another key come from other weights, or belong to another salt.
         if lane.key != key:
             lane.tokens.clear()
         lane.key = key
@@ -287,6 +288,8 @@ class Lanes(Keeper):
         """
         idle = [lane for lane in self._all if lane.owner is None]
         best, length = self._nearest(key, tokens, idle)
+        # An idle lane would lose the tokens after the common prefix. If these are many, the prefix
+        # is copied into another lane instead, when it is read.
         if best is not None and length and len(best.tokens) - length < SHORT_PREFIX:
             return best
         full = len(idle) >= self.most_idle
@@ -323,6 +326,7 @@ def allocating(lanes: Lanes, longest: int) -> Iterator[None]:
     """
     try:
         yield
+    # torch raises RuntimeError if memory runs out, and mmap raises OSError.
     except (MemoryError, OSError, RuntimeError) as error:
         lanes.forget()
         raise ModelError(

@@ -43,6 +43,7 @@ class LayerMasks:
         widths = {kind: getattr(text, key, None) for kind, key in WIDTHS.items() if kind in kinds}
         by_kind = cls({FULL: None, **widths}, additive)
         if not kinds:
+            # A configuration may state a window that its model does not use.
             slides = getattr(text, "use_sliding_window", True)
             width = getattr(text, "sliding_window", None) if slides else None
             return cls({"": width}, additive)
@@ -70,6 +71,7 @@ class LayerMasks:
         `places` are the positions of the queries, [rows, width]. `keys` are the positions of the
         keys, [keys] or [rows, 1, keys].
         """
+        # A window that is as wide as all keys hides none of them.
         masks = {
             kind: attended(seen & near(kind, width, places[:, :, None], keys), self.additive)
             if width is not None and width < seen.shape[-1]
@@ -113,5 +115,6 @@ def attended(seen: Tensor, additive: torch.dtype | None = None) -> Tensor:
 
 def mask_dtype(model: Any) -> torch.dtype | None:
     """Return the dtype of a mask that the model adds to its attention scores; None for booleans."""
+    # Only "sdpa" takes boolean masks. The other implementations add the mask to their scores.
     additive = getattr(model.config, "_attn_implementation", "sdpa") != "sdpa"
     return model.dtype if additive else None

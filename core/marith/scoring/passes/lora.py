@@ -16,6 +16,7 @@ from marith.scoring.weights.lora_files import Adapter, Update, sizes_of
 from marith.scoring.weights.placing import main_device
 from marith.scoring.weights.shared_weights import shared_copy
 
+# At most this number of adapters stays joined, unless one pass uses more.
 MOST = 16
 
 

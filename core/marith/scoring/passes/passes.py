@@ -89,6 +89,7 @@ class Passes(ABC):
 
         Raises ModelError for NaN.
         """
+        # The head of a model may be wider than its vocabulary.
         logits = logits[..., : self.vocab].float().flatten(0, -2)
         if len(self._holes):
             logits = logits.index_fill(-1, self._holes, -math.inf)
@@ -207,6 +208,7 @@ class ModelPasses(Passes):
         out = self.reader(**inputs) if is_bare else self._adapted.forward(adapters, **inputs)
         where = slice(-kept, None) if isinstance(kept, int) else kept
         early = [self.exits.logits(out.hidden_states, layer, where) for layer in layers]
+        # A model without `logits_to_keep` returns the logits of all positions.
         cut = isinstance(kept, int) or out.logits.shape[1] != len(kept)
         return out.logits[:, where] if cut else out.logits, early
 

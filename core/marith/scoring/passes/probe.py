@@ -157,6 +157,7 @@ def miniature(model: Any) -> Any:
     text = config.get_text_config()
     count = text.num_hidden_layers
     lists = {k: v for k, v in vars(text).items() if isinstance(v, list) and len(v) == count}
+    # The order is reversed so that the first layer of each kind is the one that stays.
     kinds = {repr(kind): i for i, kind in reversed([*enumerate(zip(*lists.values(), strict=True))])}
     layers = sorted({*kinds.values(), *range(min(2, count))})
     for key, value in lists.items():
@@ -169,6 +170,7 @@ def miniature(model: Any) -> Any:
     for key in ("pad_token_id", "bos_token_id", "eos_token_id"):
         # The original numbers may lie outside of the small vocabulary.
         setattr(text, key, 0)
+    # The caller's random numbers must not depend on the probe.
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         small = type(model)(config).eval()

@@ -110,6 +110,7 @@ class LlamaCppRunner(Runner):
 
     def memory(self, texts: Sequence[LaneText]) -> int:
         """Return an upper bound on the bytes of keys, values and states of all these texts."""
+        # Each adapter has a context of its own, with at least `FEWEST` cells.
         others = len(self._adapted)
         working = self._working * (1 + others)
         return self._bare.memory(texts) + self._sequence_bytes.of(FEWEST, 0) * others + working

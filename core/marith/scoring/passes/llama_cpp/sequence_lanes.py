@@ -99,6 +99,7 @@ class SequenceLanes(Lanes):
         wanted = roomy(self.context.cells + tokens, FEWEST)
         nbytes = self._sequence_bytes.of(wanted, self.context.sequences)
         if nbytes > self.cache_limit.room(self, nbytes):
+            # The caller tries again after each dropped lane.
             for lane in _idle(self)[:1]:
                 self._drop(lane)
                 return
@@ -154,6 +155,7 @@ class SequenceLanes(Lanes):
                     f"llama.cpp reads at most {self.context.sequences} texts at once; set a "
                     "smaller max_lanes, and other requests wait"
                 )
+            # The context with more sequences is a new one, without cached tokens.
             self._lost()
             row = len(used)
         return None if row is None else Lane(row=row)
@@ -166,6 +168,7 @@ class SequenceLanes(Lanes):
         return length if whole and self.context.holds(lane.row, length) else 0
 
     def _was_cut(self, lane: Lane, before: int) -> None:
+        # If the context cannot truncate the text, it has dropped all its tokens.
         if not self.context.cut(lane.row, len(lane.tokens)):
             lane.tokens.clear()
 

@@ -68,6 +68,7 @@ class Captured:
         if the model cannot be captured.
         """
         cache, count = self.cache, len(rows)
+        # Sizes that are powers of two need few graphs.
         seen = min(max(LEAST, _bucket(max(places) + 1)), cache.capacity)
         size, first = min(_bucket(count), cache.rows), rows[0]
         near = rows[-1] < size and rows[-1] - first == count - 1
@@ -113,10 +114,12 @@ class Captured:
             # A failed capture leaves its stream as the current one, so this context restores it.
             with torch.cuda.stream(stream):
                 self._pass(step)
+                # With "thread_local", other threads may use CUDA during the capture.
                 with torch.cuda.graph(graph, self._pool, stream, "thread_local"):
                     step.logits = self._pass(step)
             torch.cuda.current_stream().wait_stream(stream)
             step.graph = graph
+            # The kernels were recorded and not run, so the logits are computed only now.
             graph.replay()
 
     def _pass(self, step: _Step) -> Tensor:

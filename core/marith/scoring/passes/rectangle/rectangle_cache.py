@@ -140,6 +140,7 @@ class _RaggedLayer(AddressedLayer):
 
 def _empty(like: Tensor, rows: int, capacity: int) -> Tensor:
     _, heads, _, dim = like.shape
+    # A position that a mask hides is multiplied by 0, which must not meet an inf or a NaN.
     return like.new_zeros(rows, heads, capacity + 1, dim)
 
 

@@ -57,6 +57,7 @@ class RectangleLanes(Lanes):
         """Make room for every lane and for `longest` positions. Drop idle lanes over the limit."""
         cache, needed = self.cache, self._bytes(longest)
         suffices = len(self._all) <= cache.rows and longest <= cache.capacity
+        # A rectangle that suffices does not grow, so no other model must make room for it.
         limit = self.cache_limit.room(self, min(needed, self.nbytes) if suffices else needed)
         if (suffices and self.nbytes <= limit) or self._shrink(longest, limit):
             return
@@ -137,7 +138,7 @@ class RectangleLanes(Lanes):
         return True
 
     def _drop(self, lane: Lane) -> None:
-        """Drop a lane. The last row moves into its place."""
+        """Drop a lane. The last row moves into its place, so that all rows stay adjacent."""
         last = self._all[-1]
         if last is not lane:
             self.cache.copy(last.row, lane.row, len(last.tokens))

@@ -116,6 +116,7 @@ def _groups(rectangle: Rectangle, own: Sequence[int]) -> list[range]:
         start, end = own[i], rectangle.end[i]
         if groups:
             group = groups[-1]
+            # One call reads all slots of the group's rows, and also the rows between them.
             wide = lane.row - rectangle.lanes[group.start].row + 1
             lowest, highest = min(first, start), max(last, end)
             apart = rows * (last - first) + end - start + CALL
@@ -138,12 +139,14 @@ def _own(
     read = Read(slice(group.start, group.stop), slice(begin, rows[-1] + 1), start, end)
     if len(rows) < rows[-1] + 1 - begin:
         read.places = torch.tensor(rows) - begin
+    # A single new token sees all slots of its row, so equal rows need no mask.
     equal = all(own[i] == start and rectangle.end[i] == end for i in group)
     if rectangle.places.shape[1] > 1 or not equal:
         lows = torch.tensor([lanes[i].start for i in group])
         _see(rectangle, kind, width, read, lows)
         if read.places is not None:
             assert read.mask is not None
+            # The rows in between are computed too, and their results are dropped.
             wide = read.mask.new_zeros(rows[-1] + 1 - begin, *read.mask.shape[1:])
             read.mask = wide.index_copy(0, read.places, read.mask)
     return read
@@ -158,11 +161,13 @@ def _shared(
     For each reader, `readers` has the index of the text, and the slot at which its next row begins.
     """
     which, ends = [i for i, _ in readers], [end for _, end in readers]
+    # No reader sees the slots before the first of their windows.
     low = min(_low(kind, width, rectangle.first[i]) for i in which)
     start = max(start, low)
     adjacent = which == list(range(which[0], which[-1] + 1))
     texts = slice(which[0], which[-1] + 1) if adjacent else torch.tensor(which)
     read = Read(texts, slice(row, row + 1), start, max(ends), shared=True)
+    # Without a window, readers that leave the row at the same slot see all slots that are read.
     if width is not None or min(ends) < max(ends):
         _see(rectangle, kind, width, read, highs=torch.tensor(ends))
     return read
@@ -187,6 +192,7 @@ def _see(
         seen &= near(kind, width, places, slots)
     shut = torch.zeros(seen.shape)
     read.mask = shut.masked_fill_(~seen, -torch.inf)[:, None]
+    # In its own row, each position sees at least itself.
     if read.shared and not bool((some := seen.any(dim=-1)).all()):
         read.sees_nothing = ~some[:, None]
 
@@ -256,6 +262,7 @@ class _Attention:
             out, _ = self.read(reads[0], folded)
         else:
             out, total = self.joined(reads, folded)
+            # A sink adds exp(sink) to the denominator of the softmax, and nothing to the numerator.
             if self.sinks is not None:
                 sinks = self.sinks.float().view(1, -1, self.groups, 1).expand(-1, -1, -1, width)
                 out = out * torch.sigmoid(total - sinks.flatten(2))[..., None]
@@ -273,6 +280,7 @@ class _Attention:
             if not read.shared:
                 out[read.texts], total[read.texts] = part.float(), score
                 continue
+            # The share of this read, exp(score) / (exp(total) + exp(score)), is a sigmoid.
             before, share = total[read.texts], torch.sigmoid(score - total[read.texts])[..., None]
             out[read.texts] = torch.lerp(out[read.texts], part.float(), share)
             total[read.texts] = torch.logaddexp(before, score)
@@ -321,6 +329,7 @@ class _Attention:
         For a query that sees nothing, the logsumexp is an arbitrary number. `few` queries of a text
         in a 16-bit type are computed in float32.
         """
+        # The kernel knows no softcap, and takes only keys and values of the same width.
         if self.softcap is None and keys.shape[-1] == values.shape[-1]:
             if few:
                 return self._in_float32(query, keys, values, mask)
@@ -344,6 +353,7 @@ class _Attention:
         blocks that fit into a processor's cache.
         """
         texts, heads, rows, dim = query.shape
+        # In float32, a number of a key and a number of a value take 8 bytes.
         limit = max(1, _AT_ONCE // (8 * keys.shape[2] * dim))
         at_once, together = min(heads, limit), max(1, limit // heads)
         if together >= texts and at_once == heads:
@@ -360,7 +370,8 @@ class _Attention:
     def _wide(
         self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        # Some processors sum a single query in another order than several queries.
+        # Some processors sum a single query in another order than several queries, so a single
+        # query is computed twice.
         rows = query.shape[2]
         queries = query.float().repeat(1, 1, 2, 1) if rows == 1 else query.float()
         out, score = _flash(

@@ -73,6 +73,7 @@ class Reserved:
             return
         _, heads, capacity, _ = self.tensor.shape
         rows = [row * heads + head for head in range(heads)]
+        # The heads of a row lie one after another, so one call frees them all.
         if first == 0 and last is None:
             rows, capacity = [row], heads * capacity
         last = capacity if last is None else min(last, capacity)
@@ -152,6 +153,7 @@ class SegmentCache(Cache):
         """Grow to at least `rows` rows and `capacity` positions. The `held` positions stay."""
         if rows <= self.rows and capacity <= self.capacity:
             return
+        # The rows double, because growing copies all of them.
         self.rows = self.rows if rows <= self.rows else max(rows, 2 * self.rows)
         if capacity > self.capacity:
             self.capacity = roomy(capacity, STEP, growth=1.0)

@@ -157,6 +157,7 @@ class SegmentLanes(Lanes):
         """
         self.cache.give_back(lane.row)
         lane.lost = 0
+        # A short prefix may lie wholly in the rows that `source` itself reads.
         while source is not None and source.parent is not None and length <= source.start:
             source = source.parent
         if source is None or not length:
@@ -173,6 +174,7 @@ class SegmentLanes(Lanes):
         The lanes that have read the lane read the idle lane from now on.
         """
         readers = [other for other in self._all if other.parent is lane]
+        # The lane may be truncated already, so the reader that reads most knows the tokens.
         last = max(readers, key=lambda reader: reader.start)
         kept = Lane(
             lane.row, last.key, tokens=last.tokens[: last.start], used=lane.used,
@@ -193,6 +195,7 @@ class SegmentLanes(Lanes):
         return _weight([lane], self.cache)
 
     def _free_row(self) -> int:
+        # The lowest free row comes first, because one call reads rows that lie close together.
         if self._free:
             return heapq.heappop(self._free)
         self._rows += 1

@@ -43,6 +43,7 @@ class _Budget:
         """Return True if a text that lacks `missing` tokens may read `size` tokens in this call."""
         if missing <= FEW_TOKENS:
             return True
+        # The first text of a call may exceed the budget, or it would never be read.
         if size > self.left < CHUNK:
             return False
         self.left = max(0, self.left - size)
@@ -127,10 +128,12 @@ class StateRunner(Runner):
 
     def _step(self, states: list[State], questions: list[Span]) -> dict[Hashable, Answer]:
         """Run one pass over the last token of each text."""
+        # States stay joined from step to step, because joining copies them.
         joined = states[0].joined
         if joined is None or joined.states != states:
             try:
                 joined = Joined(states)
+            # The layers of this model break the rule of `Joined`, so no later try can succeed.
             except ValueError:
                 self._joins = False
                 return {}
@@ -160,6 +163,8 @@ class StateRunner(Runner):
 
     def _answer(self, asked: Span, budget: _Budget) -> Answer | None:
         lane, text = asked.lane, asked.tokens
+        # The last `count` tokens are read again even if a state holds them, because only a pass
+        # gives their logits.
         known = len(text) - asked.count
         state = self.states.nearest(lane, lane.key, text, known)
         at = len(state.tokens)
@@ -174,6 +179,8 @@ class StateRunner(Runner):
                 break
             self._read(state, text[at:end], lane, answer)
             at, redrawn = end, False
+        # A snapshot after few new tokens would save too little. The asked tokens may be drafts,
+        # which are rolled back to the state before them.
         if at == known and known - answer.cached >= SHORT_PREFIX:
             self.states.keep(state.copied(snapshot=True))
         elif asked.count > 1 and at and not redrawn:
@@ -189,6 +196,7 @@ class StateRunner(Runner):
         answer = self._unfinished.pop(asked.lane, None)
         if answer is None:
             return Answer((), cached=len(state.tokens))
+        # Another text may have read more of this text since the last call.
         if (own := self.states.held.get(asked.lane)) is not None:
             answer.cached += max(0, len(state.tokens) - len(own.tokens))
         return answer

@@ -53,6 +53,7 @@ class State:
         layers: list[Any] = self.cache.layers if self.cache else []
         keyed = [layer for layer in layers if keeps_keys(layer)]
         shared = {id(kept): kept for layer in keyed for kept in (layer.keys, layer.values)}
+        # deepcopy takes the tensors of this table as they are, and copies everything else.
         cache = copy.deepcopy(self.cache, shared)
         return State(self.key, [*self.tokens], cache, snapshot)
 
@@ -202,6 +203,7 @@ class Joined:
         lengths = torch.tensor([len(state.tokens) for state in states])
         keyed = any(keeps_keys(layer) for layer in _layers(self.cache))
         self._padding = (lengths.max() - lengths)[:, None]
+        # Only keys and values have a length, so other states need no padding.
         self._padded = keyed and bool(self._padding.any())
         for state in states:
             state.cache, state.joined = None, self
@@ -257,6 +259,7 @@ def groups(states: Sequence[State], most_padding: float) -> list[list[State]]:
         return [together.states]
     each = _bytes_per_token(states[0])
     found: list[list[State]] = []
+    # The first state of each group is the longest, to which the others are padded.
     for state in sorted(states, key=lambda state: len(state.tokens), reverse=True):
         group = [*(found[-1] if found else ()), state]
         padding = sum(len(group[0].tokens) - len(other.tokens) for other in group)
@@ -282,6 +285,7 @@ def _kept(layer: Any) -> int:
 
 def _width(layer: Any, length: int) -> int:
     """Return the number of keys that a layer keeps of a text of `length` tokens."""
+    # A window includes the next token, whose key is not cached yet.
     window = getattr(layer, _WINDOW, None)
     return length if window is None else min(length, window - 1)
 
