@@ -67,6 +67,7 @@ class ClassifierScorer(WithoutContext):
         self._warned_of_cut = False
         self.nbytes = nbytes(weights(self.model))
         with threads_of(self.model):
+            # A model that cannot classify fails here, and not in the middle of a request.
             with raising_model_error(f"the classifier {self.name!r} cannot classify a text"):
                 self._whole.classify([Case(None, self._tokens(("a",)))])
             self._whole.passes = 0
@@ -190,6 +191,7 @@ class ClassifierScorer(WithoutContext):
                     f"of a text of {len(tokens)}"
                 )
                 self._warned_of_cut = True
+            # The marks before a text stay. Of an odd number of marks, one more stands before it.
             marks = self._own.encode("", start=True)
             head = marks[: len(marks) // 2 + len(marks) % 2]
             tokens = head + tokens[len(tokens) - self._context_length + len(head) :]

@@ -78,6 +78,7 @@ class NGramCounts:
             return None
         guesses: list[tuple[float, int]] = []
         if len(grown) == longest:
+            # Of equal counts, `most_common` names the token that comes first: here, the latest.
             counts = Counter(reversed(grown[-1]))
             token, count = counts.most_common(1)[0]
             guesses.append(((count - DISCOUNT) / len(grown[-1]), token))

@@ -74,6 +74,7 @@ class NGramScorer(WithoutContext):
         key = term, file_times(term.path)
         counts = self._fitted.get(key)
         if counts is None:
+            # Each text gets its end, so that the n-gram learns where texts end.
             end = sorted(self.vocabulary.eos_ids)[:1]
             texts = ([*self.vocabulary.encode(text), *end] for text in _texts(term))
             vocabulary = self.vocabulary
@@ -142,6 +143,7 @@ def _before(span: Span, end: int) -> tuple[NGramCounts, list[int], GrowingText |
     """
     assert isinstance(span.lane, _NGramLane)
     counts, own = span.lane.counts, span.lane.own
+    # No context has more than order − 1 tokens.
     if own is None:
         return counts, list(span.continuation[max(0, end - counts.order + 1) : end]), None
     own.become(span.lane.prompt, span.continuation[:end])

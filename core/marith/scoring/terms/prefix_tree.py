@@ -61,11 +61,13 @@ def prefix_trees(root: Text, texts: Sequence[Text]) -> tuple[dict[int, int], lis
     trees = [PrefixTree()]
     path: list[int] = []
     last: tuple[int, Text] = (0, ())
+    # In sorted order, texts with a common prefix follow each other.
     for fork, suffix, number in sorted(_after_root(root, texts)):
         if not suffix:
             stops[number] = fork
             continue
         shared = common(list(last[1]), list(suffix)) if fork == last[0] else 0
+        # A tree cannot end where the next text shares a prefix with the last one.
         if not shared and len(trees[-1].tokens) >= ROOM:
             trees.append(PrefixTree())
         del path[shared:]

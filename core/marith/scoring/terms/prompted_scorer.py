@@ -155,6 +155,7 @@ class PromptedScorer:
         asked: dict[RequestLane, Span] = {}
         for span in spans:
             question = self._unknown(span) if isinstance(span.term, Likelihood) else span
+            # The question about the most positions also answers the other spans of its lane.
             if question is not None:
                 before = asked.get(span.lane)
                 if before is None or before.count < question.count:
@@ -203,6 +204,7 @@ class PromptedScorer:
 
 def _changes(tensors: Iterable[Tensor]) -> int:
     """Return the number of in-place writes to the tensors, as far as torch counts them."""
+    # Inference tensors have no version.
     return sum(tensor._version for tensor in tensors if not tensor.is_inference())
 
 

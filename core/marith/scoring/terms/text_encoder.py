@@ -39,6 +39,7 @@ class Encoder:
     def __call__(self, text: str, salt: Hashable = None) -> list[int]:
         """Return the text's tokens. Raises RequestError if the text is not Unicode."""
         seams = _seams(text) if self.splits else ()
+        # The words between the first and the last seam are encoded with the rest, as its context.
         if len(seams) < 2 or not self._beginning(text[: seams[-1]], seams[0], salt):
             return self._vocabulary.encode(text, start=True)
         rest = self._rest(text, seams[0], seams[-1], salt)
@@ -71,8 +72,10 @@ def _splits_words(vocabulary: Vocabulary) -> bool:
     if backend.pre_tokenizer is None:
         return False
     added = backend.get_added_tokens_decoder().values()
+    # An added token with a space in it may span two words.
     if any(" " in token.content.strip() for token in added):
         return False
+    # A tokenizer that splits words ends a piece at the end of each of these words.
     pieces = backend.pre_tokenizer.pre_tokenize_str("no more of it")
     return {2, 7, 10} <= {end for _, (_, end) in pieces}
 

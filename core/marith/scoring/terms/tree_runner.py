@@ -140,6 +140,8 @@ class TreeRunner:
         lane = self.lanes.take(case.lane, case.salt, root)
         logits = torch.zeros(len(texts), self.model.config.num_labels, device=self.model.device)
         passes = self._unfinished.pop(case.lane, set())
+        # The root is read again from the first token at which a text ends, even if it is cached,
+        # because only a pass gives the logits there.
         asked = len(root) - min(stops.values(), default=len(root))
         del lane.tokens[len(root) - asked :]
         return _Work(
@@ -175,6 +177,7 @@ class TreeRunner:
         parts = logits.split([len(ends_of_row) for ends_of_row in columns])
         for row, ends_of_row, part in zip(rows, columns, parts, strict=True):
             row.work.logits[list(ends_of_row)] = part
+            # The tokens of the tree are not cached: the next pass overwrites their slots.
             row.work.lane.tokens = [*row.work.prompt[: row.stop]]
             row.work.passes.add(self.passes)
 
@@ -265,6 +268,7 @@ def _rows(item: _Work, turn: int) -> list[_Row]:
     start = len(item.lane.tokens)
     stop = start + item.give
     whole = stop == item.length
+    # The first round reads the tokens of the root. Later rounds read only trees.
     item.give = 0
     tree = item.trees[turn] if whole and turn < len(item.trees) else PrefixTree()
     row = _Row(item, start, stop, tree)

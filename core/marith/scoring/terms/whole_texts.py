@@ -86,6 +86,7 @@ class WholeTextRunner:
         for i, row in enumerate(rows):
             ids[i, : len(row)] = torch.tensor(row, dtype=torch.long)
             mask[i, : len(row)] = 1
+        # Attention over no token would be NaN, so an empty text sees one token of padding.
         mask[:, 0] = 1
         device = self.model.device
         out = self.model(input_ids=ids.to(device), attention_mask=mask.to(device))
@@ -100,6 +101,7 @@ class WholeTextRunner:
 def _batches(texts: set[_Salted]) -> list[list[_Salted]]:
     """Return batches of texts of about equal length, which need little padding."""
     batches: list[list[_Salted]] = [[]]
+    # The order is complete, because the order of a set changes from process to process.
     for text, salt in sorted(texts, key=lambda item: (len(item[0]), item[0], str(item[1] or ""))):
         if (len(batches[-1]) + 1) * max(1, len(text)) > BATCH_TOKENS:
             batches.append([])
