@@ -121,6 +121,7 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
 
 def _cached(kind: str, name: str, placement: Placement, suits: Suits | None = None) -> Checkpoint:
     where = locate(name)
+    # A default and its explicit value name the same checkpoint, so defaults are filled in first.
     exact = _exactly(name, where, placement)
     key = kind, where, file_times(where), exact
     checkpoint = _kept.get(key)

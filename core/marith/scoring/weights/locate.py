@@ -83,6 +83,7 @@ def locate(name: str | PathLike[str]) -> str:
     path = WEIGHTS / EMBEDDED[name] if name in EMBEDDED else Path(name).expanduser()
     if name in ADAPTERS and not path.is_dir():
         raise _is_adapter(name)
+    # Different paths of one folder or file name the same checkpoint, so the result is resolved.
     if path.is_dir():
         _require_model(path)
         return str(path.resolve())
@@ -248,4 +249,5 @@ def local_file(name: str, where: str, revision: str | None = None) -> Path:
     except (OSError, ValueError, HfHubHTTPError) as error:
         first = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ModelError(f"cannot find {name!r} on the hub: {first}") from error
+    # The reader finds the other parts by the name of the first.
     return Path(found[0])

@@ -171,6 +171,7 @@ def _update(
         what = f"{stored} for {layer!r}, where (rank, {sizes[0]}) and ({sizes[1]}, rank) fit"
         _refuse(name, f"was made for another model: it has shapes {what}")
     alpha = _alpha(name, layer, config)
+    # rsLoRA divides by the root of the rank (Kalajdzievski, 2023).
     scale = alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
     return Update(pair["A"], pair["B"].t() * scale)
 

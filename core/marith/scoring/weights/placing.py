@@ -79,6 +79,7 @@ def device_for(name: str | None) -> torch.device:
     except (RuntimeError, TypeError):
         raise ModelError(f"this torch has no device {name!r}") from None
     if device.type not in ("cpu", "cuda"):
+        # torch also accepts the names of devices that the machine lacks.
         try:
             torch.empty(1, device=device)
         # Each backend of torch raises its own kind of error.
@@ -155,6 +156,7 @@ def _stored_in_bfloat16(where: str, revision: str | None) -> bool:
         return False
     inside = stored.get("text_config") if isinstance(stored, dict) else None
     texts = [one for one in (stored, inside) if isinstance(one, dict)]
+    # "torch_dtype" is the older name of the key.
     return any(one.get(key) == "bfloat16" for one in texts for key in ("dtype", "torch_dtype"))
 
 

@@ -133,6 +133,7 @@ def _read_stored(
         found = quantised(name, stored, place[0])
         config = AutoConfig.from_pretrained(where, **source)
         kinds.check_kind(name, config, kind)
+        # A context length that the model cannot have is refused before the weights are read.
         placement.context(name, stated_positions(config))
         home = tokenizer_home(where)
         require_tokenizer(name, Path(home))
@@ -140,6 +141,7 @@ def _read_stored(
         if kind == LANGUAGE_MODEL:
             suits(vocabulary_of(name, tokenizer, config.get_text_config().vocab_size))
         weights = check_size(name, where, placement.revision, CLASSES[kind], config)
+        # A footprint is computed for floats; the bytes of quantised weights depend on the method.
         if found is None or found.unpacked:
             footprint = Footprint.of(weights, config.to_dict())
             require_memory(name, footprint, *place, placement)

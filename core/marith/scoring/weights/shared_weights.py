@@ -31,6 +31,7 @@ def shared_copy(model: Model) -> Model:
 
     The copy has its own modules and computed buffers.
     """
+    # deepcopy takes the tensors of this table as they are, and copies everything else.
     return copy.deepcopy(model, {id(tensor): tensor for tensor in _stored(model)})
 
 

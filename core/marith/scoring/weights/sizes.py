@@ -46,6 +46,7 @@ def check_held(name: str, tensors: int, size: int, kind: Any, config: Any) -> in
                 f"the configuration of {name!r} asks for {count} {key}, and its files hold "
                 f"{tensors} tensors"
             )
+    # On the meta device, weights have shapes and no memory.
     with torch.device("meta"):
         empty = kind.from_config(config)
     weights = sum(int(weight.numel()) for weight in empty.parameters())
@@ -102,5 +103,6 @@ def _stored(where: str, revision: str | None) -> tuple[int, int]:
         raise ModelError(f"{where!r} holds no {SAFE_WEIGHTS_NAME}")
     index = json.loads(Path(listed).read_text(encoding="utf-8"))
     files = [Path(where) / file for file in set(index["weight_map"].values())]
+    # A model on the hub has no files at this path, so its index states the size.
     present = sum(file.stat().st_size for file in files if file.is_file())
     return len(index["weight_map"]), present or int(index["metadata"]["total_size"])

@@ -161,6 +161,7 @@ def read_header(path: str | Path) -> GGUFHeader:
         raise ModelError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
 
 
+# The size and the time of the last change are arguments so that a changed file is read again.
 @lru_cache(maxsize=8)
 def _read(path: str, size: int, _changed: int) -> GGUFHeader:
     try:
@@ -186,6 +187,7 @@ def _read(path: str, size: int, _changed: int) -> GGUFHeader:
     step = metadata.get("general.alignment", 32)
     if not isinstance(step, int) or step < 1:
         raise ModelError(f"{path!r} is not a valid GGUF file: its alignment is {step!r}")
+    # The tensors begin at the first multiple of the alignment after the header.
     begin = -(-place // step) * step
     tensors = tuple(
         StoredTensor(name, shape, _TYPES.get(kind, f"type {kind}"), begin + offset)

@@ -247,6 +247,7 @@ def returning_freed() -> Iterator[None]:
     nothing changes.
     """
     set_option = _mallopt()
+    # glibc maps larger blocks one by one, and unmaps each block when it is freed.
     if set_option is not None:
         set_option(_MMAP_THRESHOLD, 2**20)
     try:

@@ -82,6 +82,7 @@ def pack(model: nn.Module, smallest: int = SMALLEST) -> None:
     while places:
         layer, owners = places.popitem()
         packed = Packed(layer)
+        # Without this reference, the original weight is freed when its owners let it go.
         del layer
         for parent, name in owners:
             setattr(parent, name, packed)

@@ -95,6 +95,7 @@ class GGMLModel:
         options.n_gpu_layers = _EVERY_LAYER if accelerated else 0
         # Repacked weights are a copy, and a mapped file would stay in memory next to the copy.
         options.load_mode = lib.LLAMA_LOAD_MODE_NONE if repacked else lib.LLAMA_LOAD_MODE_MMAP
+        # Older messages are forgotten, so that an error quotes only messages about this file.
         last_error()
         self.handle = lib.llama_model_load_from_file(os.fsencode(path), options)
         if not self.handle:
@@ -246,6 +247,7 @@ class GGMLContext:
         """Change the number of cells. Return False if the cached tokens could not be moved."""
         lib, old = self._lib, self._closing
         size = lib.llama_state_get_size(self._handle)
+        # llama.cpp cannot resize a context, so its state moves to a new one.
         state = (ctypes.c_uint8 * size)()
         written = lib.llama_state_get_data(self._handle, state, size)
         self._open(cells)

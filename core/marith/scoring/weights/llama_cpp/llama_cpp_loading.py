@@ -247,6 +247,7 @@ def _check_tokens(name: str, model: GGMLModel, vocabulary: Vocabulary) -> None:
 
     llama.cpp ends the process if its vocabulary has no token for a character of a text.
     """
+    # A vocabulary with one of these two tokens has a token for every byte.
     by_letters = vocabulary.raw.get_vocab()
     if not model.has_tokenizer or not ("<0x0A>" in by_letters or "Ġ" in by_letters):
         return
