@@ -102,6 +102,7 @@ def to_tokens(
     tokens = prompt.read.get((term, vocabulary))
     if tokens is None:
         tokens = _tokens(term, prompt, vocabulary, limit)
+        # A list that ends early is not kept, because another caller may have another limit.
         if limit is None or len(tokens) <= limit:
             prompt.read[term, vocabulary] = tokens
     return tokens
@@ -259,6 +260,7 @@ def _chat_text(prompt: Prompt, vocabulary: Vocabulary) -> str:
         except Refused as error:
             refusal = str(error)
             continue
+        # Some templates drop the system text without an error.
         if all(part in text for part in system):
             return text
         texts.append(text)
@@ -274,6 +276,7 @@ def _layouts(
     calls = [message for message in messages if message.get("tool_calls")]
     written = messages
     if calls or any(message["role"] == "tool" for message in messages):
+        # If the template would drop the text beside a call, the call becomes a part of the text.
         native = tool_format.native and (tool_format.says or not any(m["content"] for m in calls))
         written = spelt_out(
             messages, None if native else tool_format.calls, not tool_format.answers

@@ -37,6 +37,7 @@ class Vocabulary:
         self.tokenizer = tokenizer
         self._raw = _bare_copy(backend)
         self._literal = _bare_copy(backend)
+        # With this setting, the name of a special token is encoded as plain characters.
         self._literal.encode_special_tokens = True
         self._ids: dict[str, int] = self._raw.get_vocab(with_added_tokens=True)
         self.size = min(width, max(self._ids.values()) + 1)
@@ -184,6 +185,7 @@ def _bare_copy(backend: Tokenizer) -> Tokenizer:
     for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
         if (own := getattr(backend, part)) is not None:
             setattr(copy, part, own)
+    # Added tokens are numbered in the order in which they are added.
     copy.add_tokens([token for _, token in sorted(backend.get_added_tokens_decoder().items())])
     if _added(copy) != _added(backend):
         copy = Tokenizer.from_str(backend.to_str())

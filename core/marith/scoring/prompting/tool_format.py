@@ -90,6 +90,7 @@ def call_format(tokenizer: Any) -> CallFormat | None:
     The format is found by rendering calls with names and arguments that no template contains. If a
     template writes an id, the id becomes part of the text around calls, the same for every call.
     """
+    # An answer without a call shows what the template writes around every answer.
     try:
         plain = _render(tokenizer, {"role": "assistant", "content": _TEXT})
         one = _render(tokenizer, _calls_of(1))
@@ -113,6 +114,7 @@ def call_format(tokenizer: Any) -> CallFormat | None:
         tail,
     ]
     joint = parts[2] if parts is not None and equal else None
+    # Without an opening, a call could not be told from text.
     return CallFormat(opening, middle, joint, closing) if opening else None
 
 
