@@ -65,6 +65,7 @@ def start_runner(
         return LlamaCppRunner(model, vocab, cache_bytes, name, holes)
     started = time.monotonic()
     passes = ModelPasses(model, vocab, name, holes)
+    # A model that is spread over devices cannot be captured as one graph.
     on_gpu = passes.device.type == "cuda" and not getattr(model, "hf_device_map", None)
     captures = on_gpu if capture is None else capture
     runner = _compared(passes, context_length, cache_bytes, captures)
@@ -98,6 +99,7 @@ def _compared(
                 _log.info("%r takes a pass for each text: %s", passes.name, reasons[0])
             return runner
         reasons.append(reason)
+    # The errors above only follow from the missing argument.
     if not passes.takes_cache:
         reasons = [f"its code has no argument for a cache ({' or '.join(CACHES)})"]
     plain = PlainRunner(passes, context_length)
@@ -120,6 +122,7 @@ def _usual(context_length: int, cache_bytes: int, captures: bool, passes: ModelP
         return StateRunner(passes, cache_bytes)
     masks = LayerMasks.of_model(model)
     limit = SMALL_CHUNK if passes.device.type == "cpu" else None
+    # Captured passes need the fixed addresses of a rectangle.
     if passes.device.type == "cpu" and not captures and _hands_keys_on(model):
         segments = SegmentLanes(model, masks, cache_bytes, context_length)
         return CachedRunner(passes.read_by(by_segments(model)), segments, limit)

@@ -134,6 +134,7 @@ class Registry:
 
     def checkpoints(self) -> tuple[str, ...]:
         """Return the names of the loaded checkpoints, the base model first. Safe in any thread."""
+        # A list of references does not change if another thread loads a model meanwhile.
         scorers = [reference() for reference in self._models.valuerefs()]
         return tuple(dict.fromkeys(one.checkpoint.name for one in scorers if one is not None))
 
@@ -154,10 +155,12 @@ class Registry:
             return Placement(device, of.dtype, backend=self.base.checkpoint.backend)
         placement = self.placement
         if of.device is not None:
+            # The number type of the base model may not suit another device.
             placement = replace(placement, device=of.device, dtype=None)
         return placement if of.dtype is None else replace(placement, dtype=of.dtype)
 
     def _language_model(self, term: Term, name: str, placement: Placement) -> ModelScorer:
+        # llama.cpp would load the file of the base model a second time.
         file = gguf_file(locate(name)) if placement.backend is not None else None
         if file is not None and str(file) == self.base.checkpoint.model.path:
             return self.base

@@ -20,6 +20,7 @@ def moved_to(answers: list[Answer | None], device: torch.device) -> list[Answer 
     for answer in answers:
         if answer is not None:
             for tensor, _ in answer.rows:
+                # Answers of one pass are rows of one tensor.
                 if id(tensor) not in copies:
                     copies[id(tensor)] = tensor.to(device)
             answer.rows = [(copies[id(tensor)], place) for tensor, place in answer.rows]
