@@ -182,10 +182,10 @@ class Registry:
         if vocabulary.fingerprint != self.vocabulary.fingerprint:
             base = self.base.checkpoint.name
             raise FormulaError(
-                f"the vocabulary of {name!r} ({vocabulary.size} tokens) is not that of {base!r} "
-                f"({self.vocabulary.size} tokens), so {term} cannot be combined with its terms; a "
-                "model of the same family has the same vocabulary, and a classifier may have "
-                "another"
+                f"{name!r} ({vocabulary.size} tokens) and {base!r} ({self.vocabulary.size} tokens) "
+                f"have different vocabularies, so {term} cannot be combined with the other terms; "
+                "use a model of the same family, which has the same vocabulary; only a classifier "
+                "may have another one"
             )
 
     def _classifier(self, checkpoint: Checkpoint) -> ModelScorer:

@@ -94,8 +94,8 @@ def check_loaded(name: str, model: Any) -> None:
     """Raise ModelError for a loaded model of a kind that marith does not run."""
     if hasattr(model, "_orig_mod"):
         raise ModelError(
-            f"{name!r} is compiled by torch.compile; the model that was compiled, its attribute "
-            "_orig_mod, is needed"
+            f"{name!r} is compiled by torch.compile; pass the model before compilation, which is "
+            "its attribute _orig_mod"
         )
     check_kind(name, model.config, LANGUAGE_MODEL, type(model).__name__)
 

@@ -108,7 +108,7 @@ def from_loaded(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
     for option in ("device", "dtype", "revision", "backend"):
         value = getattr(placement, option)
         if value is not None:
-            raise ModelError(f"a loaded model has its own {option}; leave out {value!r}")
+            raise ModelError(f"a loaded model has its own {option}; leave out {option}={value!r}")
     name = str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
     kinds.check_loaded(name, model)
     with threads_of(model):

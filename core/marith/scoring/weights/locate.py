@@ -202,7 +202,7 @@ def require_on_hub(name: str, revision: str | None = None, file: str = "config.j
     path = Path(name)
     if path.is_dir() or (path.is_file() and name.lower().endswith(GGUF)):
         if revision is not None:
-            problem = f"revision={revision!r} is of a model on the hub"
+            problem = f"revision={revision!r} applies to models on the hub"
             raise ModelError(f"{problem}, and {name!r} is on this machine; leave out revision")
         return
     if downloaded(name, revision, file) is not None:

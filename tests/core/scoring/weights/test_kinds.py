@@ -129,7 +129,7 @@ def test_a_model_of_no_language_is_refused(tmp_path: Path) -> None:
 
 def test_a_compiled_model_is_refused_and_one_that_compiles_itself_is_not() -> None:
     model = tiny_model(vocab=258)
-    with pytest.raises(ModelError, match=r"compiled by torch\.compile; the model that was"):
+    with pytest.raises(ModelError, match=r"compiled by torch\.compile; pass the model before"):
         marith.Engine.load(torch.compile(model, backend="eager"), tokenizer=TOKENIZER)
     with marith.Engine.load(
         torch.compile(model, backend="eager")._orig_mod, tokenizer=TOKENIZER

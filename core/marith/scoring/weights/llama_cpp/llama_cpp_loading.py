@@ -198,7 +198,7 @@ def _loaded(name: str, header: GGUFHeader, accelerated: bool) -> GGMLModel:
         # llama.cpp uses the factors of long texts for all texts if the context has room for a long
         # text. In a smaller context the factors would change when the context grows.
         cells += header.number("rope.scaling.original_context_length", 4096) or 0
-        warn(f"llama.cpp reads all texts of {name!r} with the rotary factors of its long ones")
+        warn(f"llama.cpp reads all texts of {name!r} with its rotary factors for long texts")
     model = GGMLModel(header.path, threads=threads, accelerated=accelerated, cells=cells)
     if not model.is_causal or header.of_model("attention.causal") is False:
         raise ModelError(

@@ -54,7 +54,7 @@ def test_long_rotary_factors_do_not_depend_on_who_else_is_read(
         rope__scaling__attn_factor=1.0,
     )
     with (
-        pytest.warns(UserWarning, match="rotary factors of its long ones"),
+        pytest.warns(UserWarning, match="rotary factors for long texts"),
         Engine.load(path, backend="llama.cpp") as one,
     ):
         text = "the sea is wide and blue and " * 14
