@@ -260,7 +260,8 @@ def tune(
     """Find the numbers of FORMULA that change an attribute most while texts stay fluent."""
     own: dict[str, Any] = {
         "formula": formula, "attribute": attribute, "direction": direction,
-        "perplexity_limit": perplexity_limit, "trials": trials, "task": task, "frame": frame, "stop": tuple(stop or ()),
+        "perplexity_limit": perplexity_limit, "trials": trials, "task": task, "frame": frame,
+        "stop": tuple(stop or ()),
     }  # fmt: skip
     with clear_errors():
         from marith.evals.tuning.tune import TuningConfig, run  # torch
