@@ -1,7 +1,7 @@
 """Regular expressions in RE2's syntax, matched in linear time while other threads run.
 
-Python's own engine may try exponentially many ways to match, and blocks all other threads
-meanwhile. The size of an expression is limited only by `re2`.
+Python's own engine may try exponentially many ways to match, and blocks all other threads while it
+does. The size of an expression is limited only by `re2`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def compile_pattern(pattern: str, name: str = "hide") -> Any:
 
 
 def pattern_matches(pattern: str, text: str) -> bool:
-    """Return whether `remove_matches` would remove anything."""
+    """Return whether `remove_matches` would remove anything from the text."""
     return any(end > start for start, end in _spans(pattern, _encoded(text)))
 
 
@@ -48,7 +48,8 @@ def remove_matches(pattern: str, text: str) -> str:
     data, kept, place = _encoded(text), [], 0
     for start, end in _spans(pattern, data):
         kept.append(data[place:start])
-        place = max(place, end)  # named groups may lie within each other
+        # Named groups may lie within each other.
+        place = max(place, end)
     return b"".join([*kept, data[place:]]).decode("utf-8", "surrogatepass")
 
 
@@ -62,4 +63,5 @@ def _spans(pattern: str, data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")  # RE2 reads an unpaired surrogate as one character
+    # RE2 reads an unpaired surrogate as one character.
+    return text.encode("utf-8", "surrogatepass")

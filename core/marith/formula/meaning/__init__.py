@@ -2,7 +2,7 @@
 
 - `amplification`: finds how much a formula enlarges rounding errors of its terms.
 - `binding`: replaces names with terms.
-- `formula_queries`: tells an application the terms of a formula, and its form for raw text.
+- `formula_queries`: tells an application which terms a formula has, and how it reads raw text.
 - `checking`: raises errors for invalid formulas before any model loads, and warns.
 - `large_factors`: finds distributions whose factor is large after division by the weight.
 - `leaves`: finds the terms that a formula is computed from, and those that only draft.

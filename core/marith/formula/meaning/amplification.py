@@ -18,23 +18,23 @@ from marith.formula.tree.terms import Classifier
 
 
 def amplification(formula: Formula) -> float:
-    """Return an upper bound on how much a bound formula enlarges an error of a term.
+    """Return an upper bound on how many times a formula without names enlarges an error of a term.
 
     The error is in the term's log-probabilities. For `M - 0.96*union(toxic, M)` the bound is (1 +
-    0.96) / 0.04 = 49; for a term it is 1. A factor that depends on the context counts by the
-    largest number that it can be, or as 1 if there is no largest number.
+    0.96) / 0.04 = 49; for a term it is 1. A factor that depends on the context counts as the
+    largest number in its range, or as 1 if the range has no end.
     """
     return _relative(formula, Weights())
 
 
 def _relative(formula: Formula, weights: Weights) -> float:
-    """Return the bound for a formula's score divided by its weight, if the weight is above zero."""
+    """Return the upper bound for a formula's score, divided by its weight if that is above zero."""
     least = weights.of(formula).least
     return _enlarged(formula, weights) / (least if least > 0 else 1.0)
 
 
 def _enlarged(formula: Formula, weights: Weights) -> float:
-    """Return the bound for a formula's score."""
+    """Return the upper bound for a formula's score, before the division by its weight."""
     match formula:
         case Scaled(factor, of):
             largest = max(map(abs, weights.factor(factor).range))
@@ -49,8 +49,10 @@ def _enlarged(formula: Formula, weights: Weights) -> float:
             return 0.0
     worst = max((_relative(child, weights) for child in children(formula)), default=1.0)
     match formula:
-        case SelfDebias(decay=decay):  # an error also counts through two members, times λ
+        case SelfDebias(decay=decay):
+            # log P − λ·max(0, P_b − P) has an error in log P, and λ times an error in P_b and in P.
             return (1 + 2 * decay) * worst
-        case Posterior():  # a difference of two mean log-likelihoods
+        case Posterior():
+            # A posterior follows from differences of two mean log-likelihoods, each with an error.
             return 2 * worst
     return worst

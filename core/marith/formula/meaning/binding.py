@@ -1,4 +1,4 @@
-"""Binds the names of a formula to the terms of one request."""
+"""Bind the names of a formula to the terms of one request."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from marith.formula.tree.nodes import Formula, Name, Scaled, Sum, added, names_o
 from marith.formula.tree.printing import locate
 from marith.formula.tree.terms import Classifier, Prompted
 
-BARE_MODEL = Prompted()  # the meaning of `M` unless the terms define it
+# `M` means this term unless the terms of a request define `M`.
+BARE_MODEL = Prompted()
 
 
 def resolve(terms: Terms | None, *used_by: Formula) -> dict[str, Formula]:
-    """Return every name with its bound formula. `M` is the bare model unless `terms` define it.
+    """Return every name with its formula, in which terms replace all other names.
 
-    With `used_by`, only `M`, the names in these formulas, and the names that those names refer to
-    are resolved. Raises FormulaError for a name that `terms` do not have, and for a circular
-    definition.
+    `M` is the bare model unless `terms` define it. If there are formulas in `used_by`, the result
+    has only `M` and the names that these formulas use, directly or through other terms. Raises
+    FormulaError for a name that `terms` do not define, and for a circular definition.
     """
     formulas = {BARE: BARE_MODEL, **read_terms(terms)}
     for formula in used_by:
@@ -48,7 +49,7 @@ def require_known(formula: Formula, names: Collection[str]) -> None:
 
 
 def names_in(formula: Formula) -> Iterator[str]:
-    """Return an iterator over the names of a formula as texts, see `names_of`."""
+    """Return an iterator over the names in a formula as texts; see `names_of`."""
     return (node.name for node in names_of(formula))
 
 
@@ -61,7 +62,7 @@ def unknown(name: str, terms: Iterable[str]) -> str:
 
 
 def bind(formula: Formula, terms: Mapping[str, Formula]) -> Formula:
-    """Return the formula with every name replaced by its term, also in guides of classifiers.
+    """Return the formula with every name replaced by its term, in guides of classifiers too.
 
     Raises FormulaError for an unknown name, and for a result that is too large.
     """
@@ -73,7 +74,7 @@ def bind(formula: Formula, terms: Mapping[str, Formula]) -> Formula:
 
 
 class Binding:
-    """Binds the names of one formula to terms. Each node is bound once."""
+    """The nodes of one formula, with their names bound to terms. Each node is bound once."""
 
     def __init__(self, formula: Formula, terms: Mapping[str, Formula]) -> None:
         self.formula = formula
@@ -91,7 +92,7 @@ class Binding:
 
 @singledispatch
 def bound(node: Node, binding: Binding) -> Node:
-    """Return one kind of node with its names replaced: in all its parts, unless registered."""
+    """Return a node in which terms replace the names, by default the names in all its parts."""
     return rebuilt(node, binding.of)
 
 
@@ -123,7 +124,8 @@ def _bind_classifier(classifier: Classifier, binding: Binding) -> Node:
 
 def _resolve_name(name: str, formulas: Mapping[str, Formula], bound: dict[str, Formula]) -> None:
     """Bind the names that a name refers to, then the name. Raises FormulaError for a circle."""
-    # the names on the way, each with the names in its term that are not yet bound
+    # The path leads from `name` to the name that is bound next. Each name on the path has an
+    # iterator over the names in its term.
     path = {name: _needed_by(name, formulas)}
     while path:
         current = next(reversed(path))
@@ -148,7 +150,7 @@ def _needed_by(name: str, formulas: Mapping[str, Formula]) -> Iterator[str]:
 
 @contextmanager
 def _within(name: str) -> Iterator[None]:
-    """Put the name of a term before the message of a FormulaError about the term."""
+    """Add the name of a term to the message of a FormulaError about the term."""
     try:
         yield
     except FormulaError as error:

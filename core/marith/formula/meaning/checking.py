@@ -1,4 +1,4 @@
-"""Raises errors for invalid formulas before any model loads, and warns of surprising ones."""
+"""Raise errors for invalid formulas before any model loads, and warn of surprising formulas."""
 
 from __future__ import annotations
 
@@ -42,21 +42,23 @@ from marith.formula.tree.terms import Classifier, Prompted, Term
 def warnings_of(formula: Formula, terms: Mapping[str, Formula]) -> list[str]:
     """Return the warnings about a formula: at most one, about factors that are too large.
 
-    `terms` must be bound. Raises FormulaError as `check` does, which every request passes.
+    `terms` must contain no names. Raises FormulaError for an invalid formula, as `check` does.
     """
     warning = extreme(check(formula, terms), terms)
     return [warning] if warning else []
 
 
 def check(formula: Formula, terms: Mapping[str, Formula]) -> Formula:
-    """Return a formula with its names replaced by `terms`, which must be bound.
+    """Check a formula, and return it with its names replaced by `terms`.
 
-    Raises FormulaError for a formula without a meaning, quoted with a caret under the fault.
+    `terms` must contain no names. Raises FormulaError for a formula without a meaning; the message
+    quotes the formula, with a caret under the fault.
     """
     weights = Weights(terms)
     _refuse_faults(formula, weights, formula, set())
     bound = bind(formula, terms)
-    _refuse_faults(bound, weights, bound, set())  # the fault may be in a named term
+    # The first check does not look into named terms, which may have faults of their own.
+    _refuse_faults(bound, weights, bound, set())
     weight = weights.of(formula)
     if weight.by_token:
         raise FormulaError(
@@ -89,13 +91,16 @@ def _is_unguided(term: Term) -> bool:
 
 
 def _has_rest(bound: Formula) -> bool:
-    """Return whether there are other terms, whose likeliest tokens a classifier can judge."""
+    """Return whether the other terms define a distribution whose tokens a classifier can judge."""
     guide = without_classifiers(bound)
     return guide is not None and bool(leaves(guide)) and weigh(guide).positive
 
 
 def _refuse_faults(node: Node, weights: Weights, whole: Formula, sound: set[Node]) -> None:
-    """Check parts before the whole, so that the caret is under the smallest fault."""
+    """Raise FormulaError for a fault in a node or its parts. `sound` has nodes without faults.
+
+    Parts are checked before the whole, so that the caret is under the smallest part with a fault.
+    """
     if node in sound:
         return
     for part in parts(node):
@@ -121,9 +126,9 @@ def _is_zero(formula: Formula, terms: Mapping[str, Formula]) -> bool:
 
 @singledispatch
 def problem(_node: Node, _weights: Weights) -> str:
-    """Return a message about the fault of one kind of node, or "". Its parts are without faults.
+    """Return a message about the fault of a node, or "". By default a node has no fault.
 
-    Unless registered, a node has no fault.
+    The parts of the node were checked before the node.
     """
     return ""
 
@@ -259,7 +264,7 @@ def _check_class_prob(factor: ClassProb, weights: Weights) -> str:
 
 
 def weightless(members: Iterable[Formula], weights: Weights) -> str:
-    """Return a message about a member without weight above zero, or "" if all have such weights."""
+    """Return a message about the first member whose weight is not above zero, else ""."""
     for member in members:
         weight = weights.of(member)
         if not weight.positive:

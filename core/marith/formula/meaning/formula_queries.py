@@ -1,4 +1,7 @@
-"""Answers for applications about a formula without names: its terms, its form for raw text."""
+"""Answers to two questions of applications: which terms a formula has, and how it reads raw text.
+
+Both questions are about a formula without names.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,9 @@ def terms_of(formula: Formula) -> list[Term]:
 
 
 def without_template(formula: Formula) -> Formula:
-    """Return the formula for raw text, without a chat template unless a term asks for one.
+    """Return the formula with terms that read raw text, without a chat template.
 
-    Raises FormulaError for a value that is not a Formula.
+    A term that names a template keeps it. Raises FormulaError for a value that is not a Formula.
     """
     _require_formula("without_template", formula)
     raw: Formula = _without_template(formula)

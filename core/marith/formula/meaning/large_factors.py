@@ -1,4 +1,4 @@
-"""How much each distribution of a formula counts once the weight is divided out.
+"""How much each distribution of a formula counts after division by the weight.
 
 `extreme` warns if one distribution counts too much.
 """
@@ -18,16 +18,18 @@ from marith.formula.tree.nodes import PLAUSIBLE, Cut, Formula, Name, Scaled, Sum
 from marith.formula.tree.operators import Intersection, Relu, Supersede, Union, Unscaled
 from marith.formula.tree.printing import number_text, to_text
 
-USUAL = 2.5  # the largest total factor without a warning: docs/explanation/algebra.md#large-factors
-SHOWING = 199  # how much M - 0.99*union(a, M) enlarges errors, which are about 1e-6 in float32
+# A larger total factor gives a warning: docs/explanation/algebra.md#large-factors.
+USUAL = 2.5
+# M - 0.99*union(a, M) enlarges errors this much. Errors are about 1e-6 in float32.
+SHOWING = 199
 
 
 def extreme(bound: Formula, terms: Mapping[str, Formula]) -> str:
-    """Return a warning about factors that are too large, with advice; "" if none is too large.
+    """Return a warning with advice if factors of a formula are too large, else "".
 
-    If the distributions that are added count more than `USUAL` times together, texts become
-    nonsense. Any large factor enlarges rounding errors. `bound` is the formula with its names
-    replaced by `terms`.
+    Texts become nonsense if the distributions that are added count more than `USUAL` times in
+    total. Large factors, negative ones too, enlarge rounding errors. `bound` is the formula with
+    its names replaced by `terms`.
     """
     names = {named: name for name, named in terms.items()}
     found = distributions(bound, Weights())
@@ -49,13 +51,14 @@ def extreme(bound: Formula, terms: Mapping[str, Formula]) -> str:
 
 
 def _lifted(worst: DistributionFactors, names: Mapping[Formula, str]) -> str:
-    """Return a warning about the distributions that are added too often, with advice."""
+    """Return the warning, with advice, that the added distributions count too much."""
     added = [_named(term, names) for term in worst.positive]
     verb = "count together" if len(added) > 1 else "counts"
     problem = f"{' and '.join(added)} {verb} {_rounded(worst.added)} times"
     if abs(worst.weight - 1) > ROUNDING:
         problem += f", as everything is divided by the total weight {_rounded(worst.weight)}"
-    left = worst.weight * (1 + sum(worst.unions.values()))  # the total weight without the unions
+    # `left` is the total weight without the unions.
+    left = worst.weight * (1 + sum(worst.unions.values()))
     instead = [
         f"{_rounded(times * left)}*{_named(relu, names)} for the union, as a relu takes no weight "
         "away"
@@ -70,7 +73,7 @@ def _lifted(worst: DistributionFactors, names: Mapping[Formula, str]) -> str:
 
 
 def _named(term: Formula, names: Mapping[Formula, str]) -> str:
-    """Return a bound formula as text, with the names of its terms."""
+    """Return a formula without names as text, with names in place of its terms."""
 
     def change(node: Node) -> Node:
         known = isinstance(node, Formula) and names.get(node)
@@ -84,12 +87,12 @@ def _rounded(number: float) -> str:
 
 
 class DistributionFactors:
-    """The factors with which a formula adds its distributions.
+    """The distributions that a formula adds up, each with its factor.
 
-    `factors` are divided by the total `weight`. `parts` are distributions within these, which have
-    factors of their own. `held` is True if a member is a cut, which forbids all tokens outside its
-    set. `unions` are subtracted unions: each is stored as the relu that may replace it, with its
-    factor.
+    The `factors` are divided by the total `weight`. `parts` are formulas inside the distributions,
+    which have factors of their own. `held` is True if a summand is a cut, which forbids all tokens
+    outside its set. `unions` has each union that is subtracted, written as the relu that may
+    replace it, with the factor of the union.
     """
 
     def __init__(self, formula: Formula, weights: Weights) -> None:
@@ -119,10 +122,10 @@ class DistributionFactors:
         self.factors[term] = self.factors.get(term, 0.0) + by
 
     def _write_with_relu(self) -> None:
-        """Replace −max(a, b) with −b − relu(a − b), min(a, b) with b − relu(b − a), if possible.
+        """Write −max(a, b) as −b − relu(a − b), and min(a, b) as b − relu(b − a), if possible.
 
-        The b must have a factor. A relu that is subtracted makes some tokens rarer and no token
-        likelier, so the relu is left out.
+        It is possible only if b is itself a summand, with which the new b is merged. The relu is
+        left out: subtracting it makes some tokens rarer and no token likelier.
         """
         for pair in [term for term in self.factors if isinstance(term, Union | Intersection)]:
             by, is_union = self.factors[pair], isinstance(pair, Union)
@@ -140,9 +143,9 @@ class DistributionFactors:
 
 
 def distributions(formula: Formula, weights: Weights) -> list[DistributionFactors]:
-    """Return the factors of a bound formula, and of each distribution within it."""
+    """Return the factors of a formula without names, and of each distribution within it."""
     found = [DistributionFactors(formula, weights)]
-    # The list grows: the parts of a part follow it.
+    # The list grows while the loop runs over it, because parts have parts.
     for each in found:
         found += [DistributionFactors(part, weights) for part in each.parts]
     return found
@@ -150,7 +153,7 @@ def distributions(formula: Formula, weights: Weights) -> list[DistributionFactor
 
 @singledispatch
 def add(formula: Formula, into: DistributionFactors, by: float) -> None:
-    """Add one kind of node times a factor: as a distribution, unless registered."""
+    """Add a node times the factor `by`. By default the node is one distribution."""
     if not into.weights.of(formula).nothing:
         into.count(formula, by)
         into.parts |= dict.fromkeys(children(formula))
@@ -175,7 +178,7 @@ def _add_supersede(supersede: Supersede, into: DistributionFactors, by: float) -
 
 @add.register
 def _add_unscaled(unscaled: Unscaled, into: DistributionFactors, by: float) -> None:
-    """Divide by a weight above one: such a weight sharpens a distribution, and lifts nothing."""
+    """Divide by the weight if it is above 1, because such a weight only sharpens a distribution."""
     add(unscaled.of, into, by / max(1.0, into.weights.of(unscaled.of).least))
 
 

@@ -21,10 +21,10 @@ from marith.formula.tree.terms import Classifier, Term
 
 
 def leaves(formula: Node) -> list[Term]:
-    """Return the distinct terms of a bound formula, in order. A guide comes before its classifier.
+    """Return the distinct terms that a formula without names needs, in order.
 
-    Drafts and formulas that are multiplied by zero are left out. Observations that factors need are
-    included.
+    A guide comes before its classifier. Drafts and formulas that are multiplied by zero are left
+    out. Observations that factors need are included.
     """
     terms: dict[Term, None] = {}
     _collect(formula, terms, set())
@@ -43,7 +43,7 @@ def _collect(node: Node, terms: dict[Term, None], visited: set[Node]) -> None:
 
 @singledispatch
 def needed(node: Node) -> tuple[Node, ...]:
-    """Return the nodes that one kind of node is computed from: its parts, unless registered."""
+    """Return the nodes from which a node is computed. By default these are all its parts."""
     return parts(node)
 
 
@@ -86,7 +86,8 @@ def _find_needs_of_posterior(posterior: Posterior) -> tuple[Node, ...]:
 def drafts(formula: Formula) -> list[Term]:
     """Return the distinct terms that only draft. They change the cost of a text, never the text."""
     drafting: dict[Term, None] = {}
-    for node in descend(formula):  # which includes drafts of drafts
+    # The walk also finds drafts within drafts.
+    for node in descend(formula):
         if isinstance(node, Supersede):
             drafting |= dict.fromkeys(leaves(node.draft))
     used = set(leaves(formula))

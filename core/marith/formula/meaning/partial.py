@@ -15,12 +15,13 @@ from marith.formula.tree.terms import Classifier, Term
 
 
 def part(formula: Formula, computed: Collection[Term]) -> Formula | None:
-    """Return the distribution that a bound formula defines while only `computed` are computed.
+    """Return the distribution that a formula defines while only the terms in `computed` are known.
 
-    A sum is the sum of its defined members (the sub-formulas P_t of the paper, section 4). A union,
-    an intersection or a cut is defined once all its terms are computed. A draft is used until the
-    formula that supersedes it is defined. Returns None if nothing is defined, and if the weights of
-    the defined members add up to zero, as for a classifier alone.
+    The formula has no names. Of a sum, the defined members are added up (the sub-formulas P_t of
+    the paper, section 4). A union, an intersection or a cut is defined once all its terms are
+    computed. A draft is used until the formula that supersedes it is defined. Returns None if
+    nothing is defined, or if the weights of the defined members do not add up to more than zero, as
+    for a classifier alone.
 
     For `M - 0.5*a + union(b, c)` with M and b computed, the part is `M`.
     """
@@ -28,7 +29,7 @@ def part(formula: Formula, computed: Collection[Term]) -> Formula | None:
 
 
 def without_drafts(formula: Formula) -> Formula:
-    """Return the formula with every draft superseded.
+    """Return the formula that remains once all terms are computed and no draft is used any more.
 
     A draft within a union, an intersection or a cut is never used, and is not removed.
     """
@@ -38,7 +39,10 @@ def without_drafts(formula: Formula) -> Formula:
 
 
 class Partial:
-    """Finds the parts of formulas that are defined once some terms are computed. Caches weights."""
+    """The parts of formulas that are defined once the terms in `computed` are computed.
+
+    Caches weights.
+    """
 
     def __init__(self, computed: Collection[Term]) -> None:
         self.computed = frozenset(computed)
@@ -47,10 +51,10 @@ class Partial:
     def distribution(self, formula: Formula) -> Formula | None:
         """Return the defined part of a formula if its weight is above zero, else None.
 
-        The weight of a whole formula is not tested again, because `check` accepted it before names
-        were bound, when bounds may be better. If p and q are the peaks of two names of one term,
-        the lower bound of p + 1 − p·q is 1. After binding, the formula is p + 1 − p², and the bound
-        from the ranges of its products is 0.
+        A formula whose terms are all computed is not tested again. `check` accepted it before names
+        were bound, when the lower bound on its weight may have been better. For example, p and q
+        are `max_prob` of two names of one term. Before binding, the bound on p + 1 − p·q is 1.
+        After binding, the weight is p + 1 − p², and the bound from the ranges of its products is 0.
         """
         defined_part = defined(formula, self)
         if defined_part is None or self.complete(formula):
@@ -64,9 +68,9 @@ class Partial:
 
 @singledispatch
 def defined(formula: Formula, partial: Partial) -> Formula | None:
-    """Return the defined part of one kind of node.
+    """Return the defined part of a node, or None.
 
-    Unless registered, a node is defined once all its terms are computed.
+    By default a node is defined once all its terms are computed.
     """
     return formula if partial.complete(formula) else None
 

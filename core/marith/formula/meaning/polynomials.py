@@ -14,14 +14,19 @@ from marith.formula.tree.printing import times_text
 Monomial: TypeAlias = "tuple[Varying, ...]"
 Numbers: TypeAlias = "Mapping[Monomial, float] | None"
 Range: TypeAlias = tuple[float, float]
-SMALLEST_WEIGHT = 1e-30  # float32 can divide by it
+# float32 can divide a score by this weight.
+SMALLEST_WEIGHT = 1e-30
+# A sum counts as zero if it is at most this share of the sum of its absolute values.
 ROUNDING = 1e-6
-FEW = 8  # up to this number of factors, all combinations of the ends of ranges are tried
-MANY = 256  # factors in all products together; a longer sum stays a product of sums
+# For at most this number of factors, all combinations of the ends of their ranges are tried.
+FEW = 8
+# A weight is written as a sum of products if the products have at most this number of factors
+# together. A larger weight has only a range.
+MANY = 256
 
 
 class Atom(NamedTuple):
-    """A factor that is not a sum or product: its range, and whether it differs by token."""
+    """A factor that is not a sum or product: its range, and whether it differs between tokens."""
 
     range: Range
     tokenwise: bool
@@ -31,11 +36,13 @@ class Atom(NamedTuple):
 class Weight:
     """The possible values of a weight or a factor, as a range and as a sum of products of factors.
 
-    - `numbers` has the number before each product, and shows which products cancel. It is None if
-      the sum would be too long.
-    - `range` follows from how the weight is written, so any power of (max_prob(M) + 1) is at least
-      1. If numbers of both signs are added, the range is wider by the rounding error.
-    - `gross` is the sum of the absolute numbers.
+    - `range`: the range of the weight as it is written, so any power of (max_prob(M) + 1) is at
+      least 1. If numbers of both signs are added, the range is wider by the rounding error.
+    - `numbers`: the number before each product, so that equal products cancel; None if the sum
+      would be too long.
+    - `gross`: the sum of the absolute values of the numbers, before products cancel.
+    - `tokenwise`: whether a factor has a value for each token, before products cancel.
+    - `atoms`: the factors in the products.
 
     The weight of `max_prob(M)*a - max_prob(M)*b + 2*M` has the numbers {(): 2}, and `gross` is 4.
     """
@@ -43,8 +50,8 @@ class Weight:
     range: Range
     numbers: Numbers
     gross: float = 1.0
-    tokenwise: bool = False  # whether a factor differs by token, before products cancel
-    atoms: Mapping[Varying, Atom] = field(default_factory=dict)  # the factors in the products
+    tokenwise: bool = False
+    atoms: Mapping[Varying, Atom] = field(default_factory=dict)
 
     def __mul__(self, other: Weight) -> Weight:
         numbers, gross = _multiplied(self.numbers, other.numbers), self.gross * other.gross
@@ -66,7 +73,7 @@ class Weight:
 
     @property
     def least(self) -> float:
-        """A lower bound of the weight in every context."""
+        """A lower bound on the weight in every context."""
         if self.numbers is None:
             return self.range[0]
         return max(self.range[0], _least(self.numbers, self.atoms))
@@ -81,7 +88,7 @@ class Weight:
 
     @property
     def positive(self) -> bool:
-        """True if the weight exceeds zero by more than rounding, in any context for any token."""
+        """True if the weight exceeds zero by more than rounding, in all contexts for all tokens."""
         if self.by_token:
             return False
         if self.constant is None and self.range[0] > SMALLEST_WEIGHT:
@@ -149,9 +156,9 @@ def _multiplied(left: Numbers, right: Numbers) -> Numbers:
 
 
 def _least(numbers: Mapping[Monomial, float], atoms: Mapping[Varying, Atom]) -> float:
-    """Return a lower bound of a sum of products.
+    """Return a lower bound on a sum of products.
 
-    A sum that is linear in each factor is least with each factor at an end of its range.
+    A sum that is linear in each factor has its minimum where each factor is at an end of its range.
     """
     ranges = {factor: atoms[factor].range for monomial in numbers for factor in monomial}
     linear = all(len({*monomial}) == len(monomial) for monomial in numbers)
@@ -161,7 +168,7 @@ def _least(numbers: Mapping[Monomial, float], atoms: Mapping[Varying, Atom]) -> 
 
 
 def _lowest(numbers: Mapping[Monomial, float], factors: list[tuple[Varying, Range]]) -> float:
-    """Return the least value over all ends of the factors' ranges, one factor after another."""
+    """Return the minimum of a sum over all combinations of the ends of its factors' ranges."""
     if not factors:
         return numbers.get((), 0.0)
     (chosen, ends), *rest = factors
@@ -178,7 +185,7 @@ def _lowest(numbers: Mapping[Monomial, float], factors: list[tuple[Varying, Rang
 
 
 def _sum(lows: Collection[float]) -> float:
-    """Return the sum of lower bounds, minus its rounding error if their signs differ."""
+    """Return the sum of lower bounds. If their signs differ, subtract the rounding error."""
     above = sum(low for low in lows if low > 0)
     below = -sum(low for low in lows if low < 0)
     if math.isinf(below):
@@ -200,4 +207,5 @@ def _scaled(bounds: Range, number: float) -> Range:
 
 
 def _times(x: float, y: float) -> float:
-    return 0.0 if 0.0 in (x, y) else x * y  # 0 · ∞ is 0, not NaN
+    # Python's 0 · ∞ is NaN, but a product with the factor 0 is 0.
+    return 0.0 if 0.0 in (x, y) else x * y

@@ -14,12 +14,13 @@ from marith.formula.tree.terms import Classifier, Term
 def without_cuts(formula: Formula) -> Formula:
     """Return the formula without its cuts: it allows every token that its terms allow.
 
-    Cuts within factors and within the guides of classifiers stay, because they allow no tokens.
+    Cuts within factors and within the guides of classifiers stay, because they forbid no token.
     """
     if isinstance(formula, Cut):
         return without_cuts(formula.of)
     if isinstance(formula, Agreed):
-        return Scaled(0.0, formula)  # no score, no weight and no mask
+        # Times 0, the mask forbids no token; it has no score and no weight.
+        return Scaled(0.0, formula)
     return rebuilt(formula, lambda part: without_cuts(part) if isinstance(part, Formula) else part)
 
 
@@ -27,8 +28,8 @@ def without_cuts(formula: Formula) -> Formula:
 def without_classifiers(formula: Formula) -> Formula | None:
     """Return the formula without its classifiers, or None if nothing is left.
 
-    This is the guide of a classifier that names no guide. A kind of node that is not registered
-    needs all its parts: if nothing is left of one part, nothing is left of the node.
+    The result is the guide of a classifier that names no guide. By default a node needs all its
+    parts: if nothing is left of one part, nothing is left of the node.
     """
     try:
         return rebuilt(formula, _part_without_classifiers)
@@ -62,7 +63,8 @@ class _Empty(Exception):
 def _part_without_classifiers(part: Node) -> Node:
     """Return a part of a node without its classifiers. Raises _Empty if nothing is left."""
     if isinstance(part, ClassProb):
-        return part  # its classifier judges the text so far, not tokens
+        # Its classifier judges the text so far, and needs no guide.
+        return part
     if not isinstance(part, Formula):
         return rebuilt(part, _part_without_classifiers)
     formula = without_classifiers(part)

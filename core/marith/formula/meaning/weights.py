@@ -1,4 +1,8 @@
-"""The weights of formulas, by kind of node, and the ranges of factors."""
+"""The weights of formulas, by kind of node, and the ranges of factors.
+
+By default a formula has the weight 1, as every distribution has, and a factor is an atom with a
+range from 0 to 1.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +46,7 @@ class Weights:
         return self._factors[factor]
 
     def atom(self, factor: Varying) -> Weight:
-        """Return a factor that is not a sum or product as a product of this factor alone."""
+        """Return a factor that is not a sum or product as a weight with this factor alone."""
         within = factor_range(factor, self)
         inner = (self.factor(part) for part in parts(factor) if isinstance(part, Varying))
         tokenwise = factor.tokenwise or any(weight.by_token for weight in inner)
@@ -52,7 +56,7 @@ class Weights:
 
 @singledispatch
 def node_weight(_formula: Formula, _weights: Weights) -> Weight:
-    """Return the weight of one kind of node. Unless registered, it is 1, as for a distribution."""
+    """Return the weight of a formula, which depends on its kind of node."""
     return constant(1.0)
 
 
@@ -89,7 +93,7 @@ def _weigh_classifier_or_relu_or_posterior_or_agreed(
 
 @singledispatch
 def factor_weight(factor: Varying, weights: Weights) -> Weight:
-    """Return one kind of factor as a sum of products. Unless registered, it is an atom."""
+    """Return a factor as a sum of products of atoms."""
     return weights.atom(factor)
 
 
@@ -105,7 +109,7 @@ def _weigh_arithmetic(factor: Arithmetic, weights: Weights) -> Weight:
 
 @singledispatch
 def factor_range(_factor: Varying, _weights: Weights) -> Range:
-    """Return the range of one kind of factor: from 0 to 1, unless registered."""
+    """Return the smallest and the largest value that a factor can have."""
     return 0.0, 1.0
 
 
@@ -139,10 +143,10 @@ def _index_range(_index: Index, _weights: Weights) -> Range:
 
 
 def weigh(formula: Formula, terms: Mapping[str, Formula] | None = None) -> Weight:
-    """Return the weight of a formula, see `Weights.of`. `terms` are the meanings of names."""
+    """Return the weight of a formula; see `Weights.of`. `terms` are the meanings of names."""
     return Weights(terms).of(formula)
 
 
 def weight_of(formula: Formula, terms: Mapping[str, Formula] | None = None) -> float:
-    """Return the least total weight of a formula in any context: the Σ fᵢ of theorem 1."""
+    """Return a lower bound on a formula's total weight in every context: the Σ fᵢ of theorem 1."""
     return weigh(formula, terms).least

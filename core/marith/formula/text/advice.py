@@ -1,4 +1,4 @@
-"""Advice in error messages: tells users what to write instead of an invalid formula."""
+"""Advice in error messages: what users can write instead of an invalid formula."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from keyword import iskeyword
 from marith.formula.text.calls import CALLS
 
 METHODS = ("top_k", "top_p", "min_p", "temperature")
-AROUND = 80  # characters on each side of a fault that are examined
+# This number of characters on each side of a fault is examined.
+AROUND = 80
 _CODE_POINT = re.compile(r"U\+([0-9A-F]+)")
 _NUMBER = r"\d[\d_]*+(?:\.\d*+)?"
 _WORD = r"[^\W\d]\w*+"
@@ -54,7 +55,7 @@ def _missing_operator(left: str, right: str) -> str:
 
 
 def of_list(source: str) -> str:
-    """Return the end of a message about a formula with a comma, which makes the formula a list."""
+    """Return advice for a formula that a comma makes a list, such as `0,5*M`, or ""."""
     comma = _COMMA.search(source)
     return f"; a number is written with a point: {comma[1]}.{comma[2]}" if comma else ""
 

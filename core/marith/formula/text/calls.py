@@ -35,17 +35,20 @@ CALLS: dict[str, Callable[..., Node]] = {
     )},
     **{name: getattr(factors, name) for name in ("maximum", "minimum", "sigmoid")},
 }  # fmt: skip
-BUILT_IN = {*CALLS}  # names that untrusted text may call; the parser restricts terms
-BARE = "M"  # the bare model
-GROUP = "marith_methods"  # the entry points by which installed packages offer functions
+# Untrusted text may call these names. The parser restricts the calls that make terms.
+BUILT_IN = {*CALLS}
+# The name of the bare model.
+BARE = "M"
+# The group of entry points in which installed packages offer functions.
+GROUP = "marith_methods"
 
 
 def define(name: str, build: Callable[..., Node]) -> None:
     """Let formulas call a function by a name. The function returns a formula or a factor.
 
-    Its arguments are checked against its annotations, as for a recipe. Untrusted text may call it
-    only if `allowed` lists the name. Raises FormulaError for a name that already has a meaning, and
-    for a name that is not a plain word.
+    Its arguments are checked against its annotations, as the arguments of a recipe are. Untrusted
+    text may call it only if `allowed` lists the name. Raises FormulaError for a name that already
+    has a meaning, and for a name that is not a plain word.
     """
     is_word = isinstance(name, str) and name.isidentifier() and name.isascii()
     if not is_word or keyword.iskeyword(name) or name == BARE:
@@ -56,7 +59,7 @@ def define(name: str, build: Callable[..., Node]) -> None:
 
 
 def register(name: str, build: Callable[..., Node]) -> None:
-    """Register a function that formulas call. Raises FormulaError for a name with a meaning."""
+    """Register a function that formulas call. Raises FormulaError for a name that is taken."""
     if inspect.unwrap(CALLS.setdefault(name, build)) is not inspect.unwrap(build):
         raise FormulaError(f"{name!r} already means something in a formula")
 
@@ -83,10 +86,10 @@ def offered() -> dict[str, list[EntryPoint]]:
 
 
 def check_allowed(names: Collection[str], trusted: bool) -> None:
-    """Check the names that untrusted text may call, and import packages that define them.
+    """Check the `names` that untrusted text may call, and import the packages that define them.
 
-    Raises FormulaError for an undefined name, for a term that opens a model or a file, and for
-    names if the text is trusted.
+    Raises FormulaError for an undefined name, for a term that opens a model or a file, and for any
+    name if the text is `trusted`.
     """
     if listed(names) and trusted:
         raise FormulaError("allowed is only for untrusted text: write trusted=False too")
@@ -134,7 +137,7 @@ def load_function(name: str) -> bool:
 
 
 def near(name: object, others: Iterable[str] = ()) -> str:
-    """Return a hint at the call with the most similar name. `others` are further names."""
+    """Return a hint that names the most similar call, or "". `others` are further names."""
     return suggestion(name, [*CALLS, *others]) if isinstance(name, str) else ""
 
 
@@ -146,9 +149,11 @@ def checked(name: str, method: Method) -> Method:
     """
     try:
         signature = inspect.signature(method)
-    except ValueError:  # some functions that are written in C have no signature
+    except ValueError:
+        # Some functions that are written in C have no signature.
         raise FormulaError(
-            f"{name!r} is defined by {shown(method)}, whose arguments are unknown"
+            f"{name!r} cannot be {shown(method)}, whose arguments Python does not show; define a "
+            "function in Python that calls it"
         ) from None
 
     @wraps(method)

@@ -1,4 +1,4 @@
-"""Explains a formula as text: its tree, total weight, normalised form and warnings."""
+"""Explain a formula as text: its tree, total weight, normalised form and warnings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from marith.formula.tree.operators import (
 from marith.formula.tree.printing import number_text, times_text, to_text, unquoted
 from marith.formula.tree.terms import Classifier, Prompted
 
-CLASSIFIER = "C"  # the name of a classifier in the paper's formulas
+# The paper's formulas call a classifier C.
+CLASSIFIER = "C"
 Branches: TypeAlias = list[tuple[str, Formula]]
 
 
@@ -33,9 +34,8 @@ Branches: TypeAlias = list[tuple[str, Formula]]
 class Explanation:
     """An explanation of a formula. As text it is the result of `explain`.
 
-    `tree` has a line for each node with the node's depth. `weight` is the total weight, by which
-    scores are divided; `normalised` is the formula after that. `names` has each name of the formula
-    once.
+    `tree` has the depth and the text of each node. `weight` is the total weight, and `normalised`
+    is the formula divided by it. `names` has each name in the formula once.
     """
 
     formula: str
@@ -49,8 +49,8 @@ class Explanation:
     def of(cls, formula: str | Formula, terms: Terms | None = None) -> Explanation:
         """Explain a formula. Raises FormulaError for a formula without a meaning.
 
-        Without `terms`, `C` is a classifier, as in the paper, and names other than M are prompted
-        models.
+        Without `terms`, `C` is a classifier, as in the paper, and all other names except `M` are
+        prompted models.
         """
         tree = parse(formula)
         names = tuple(dict.fromkeys(names_in(tree)))
@@ -99,13 +99,14 @@ def explain(formula: str | Formula, terms: Terms | None = None) -> str:
 
 
 def normalised(formula: Formula, weights: Weights) -> str:
-    """Return the formula divided by its weight as text.
+    """Return a formula, divided by its weight, as text.
 
     A union that is added to one of its members is written with relu: `M - 0.96*union(toxic, M)` is
     `log M − 24·relu(log toxic − log M)`.
     """
     weight = weights.of(formula)
-    if weight.constant is None:  # it differs from context to context, so it is not divided out
+    if weight.constant is None:
+        # The weight differs from context to context, so it cannot be divided out.
         return f"({_written(formula, 1.0, weights)}) / ({weight})"
     return _written(formula, 1.0 / weight.constant, weights)
 
@@ -126,7 +127,10 @@ def _written(formula: Formula, scale: float, weights: Weights) -> str:
 
 @singledispatch
 def addends(formula: Formula, factor: float, _weights: Weights) -> list[tuple[float, Formula]]:
-    """Return pairs of a factor and a formula that add up to `factor` times this formula."""
+    """Return `factor` times a formula as summands: pairs of a factor and a formula.
+
+    By default there is one summand, the formula itself.
+    """
     return [(factor, formula)]
 
 
@@ -147,7 +151,11 @@ def _split_scaled(scaled: Scaled, factor: float, weights: Weights) -> list[tuple
 
 @addends.register
 def _split_name(name: Name, factor: float, weights: Weights) -> list[tuple[float, Formula]]:
-    """Return the name itself, unless its formula is a sum or product without weight above zero."""
+    """Return the name itself, or the summands of its formula.
+
+    A sum or product whose weight may be zero or less is split, because it has no distribution of
+    its own.
+    """
     named = weights.terms[name.name]
     if isinstance(named, Sum | Scaled) and weights.of(name).least <= 0:
         return addends(named, factor, weights)
@@ -175,15 +183,16 @@ def _is_pair(formula: Formula) -> bool:
 
 
 def _weight_in_log(atom: Formula, weights: Weights) -> float:
-    """Return the factor between an atom's score and its `log_text`, a log-distribution."""
+    """Return the number by which an atom's `log_text` is multiplied to give its score."""
     return 1.0 if isinstance(atom, Scaled) else weights.of(atom).constant or 1.0
 
 
 @singledispatch
 def log_text(formula: Formula, weights: Weights) -> str:
-    """Return the score of an atom as text, without the factor `_weight_in_log`."""
+    """Return the score of an atom, divided by its `_weight_in_log`, as text."""
     weight = weights.of(formula)
-    if weight.constant == 0.0:  # a number for each token, not a distribution
+    if weight.constant == 0.0:
+        # A formula without weight is a number for each token, and not a distribution.
         return to_text(formula)
     log = f"log ({to_text(formula)})" if isinstance(formula, Sum) else f"log {to_text(formula)}"
     return log if weight.constant is not None else f"({weight})·{log}"
@@ -223,7 +232,7 @@ def _stand_in(name: str) -> Formula:
 def draw_tree(tree: Sequence[tuple[int, str]]) -> str:
     """Return the depths and texts of nodes as a drawn tree, with one node on each line."""
     lines: list[str] = []
-    # From the last node up: the depths at which another branch follows.
+    # Nodes are drawn from the last to the first, so that it is known where another branch follows.
     followed: set[int] = set()
     for depth, text in reversed(tree):
         lead = "".join("│   " if at in followed else "    " for at in range(1, depth))
@@ -252,7 +261,7 @@ def label_of(formula: Formula, factor: str = "") -> tuple[str, Branches]:
 
 @singledispatch
 def drawn(formula: Formula) -> tuple[str, Branches]:
-    """Return the label of one kind of node, and the formulas below it with the text before each."""
+    """Return the label of a node, and the formulas below it, each with the text before it."""
     below = [("", child) for child in children(formula)]
     return type(formula).__name__.lower() if below else to_text(formula), below
 

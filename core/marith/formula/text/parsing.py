@@ -1,4 +1,4 @@
-"""Parses formula text: Python's arithmetic, read as a syntax tree and never run."""
+"""Parse formula text: Python's arithmetic, read as a syntax tree and never run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ T = TypeVar("T")
 
 Value: TypeAlias = "Node | float | int | str | bool | list[Any] | dict[Any, Any] | None"
 
-PLAIN = ("system", "mode")  # the arguments of `prompted` in untrusted text
+# Untrusted text may give `prompted` only these arguments.
+PLAIN = ("system", "mode")
 _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
@@ -74,7 +75,7 @@ def read_tree(text: str) -> tuple[str, ast.Expression]:
         raise FormulaError(f"a formula is a text or a Formula, not {shown(text)}")
     if (letters := letters_of(text)) > MAX_LENGTH:
         problem = f"at most {MAX_LENGTH} characters, not {letters}"
-        raise FormulaError(f"a formula has {problem}; each of its terms counts as one")
+        raise FormulaError(f"a formula has {problem}; each of its terms counts as one character")
     source = _LINE_BREAK.sub(" ", text).strip()
     if not source:
         raise FormulaError("an empty text is not a formula")
@@ -105,7 +106,7 @@ def letters_of(text: str) -> int:
 
 
 class _Reader:
-    """Turns one syntax tree into a formula. Keeps the text so that errors can point into it."""
+    """A reader of one syntax tree. It keeps the text, so that errors can point into it."""
 
     def __init__(self, source: str, allowed: Collection[str] | None) -> None:
         self.source = source
@@ -114,7 +115,8 @@ class _Reader:
         self.callable = {*BUILT_IN, *(allowed or ())}
 
     def read(self, node: ast.expr, depth: int) -> Value:
-        if depth > MAX_DEPTH + 2:  # options and sums are read deeper
+        # Options and the members of sums are read deeper than they lie in the tree.
+        if depth > MAX_DEPTH + 2:
             raise self.error(f"nested more than {MAX_DEPTH} deep", node)
         match node:
             case ast.Name(id=name):

@@ -1,4 +1,4 @@
-"""Terms as plain data: prompts, formulas and tables; and formulas as plain data."""
+"""Terms as plain data, which are prompts, formulas or tables, and formulas as plain data."""
 
 from __future__ import annotations
 
@@ -33,10 +33,12 @@ _READ_AS_PATH = (
 # A path has no blank. A path from the root has a second slash, because `/no_think` of Qwen3 is a
 # prompt.
 _PATH = re.compile(r"(~|\.{1,2})/\S+|/\S+/\S*|[A-Za-z]:\\\S+|\S+\.(gguf|safetensors)")
-_READ = 1_024  # texts whose formulas are cached, because many requests share them
+# The number of texts whose formulas are cached. Many requests share their texts.
+_READ = 1_024
 
 Terms: TypeAlias = "Mapping[str, str | Formula | Mapping[str, Any]]"
-TermData: TypeAlias = str | dict[str, str]  # a system prompt, or {"formula": …}
+# A term as data is a system prompt, or {"formula": "…"}.
+TermData: TypeAlias = str | dict[str, str]
 
 
 def read_formula(formula: str | Formula) -> Formula:
@@ -59,7 +61,8 @@ def read_terms(terms: Terms | None) -> dict[str, Formula]:
     )
     try:
         return dict(_read(keys))
-    except TypeError:  # a table with a list is not hashable
+    except TypeError:
+        # A table that contains a list is not hashable, and cannot be a key of the cache.
         return _read.__wrapped__(keys)
 
 
@@ -75,8 +78,8 @@ def checked_terms(terms: Any) -> Mapping[str, Any]:
 def read_term(name: str, term: Any, allowed: Collection[str] | None = None) -> Formula:
     """Return a term as a formula: a text is a system prompt, and `{"formula": text}` a formula.
 
-    Other tables are as in a file. `allowed` is as for `parse_text`. Raises FormulaError for any
-    other value, and for a table that does not describe a term.
+    Other tables are those of a persona file. `allowed` is as for `parse_text`. Raises FormulaError
+    for any other value, and for a table that does not describe a term.
     """
     if isinstance(term, Formula):
         return term
@@ -167,10 +170,12 @@ class _Table:
     items: tuple[tuple[str, Any], ...]
 
 
-@lru_cache(maxsize=64)  # many requests share their terms
+# Many requests share their terms.
+@lru_cache(maxsize=64)
 def _read(terms: tuple[tuple[str, Any], ...]) -> dict[str, Formula]:
     for name, _ in terms:
-        Name(name)  # raises unless the name is a plain word
+        # This raises FormulaError unless the name is a plain word.
+        Name(name)
     by_name = {name: dict(t.items) if isinstance(t, _Table) else t for name, t in terms}
     for name, term in by_name.items():
         if isinstance(term, str) and (_PATH.fullmatch(term) or _POCKET.fullmatch(term)):
@@ -188,7 +193,8 @@ def _parsed(text: str) -> Formula:
 def _spells_formula(text: str, known: Collection[str]) -> bool:
     """Return whether a text is a formula over known names."""
     try:
-        formula = parse_text(text, allowed=())  # so that no package is imported
+        # No package is imported for text that may call no further functions.
+        formula = parse_text(text, allowed=())
     except FormulaError:
         return False
     return {node.name for node in names_of(formula)} <= set(known)

@@ -19,10 +19,13 @@ from marith.formula.tree.node import descend
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.terms import Prompted, Term
 
-MOST_LETTERS = 4_000  # characters of a formula and the texts of its terms together
+# The characters of a formula and of the texts of its terms together.
+MOST_LETTERS = 4_000
 MOST_NODES = 500
-MOST_TERMS = 16  # each is a row of every pass
-MOST_FACTORS = 32  # factors that depend on the context: each is computed for every token
+# Each term adds a row to every forward pass.
+MOST_TERMS = 16
+# Each factor that depends on the context is computed for every token.
+MOST_FACTORS = 32
 LIMITS = (MOST_NODES, MOST_FACTORS, MOST_TERMS)
 
 
@@ -35,9 +38,9 @@ def parse(
     """Return the formula of a text. If there are `terms`, each name is replaced by its term.
 
     Text that is not `trusted` may contain only names, numbers, marith's operators and recipes,
-    `uniform()`, plain system prompts, and functions that `allowed` lists, within the limits of
-    `marith.formula.text.trust`. Raises FormulaError for an invalid formula, and with `terms` for an
-    unknown name.
+    `uniform()`, plain system prompts, and functions that `allowed` lists. Its size is limited, see
+    `marith.formula.text.trust`. Raises FormulaError for an invalid formula, and, if there are
+    `terms`, for an unknown name.
     """
     check_allowed(allowed, trusted)
     if not trusted:
@@ -50,17 +53,18 @@ def parse(
 def restricted(
     formula: str | Formula, terms: Terms | None, allowed: Collection[str] = ()
 ) -> tuple[Formula, Mapping[str, Formula]]:
-    """Return a formula and terms as objects. Those that are text are checked as untrusted.
+    """Return a formula and terms as objects. Texts among them are checked as untrusted.
 
-    Such text may contain defined names, numbers, operators, recipes, functions that `allowed`
-    lists, `uniform()` and plain system prompts. It must not redefine a name of the application.
-    Raises FormulaError for any other content.
+    An untrusted text may contain defined names, numbers, operators, recipes, functions that
+    `allowed` lists, `uniform()` and plain system prompts. It must not redefine a name of the
+    application. Raises FormulaError for any other content.
     """
     checked = checked_terms(terms)
     objects: dict[str, Formula] = {}
     texts: dict[str, str] = {}
     for name, term in checked.items():
-        Name(name)  # raises unless the name is a plain word
+        # This raises FormulaError unless the name is a plain word.
+        Name(name)
         if isinstance(term, Formula):
             objects[name] = term
         else:
@@ -78,7 +82,8 @@ def restricted(
     parsed = {name: read_term(name, checked[name], allowed) for name in texts}
     whole = formula if isinstance(formula, Formula) else parse_text(formula, allowed)
     _check_size([*parsed.values(), *([whole] if text else [])], text)
-    # A term in place of each name of the application, so that each name counts as one part.
+    # One term stands in for each name of the application, so that a name counts as one part,
+    # however large its formula is.
     stand_ins = {
         name: Prompted(f"the application's {name}", template="plain") for name in (BARE, *objects)
     }

@@ -10,14 +10,16 @@ from marith.errors import FormulaError, shown
 from marith.formula.tree.node import Node
 
 RELATIONS = (">", ">=", "<", "<=")
-LARGEST_FACTOR = 1e30  # scores are float32, and overflow at 3e38
+# Scores are float32, which overflows at 3e38.
+LARGEST_FACTOR = 1e30
 
 
 class Varying(Node):
     """A factor that depends on the context.
 
     Python's operators only build nodes, and fold the numbers of a product. A subclass whose
-    `tokenwise` is True has a value for each token.
+    `tokenwise` is True has a value for each token of the vocabulary; any other factor has one value
+    at a position.
     """
 
     __slots__ = ()
@@ -135,7 +137,7 @@ def minimum(*factors: Factor) -> Varying:
 def sigmoid(value: Factor) -> Varying:
     """Return 1 / (1 + e^−x) for a factor x that depends on the context."""
     if not isinstance(value, Varying):
-        raise FormulaError(f"sigmoid takes a factor that varies, not {shown(value)}")
+        raise FormulaError(f"sigmoid takes a factor such as entropy(M), not {shown(value)}")
     return Sigmoid(value)
 
 
@@ -156,18 +158,18 @@ def times(left: Factor, right: Factor) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a scalar of numpy or torch as Python's number; any other value unchanged."""
+    """Return a scalar of numpy or torch as a number of Python, and any other value unchanged."""
     return value.item() if getattr(value, "shape", None) == () else value
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value is an int or a float, also of numpy or torch, but not a bool."""
+    """Return whether a value is an int or a float, of Python, numpy or torch; a bool is neither."""
     value = plain(value)
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def number(value: Any) -> float:
-    """Return a number as a float; −0 becomes 0. Raises FormulaError beyond 1e30, and for NaN."""
+    """Return a number as a float, with −0 as 0. Raises FormulaError for NaN and beyond ±1e30."""
     try:
         result = float(value) + 0.0
     except OverflowError:

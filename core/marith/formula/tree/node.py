@@ -12,11 +12,13 @@ from marith.errors import TooLarge, shown
 
 Kind = TypeVar("Kind", bound="Node")
 
-# Bounds of a formula, whether it is read from a text or built in Python.
-MAX_LENGTH = 20_000  # characters of a formula as text, each term counted as one
+# The limits of a formula, whether it is read from a text or built in Python.
+# A term counts as one character, because its system prompt may have any length.
+MAX_LENGTH = 20_000  # characters
 MAX_NODES = 5_000
 MAX_DEPTH = 60
-MAX_ROW = 500  # members of a sum: Python's parser recurses for each of them
+# Python's parser recurses for each member of a sum.
+MAX_ROW = 500
 
 
 class Node:
@@ -24,20 +26,25 @@ class Node:
 
     A subclass is a `@dataclass(frozen=True, slots=True, eq=False)`; its `_validate` checks the
     fields. A node stores its hash and its size: `nodes`, `depth` and `letters`, which are computed
-    from the sizes of its parts. A part that occurs twice counts twice: if `f = cfg(a, f)` is run n
-    times, there are n objects but 2^n nodes. A node that exceeds the bounds raises TooLarge when it
-    is made, so no walk, copy or comparison ever visits more than `MAX_NODES` nodes.
+    from the sizes of its parts. A part that occurs twice counts twice: after n runs of `f = cfg(a,
+    f)` the formula has 2^n nodes, although only n objects exist. A node that exceeds a limit raises
+    TooLarge when it is made, so no walk, copy or comparison ever visits more than `MAX_NODES`
+    nodes.
     """
 
     __slots__ = ("_hash", "depth", "inner", "letters", "nodes")
-    leaf = False  # whether walks end here, even if the node has inner nodes
-    computed_by = ""  # the "module:function" that computes its value, unless one is registered
+    # Walks end at a leaf, even if it has inner nodes, as a classifier with a guide does.
+    leaf = False
+    # A kind of node that `decoding.evaluate` does not know names its "module:function" here.
+    computed_by = ""
 
     _hash: int
-    inner: tuple[Node, ...]  # all nodes in its fields, from left to right
+    # All nodes in its fields, from left to right.
+    inner: tuple[Node, ...]
     nodes: int
     depth: int
-    letters: int  # an upper bound of its printed length in characters
+    # An upper bound on its printed length, in characters.
+    letters: int
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -103,7 +110,7 @@ def printed(node: Node) -> str:
 
 @singledispatch
 def printed_length(node: Node) -> int:
-    """Return an upper bound of the length of a node's text. The rules are in `printing`."""
+    """Return an upper bound on the length of a node's text. The rules are in `printing`."""
     raise TypeError(f"no length is registered for a {type(node).__name__}")
 
 
@@ -118,7 +125,7 @@ def parts(node: Node) -> tuple[Node, ...]:
 
 
 def descend(node: Node, into: Callable[[Node], tuple[Node, ...]] = parts) -> Iterator[Node]:
-    """Yield a node and all nodes below it, parents before children, from left to right."""
+    """Yield a node and all nodes below it, from left to right, each parent before its children."""
     waiting = [node]
     while waiting:
         node = waiting.pop()
@@ -167,7 +174,7 @@ def _fields(node: Node) -> Mapping[str, Any]:
 
 
 def _refuse_beyond(nodes: int, depth: int, letters: int) -> None:
-    """Raise TooLarge for a formula that exceeds one of the bounds."""
+    """Raise TooLarge for a formula that exceeds one of the limits."""
     if nodes > MAX_NODES:
         raise TooLarge(f"the formula has {nodes} parts; {MAX_NODES} are allowed")
     if depth > MAX_DEPTH:

@@ -19,7 +19,8 @@ MOST_TOKENS = 10**9
 class Formula(Node):
     """A tree that defines the distribution to sample from. Immutable, hashable, without tensors.
 
-    The operators `+ - * /` only build nodes: they flatten sums and fold numbers.
+    `+` and `-` combine the log-probabilities of two formulas; `*` and `/` scale them by a number or
+    a factor. The operators only build the tree: they flatten nested sums and multiply numbers.
     """
 
     __slots__ = ()
@@ -60,7 +61,10 @@ class Formula(Node):
         return _scaled(number(1.0 / number(factor)), self)
 
     def temperature(self, temperature: float) -> Formula:
-        """Return this formula at a temperature T, flatter above 1 and sharper below: P^(1/T)."""
+        """Return this formula at a temperature T: each probability P becomes P^(1/T), normalised.
+
+        The distribution is flatter for a T above 1, and sharper for a T below 1.
+        """
         if not is_number(temperature) or not 1e-6 <= temperature <= 1e6:
             raise FormulaError(
                 f"temperature takes a number from 1e-6 to 1e6, not {shown(temperature)}"
@@ -68,7 +72,7 @@ class Formula(Node):
         return Tempered(self, float(temperature))
 
     def top_k(self, k: int) -> Formula:
-        """Return this formula with only its `k` likeliest tokens allowed."""
+        """Return this formula restricted to its `k` likeliest tokens."""
         k = plain(k)
         if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST_TOKENS:
             raise FormulaError(
@@ -77,20 +81,25 @@ class Formula(Node):
         return Cut(self, "top_k", float(k))
 
     def top_p(self, p: float) -> Formula:
-        """Return this formula on its nucleus: the fewest likeliest tokens with probability `p`."""
+        """Return this formula restricted to its nucleus.
+
+        The nucleus is the fewest likeliest tokens whose probabilities add up to at least `p`.
+        """
         return Cut(self, "top_p", _fraction("top_p", p))
 
     def min_p(self, alpha: float) -> Formula:
-        """Return this formula on the tokens at least `alpha` times as likely as its likeliest.
+        """Return this formula restricted to tokens that are not far less likely than the best.
 
-        The plausibility constraint of contrastive decoding (Li et al., 2023, equation 2).
+        A token needs at least `alpha` times the probability of the likeliest token. This is the
+        rule of `Sampling.min_p`, and the plausibility constraint of contrastive decoding (Li et
+        al., 2023, equation 2).
         """
         return Cut(self, "min_p", _fraction("min_p", alpha))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Name(Formula):
-    """A reference to a term by name; `M` is the bare model."""
+    """A reference to a term by its name. `M` is the bare model unless the terms define it."""
 
     name: str
 
@@ -102,7 +111,7 @@ class Name(Formula):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sum(Formula):
-    """The sum of the scores and of the weights of its members."""
+    """The sum of several formulas: their scores are added, and so are their weights."""
 
     members: tuple[Formula, ...]
 
@@ -113,19 +122,20 @@ class Sum(Formula):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaled(Formula):
-    """The score and the weight of a formula, both multiplied by a factor."""
+    """A formula times a factor, which multiplies both its score and its weight."""
 
     factor: Factor
     of: Formula
 
 
-# A share of the likeliest token's probability, from contrastive decoding (Li et al., 2023).
+# The α of contrastive decoding (Li et al., 2023). A plausible token has at least this share of the
+# likeliest token's probability.
 PLAUSIBLE = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut(Formula):
-    """The formula `of` on its top-k, top-p or min-p set: all other tokens are forbidden."""
+    """The formula `of`, restricted to its top-k, top-p or min-p tokens."""
 
     of: Formula
     kind: str
@@ -134,7 +144,7 @@ class Cut(Formula):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tempered(Formula):
-    """The formula `of` at the temperature `at`: P^(1/at), with the same weight."""
+    """The formula `of` with its distribution P as P^(1/at), where `at` is a temperature."""
 
     of: Formula
     at: float
@@ -158,7 +168,7 @@ def children(formula: Formula) -> tuple[Formula, ...]:
 
 
 def names_of(formula: Formula) -> Iterator[Name]:
-    """Return an iterator over the names in a formula, also in factors and in guides."""
+    """Return an iterator over the names in a formula, including names in factors and guides."""
     return (node for node in descend(formula, lambda node: node.inner) if isinstance(node, Name))
 
 
@@ -171,7 +181,10 @@ def _scaled(factor: Factor, formula: Formula) -> Formula:
 
 
 def as_members(name: str, members: tuple[Any, ...], least: int = 2) -> tuple[Formula, ...]:
-    """Return the arguments of a call. Raises FormulaError for a non-formula, and for too few."""
+    """Return the formulas that a call takes.
+
+    Raises FormulaError for an argument that is not a formula, and for fewer than `least` arguments.
+    """
     for member in members:
         if not isinstance(member, Formula):
             raise FormulaError(f"{name} takes formulas, not {shown(member)}")

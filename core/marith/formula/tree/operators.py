@@ -33,9 +33,9 @@ class Intersection(Formula):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Supersede(Formula):
-    """The formula `of` once it is computed, and `draft` until then (paper, section 4).
+    """The formula `of`, for which `draft` stands in until `of` is computed (paper, section 4).
 
-    This is classic speculation.
+    This is speculative decoding, written as a formula.
     """
 
     draft: Formula
@@ -44,34 +44,43 @@ class Supersede(Formula):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unscaled(Formula):
-    """The score of `of` with weight one: a sum of logits that is not divided by its weights."""
+    """The score of the formula `of` with the weight 1: it is not divided by the weight of `of`.
+
+    Methods that add logits, such as DoLa, are written with it.
+    """
 
     of: Formula
 
 
 def union(*members: Formula) -> Formula:
-    """Return the token-wise maximum: what any member finds likely is likely (paper, equation 7)."""
+    """Return the token-wise maximum: a token is likely if any member finds it likely.
+
+    Paper, equation 7.
+    """
     return Union(as_members("union", members))
 
 
 def intersection(*members: Formula) -> Formula:
-    """Return the token-wise minimum: what all members find likely is likely (paper, equation 8)."""
+    """Return the token-wise minimum: a token is likely if all members find it likely.
+
+    Paper, equation 8.
+    """
     return Intersection(as_members("intersection", members))
 
 
 def supersede(draft: Formula, formula: Formula) -> Formula:
-    """Return `formula` with a draft, which changes the cost and never the distribution."""
+    """Return `formula` with a draft. Drafts change the cost, and never the distribution."""
     return Supersede(*as_members("supersede", (draft, formula)))
 
 
 def unscaled(formula: Formula) -> Formula:
-    """Return the raw score of a formula, not divided by its total weight."""
+    """Return a formula whose score is not divided by its total weight."""
     return Unscaled(*as_members("unscaled", (formula,), least=1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relu(Formula):
-    """The score of a difference where it is above zero, and 0 elsewhere. Has no weight."""
+    """The score of a difference for tokens where it is above zero, else 0. It has no weight."""
 
     of: Formula
 
@@ -109,10 +118,10 @@ class SelfDebias(Formula):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Posterior(Formula):
-    """log P(first | x₁..x_k), by Bayes' rule from the members' likelihoods of the text; no weight.
+    """log P(first | x₁..x_k), by Bayes' rule from the likelihood of the text under each member.
 
     A classifier made of language models: GeDi (Krause et al., 2021), equations 3 and 4, with even
-    priors and with log-likelihoods divided by the length of the text.
+    priors and with log-likelihoods divided by the length of the text. It has no weight.
     """
 
     members: tuple[Formula, ...]
@@ -120,10 +129,10 @@ class Posterior(Formula):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Agreed(Formula):
-    """The tokens in the top k of all members, for the smallest k that leaves `count` such tokens.
+    """A mask that allows only the tokens in the top k of every member.
 
-    All other tokens are forbidden. This is the sample space of SafeDecoding (Xu et al., 2024),
-    equation 2. It has neither score nor weight.
+    k is the smallest number that leaves at least `count` tokens. This is the sample space of
+    SafeDecoding (Xu et al., 2024), equation 2. It has neither score nor weight.
     """
 
     members: tuple[Formula, ...]
@@ -131,26 +140,30 @@ class Agreed(Formula):
 
 
 def relu(difference: Formula) -> Formula:
-    """Return max(0, score) of a difference such as `toxic - M`. In a sum it has no weight."""
+    """Return max(0, score) of a difference such as `toxic - M`. It adds no weight to a sum."""
     return Relu(*as_members("relu", (difference,), least=1))
 
 
 def mixture(*pairs: Any) -> Formula:
-    """Return `mixture(w1, F, w2, G, …)`: the probabilities Σ wᵢ Pᵢ / Σ wᵢ.
+    """Return a mixture of probabilities, Σ wᵢ Pᵢ / Σ wᵢ, written `mixture(w1, F, w2, G, …)`.
 
     Negative weights can make the sum for a token zero or less. The token then has probability
     1e-30.
     """
     if len(pairs) < 4 or len(pairs) % 2:
         raise FormulaError(
-            f"mixture takes a weight and a formula in turn, at least twice, not {len(pairs)} parts"
+            f"mixture takes at least two pairs of a weight and a formula, such as "
+            f"mixture(0.5, M, 0.5, happy), not {len(pairs)} arguments"
         )
     weights = tuple(factor(weight, "a weight of a mixture") for weight in pairs[::2])
     return Mixture(weights, as_members("mixture", pairs[1::2]))
 
 
 def where(condition: Comparison | Varying, then: Formula, otherwise: Formula) -> Formula:
-    """Return `then` if the condition is true, else `otherwise`. A factor is true if above zero."""
+    """Return `then` if the condition is true, else `otherwise`.
+
+    A factor can take the place of a comparison: it is true if it is above zero.
+    """
     if isinstance(condition, Varying):
         condition = condition > 0
     if not isinstance(condition, Comparison):
@@ -163,7 +176,11 @@ def where(condition: Comparison | Varying, then: Formula, otherwise: Formula) ->
 def self_debias(
     formula: Formula, *biased: Formula, decay: float = 50, floor: float = 0.01
 ) -> Formula:
-    """Return `formula` with tokens made rare that the biased prompts make likelier."""
+    """Return `formula`, in which tokens that a biased prompt makes likelier become rare.
+
+    The probability P of a token is multiplied by max(floor, exp(−decay·max(0, P_b − P))), where P_b
+    is its largest probability under the biased prompts (Schick et al., 2021, equations 3 and 4).
+    """
     first, *others = as_members("self_debias", (formula, *biased))
     if not is_number(decay) or not 0 <= decay <= 1e6:
         raise FormulaError(f"decay is a number from 0 to 1e6, not {shown(decay)}")
@@ -178,7 +195,11 @@ def posterior(*members: Formula) -> Formula:
 
 
 def agreed(*members: Formula, count: int = 5) -> Formula:
-    """Allow only the tokens that are likeliest to all members, at least `count` of them."""
+    """Return a mask that allows only the tokens in the top k of every member.
+
+    k is the smallest number that leaves at least `count` tokens. The mask is added to a formula, as
+    in `M + agreed(M, expert)`.
+    """
     count = plain(count)
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_TOKENS:
         raise FormulaError(f"count is a whole number from 1 to {MOST_TOKENS}, not {shown(count)}")

@@ -1,6 +1,7 @@
-"""Prints a formula as text that parses back to the formula, or without the texts quoted in it.
+"""Print a formula as text that parses back to the formula, or without the texts quoted in it.
 
-`pieces` has a function for each kind of node.
+`pieces` and `precedence` have a function for each kind of node whose text is not a call. By default
+a node is printed as a call: `Union((a, b))` as `union(a, b)`.
 """
 
 from __future__ import annotations
@@ -18,17 +19,19 @@ from marith.formula.tree.operators import Agreed, Mixture, SelfDebias
 from marith.formula.tree.signals import ClassProb, Concentration, Decay, Divergence, First, Index
 from marith.formula.tree.terms import Classifier, Judgement, NGram, Prompted
 
-Piece: TypeAlias = str | tuple[Node | float, int]  # text, or a part and its least precedence
-SUM, PRODUCT, ATOM = 1, 2, 3  # precedences; a part with a lower precedence gets parentheses
+# A piece is text, or a part of the formula with the lowest precedence that needs no parentheses.
+Piece: TypeAlias = str | tuple[Node | float, int]
+SUM, PRODUCT, ATOM = 1, 2, 3
 
-QUOTED = re.compile(  # an open quotation reaches to the end, so that no character is read twice
+# A quotation that is not closed reaches to the end, so that no character is read twice.
+QUOTED = re.compile(
     r'"""(?:[^\\]|\\.)*?(?:"""|\Z)|' r"'''(?:[^\\]|\\.)*?(?:'''|\Z)|"
     r'"[^"\\]*(?:\\.[^"\\]*)*"?|' r"'[^'\\]*(?:\\.[^'\\]*)*'?",
     re.DOTALL,
 )  # fmt: skip
-_QUOTATION = re.compile(  # not an apostrophe, which follows at least three letters
-    rf"(?<![^\W_]{{3}})(?:{QUOTED.pattern})", re.DOTALL
-)
+# A quotation mark after three letters is an apostrophe: the prefix of a Python string has at most
+# two letters.
+_QUOTATION = re.compile(rf"(?<![^\W_]{{3}})(?:{QUOTED.pattern})", re.DOTALL)
 _START, _END = "\ue000", "\ue001"
 
 
@@ -39,7 +42,7 @@ def to_text(node: Node) -> str:
 
 
 def without_texts(node: Node) -> str:
-    """Return a node as text for logs and warnings, without quoted texts such as system prompts."""
+    """Return a node as text for logs and warnings, with "…" for each quoted text."""
     return unquoted(to_text(node))
 
 
@@ -49,17 +52,18 @@ def unquoted(text: str) -> str:
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
-    """Return a text with each part that is a key of `names` replaced by its name.
+    """Return a text in which each key of `names` is replaced by its name.
 
-    Each quoted text that is left becomes "…".
+    Each quoted text that remains becomes "…".
     """
-    for whole in sorted(names, key=len, reverse=True):  # a guide is within its classifier
+    # The longest key goes first, because the text of a guide is a part of its classifier's text.
+    for whole in sorted(names, key=len, reverse=True):
         text = text.replace(whole, names[whole])
     return unquoted(text)
 
 
 def distinct(texts: Iterable[str]) -> Iterator[str]:
-    """Yield the texts. A text that came before gets a number after it: `M`, `M (2)`."""
+    """Yield the texts, with a number after a text that is repeated: `M`, `M (2)`."""
     counts: Counter[str] = Counter()
     for text in texts:
         counts[text] += 1
@@ -78,7 +82,8 @@ def number_text(value: float) -> str:
 
 @printed_length.register
 def _bound_length(node: Node) -> int:
-    if isinstance(node, Sum):  # " + " or " - " before each member but the first
+    if isinstance(node, Sum):
+        # " + " or " - " stands before each member except the first.
         return sum(member.letters + 3 for member in node.members) - 3
     return sum(map(_length, pieces(node)))
 
@@ -105,7 +110,7 @@ def call(name: str, *arguments: Node | float | str) -> list[Piece]:
 
 @singledispatch
 def precedence(_node: Node | float) -> int:
-    """Return the precedence of one kind of node's text. Unless registered, it is a call."""
+    """Return the precedence of a node's text, which decides where it needs parentheses."""
     return ATOM
 
 
@@ -131,10 +136,7 @@ def _find_precedence_of_arithmetic(node: Arithmetic) -> int:
 
 @singledispatch
 def pieces(node: Node) -> list[Piece]:
-    """Return the text of one kind of node in pieces, without parentheses around it.
-
-    Unless registered, the text is a call: `Union((a, b))` is printed as `union(a, b)`.
-    """
+    """Return the text of a node in pieces, without parentheses around it."""
     return call(type(node).__name__.lower(), *node.inner)
 
 
@@ -274,7 +276,10 @@ def _print_judgement(term: Judgement) -> list[Piece]:
 
 
 def _text(node: Node | float, least: int, part: Node | None) -> str:
-    """Return a node as text, in parentheses if its precedence is below `least`; mark `part`."""
+    """Return a node as text, in parentheses if its precedence is below `least`.
+
+    Private characters mark the beginning and the end of `part`.
+    """
     if isinstance(node, float):
         text = number_text(node)
     else:
@@ -294,7 +299,10 @@ def _length(piece: Piece) -> int:
 
 
 def _addends(total: Sum, part: Node | None) -> list[Piece]:
-    """Return the pieces of a sum. A negative member that is `part` is not written with a minus."""
+    """Return the pieces of a sum.
+
+    A negative member is subtracted, unless it is `part`: then its sign must lie between the marks.
+    """
     first, *others = total.members
     return [(first, PRODUCT), *(piece for member in others for piece in _addend(member, part))]
 

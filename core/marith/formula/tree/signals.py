@@ -14,7 +14,7 @@ POSITION = Position()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Divergence(Varying):
-    """The Jensen–Shannon divergence of two distributions; with an `order` the Rényi divergence."""
+    """The divergence of two distributions: Jensen–Shannon, or Rényi if there is an `order`."""
 
     first: Formula
     second: Formula
@@ -35,7 +35,7 @@ class Concentration(Varying):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Indicator(Varying):
-    """The number 1 for each token whose difference is above zero, else 0 (paper, section 3)."""
+    """A number for each token: 1 if a difference is above zero, else 0 (paper, section 3)."""
 
     tokenwise = True
 
@@ -44,7 +44,7 @@ class Indicator(Varying):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassProb(Varying):
-    """The probability that a classifier gives to the text so far."""
+    """The probability that a classifier gives to its label for the text so far."""
 
     judge: Formula
 
@@ -70,10 +70,10 @@ class Index(Varying):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Balance(Varying):
-    """The share b for which b·F + (1−b)·G reproduces neither model's memorised text.
+    """The share b of F for which b·F + (1−b)·G does not recite what F or G has memorised.
 
-    CP-Fuse (Abad et al., 2024): the minimiser of maxᵢ KL(P ‖ Qᵢ) − log Qᵢ(x₁..x_k) is log-linear in
-    the two distributions, with shares that add up to one.
+    CP-Fuse (Abad et al., 2024): the P that minimises maxᵢ KL(P ‖ Qᵢ) − log Qᵢ(x₁..x_k) is
+    log-linear in the two distributions, with shares that add up to one.
     """
 
     first: Formula
@@ -108,7 +108,7 @@ def max_prob(formula: Formula) -> Varying:
 
 
 def margin(formula: Formula) -> Varying:
-    """Return the probability of the likeliest token minus the probability of the second."""
+    """Return the probability of the likeliest token minus the second largest probability."""
     return Concentration("margin", *as_members("margin", (formula,), least=1))
 
 
@@ -118,7 +118,7 @@ def indicator(difference: Formula) -> Varying:
 
 
 def class_prob(judge: Formula) -> Varying:
-    """Return the probability that a classifier gives to the text so far, from 0 to 1."""
+    """Return a classifier's probability, from 0 to 1, of its label for the text so far."""
     if not isinstance(judge, (Classifier, Name)):
         raise FormulaError(f"class_prob takes a classifier, not {shown(judge)}")
     return ClassProb(judge)
@@ -145,17 +145,20 @@ def position() -> Varying:
 
 
 def balance(first: Formula, second: Formula) -> Varying:
-    """Return the share of `first` for which neither model's memorised text is reproduced."""
+    """Return a share b of `first`, with 1 − b for `second`, that avoids reciting memorised text.
+
+    The share is computed at each position, as in CP-Fuse (Abad et al., 2024).
+    """
     return Balance(*as_members("balance", (first, second)))
 
 
 def judgement_of(judge: Formula) -> Judgement:
-    """Return the observation that a strength is computed from."""
+    """Return the observation of the probability that a classifier gives to the text so far."""
     assert isinstance(judge, Classifier), "check() refuses a strength of anything else"
     return Judgement(judge.model, judge.label, judge.read_prompt)
 
 
 def likelihood_of(member: Formula) -> Likelihood:
-    """Return the observation of a model's likelihood of the text so far."""
+    """Return the observation of the likelihood of the text so far under a prompted model."""
     assert isinstance(member, Term), "check() refuses a balance of anything else"
     return Likelihood(member)

@@ -19,7 +19,8 @@ Option: TypeAlias = "str | int | float | bool | None"
 MODES = ("append", "prepend", "replace")
 TEMPLATES = ("chat", "plain")
 SCALES = ("log", "probability", "logit")
-GUIDED = 120  # the most characters of a classifier with a guide, with empty texts
+# An upper bound on the characters of `classifier(…)` around its guide, with every text empty.
+GUIDED = 120
 LARGEST_OPTION = 10**100
 # Arguments of a chat template that the engine sets, or that would change how it reads prompts.
 RESERVED = frozenset(
@@ -42,7 +43,8 @@ RESERVED = frozenset(
         "truncation",
     )
 )
-MAX_ORDER = 32  # each token of a text is counted once for each order up to this
+# An n-gram of order n counts each token of a text n times.
+MAX_ORDER = 32
 
 
 class Term(Formula):
@@ -54,21 +56,21 @@ class Term(Formula):
 
 @printed_length.register
 def _bound_length_of_term(term: Term) -> int:
-    """Return 1 for a term, plus the size of each guide in it, which counts like any formula."""
+    """Return 1 for a term, plus the length of each guide in it: a guide counts like any formula."""
     return sum((GUIDED + part.letters for part in term.inner), 1)
 
 
 class Observation(Term):
     """A leaf whose value is one number about the text so far. Factors are computed from it.
 
-    An observation is scored like a term, but has one column instead of a vocabulary. It occurs only
-    in factors, and never in formula text.
+    An observation is scored like a term, but its scores have one column instead of one for each
+    token of the vocabulary. It occurs only in factors, and never in formula text.
     """
 
     __slots__ = ()
 
 
-# What a field of `Prompted` may be called by mistake.
+# Names that users write by mistake, each with the field of `Prompted` that they mean.
 SPELLED: Mapping[str, str] = {
     **dict.fromkeys(("prompt", "system_prompt", "text", "content", "instructions"), "system"),
     **dict.fromkeys(("lora", "lora_path", "adapter_path", "peft"), "adapter"),
@@ -80,14 +82,14 @@ SPELLED: Mapping[str, str] = {
 class Prompted(Term):
     """A language model with a system prompt and its own way to read the request's messages.
 
-    - `mode`: how `system` is joined to the application's system message.
+    - `system`: the system prompt; `mode`: how it is joined to the application's system message.
     - `hide`: a regular expression in RE2's syntax. Its matches are removed from the messages; if
       named groups took part in a match, only the text of these groups is removed.
-    - `model`: another checkpoint with the same vocabulary. Without `device` and `dtype` it uses the
-      base model's.
+    - `model`: another checkpoint with the same vocabulary. `device` and `dtype` are by default
+      those of the base model.
     - `template`: "chat" or "plain"; by default "chat" if the tokenizer has a chat template.
     - `options`: keyword arguments of the chat template.
-    - `adapter`: a LoRA over the model, computed in the model's own pass.
+    - `adapter`: a LoRA adapter of the model. It is computed in the model's own forward pass.
     - `exit_layer`: read the log-probabilities after this number of layers, through the model's last
       norm and head. The term shares the lane of the whole model.
     """
@@ -133,16 +135,21 @@ class Prompted(Term):
 @names_checked()
 @dataclass(frozen=True, slots=True, eq=False)
 class Classifier(Term):
-    """A classifier that guides, with weight zero: log C(x₁..x_k) − log C(x₁..x_{k−1}).
+    """A classifier that guides a formula. It has weight zero.
+
+    The score of a token x_k is log C(x₁..x_k) − log C(x₁..x_{k−1}), where C is the probability of
+    `label`.
 
     - `label`: a class by name or index.
-    - `candidates`: the most tokens that are judged, the likeliest of `guide`; other tokens get 0
-      (paper, section 3). A token to which `guide` gives no probability is not judged. The default
-      guide is the formula around it, without classifiers.
-    - `coverage`: judge only the fewest candidates whose probabilities under the guide reach it.
-    - `read_prompt`: judge the prompt together with the continuation.
-    - `scale`: "log" C, C itself ("probability"), or the output of the model's head ("logit"), as
-      rewards are added.
+    - `guide`: the formula whose likeliest tokens are judged. By default it is the formula around
+      the classifier, without classifiers.
+    - `candidates`: the maximum number of tokens that are judged at a position. All other tokens,
+      and tokens to which the guide gives no probability, have the score 0 (paper, section 3).
+    - `coverage`: judge only the fewest candidates whose probabilities under the guide add up to
+      this share.
+    - `read_prompt`: judge the prompt together with the continuation, not the continuation alone.
+    - `scale`: take differences of log C ("log"), of C itself ("probability"), or of the output of
+      the model's head ("logit"). Reward models need one of the last two.
     """
 
     model: str
@@ -178,8 +185,8 @@ class NGram(Term):
     """A smoothed n-gram model of the tokens of a text. Order 2 is the paper's model A.
 
     It is fitted from the text file `path`, or from `texts`. With `online` it also counts the
-    request's prompt, as the bare model reads it, and the continuation so far. It then needs neither
-    `path` nor `texts`, and is prompt lookup.
+    request's prompt, as the bare model reads it, and the continuation so far. An online n-gram
+    without `path` and `texts` is prompt lookup.
     """
 
     path: str | None = None
@@ -224,7 +231,7 @@ class Position(Observation):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judgement(Observation):
-    """The logarithm of a classifier's probability of `label` for the text so far."""
+    """The log-probability that a classifier gives to `label` for the text so far."""
 
     model: str
     label: str | int = 1
@@ -248,7 +255,7 @@ def check_template_options(names: Iterable[str]) -> None:
 
 
 def _take_number(term: Term, name: str) -> None:
-    """Replace a scalar of numpy or torch in a field with Python's number."""
+    """Replace a scalar of numpy or torch in a field with a number of Python."""
     object.__setattr__(term, name, plain(getattr(term, name)))
 
 
@@ -268,8 +275,8 @@ def _check_placed(name: str, value: object, model: str | None) -> None:
     if value is not None:
         _check_text(f"a {name}", value)
         if model is None:
-            problem = f"{name}={value!r} is only for a term with model=, and this term"
-            raise FormulaError(f"{problem} is computed with the base model; leave it out")
+            problem = f"{name}={value!r} is only for a term with model=; this term runs in the base"
+            raise FormulaError(f"{problem} model, so leave {name} out")
 
 
 def _check_text(name: str, value: object) -> None:

@@ -116,7 +116,7 @@ def test_only_a_function_is_defined() -> None:
     with pytest.raises(FormulaError, match="'mine' is defined by a function, not by 2"):
         define("mine", 2)  # type: ignore[arg-type]
     with pytest.raises(
-        FormulaError, match=r"'mine' is defined by .*max.*, whose arguments are unknown"
+        FormulaError, match=r"'mine' cannot be .*max.*, whose arguments Python does not show"
     ):
         define("mine", max)
 

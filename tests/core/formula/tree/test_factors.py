@@ -121,7 +121,7 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: x > "1", "compared with is a number or a function of the context, not '1'"),
     (lambda: maximum(x), "at least 2 factors, not 1"),
     (lambda: minimum(x, M), "minimum is .*, not M"),  # type: ignore[arg-type]  # wrong on purpose
-    (lambda: sigmoid(2), "varies, not 2"),
+    (lambda: sigmoid(2), "such as entropy.M., not 2"),
     (lambda: factor(True), "not True"),
     (lambda: jsd(M, x), r"formulas, not jsd\(M, a\)"),  # type: ignore[arg-type]  # wrong on purpose
 ]

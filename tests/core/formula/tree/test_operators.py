@@ -77,7 +77,7 @@ def test_a_node_is_written_as_it_is_called(formula: Formula, text: str) -> None:
 
 
 BAD: list[tuple[Callable[[], Any], str]] = [
-    (lambda: mixture(1, M), "in turn, at least twice, not 2 parts"),
+    (lambda: mixture(1, M), "at least two pairs of a weight and a formula, .* not 2 arg"),
     (lambda: mixture(M, 1, a, 1), "a weight of a mixture is .*, not M"),
     (lambda: mixture(1, M, True, a), "not True"),
     (lambda: mixture(jsd(M, a) > 1, M, 1, a), r"context, not jsd\(M, a\) > 1"),
