@@ -1,8 +1,8 @@
-"""Which formulas have authors? Each method of the literature is a line of algebra here.
+"""Published methods as formulas: each method is a line of algebra.
 
 - `book`: registers the recipes by name, and describes them.
 - `contexts`: has the recipes that make an answer follow retrieved text.
-- `experts`: has the recipes with several models: small models steer a large one, or models mix.
+- `experts`: has the recipes with several models: small models steer a large model, or models mix.
 - `prompts`: has the recipes with one model: prompts, early layers, and gates.
 - `steering`: has the recipes in which classifiers and rewards guide a model.
 """

@@ -1,4 +1,4 @@
-"""The registry of recipes: the methods of the literature by the names that formulas call."""
+"""The registry of recipes: published methods, by the names that formulas call."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from marith.formula.tree.printing import number_text
 Method = TypeVar("Method", bound=Callable[..., Formula])
 
 RECIPES: dict[str, Callable[..., Formula]] = {}
-_BARE = ("model", "default")  # parameters for which a described call has the bare model
+# A described call has the bare model for these parameters.
+_BARE = ("model", "default")
 _SEVERAL = {"members": (BARE, "other"), "rewards": ("reward",)}
 
 
 def recipe(method: Method) -> Method:
-    """Register a method of the literature, and return it with checks of its arguments.
+    """Register a published method, and return it with checks of its arguments.
 
     Formula text, trusted or not, may call the method by its name. Raises FormulaError for a name
     that already has a meaning; the method raises it for arguments that do not fit its signature.
@@ -56,7 +57,7 @@ def described_recipes() -> tuple[DescribedRecipe, ...]:
 
 
 def own_methods() -> dict[str, Callable[..., Node] | FormulaError]:
-    """Return by name the functions that `define` named or that installed packages offer.
+    """Return the functions that `define` registered or that installed packages offer, by name.
 
     The packages are imported. If a function cannot be imported, its value is the error.
     """
@@ -78,7 +79,8 @@ def _described(name: str, recipe: Callable[..., Formula]) -> DescribedRecipe:
 
 def _arguments(recipe: Callable[..., Formula]) -> Iterator[str]:
     """Yield an argument for each parameter: a name for a formula, and the default for a number."""
-    named = False  # whether the next arguments need their names
+    # After several formulas, or a parameter that is left out, arguments need their names.
+    named = False
     for each in inspect.signature(recipe).parameters.values():
         if each.kind is inspect.Parameter.VAR_POSITIONAL:
             yield from _SEVERAL.get(each.name, (each.name,))

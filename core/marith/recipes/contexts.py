@@ -55,9 +55,9 @@ def cocoa(model: Formula, without: Formula, gamma: float = 1.0) -> Formula:
     λ = σ(γ·(H_without − H_context + D/(1+D) + margin)) within [0.1, 0.9]. D is the Rényi divergence
     of order one half, and the margin is between the context's two likeliest tokens.
 
-    CoCoA (Khandelwal et al., 2025, arXiv 2508.17670). The signals and the bounds are the authors';
-    that the three signals count equally is ours. The penalties and boosts of their code are left
-    out.
+    CoCoA (Khandelwal et al., 2025, arXiv 2508.17670). The signals and the limits of λ are the
+    authors'; the equal weights of the three signals are ours. The penalties and boosts of their
+    code are left out.
     """
     divergence = renyi(without, model)
     gap = entropy(without) - entropy(model)
@@ -70,13 +70,14 @@ def cocoa(model: Formula, without: Formula, gamma: float = 1.0) -> Formula:
 def faithful_to(
     pattern: str, formula: Formula, strength: float, known: Mapping[str, Formula]
 ) -> Formula:
-    """Return `formula` plus what the context tells the model, `strength` times its own weight.
+    """Return `formula` plus the effect of the context on the model.
 
-    The context is what `pattern`, in RE2's syntax, finds in the messages. The model is `M` as in
-    `known`, or the bare model if `M` is not a prompted model or already hides text. The answer
-    keeps to tokens that `formula` finds plausible. Otherwise the subtraction would lift absurd
-    tokens, because a model without the context is very sure of some tokens. Raises FormulaError for
-    an invalid pattern.
+    The effect counts `strength` times the weight of `formula`. The context is the text in the
+    messages that `pattern`, in RE2's syntax, matches. The model is `M` as in `known`, or the bare
+    model if `M` is not a prompted model or already hides text. The answer keeps to tokens that
+    `formula` finds plausible. Otherwise the subtraction would lift absurd tokens, because a model
+    without the context gives hardly any probability to many tokens. Raises FormulaError for an
+    invalid pattern.
     """
     bare = known[BARE]
     model = bare if isinstance(bare, Prompted) and bare.hide is None else BARE_MODEL

@@ -1,4 +1,4 @@
-"""Recipes with several models: small models steer a large one, or models mix."""
+"""Recipes with several models: small models steer a large model, or models mix."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def dexperts(
 
 @recipe
 def proxy_tuned(model: Formula, tuned: Formula, base: Formula, strength: Factor = 1.0) -> Formula:
-    """M + α·(m_tuned − m_base): what tuning did to a small model is done to a large model.
+    """M + α·(m_tuned − m_base): what tuning changed in a small model is added to a large model.
 
     Proxy-tuning (Liu et al., 2024, arXiv 2401.08565, equation 1, where α is 1). With a small model
     that has unlearnt something, this is δ-unlearning (2025).
@@ -48,7 +48,7 @@ def contrastive(
     alpha: float = 0.1,
     temperature: float = 1.0,
 ) -> Formula:
-    """(1 + β)·E − β·A on the tokens at least α times as likely as E's likeliest.
+    """(1 + β)·E − β·A on tokens with at least α times the probability of E's likeliest token.
 
     Contrastive decoding (O'Brien and Lewis, 2023, arXiv 2309.09117, equation 1), with the
     plausibility constraint and the amateur's temperature of Li et al. (2023, arXiv 2210.15097).
@@ -61,7 +61,7 @@ def contrastive(
 
 @recipe
 def genarm(model: Formula, *rewards: Formula, strengths: Sequence[Factor] | None = None) -> Formula:
-    """M + Σ αᵢ·Rᵢ of logits: autoregressive reward models, one for each objective.
+    """M + Σ αᵢ·Rᵢ as logits: autoregressive reward models, one for each objective.
 
     GenARM (Xu et al., 2025, arXiv 2410.08193). α = 1/β, by default 1 for each reward model.
     """
@@ -79,10 +79,10 @@ def genarm(model: Formula, *rewards: Formula, strengths: Sequence[Factor] | None
 def unlearned(
     model: Formula, forgetting: Formula, strength: Factor = 1.0, alpha: float | None = 0.1
 ) -> Formula:
-    """M − λ·M_forget of logits on M's plausible tokens; M_forget knows what is to be forgotten.
+    """M − λ·M_forget as logits, on M's plausible tokens. M_forget knows what M must forget.
 
-    ULD (Ji et al., 2024, arXiv 2406.08607, equation 2). The strength and the cut (tokens at least α
-    times as likely as the likeliest) are from the authors' configuration.
+    ULD (Ji et al., 2024, arXiv 2406.08607, equation 2). The strength and the cut (tokens with at
+    least α times the probability of the likeliest token) are from the authors' configuration.
     """
     if strength == 0:
         return model
@@ -91,14 +91,14 @@ def unlearned(
 
 @recipe
 def ensemble(*members: Formula, weights: Sequence[Factor] | None = None) -> Formula:
-    """Σ wₖ·Pₖ of probabilities, with equal weights by default: linear opinion pooling."""
+    """Σ wₖ·Pₖ as probabilities, with equal weights by default: linear opinion pooling."""
     shares = _shares("ensemble", members, weights)
     return mixture(*(part for pair in zip(shares, members, strict=True) for part in pair))
 
 
 @recipe
 def in_context_mixture(*members: Formula, weights: Sequence[Factor] | None = None) -> Formula:
-    """Σ wᵢ·M(demonstrationsᵢ) of logits, with equal weights by default.
+    """Σ wᵢ·M(demonstrationsᵢ) as logits, with equal weights by default.
 
     A weight may be below zero. The sum of the weights acts as 1 / temperature.
 
@@ -112,11 +112,11 @@ def in_context_mixture(*members: Formula, weights: Sequence[Factor] | None = Non
 
 @recipe
 def cp_fused(first: Formula, second: Formula) -> Formula:
-    """b·M₁ + (1 − b)·M₂, with a b for which neither model's memorised text is reproduced.
+    """b·M₁ + (1 − b)·M₂, with a b that keeps M₁ and M₂ from reciting memorised text.
 
     CP-Fuse (Abad et al., 2024, arXiv 2412.06619): the minimiser of maxᵢ KL(P ‖ Mᵢ) − log Mᵢ(text).
-    The authors search a grid for two weights. The minimiser's weights add up to one, so b is solved
-    for.
+    The authors search a grid for two weights. The minimiser's weights add up to one, so marith
+    solves an equation for b.
     """
     share = balance(first, second)
     fused: Formula = share * first + (1 - share) * second

@@ -66,10 +66,10 @@ def cognac(
 
 @recipe
 def dola(model: Formula, *early: Formula | int, alpha: float = 0.1) -> Formula:
-    """p_N − p_j of logits on the plausible tokens of p_N; layer j diverges most from p_N.
+    """p_N − p_j as logits, on the plausible tokens of p_N. Layer j diverges most from p_N.
 
-    `early` are early exits of the model. A number k is the bare model's, `prompted(exit_layer=k)`;
-    0 is the word embedding.
+    `early` are early exits of the model. A number k means an early exit of the bare model,
+    `prompted(exit_layer=k)`; 0 is the word embedding.
 
     DoLa (Chuang et al., 2024, arXiv 2309.03883, section 2). For a model of 32 layers the authors
     use the even layers from 16 for TruthfulQA, and up to 14 for FACTOR.
@@ -81,7 +81,7 @@ def dola(model: Formula, *early: Formula | int, alpha: float = 0.1) -> Formula:
 
 
 def _furthest(model: Formula, exits: list[Formula]) -> Formula:
-    """Return the exit that diverges most from the model; if several do, the first of them."""
+    """Return the exit that diverges most from the model, or the first of several such exits."""
     divergences = [jsd(model, layer) for layer in exits]
     chosen = exits[-1]
     for i in reversed(range(len(exits) - 1)):

@@ -36,7 +36,7 @@ def reward_guided(
 ) -> Formula:
     """M + β·r(x₁..x_k) on the k likeliest tokens of M. r is a classifier on its own scale.
 
-    `candidates` are as for `fudge`.
+    The candidates are chosen as for `fudge`.
 
     RAD (Deng and Raffel, 2023, arXiv 2310.09520) has k = 20, β = 50 and a probability. ARGS (Khanov
     et al., 2024, arXiv 2402.01694) has k = 10, w = 1 and a logit.
@@ -70,7 +70,7 @@ def self_debiased(
 def union_detox(
     model: Formula, toxic: Formula, classifier: Formula | None = None, strength: float = 0.96
 ) -> Formula:
-    """M − λ·union(M_toxic, M), and with a classifier + (1 − λ)·C.
+    """M − λ·union(M_toxic, M), plus (1 − λ)·C if there is a classifier.
 
     Dekoninck et al. (2024, arXiv 2311.14479, section 5.1). At λ = 0.96 this is M − 24·relu(M_toxic
     − M).
@@ -86,7 +86,7 @@ def _cut(model: Formula, top_k: int | None) -> Formula:
 
 
 def _judging(classifier: Formula, top_k: int | None) -> Formula:
-    """Return the classifier with as many candidates as the cut leaves."""
+    """Return the classifier, set to judge all tokens that the cut leaves."""
     if isinstance(classifier, Term) and not isinstance(classifier, Classifier):
         raise FormulaError(f"only a classifier can guide, not {classifier}")
     if top_k is None or not isinstance(classifier, Classifier):
