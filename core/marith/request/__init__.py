@@ -4,13 +4,13 @@
 - `checks`: checks of the values of fields, each written once.
 - `completion`: chunks, completions and their costs.
 - `limits`: the limits of an engine, and its status.
-- `message_content`: the content of messages of any provider, as OpenAI writes it, with text alone.
-- `other_names`: what to write instead of names that are no options here, such as other libraries'.
+- `message_content`: converts messages of any provider to OpenAI's format, with text alone.
+- `other_names`: what to write instead of names of options in other libraries.
 - `placement_names`: checks the names of devices, number types and backends, without torch.
 - `plan`: plans of speculation: which terms draft, and which verify later.
 - `prompt`: `Prompt`: messages with text; pairs the results of tools with their calls.
 - `request`: `Request`: a prompt, the formula that answers it, and its options.
-- `sampling`: how tokens are drawn.
+- `sampling`: how tokens are sampled.
 - `stop`: where a text ends: its length, and strings that stop it.
 - `visible_text`: replaces control characters in untrusted text with visible ones.
 - `forms/`: the form of an answer: grammars, JSON schemas, tools.

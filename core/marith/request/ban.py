@@ -8,11 +8,14 @@ from typing import Any, TypeAlias
 
 from marith.request.checks import check_fields, checked_by, flag, texts
 
-Tree: TypeAlias = dict[str, Any]  # maps the next character of words to the tree after it
+# A tree maps the next character of words to the tree after it.
+Tree: TypeAlias = dict[str, Any]
 
 
-WHOLE = ""  # a key of a tree where a word is complete
-LETTERS = 500_000  # characters of all words of a tree, which takes 75 MB
+# A tree has this key where a word is complete.
+WHOLE = ""
+# The tree of words with this number of characters together takes 75 MB.
+LETTERS = 500_000
 
 
 @dataclass(frozen=True, slots=True)

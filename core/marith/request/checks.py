@@ -11,10 +11,12 @@ from typing import Any, TypeAlias
 from marith.errors import RequestError, shown
 from marith.formula.tree.factors import plain
 
-LEVELS = 100  # templates and JSON recurse once for each level
+# Templates and JSON recurse once for each level.
+LEVELS = 100
 PARTS = 100_000
 
-Check: TypeAlias = Callable[[str, Any], Any]  # (name of the field, value) → the value to store
+# A check gets the name of a field and a value, and returns the value to store.
+Check: TypeAlias = Callable[[str, Any], Any]
 
 
 def checked_by(check: Check, option: str = "", untrusted: bool = False) -> Mapping[str, Any]:
@@ -43,7 +45,7 @@ def check_fields(value: Any) -> None:
 
 
 def whole(name: str, value: Any, minimum: int, maximum: int | None = None) -> int:
-    """Return a whole number of a range as an int. Raises RequestError about `name` otherwise."""
+    """Return a whole number in a range as an int. Raises RequestError, which calls it `name`."""
     number = plain(value)
     is_integer = isinstance(number, int) and not isinstance(number, bool)
     if not (is_integer and minimum <= number and (maximum is None or number <= maximum)):
@@ -59,7 +61,8 @@ def finite(value: Any) -> float | None:
         return None
     try:
         number = float(number) if isinstance(number, int) else number
-    except OverflowError:  # an integer too large for a float
+    except OverflowError:
+        # The integer is too large for a float.
         return None
     return number if math.isfinite(number) else None
 
@@ -82,14 +85,14 @@ def number(description: str, holds: Callable[[float], bool]) -> Check:
 
 
 def flag(name: str, value: Any) -> bool:
-    """Check for True or False."""
+    """Check that a value is True or False."""
     if not isinstance(value, bool):
         raise RequestError(f"{name} is True or False, not {shown(value)}")
     return value
 
 
 def filled(name: str, value: Any) -> str:
-    """Check for a text that is not empty."""
+    """Check that a value is a text that is not empty."""
     if not isinstance(value, str) or not value:
         raise RequestError(f"{name} is a text that is not empty, not {shown(value)}")
     return value
@@ -108,7 +111,7 @@ def of_kind(kind: type[Any], example: str) -> Check:
 
 
 def optional(check: Check) -> Check:
-    """Return a check that accepts None, and otherwise does `check`."""
+    """Return a check that accepts None, and runs `check` on any other value."""
     return lambda name, value: None if value is None else check(name, value)
 
 
@@ -131,7 +134,7 @@ def texts(max_letters: int) -> Check:
 
 
 def seconds(name: str, value: Any) -> float | None:
-    """Check for a number of seconds above 0, or None for no limit."""
+    """Check that a value is a number of seconds above 0, or None for no limit."""
     if value is None:
         return None
     number = finite(value)
@@ -165,7 +168,7 @@ def require_json(value: Any, name: str) -> None:
 
 
 def distinct_texts(name: str, value: Any) -> tuple[str, ...]:
-    """Check for at least two different texts, none of them empty."""
+    """Check that a value is a list of at least two different texts, and no empty text."""
     is_list = isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray))
     if not is_list or len(value) < 2 or not all(isinstance(text, str) and text for text in value):
         raise RequestError(f"{name} are a list of two texts or more, not {shown(value)}")

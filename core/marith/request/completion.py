@@ -63,7 +63,7 @@ class TopLogprob:
 class TokenLogprob(TopLogprob):
     """A token of a text, with its log-probability before temperature and grammar.
 
-    `logprob` is of the composed distribution. `top` are the likeliest tokens at the position.
+    `logprob` comes from the composed distribution. `top` are the likeliest tokens at the position.
     `terms` maps the text of each term to the token's log-probability. `offset` counts the
     characters of the answer before the token, including reasoning and calls. Tokens of one
     character share the offset of the character.
@@ -115,7 +115,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class StageStats:
-    """The numbers of drafted tokens that one part of a formula verified and accepted.
+    """The number of drafted tokens that a part of a formula verified, and how many it accepted.
 
     `predicted` is the expected share of accepted tokens: the mean of 1 − total variation between
     the distribution that drafted a token and the distribution of the part (paper, lemma 3). Tokens
@@ -157,11 +157,11 @@ class Stats:
     - `accepted`: drafted tokens that are in the text.
     - `stages`: the parts of the formula that verified drafts.
     - `terms`: the cost of each term, by its text.
-    - `rewinds`: how often a ban took tokens back. `tokens` does not count these tokens.
+    - `rewinds`: how often a ban rolled tokens back. `tokens` does not count these tokens.
     - `implausible`: the share of tokens to which every prompted term gives less than a tenth of
       the probability of its own likeliest token. Above one half, most texts are nonsense. It is 0
       for a formula of one term, and on an accelerator, where it is not counted.
-    - `uncut`: the number of tokens that were drawn without the cuts of the formula, such as
+    - `uncut`: the number of tokens that were sampled without the cuts of the formula, such as
       `min_p`, because the cuts and the grammar of the answer left no token in common.
     """
 
@@ -226,7 +226,7 @@ class Completion:
     `tokens`, unless it is the name of a special token that ended the text. `text` does not include
     `calls` and `reasoning`. A call that `max_tokens` cut off is included as far as it was
     generated. `logprobs` and `inspection`, a `marith.Inspection`, are None unless they were
-    requested. `warnings` say, for example, that `max_tokens` is larger than what fits into the
+    requested. `warnings` say, for example, that `max_tokens` is larger than the room in the
     context, that factors are too large, or that a call was cut off. `formula` is the text of the
     formula that answered.
     """
@@ -271,8 +271,8 @@ class Completion:
 class Ranking:
     """Some texts with the probability of each text, the likeliest text first.
 
-    `text` is the likeliest text. `logprobs` are the log-probabilities that an answer begins with a
-    text: sums over its tokens. `probabilities` are normalised over the texts.
+    `text` is the likeliest text. `logprobs` are the log-probabilities that an answer begins with
+    each text: sums over its tokens. `probabilities` are normalised over the texts.
     """
 
     text: str
@@ -298,7 +298,7 @@ _SHOWN = 60  # characters of a text in a `repr`
 
 
 def _renamed(terms: Mapping[str, Value], names: Mapping[str, str]) -> dict[str, Value]:
-    """Replace the texts of terms with names. A number is added to equal names."""
+    """Replace the texts of terms with names. A name that repeats gets a number after it."""
     return dict(zip(distinct(renamed(text, names) for text in terms), terms.values(), strict=True))
 
 
@@ -314,4 +314,5 @@ def _counted(tokens: int) -> str:
 
 
 def _time(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:.0f} s"  # not "1e+03 s"
+    # Three digits of 1000 would be written "1e+03".
+    return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:.0f} s"

@@ -12,18 +12,18 @@ LOADED_BYTES = 2**35
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on running and waiting requests, and on the memory for caches and models.
+    """Limits on running and waiting requests, and on the memory for caches and models.
 
     Requests run together while they use at most `max_lanes` lanes of language models and at most
-    `cache_bytes` of keys, values and states. Each text counts with its maximum length. Without
-    `max_tokens`, that is the whole context. A shared prefix counts once. `max_queue` further
-    requests wait. A request that alone needs more than `cache_bytes` runs alone, and is refused if
-    the machine has too little memory. With `cache_bytes=0` every request runs alone. By default
-    `cache_bytes` is half of the memory that is free after the model is loaded. Cached prefixes, of
-    all checkpoints together, are dropped first to make room.
+    `cache_bytes` of keys, values and states. Each text counts with its maximum length, which is the
+    whole context if there is no `max_tokens`. A shared prefix counts once. At most `max_queue`
+    further requests wait. A request that alone needs more than `cache_bytes` runs alone, and is
+    refused if the machine has too little memory. With `cache_bytes=0` every request runs alone. By
+    default `cache_bytes` is half of the memory that is free after the model is loaded. Cached
+    prefixes, of all checkpoints together, are dropped first to make room.
 
-    Further checkpoints, adapters and n-grams stay loaded while a request uses them. Unused ones
-    stay loaded, the last used first, up to `loaded_bytes`.
+    Further checkpoints, adapters and n-grams stay loaded while a request uses them. The most
+    recently used of the others stay loaded too, up to `loaded_bytes`.
     """
 
     max_lanes: int = field(default=256, metadata=checked_by(whole_from(1)))
@@ -45,8 +45,8 @@ class EngineStatus:
 
     `running` requests share passes; `waiting` requests have no lanes yet. `lanes` counts the lanes
     of running requests that are not cancelled. `steps` counts the steps since the engine was
-    loaded. `repeated` counts the steps in which a request failed, so that each request was run
-    again alone. `checkpoints` names the loaded models, the base model first.
+    loaded. `repeated` counts the steps that failed, after which each request was run again alone.
+    `checkpoints` names the loaded models, the base model first.
     """
 
     running: int

@@ -1,4 +1,4 @@
-"""The content of messages of any provider, as OpenAI writes it, with text alone."""
+"""Convert messages of any provider to OpenAI's format, with text as their only content."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 from marith.errors import RequestError, shown
 from marith.request.checks import require_json, require_shallow
 
-_WORD = re.compile(r"[A-Z]?[a-z]+")  # of `image_url`, `text-plain` and `cachePoint`
+# The words of a type, such as `image_url`, `text-plain` and `cachePoint`.
+_WORD = re.compile(r"[A-Z]?[a-z]+")
 _MEDIA = frozenset(("image", "audio", "video", "file", "document", "media"))
 _MEDIA_TYPES = ("mime_type", "mimeType", "media_type")
 _REASONING = re.compile(r"(.*_)?(thinking|thought|reasoning|reasoning_content)")
@@ -19,16 +20,16 @@ _LEFT_OUT = re.compile(
     r"(.*_)?(call|call_output|tool_use|tool_result|tool_reference|function_response|citation)"
     rf"|mcp_(list_tools|approval_.*)|{_REASONING.pattern}"
 )
-_CALLS = (
-    "tool_use",
-    "tool_call",
-    "function_call",
-)  # `_name` converts toolUse of Bedrock to tool_use
+# Bedrock writes toolUse, which `_name` converts to tool_use.
+_CALLS = ("tool_use", "tool_call", "function_call")
 _RESULTS = ("tool_result", "function_response", "function_call_output")
 _IDS = ("tool_use_id", "toolUseId", "tool_call_id", "call_id", "id")
-_ARGUMENTS = ("arguments", "args", "input")  # of OpenAI, LangChain, Anthropic
-_ANSWERS = ("content", "response", "output")  # of Anthropic, Gemini, OpenAI
-# Fields of a block of reasoning: of LangChain, Anthropic, Bedrock (two), Gemini, OpenAI (two).
+# The arguments of a call are in these fields of OpenAI, LangChain and Anthropic.
+_ARGUMENTS = ("arguments", "args", "input")
+# The result of a call is in these fields of Anthropic, Gemini and OpenAI.
+_ANSWERS = ("content", "response", "output")
+# Reasoning is in these fields of LangChain, Anthropic, Bedrock, Gemini and OpenAI, or of their
+# inner blocks.
 _THOUGHTS = (
     "reasoning", "thinking", "reasoning_content", "reasoningContent", "reasoningText", "text",
     "content", "summary",
@@ -46,17 +47,19 @@ def plain_messages(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     blocks = content if isinstance(content, (list, tuple)) else ()
     said = message.get("role") == "assistant"
     plain = {**message, "content": text_of(content)}
-    if plain.get("role") == "function":  # the role of results before tool calls had ids
+    if plain.get("role") == "function":
+        # Results had this role in OpenAI's format before tool calls had ids.
         plain["role"] = "tool"
     if said and not plain["content"] and isinstance(plain.get("refusal"), str):
         plain["content"] = plain["refusal"]
-    # No second copy stays beside it, from which a term's `hide` would not remove anything.
+    # The other copies of the reasoning are removed, because a term's `hide` does not reach them.
     noted = [plain.pop(name, None) for name in ("reasoning_content", "reasoning")]
     if said and (reasoning := _reasoning(noted[0] or noted[1]) or reasoning_of(blocks)):
         plain["reasoning_content"] = reasoning
     called = [block for block in blocks if said and _name(block) in _CALLS]
     if calls := _calls(plain.pop("tool_calls", None), plain.pop("function_call", None), called):
-        plain["tool_calls"] = calls  # templates take an empty list for a call
+        # The field is set only if there are calls, because templates take an empty list for a call.
+        plain["tool_calls"] = calls
     results = [_result(block) for block in blocks if not said and _name(block) in _RESULTS]
     return results if results and not plain["content"] else [*results, plain]
 
@@ -138,7 +141,7 @@ def _result(block: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _inner(block: Any) -> Any:
-    """Return what a block wraps under the name of its kind, or the block itself."""
+    """Return the mapping that a block has under the name of its type, or the block itself."""
     inner = block.get(_kind(block)) if isinstance(block, Mapping) else None
     return inner if isinstance(inner, Mapping) else block
 
@@ -164,17 +167,19 @@ def _text(block: Any) -> str:
 
 
 def _found(block: Mapping[str, Any]) -> str | None:
-    """Return the text in a block, or in what it wraps. Raises RequestError for media."""
+    """Return the text in a block, or in a block that it wraps. Raises RequestError for media."""
     if _is_left_out(block):
         return None
     if _kind(block) == "json" or [*block] == ["json"]:
         return _json_text(block.get("json", block.get("value")))
     source, text = block.get("source"), block.get("text")
     if isinstance(source, Mapping) and source.get("type") in ("text", "content"):
-        return text_of(source.get("content", source.get("data")))  # Anthropic's document
+        # Anthropic writes a document of text like this.
+        return text_of(source.get("content", source.get("data")))
     if carries_media(block):
         raise RequestError(f"only text can be read, not {shown(block)}")
-    if isinstance(text, Mapping):  # of OpenAI's assistants, and Bedrock's guarded content
+    if isinstance(text, Mapping):
+        # OpenAI's assistants and Bedrock's guarded content wrap a text once more.
         text = text.get("value", text.get("text"))
     for part in (text, block.get("refusal"), block.get("content")):
         if isinstance(part, str):
@@ -183,7 +188,8 @@ def _found(block: Mapping[str, Any]) -> str | None:
             return text_of(part)
     if any(block.get(name) for name in _MEDIA_TYPES):
         raise RequestError(f"only text can be read, not {shown(block)}")
-    wrapped = (block.get(_kind(block)), block.get("value"))  # the second is LangChain's
+    # LangChain wraps a block of another provider in the field "value".
+    wrapped = (block.get(_kind(block)), block.get("value"))
     return next((_found(part) for part in wrapped if isinstance(part, Mapping)), None)
 
 

@@ -1,4 +1,4 @@
-"""Maps names of options in other libraries to marith's names, or to a sentence.
+"""Map names of options in other libraries to marith's names, or to a sentence.
 
 The names are from transformers, llama.cpp and llama-cpp-python, Ollama, vLLM, OpenAI's API,
 LangChain and LlamaIndex.
@@ -62,7 +62,7 @@ _OF_ENGINES: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 _BY_OPTION = {**_OF_CALLS, **_OF_SAMPLING, **_OF_STOP, **_OF_ENGINES}
 OF_ENGINES = tuple(_OF_ENGINES)
-# The options that place a model, and bound its engine.
+# The options that place a model and limit its engine.
 PLACEMENT = tuple(name for name in OF_ENGINES if name != "model")
 _BITS = "load a checkpoint that is quantised already, or a GGUF file"
 _FORM = "a call takes grammar=Grammar.json_schema(…), regex(…), choice(…) or lark(…)"
@@ -107,15 +107,15 @@ _OF_A_CALL = "{} is an option of a call, such as engine.generate(…, {}=…)"
 
 
 def keywords(names: Iterable[str]) -> dict[str, str]:
-    """Return how options are written by their own names: `name=…`."""
+    """Return options as they are written by their own names: `name=…`."""
     return {name: f"{name}=…" for name in names}
 
 
 def advice_for(written: Mapping[str, str]) -> dict[str, str]:
-    """Return what to write instead of a name that is not an option at some place.
+    """Return advice by name: what to write instead of a name that is not an option at one place.
 
     The name may be another library's, or marith's name of an option that belongs elsewhere.
-    `written` says how each option of the place is written there, such as `strings=['…']` for
+    `written` maps each option of the place to its spelling there, such as `strings=['…']` for
     `stop`.
     """
     advice = dict(_SENTENCES)
@@ -133,11 +133,11 @@ _STOP = {**keywords(_OF_STOP), "stop": "strings=['…']", "stop_token_ids": "tok
 
 
 def _within(form: str, written: Mapping[str, str]) -> dict[str, str]:
-    """Return how options are written within another argument."""
+    """Return options as they are written within another argument."""
     return {name: form.format(text) for name, text in written.items()}
 
 
-# What to write instead of a name that each place does not take.
+# Advice for each place: what to write instead of a name that the place does not take.
 AT_SAMPLING = advice_for(_SAMPLING | _within("Stop({})", _STOP))
 AT_STOP = advice_for(_STOP | _within("Sampling({})", _SAMPLING))
 AT_REQUESTS = {

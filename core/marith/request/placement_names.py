@@ -8,8 +8,10 @@ from typing import Any
 
 from marith.errors import MarithError, RequestError, shown
 
-SPREAD = "auto"  # accelerate spreads the model over several devices
-BACKENDS = "transformers", "llama.cpp"  # the first is the default
+# For this name accelerate spreads the model over several devices.
+SPREAD = "auto"
+# The first is the default.
+BACKENDS = "transformers", "llama.cpp"
 DEVICES = (
     "cpu", "cuda", "mps", "xpu", "hpu", "mtia", "npu", "mlu", "musa", "xla", "privateuseone",
 )  # fmt: skip

@@ -16,7 +16,8 @@ from marith.formula.tree.nodes import Formula
 from marith.request.checks import whole
 
 LENGTH = 4
-MOST = 16  # positions at which a term is evaluated at once
+# A term is evaluated at this number of positions at once, at most.
+MOST = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +25,10 @@ class Plan:
     """A plan of speculation: which terms draft, and which verify later. It changes only the cost.
 
     `every` maps a term, by name or as formula text, to its speculative factor s (paper, section 4).
-    The term is computed for s positions at a time; s − 1 of their tokens were drawn without it.
+    The term is computed for s positions at a time; s − 1 of their tokens were sampled without it.
     Other terms have s = 1, or `length` + 1 if the plan has drafts. A classifier is computed with
-    its guide. If a term and the terms before it form no distribution, the term is computed with the
-    next term.
+    its guide. If a term and the terms before it do not form a distribution, the term is computed
+    with the next term.
 
     `drafted_by` are formulas that draft for the whole formula, the cheapest first, `length` tokens
     at a time.
@@ -77,11 +78,11 @@ class Plan:
 
     @classmethod
     def drafts(cls, *drafts: str | Formula, length: int = LENGTH) -> Plan:
-        """Return a plan in which `drafts` draft the whole formula; each verifies the one before.
+        """Return a plan in which `drafts` draft for the whole formula.
 
-        The first draft is evaluated for every token. Each other draft is evaluated about twice in
-        every `length` tokens. If a draft is also a term of the formula, the term then verifies with
-        factor 1.
+        The first draft is evaluated for every token. Each other draft verifies the draft before it,
+        and is evaluated about twice in every `length` tokens. If a draft is also a term of the
+        formula, the term then verifies with factor 1.
 
         Examples: `NGram("corpus.txt", order=4)`; `NGram(order=4, online=True)`, which copies from
         the prompt; a `Prompted` with a small model as `model=`; the name of a term.
@@ -121,7 +122,7 @@ def formula_in_plan(text: str, names: Collection[str]) -> Formula:
 
 
 def check_speculation(name: str, value: Any) -> Plan | Literal["auto"] | None:
-    """Check for a plan, "auto" or None."""
+    """Check that a value is a plan, "auto" or None."""
     if not (value is None or isinstance(value, Plan) or value == "auto"):
         raise RequestError(f"{name} is None, 'auto' or a Plan, not {shown(value)}")
     plan: Plan | Literal["auto"] | None = value

@@ -27,7 +27,8 @@ class Prompt:
 
     `tools` are the tools that the prompt shows, in OpenAI's format. `options` are for the chat
     template. A prompt that was given as token ids has them in `tokens`, and uses no template;
-    `messages` then has their text. `read` caches the tokens of each reading of a term.
+    `messages` then has their text. `read` caches the tokens of the prompt for each way in which
+    terms read it.
     """
 
     messages: tuple[Message, ...] = ()
@@ -84,7 +85,7 @@ def prompts_of(prompt: Any) -> list[Any] | None:
 
 
 def hides(pattern: str, messages: Sequence[Message]) -> bool:
-    """Return True if a pattern matches in the messages. A term that hides the match reads less."""
+    """Return True if a pattern matches in the messages, so that a term could hide the match."""
     return any(pattern_matches(pattern, message["content"]) for message in messages)
 
 
@@ -107,14 +108,17 @@ def _to_messages(message: Any) -> list[dict[str, Any]]:
 
 
 def _pair_answers(messages: Sequence[dict[str, Any]]) -> None:
-    """Give each tool's result the id and name of its call, found by id, or else by order."""
+    """Give each tool's result the id and name of its call.
+
+    The call is found by its id if the result has one, and otherwise by order.
+    """
     named: dict[Any, str] = {}
-    waiting: list[dict[str, Any]] = []  # calls without an answer
+    # Calls that have no result yet.
+    waiting: list[dict[str, Any]] = []
     taken = {call.get("id") for message in messages for call in message.get("tool_calls", ())}
     taken |= {_id_of(message, "tool_call_id") for message in messages if message["role"] == "tool"}
-    made = (
-        f"call{number:05d}" for number in count(1)
-    )  # nine characters, as some templates require
+    # Some templates require ids of nine characters.
+    made = (f"call{number:05d}" for number in count(1))
     fresh = (id_ for id_ in made if id_ not in taken)
     for message in messages:
         for call in message.get("tool_calls", ()):
@@ -123,7 +127,8 @@ def _pair_answers(messages: Sequence[dict[str, Any]]) -> None:
             waiting.append(call)
         if message["role"] == "tool":
             _pair(message, named, waiting, fresh)
-        elif message["role"] == "user":  # calls without a result until now never get one
+        elif message["role"] == "user":
+            # A message of the user ends the turn: a call that has no result by now gets none.
             waiting.clear()
 
 
@@ -133,7 +138,7 @@ def _pair(
     waiting: list[dict[str, Any]],
     fresh: Iterator[str],
 ) -> None:
-    """Give a tool's result the name of its call, and both an id. Remove the call from `waiting`."""
+    """Give a tool's result the name and id of its call. Remove the call from `waiting`."""
     id_, name = _id_of(answer, "tool_call_id"), answer.get("name")
     if id_ in named:
         waiting[:] = [call for call in waiting if call.get("id") != id_]

@@ -58,8 +58,9 @@ class InspectedOptions(RequestOptions, total=False):
 
 
 Speculation: TypeAlias = "Plan | Literal['auto'] | None"
-# f(rows, text, places): a tensor of composed log-probabilities [positions, vocab], the tokens of
-# the answer so far, and the place of each row, which follows text[:place]. Returns changed rows.
+# f(rows, text, places) gets a tensor of composed log-probabilities [positions, vocab], the tokens
+# of the answer so far, and the place of each row, which follows text[:place]. It returns the
+# changed rows.
 RowFunction: TypeAlias = Callable[[Any, list[int], list[int]], Any]
 
 
@@ -75,14 +76,14 @@ def _formula(_: str, formula: Any) -> Any:
 
 
 def row_functions(name: str, functions: Any) -> tuple[RowFunction, ...]:
-    """Check for a list of functions that change composed rows; see `Request`."""
+    """Check that a value is a list of functions that change composed rows; see `Request`."""
     if not isinstance(functions, (list, tuple)) or not all(map(callable, functions)):
         raise RequestError(f"{name} is a list of functions, not {shown(functions)}")
     return tuple(functions)
 
 
 def prefix_of(name: str, prefix: Any) -> str | tuple[int, ...]:
-    """Check for the beginning of an answer: a text, or token ids."""
+    """Check that a value is the beginning of an answer: a text, or token ids."""
     if isinstance(prefix, str):
         return prefix
     if not isinstance(prefix, (list, tuple)):
@@ -91,7 +92,7 @@ def prefix_of(name: str, prefix: Any) -> str | tuple[int, ...]:
 
 
 def inspected(name: str, value: Any) -> bool | int:
-    """Check for True, False, or the number of likeliest tokens to list at each position."""
+    """Check that a value is True, False, or the number of likeliest tokens to list."""
     if isinstance(value, bool):
         return value
     if not isinstance(value, int) or value < 1:
@@ -118,36 +119,39 @@ def template_options(name: str, options: Any) -> Mapping[str, Any]:
 @names_checked(AT_REQUESTS)
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A prompt, the formula that answers it, and how its tokens are drawn and stopped.
+    """A prompt, the formula that answers it, and the options of the answer.
 
     - `prompt`: a text is one message of the user, which each term reads through its chat template;
       a term with `template="plain"` reads it unchanged. A list of ints is token ids, as
-      `Engine.encode(text, start=True)` returns them. No template applies to them. System prompts
-      go before them as plain text, but after the start token.
+      `Engine.encode(text, start=True)` returns them. No template applies to token ids. System
+      prompts go before them as plain text, but after the start token.
     - `formula`, `terms`: read when the request is made. In `terms`, a text is a system prompt, and
       `{"formula": text}` a formula.
-    - `grammar`, `ban`, `tools`: what the answer may be, must not contain, and may call.
+    - `grammar`: the texts that the answer may be; `ban`: texts that it must not contain; `tools`:
+      the functions that it may call.
     - `timeout`: seconds until the request raises DeadlineExceeded, counted from when it was made.
-    - `logprobs`: list the log-probability of each token, and of this number of likeliest tokens.
+    - `logprobs`: list the log-probability of each token, and of this number of likeliest tokens at
+      its position.
     - `template_options`: options of the terms' chat templates.
-    - `trusted`: if False, `formula` and `terms` may call a function of `marith.define` or of a
-      package only if `allowed` has its name.
+    - `trusted`: if False, the texts of `formula` and `terms` are limited as by `marith.parse`: they
+      may call a function of `marith.define` or of a package only if `allowed` has its name.
     - `constraints`: functions `f(rows, text, places)` that change the composed log-probabilities
       [positions, vocab] in order. Row i is for the token after text[:places[i]]. The result is
-      normalised, and -inf forbids a token. A row may depend only on itself and the tokens before
-      its place, because rows may be of drafts. The functions run on the engine's thread.
+      normalised, and -inf forbids a token. A row may depend only on itself and on the tokens
+      before its place, because the other rows may belong to drafts. The functions run on the
+      engine's thread.
     - `prefix`: a text or token ids that the answer continues and does not repeat. Grammar, tools,
       bans, stop strings and penalties count it; `max_tokens` and `min_tokens` do not. With a seed,
-      a text that is cut after a token and then continued stays the same, unless a ban took tokens
+      a text that is cut after a token and then continued stays the same, unless a ban rolled tokens
       back.
     - `inspect`: add a `marith.Inspection` to the completion and the last chunk. A number sets how
       many likeliest tokens each position lists; True means 10. The finished text is read once
       more, which `Stats` does not count.
     - `cache_salt`: requests share cached keys, values, states and classifier tokens only if they
       have the same salt, or none, as in vLLM. With a salt for each user, `cached` and the time to
-      the first token do not reveal how another user's text begins. The salt does not separate
-      caches whose key is a formula (with its system prompts), a grammar, tools, a checkpoint or an
-      adapter. It also does not separate measured times, the shares of accepted drafts, or the load.
+      the first token do not reveal how another user's text begins. All requests share the caches
+      of formulas (with their system prompts), grammars, tools, checkpoints and adapters, whatever
+      their salt. They also share measured times, the shares of accepted drafts, and the load.
     """
 
     prompt: AnyPrompt
@@ -205,7 +209,7 @@ class Request:
 
     @property
     def meanings(self) -> dict[str, Formula]:
-        """The bound formula of every name that the formula uses, and of `M`."""
+        """`M` and every name that the formula uses, each with its formula without names."""
         formula, terms = self.formulas
         return resolve(terms, formula)
 
@@ -217,5 +221,5 @@ class Request:
 
     @property
     def steered(self) -> bool:
-        """True if every token is drawn from the formula, also inside calls."""
+        """True if every token is sampled from the formula, inside calls too."""
         return self.tools is None or self.tools.steer

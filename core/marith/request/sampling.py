@@ -1,4 +1,4 @@
-"""The options for drawing tokens from the composed distribution."""
+"""The options for sampling tokens from the composed distribution."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from marith.request.checks import (
 from marith.request.other_names import AT_SAMPLING
 
 Bias: TypeAlias = "Mapping[int, float] | tuple[tuple[int, float], ...]"
-MOST_BIASES = 1024  # tokens of one logit_bias: each adds a number to every row
+# Each token of a logit_bias adds a number to every row.
+MOST_BIASES = 1024
 
 
 def token_biases(name: str, value: Any) -> tuple[tuple[int, float], ...]:
-    """Check for a mapping from token ids to numbers. Return it as sorted pairs."""
-    form = f"{name} says what is added to a token, by its number, such as {{50256: -100.0}}"
+    """Check that a value maps token ids to numbers. Return it as sorted pairs."""
+    form = f"{name} maps token ids to numbers that are added, such as {{50256: -100.0}}"
     try:
         pairs = dict(value)
     except (TypeError, ValueError):
@@ -33,7 +34,8 @@ def token_biases(name: str, value: Any) -> tuple[tuple[int, float], ...]:
         raise RequestError(f"{name} has at most {MOST_BIASES} tokens, not {len(pairs)}")
     biases: dict[int, float] = {}
     for token, bias in pairs.items():
-        written = isinstance(token, str) and token.isascii() and token.isdigit()  # as a key of JSON
+        # The keys of a JSON object are texts.
+        written = isinstance(token, str) and token.isascii() and token.isdigit()
         number = finite(bias)
         if number is None:
             raise RequestError(f"{form}; {shown(token)} cannot have {shown(bias)}")
@@ -44,21 +46,21 @@ def token_biases(name: str, value: Any) -> tuple[tuple[int, float], ...]:
 @names_checked(AT_SAMPLING)
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """The options for drawing a token from the composed distribution.
+    """The options for sampling a token from the composed distribution.
 
     They apply in this order:
 
-    - `repetition_penalty` multiplies the log-probabilities of tokens that the prompt, as `M` reads
-      it, or the continuation already has (Keskar et al., 2019). transformers and vLLM count both
+    - `repetition_penalty` multiplies the log-probabilities of tokens that occur in the prompt, as
+      `M` reads it, or in the continuation (Keskar et al., 2019). transformers and vLLM count both
       too.
     - `logit_bias` is added to log-probabilities by token id. `presence_penalty` is subtracted once
-      if the continuation has the token, `frequency_penalty` once for each occurrence, as in
-      OpenAI's API.
+      from each token that occurs in the continuation, and `frequency_penalty` once for each
+      occurrence, as in OpenAI's API.
     - `temperature` (0 takes the likeliest token), `top_k`, `top_p`, `min_p`.
 
     The values in a checkpoint's `generation_config.json` are not applied, because a formula means
     the same for every checkpoint; the log names them. The same `seed` gives the same text. All 64
-    bits of it are used.
+    bits of the seed are used.
     """
 
     temperature: float = field(

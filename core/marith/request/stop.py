@@ -13,9 +13,9 @@ from marith.request.other_names import AT_STOP
 
 
 def token_numbers(name: str, value: Any) -> tuple[int, ...]:
-    """Check for a list of token ids. Return it without repeated ids."""
+    """Check that a value is a list of token ids. Return it without repeated ids."""
     if not isinstance(value, (list, tuple)):
-        raise RequestError(f"{name} are numbers of tokens, such as [2, 7], not {shown(value)}")
+        raise RequestError(f"{name} is a list of token ids, such as [2, 7], not {shown(value)}")
     return tuple(dict.fromkeys(whole(f"a token of {name}", token, 0) for token in value))
 
 
@@ -27,10 +27,11 @@ class Stop:
     With `max_tokens=None` only the context limits the text. `token_ids` end the text, as the
     model's own end-of-text tokens do, and so does a special token whose name is one of `strings`.
     Special tokens are not in the text, so a longer string with such a name in it matches only where
-    the model writes the name in letters. `ignore_eos` makes the model's own end-of-text tokens
-    ordinary. Before `min_tokens` tokens, no token that ends the text is drawn unless nothing else
-    may follow, and stop strings do not end it. Stop strings never end JSON of a schema, calls of
-    tools, or reasoning; a special token whose name is one of `strings` ends reasoning too.
+    the model writes the name in letters. With `ignore_eos` the model's own end-of-text tokens are
+    ordinary tokens. While the text has fewer than `min_tokens` tokens, a token that ends the text
+    is sampled only if no other token may follow, and stop strings do not end the text. Stop strings
+    never end JSON of a schema, calls of tools, or reasoning; a special token whose name is one of
+    `strings` ends reasoning too.
     """
 
     max_tokens: int | None = field(

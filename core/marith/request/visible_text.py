@@ -6,13 +6,14 @@ import unicodedata
 
 KEPT = "\n\t"
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_FIRST_PICTURE = 0x2400  # Unicode's pictures of the control characters
+# Unicode has a picture of each control character, from this number on.
+_FIRST_PICTURE = 0x2400
 
 
 def escape_control_chars(text: str) -> str:
     """Return the text with control characters, escapes and direction marks made visible.
 
-    A control character becomes its picture (␛ for escape). Others become their number: ⟨U+202E⟩.
+    A control character becomes its picture (␛ for escape), any other its number: ⟨U+202E⟩.
     """
     if text.isprintable():
         return text if _BIDI.isdisjoint(text) else "".join(map(_shown, text))

@@ -1,4 +1,4 @@
-"""Find definitions of a JSON schema that no finite text matches, because they hold themselves."""
+"""Find definitions of a JSON schema that contain themselves, so that no finite text matches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 from marith.errors import RequestError
 from marith.request.forms.json_schema import inner_schemas, target
 
-_ROUNDS = 20  # over the definitions; the others count as finite, so that this takes no long time
+# After this number of rounds the remaining definitions count as finite, to save time.
+_ROUNDS = 20
 
 
 def require_finite(schema: Any) -> None:
@@ -47,7 +48,8 @@ def _references(schema: Any) -> dict[str, None]:
 def _is_finite(definition: Any, endless: Collection[str]) -> bool:
     try:
         return _ends(definition, endless)
-    except (AttributeError, TypeError):  # a keyword of another kind, which llguidance refuses
+    except (AttributeError, TypeError):
+        # A keyword has a value of another kind, which llguidance refuses later.
         return True
 
 

@@ -29,9 +29,12 @@ _MAKE: dict[str, Callable[[str], str]] = {
 }
 
 
-FORCED = 100  # bytes at the beginning of a text, if a grammar leaves no choice of them
-LETTERS = 250_000  # characters of a grammar: at most half a second and about 80 MB
-RULES = 1_000  # of a Lark grammar: a chain of 3,000 rules overflowed the stack
+# A grammar that leaves no choice is followed for this number of bytes.
+FORCED = 100
+# A grammar of this number of characters takes at most half a second and about 80 MB.
+LETTERS = 250_000
+# A chain of 3,000 rules of a Lark grammar overflowed the stack.
+RULES = 1_000
 # An object of n optional properties has 4n items in a row and 5n symbols, so n is at most 4,000.
 LIMITS = LLParserLimits(
     max_items_in_row=20_000,
@@ -42,8 +45,10 @@ LIMITS = LLParserLimits(
 _NO_NAME = re.compile(r"[^\w-]+", re.ASCII)
 # The line of llguidance's error that says what is wrong with a regular expression.
 _PARSE_ERROR = re.compile(r"^ *error: ([^\n]+)", re.MULTILINE)
-_STUCK = "NoExtensionBias"  # in llguidance's error if no token may follow
-_ENDLESS = "ff_tokens"  # in llguidance's error if it cannot read the whole text that is forced
+# llguidance's error contains this word if no token may follow.
+_STUCK = "NoExtensionBias"
+# llguidance's error contains this word if it cannot read the whole text that a grammar forces.
+_ENDLESS = "ff_tokens"
 _RULE = re.compile(r"^\s*[\w?!]+(\.\d+)?(\[[^\]\n]*\])?\s*:", re.MULTILINE)
 
 
@@ -51,9 +56,10 @@ _RULE = re.compile(r"^\s*[\w?!]+(\.\d+)?(\[[^\]\n]*\])?\s*:", re.MULTILINE)
 class Grammar:
     """The texts that an answer may be. The formula steers style; the grammar guarantees syntax.
 
-    Make it by `json_schema`, `json_object`, `regex`, `choice` or `lark`. Raises RequestError for an
-    invalid grammar, and for a schema that cannot be enforced. `text` is the definition; llguidance
-    documents its dialect of Lark. `tool` is the tool, as JSON, that shows a schema to the model.
+    Make one with `json_schema`, `json_object`, `regex`, `choice` or `lark`. Raises RequestError for
+    an invalid grammar, and for a schema that cannot be enforced. `text` is the definition;
+    llguidance documents its dialect of Lark. `tool` is the tool, as JSON, that shows a schema to
+    the model.
     """
 
     kind: Literal["json_schema", "regex", "lark"]
@@ -76,13 +82,13 @@ class Grammar:
         show_as: str | None = None,
         drops_repeats: bool = False,
     ) -> Grammar:
-        """Return a grammar of JSON that follows a schema or a pydantic class, keys in its order.
+        """Return a grammar of JSON that follows a schema or pydantic class, and its order of keys.
 
         Objects have only the properties that the schema names, unless the schema allows others or
-        `strict` is False. `show_as` is a name under which the chat template shows the schema of an
-        object as a tool, and the tool's arguments are the answer; a request with other tools does
-        not show it. `drops_repeats` means that the reader of the answer drops repeated items of an
-        array, as a pydantic class does for a set.
+        `strict` is False. If `show_as` is a name, the chat template shows the schema of an object
+        as a tool of this name, and the tool's arguments are the answer; a request with other tools
+        does not show it. `drops_repeats` means that the program that reads the answer drops
+        repeated items of an array, as a pydantic class does for a set.
         """
         is_class = isinstance(schema, type)
         schema = schema_of(schema)
@@ -103,13 +109,13 @@ class Grammar:
 
     @classmethod
     def choice(cls, options: Sequence[str]) -> Grammar:
-        """Return a grammar of some texts. Raises RequestError for fewer than two."""
+        """Return a grammar of the texts in `options`. Raises RequestError for fewer than two."""
         texts = distinct_texts("options", options)
         return cls.lark("start: " + " | ".join(json.dumps(t, ensure_ascii=False) for t in texts))
 
     @classmethod
     def lark(cls, text: str) -> Grammar:
-        """Return the language of a context-free grammar, from its rule `start`."""
+        """Return a context-free grammar in the syntax of Lark. Its rule `start` is the answer."""
         return cls("lark", text)
 
     def part(self, name: str) -> dict[str, Any]:
@@ -141,7 +147,8 @@ def one_line(problem: str) -> str:
 
 def _reason(kind: str, text: str, problem: str) -> str:
     """Return llguidance's error. For a regex, the error shows the regex."""
-    if problem.startswith("oneOf"):  # llguidance names an option of its own
+    if problem.startswith("oneOf"):
+        # llguidance's own message advises an option that only llguidance has.
         return (
             "'oneOf' has schemas that may match the same value; write 'anyOf', or a required "
             "property with another constant in each schema"
@@ -178,7 +185,8 @@ def require_bounded(kind: str, text: str) -> None:
             require_finite(schema)
 
 
-@lru_cache(maxsize=64)  # many requests have the same grammar
+# Many requests have the same grammar.
+@lru_cache(maxsize=64)
 def _source(kind: str, text: str) -> str:
     """Return the grammar in llguidance's format. Raises RequestError for an invalid grammar."""
     require_bounded(kind, text)
@@ -189,7 +197,8 @@ def _source(kind: str, text: str) -> str:
     is_invalid, problems = LLMatcher.validate_grammar_with_warnings(source, limits=LIMITS)
     if is_invalid:
         raise RequestError(f"this {kind} cannot be followed: {_reason(kind, text, problems[0])}")
-    if "<" not in text or kind != "lark":  # a vocabulary of bytes has no special tokens
+    # Lark writes special tokens in angle brackets, and a vocabulary of bytes has no special tokens.
+    if "<" not in text or kind != "lark":
         _require_text(kind, source)
     return source
 
@@ -201,7 +210,8 @@ def _require_text(kind: str, source: str) -> None:
         mask = int.from_bytes(matcher.compute_bitmask(), "little")
         byte = mask.bit_length() - 1
         if not matcher.is_error():
-            if mask.bit_count() > 1 or byte > 255:  # a choice, or the end of the text
+            # There is a choice, or the text may end.
+            if mask.bit_count() > 1 or byte > 255:
                 return
             if matcher.try_consume_tokens([byte]):
                 forced.append(byte)

@@ -1,4 +1,4 @@
-"""Write JSON schemas as text: closed to unnamed properties, and bounded in size."""
+"""Write JSON schemas as text that llguidance enforces, closed to properties without a name."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ Node: TypeAlias = dict[str, Any]
 HOLDS_SCHEMAS = ("properties", "$defs", "definitions", "patternProperties")
 LISTS_SCHEMAS = ("anyOf", "oneOf", "allOf", "prefixItems")
 IS_SCHEMA = ("items", "additionalProperties", "additionalItems", "not", "propertyNames")
-_NEAR = 1e-12  # distance from an exclusive bound to the nearest number that is allowed
-_EXACT = 2**53  # llguidance reads larger whole numbers as the nearest float
+# The distance from an exclusive limit to the nearest number that is allowed.
+_NEAR = 1e-12
+# llguidance reads larger whole numbers as the nearest float.
+_EXACT = 2**53
 # Pydantic's pattern of a decimal number (until version 2.11) has a lookahead, which grammars lack.
 _SAME_PATTERN = {
     r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$": r"^[+-]?(\d+\.?\d*|\.\d+)$",
@@ -30,15 +32,16 @@ _AS_WRITTEN = {"whitespace_flexible": False, "item_separator": ", ", "key_separa
 _JOINS = ("anyOf", "oneOf", "allOf")
 _OF_OBJECTS = ("properties", "patternProperties", "additionalProperties")
 EMPTY = {"type": "object", "properties": {}}
-# Compilers recurse, and an overflow of a thread's stack ends the process.
-LEVELS = 700  # of a schema and all its definitions: 2,100 overflowed the stack
+# Compilers recurse over a schema and its definitions, and an overflow of a thread's stack ends the
+# process. 2,100 levels overflowed it.
+LEVELS = 700
 
 
 def enforce_keywords(schema: Node, drops_repeats: bool) -> None:
     """Change a schema, in place, to one with the same meaning that llguidance enforces.
 
-    With `drops_repeats`, the reader of the answer drops repeated items, so that `uniqueItems` need
-    not be enforced. Raises RequestError for a keyword that cannot be enforced.
+    With `drops_repeats`, the program that reads the answer drops repeated items, so that
+    `uniqueItems` need not be enforced. Raises RequestError for a keyword that cannot be enforced.
     """
     waiting: list[Any] = [schema]
     met: set[int] = set()
@@ -90,16 +93,17 @@ def _is_number(value: Any) -> bool:
 
 
 def _move_bounds_inwards(node: Node) -> None:
-    """Move bounds inwards because llguidance allows some numbers at or beyond them.
+    """Move the limits of a number inwards, because llguidance allows some numbers beyond them.
 
-    For example, for numbers above 0 and up to 0.5 it also allows 0. An exclusive bound is moved by
-    a trillionth, so that a reader that rounds stays within the bound too.
+    For example, for numbers above 0 and up to 0.5 it also allows 0. An exclusive limit is moved by
+    a trillionth, so that a program that rounds the number stays within the limit too.
     """
     for name, exclusive, inwards in (
         ("minimum", "exclusiveMinimum", math.inf),
         ("maximum", "exclusiveMaximum", -math.inf),
     ):
-        if node.get(exclusive) is True and name in node:  # the form of draft 4
+        if node.get(exclusive) is True and name in node:
+            # Draft 4 writes an exclusive limit as a flag.
             node[exclusive] = node[name]
         for key in (name, exclusive):
             if _is_number(node.get(key)) and abs(node[key]) < 1e300:
@@ -107,7 +111,7 @@ def _move_bounds_inwards(node: Node) -> None:
 
 
 def _moved(bound: float, inwards: float, excluded: bool) -> float:
-    """Return a bound as a float that is not outside it, and inside it if the bound is exclusive."""
+    """Return a limit as the nearest float within it; if it is exclusive, a float inside it."""
     number = float(bound)
     pick: Callable[..., float] = max if inwards > 0 else min
     if excluded:
@@ -186,9 +190,9 @@ def _require_no_unique_items(node: Node, drops_repeats: bool) -> None:
 def _require_tags(node: Node, schema: Node, known: dict[frozenset[int], list[str]]) -> None:
     """Require the properties that tell the members of a union apart, such as `kind`.
 
-    The schema of a pydantic class does not require a tag with a default, but pydantic reads no
-    object without it. Members with tags exclude each other, so their `oneOf` means `anyOf`. `known`
-    has the tags of the unions of this schema, by their objects.
+    The schema of a pydantic class does not require a tag with a default, but pydantic refuses an
+    object without the tag. Members with tags exclude each other, so their `oneOf` means `anyOf`.
+    `known` caches the tags of a union by the ids of its members.
     """
     members = list(_members(node, schema))
     objects = {id(each): each for each in members if isinstance(each.get("properties"), dict)}
@@ -218,7 +222,7 @@ def _members(node: Node, schema: Node) -> Iterator[Node]:
 
 
 def _tags(objects: Sequence[Node]) -> list[str]:
-    """Return the properties that have given values in all objects, and no value twice."""
+    """Return the properties with listed values in every object, and no value in two objects."""
     if len(objects) < 2:
         return []
     tags = []
@@ -252,7 +256,7 @@ def other_than(names: Sequence[str]) -> str:
 
 
 def enforce_free_names(node: Node, together: bool) -> None:
-    """Keep names that the schema leaves free different from named properties, even if escaped.
+    """Forbid free names that repeat a named property, even if they are written with escapes.
 
     Raises RequestError for patterns of names, and numbers of properties, that cannot be enforced.
     """
@@ -266,7 +270,7 @@ def enforce_free_names(node: Node, together: bool) -> None:
             if named and not _is_text({"allOf": [{"pattern": pattern}, _without(named)]}):
                 raise RequestError(
                     f"'patternProperties' has {shown(pattern)}, which no name matches besides "
-                    "those of 'properties' and 'required'; write it as a property alone"
+                    "the names in 'properties' and 'required'; write it as a property alone"
                 )
         node["additionalProperties"] = False
     values = node.get("additionalProperties", True)
@@ -312,7 +316,8 @@ def schema_text(
         raise RequestError("a name of a property in this JSON schema is too long") from None
 
 
-@lru_cache(maxsize=64)  # applications repeat the same tools in every call
+# Applications repeat the same tools in every call.
+@lru_cache(maxsize=64)
 def _written(text: str, closes: bool, drops_repeats: bool) -> str:
     """Return the text of a schema, with the white space of its JSON. Close it if `closes`."""
     schema = json.loads(text)
@@ -328,7 +333,8 @@ def _closed(schema: Any, left_open: frozenset[str], closes: bool, itself: bool =
     properties of the others. Examples are members of `allOf`, and definitions to which such members
     refer. `left_open` has the references to these definitions.
     """
-    if isinstance(schema, list):  # draft 7 lists the schemas of an array's items in `items`
+    if isinstance(schema, list):
+        # Draft 7 lists the schemas of an array's items in `items`.
         return [_closed(member, left_open, closes) for member in schema]
     if not isinstance(schema, Mapping):
         return schema
@@ -402,7 +408,7 @@ def _listed(schema: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def levels(schema: Any) -> int:
-    """Return a bound on a schema's depth: the summed levels of the schemas that it refers to."""
+    """Return an upper bound on a schema's depth: its levels plus the levels of its definitions."""
     references: set[str] = set()
     deepest = _depth(schema, references)
     by_pointer = [ref for ref in references if ref == "#" or ref.startswith("#/")]

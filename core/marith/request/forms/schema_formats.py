@@ -16,27 +16,33 @@ _MONTHS = (
     "((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)"
     "|02-(0[1-9]|1[0-9]|2[0-8]))"
 )
-_YEAR = "([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"  # excludes 0000
+# There is no year 0000.
+_YEAR = "([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
 _FOURTH = "(0[48]|[2468][048]|[13579][26])"
 _DATE = f"({_YEAR}-{_MONTHS}|([0-9]{{2}}{_FOURTH}|{_FOURTH}00)-02-29)"
 _CLOCK = "([01][0-9]|2[0-3]):[0-5][0-9]"
-_SECONDS = rf"{_CLOCK}:[0-5][0-9](\.[0-9]{{1,9}})?"  # no leap second
+# Leap seconds are left out.
+_SECONDS = rf"{_CLOCK}:[0-5][0-9](\.[0-9]{{1,9}})?"
 _TIME = f"{_SECONDS}(Z|[+-]{_CLOCK})"
-NAIVE = f"^{_DATE}T{_SECONDS}$"  # a date and time without an offset
-# Durations as in RFC 3339: units follow each other without gaps. Readers bound the numbers.
+# A naive date and time has no offset.
+NAIVE = f"^{_DATE}T{_SECONDS}$"
+# Durations are written as in RFC 3339: units follow each other without gaps. The numbers are short,
+# because readers limit them.
 _SOME = "[0-9]{1,6}"
 _IN_DAY = f"({_SOME}H({_SOME}M({_SOME}S)?)?|{_SOME}M({_SOME}S)?|{_SOME}S)"
 _DAYS = f"({_SOME}Y({_SOME}M({_SOME}D)?)?|{_SOME}M({_SOME}D)?|{_SOME}D)"
 _LABEL = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]"  # at most 64 characters before the @
-HELD = ("ipv4", "ipv6", "uri")  # llguidance's own patterns are correct
+_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]"
+# llguidance's own patterns of these formats are correct.
+HELD = ("ipv4", "ipv6", "uri")
 
 
 def _uuid(third: str = "[0-9a-fA-F]{4}", fourth: str = "[0-9a-fA-F]{4}") -> str:
     return f"^[0-9a-fA-F]{{8}}-[0-9a-fA-F]{{4}}-{third}-{fourth}-[0-9a-fA-F]{{12}}$"
 
 
-FORMATS: dict[str, tuple[str, ...]] = {  # a text matches all patterns of its format
+# A text must match all patterns of its format. An address has at most 64 characters before the @.
+FORMATS: dict[str, tuple[str, ...]] = {
     "date": (f"^{_DATE}$",),
     "time": (f"^{_TIME}$",),
     "date-time": (f"^{_DATE}T{_TIME}$",),
@@ -61,9 +67,9 @@ def escaped(letter: str) -> str:
 
 
 class _ReadByPydantic(GenerateJsonSchema):
-    """Makes the schema of a pydantic class that will read the answer.
+    """A generator of the schema of a pydantic class that will read the answer.
 
-    A decimal number is written as a number, because a decimal as a text could be any text.
+    A decimal is written as a number, because the schema of a decimal as text allows any text.
     """
 
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
@@ -93,7 +99,7 @@ class _ReadByPydantic(GenerateJsonSchema):
         return number
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
-        """Return the schema of a union. Where a function chooses the class, any may match."""
+        """Return the schema of a union. If a function chooses the class, any class may match."""
         written = super().tagged_union_schema(schema)
         if "discriminator" not in written:
             written["anyOf"] = written.pop("oneOf")

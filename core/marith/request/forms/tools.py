@@ -25,7 +25,7 @@ class Tools:
     - `parallel`: if True, an answer may have several calls. It ends before a repeated call.
     - `strict`: as for `Grammar.json_schema`. A tool's own "strict" has priority. Array items may
       repeat despite `uniqueItems`, so a tool that takes a set must drop repeats.
-    - `steer`: if False, tokens inside a call are drawn from the bare model instead of the formula.
+    - `steer`: if False, the bare model, not the formula, samples the tokens inside a call.
     - `as_text`: the arguments of the only call become the answer's text.
     """
 
@@ -35,7 +35,8 @@ class Tools:
     strict: bool | None = field(default=None, metadata=checked_by(optional(flag)))
     steer: bool = field(default=True, metadata=checked_by(flag, "steer_tools", untrusted=True))
     as_text: bool = field(default=False, metadata=checked_by(flag))
-    text: str = field(init=False, repr=False)  # the definitions as JSON, keys in order
+    # The definitions as JSON, with the keys in order.
+    text: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -45,7 +46,8 @@ class Tools:
             _check_definition(tool)
         text = json.dumps(self.definitions, ensure_ascii=False)
         object.__setattr__(self, "text", text)
-        object.__setattr__(self, "definitions", tuple(json.loads(text)))  # a deep copy
+        # A deep copy: the caller may change the definitions later.
+        object.__setattr__(self, "definitions", tuple(json.loads(text)))
         names = self.names
         for name, count in Counter(names).items():
             if count > 1:
@@ -58,7 +60,8 @@ class Tools:
             raise RequestError(f"no tool is named {shown(self.choice)}, but {', '.join(names)}")
         for tool in self.callable:
             try:
-                Grammar("json_schema", self.schema_of(tool))  # raises if it cannot be enforced
+                # This raises RequestError if the schema cannot be enforced.
+                Grammar("json_schema", self.schema_of(tool))
             except RequestError as error:
                 raise RequestError(f"the tool {tool['name']!r}: {error}") from None
 
