@@ -1,4 +1,4 @@
-"""What does an application say of a model?
+"""The options that an application sets for a model.
 
 - `cached_objects`: caches objects that are made from options, such as bound formulas.
 - `option_checks`: checks options of requests, options of placement, and objects such as engines.

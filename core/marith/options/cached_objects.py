@@ -19,12 +19,13 @@ from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 
 _log = logging.getLogger(__name__)
-Terms: TypeAlias = tuple[tuple[str, Formula], ...]  # pairs of a name and its term
+# Pairs of a name and its term.
+Terms: TypeAlias = tuple[tuple[str, Formula], ...]
 
 
 @lru_cache(maxsize=16)
 def resolve_terms(terms: Terms) -> Mapping[str, Formula]:
-    """Return every name of the terms with its bound formula, see `resolve`."""
+    """Return every name of the terms with its formula without names; see `resolve`."""
     return resolve(dict(terms))
 
 
@@ -35,7 +36,8 @@ def make_faithful(
     """Return the formula for a prompt in which `faithful_to` matches retrieved text."""
     if faithful_to is None:
         return formula
-    names = resolve(dict(terms), formula)  # names in the formula only, to save time
+    # Only the names in the formula are resolved, to save time.
+    names = resolve(dict(terms), formula)
     return recipes.faithful_to(faithful_to, formula, faithful, names)
 
 
@@ -48,7 +50,8 @@ def require_meaning(
     speculation: Plan | Literal["auto"] | None,
 ) -> None:
     """Raise FormulaError or RequestError for a formula or a plan without a meaning."""
-    from marith.speculation.execution_plan import ExecutionPlan  # above this room; needs no torch
+    # This module is in a room above this one. It needs no torch.
+    from marith.speculation.execution_plan import ExecutionPlan
 
     names = resolve_terms(terms)
     for each in dict.fromkeys((formula, make_faithful(formula, terms, faithful, faithful_to))):
@@ -72,7 +75,8 @@ def other_models(formula: Formula, terms: Terms) -> set[str]:
     return {term.model for term in found if isinstance(term, Prompted) and term.model}
 
 
-@lru_cache(maxsize=64, typed=True)  # because True == 1.0
+# `typed` keeps True and 1.0 apart, which are equal keys.
+@lru_cache(maxsize=64, typed=True)
 def sampling(*values: Any) -> Sampling:
     """Return a `Sampling` from the values of its fields, in their order."""
     return Sampling(*values)

@@ -74,7 +74,8 @@ ALIASES: Mapping[str, str] = {
     "max_completion_tokens": "max_tokens",
     "model_name": "model",
 }
-AT_CREATION = ("file", "engine", "loaded_engine")  # set when options are made, not in a call
+# These are set when options are made, and not in a call.
+AT_CREATION = ("file", "engine", "loaded_engine")
 # For these options None means "not set", as in a call of an engine; elsewhere None is a value.
 _NOT_GIVEN = {name for name, field in _DRAWN.items() if "None" not in field.type}
 _NOT_GIVEN |= {"ban", "cache_salt", "chat_template_kwargs", "constraints", "inspect", "terms"}
@@ -112,10 +113,12 @@ def by_name(named: Mapping[str, Any]) -> dict[str, Any]:
             options[option] = value
     model = options.get("model")
     if isinstance(model, str):
-        options["model"] = str.__str__(model)  # the value of a member of a str enumeration
+        # A member of an enumeration of texts becomes its value.
+        options["model"] = str.__str__(model)
     elif isinstance(model, PathLike):
         options["model"] = os.fspath(model)
-    elif type(model).__module__ != "builtins":  # an object, such as a loaded model
+    elif type(model).__module__ != "builtins":
+        # It is an object, such as a loaded model.
         problem = f"model is a name or a path, not {type(model).__name__}"
         raise RequestError(f"{problem}; {_LOADED}")
     return options
@@ -127,7 +130,7 @@ def check_fields(
     own: Iterable[str],
     advice: Mapping[str, str],
 ) -> None:
-    """Raise RequestError for a name that is not a field of `kind`. Its list has `own` fields.
+    """Raise RequestError for a name that is not a field of `kind`. The message lists `own` fields.
 
     `advice` says what to write instead of names that only the calls of `kind` take.
     """
@@ -174,7 +177,7 @@ def variable(option: str) -> str | None:
 
 @contextmanager
 def naming_variable(option: str, is_set: bool) -> Iterator[None]:
-    """Name the environment variable in an error of its value, unless the option itself `is_set`."""
+    """Name the environment variable in an error about its value, unless the option `is_set`."""
     try:
         yield
     except MarithError as error:
@@ -188,7 +191,7 @@ def naming_variable(option: str, is_set: bool) -> Iterator[None]:
 
 
 def with_engine(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with a loaded engine: its name as `model`, and the engine's own limits.
+    """Return options with the `model` and the limits of their loaded engine.
 
     `defaults` are the defaults of the options in `PLACEMENT`. Raises RequestError for a value that
     is not an engine, and for an option that contradicts the engine.
@@ -213,11 +216,12 @@ def with_engine(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict
 def unique_name(value: Any) -> str:
     """Return a name for an object that no other object of any process has.
 
-    The name stays the same while the object lives. An object that is not hashable gets a new name
-    each time.
+    The name stays while the object lives, but an object that is not hashable gets a new name each
+    time.
     """
     kind = getattr(value, "__qualname__", type(value).__name__)
     try:
         return _names.setdefault(value, f"{kind}-{uuid4().hex}")
-    except TypeError:  # not hashable: it gets a new name each time
+    except TypeError:
+        # The object is not hashable.
         return f"{kind}-{uuid4().hex}"

@@ -61,11 +61,11 @@ class OptionFields(BaseModel):
     temperature: float = 1.0
     """Above 1 flatter, below 1 sharper. 0 always takes the likeliest token."""
     top_p: float = 1.0
-    """Draw from the fewest likeliest tokens whose total probability reaches this."""
+    """Sample from the fewest likeliest tokens whose total probability reaches this."""
     top_k: int | None = None
-    """Draw from this number of likeliest tokens."""
+    """Sample from this number of likeliest tokens."""
     min_p: float = 0.0
-    """Draw from tokens whose probability is at least this share of the largest probability."""
+    """Sample from tokens whose probability is at least this share of the largest probability."""
     repetition_penalty: float = 1.0
     """Multiply the log-probabilities of tokens that the prompt or the answer contains by this."""
     presence_penalty: float = 0.0
@@ -79,11 +79,11 @@ class OptionFields(BaseModel):
     stop: list[str] = Field(default_factory=list)
     """Stop strings: an answer ends before them. A call adds its own."""
     stop_token_ids: list[int] = Field(default_factory=list)
-    """Token ids that end an answer, next to those of the model's vocabulary."""
+    """Token ids that end an answer, as the end-of-text tokens of the model do."""
     min_tokens: int = 0
     """Until an answer has this number of tokens, no token ends it."""
     ignore_eos: bool = False
-    """True: ignore the tokens of the model's vocabulary that end a text."""
+    """True: the model's end-of-text tokens do not end an answer."""
     ban: list[str] = Field(default_factory=list)
     """Whole words, in upper or lower case, that an answer must not contain."""
     seed: int | None = None
@@ -93,13 +93,13 @@ class OptionFields(BaseModel):
     dtype: str | None = Field(default_factory=lambda: variable("dtype"), validate_default=True)
     """A torch dtype, such as "bfloat16". Default: by device. Environment: MARITH_DTYPE."""
     max_lanes: int = 256
-    """The maximum number of lanes that run: one for each term of each request."""
+    """The maximum number of running lanes. Each term of each request has a lane."""
     max_queue: int = 4096
     """The maximum number of requests that wait for lanes. One more raises Busy."""
     cache_bytes: int | None = None
     """Bytes for the KV cache of running requests. None: half of the free memory."""
     loaded_bytes: int = LOADED_BYTES
-    """Bytes of unused further checkpoints, adapters and n-grams that stay loaded."""
+    """Bytes of further checkpoints, adapters and n-grams that stay loaded while they are unused."""
     context_length: int | None = None
     """The maximum number of tokens that the model reads. Default: from its checkpoint."""
     revision: str | None = None
@@ -117,9 +117,9 @@ class OptionFields(BaseModel):
     chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
     """Options of the terms' chat templates, such as `{"enable_thinking": False}`."""
     steer_tools: bool = True
-    """False: the bare model writes the arguments of tool calls, the formula all other text."""
+    """False: the bare model writes the arguments of tool calls, and the formula all other text."""
     faithful: float = 0.0
-    """How much more an answer follows retrieved text: start with 0.25, and go to 0.5."""
+    """How much more an answer follows retrieved text. Start with 0.25, and go up to 0.5."""
     faithful_to: str | None = Field(default=None, min_length=1)
     """A regular expression, in RE2's syntax, that matches retrieved text in the messages."""
     file: PersonaFile | None = None
@@ -133,9 +133,9 @@ class OptionFields(BaseModel):
     cache_salt: str | None = None
     """Only requests with an equal salt, such as a user's, share cached prefixes."""
     inspect: bool | int = False
-    """True, or a number of likeliest tokens: explain each token, see `Inspection`."""
+    """True, or a number of likeliest tokens to list: explain each token; see `Inspection`."""
     constraints: tuple[RowFunction, ...] = ()
-    """Functions that change composed log-probabilities before a draw, see `Request`."""
+    """Functions that change composed log-probabilities before a token is sampled; see `Request`."""
     loaded_engine: Any = Field(default=None, alias="engine")
     """An `Engine` to use instead of `model` and its placement. It is never closed."""
 
@@ -182,11 +182,10 @@ class OptionFields(BaseModel):
     @model_validator(mode="after")
     def _formula_means_something(self) -> Self:
         check_allowed(self.allowed, self.trusted)
-        cached_objects.stop(
-            self.max_tokens, (), (), self.min_tokens, False
-        )  # raises if they contradict
+        # This raises RequestError if `min_tokens` and `max_tokens` contradict each other.
+        cached_objects.stop(self.max_tokens, (), (), self.min_tokens, False)
         terms = tuple(read_terms(self.terms).items())
-        # An error of a term is not the variable's.
+        # Terms are resolved first, so that the variable is not named in an error of a term.
         cached_objects.resolve_terms(terms)
         with naming_variable("formula", "formula" in self.model_fields_set):
             cached_objects.require_meaning(read_formula(self.formula), terms, 0.0, None, None)
@@ -201,7 +200,7 @@ class OptionFields(BaseModel):
 
     @property
     def names_of_terms(self) -> dict[str, str]:
-        """The name of each term, and of `M`, by the text that a bound formula prints for it."""
+        """The name of each term, and of `M`, by the text of its formula without names."""
         return {
             str(term): name for name, term in cached_objects.resolve_terms(self._meaning[1]).items()
         }
@@ -220,5 +219,5 @@ def _default(name: str) -> Any:
 
 
 def opened_file(file: Any) -> PersonaFile | None:
-    """Return a persona file whose formulas are checked; see `opened`."""
+    """Return a persona file whose formulas are checked; see `open_file`."""
     return open_file(file, OptionFields)

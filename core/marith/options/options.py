@@ -1,4 +1,4 @@
-"""The options of a model as plain data: checked when they are made, and loaded when used."""
+"""The options of a model as plain data, checked when made. The model loads on first use."""
 
 from __future__ import annotations
 
@@ -36,15 +36,16 @@ if TYPE_CHECKING:
     from marith.engine.ticket import Ticket
     from marith.formula.tree.nodes import Formula
 
-FIRST_PAUSE = 0.1  # seconds before the first retry on a busy engine; each pause is twice the last
-# How a pattern matches retrieved text.
+# Before the first retry on a busy engine. Each further pause is twice the last.
+FIRST_PAUSE = 0.1  # seconds
+# The advice if a pattern matches nothing.
 _PATTERN = "a . of faithful_to matches a line break only after (?s)"
 # Fields that frameworks set by themselves.
 _OF_FRAMEWORKS = (
     "callback_manager", "callbacks", "completion_to_prompt", "messages_to_prompt", "metadata",
     "profile",
 )  # fmt: skip
-# Without logit_bias, because a dict is not hashable.
+# The fields of `Sampling` without logit_bias, which is a dict here, and not hashable.
 _DRAWN = tuple(field.name for field in fields(Sampling) if field.name != "logit_bias")
 
 
@@ -52,14 +53,14 @@ class Options(OptionFields):
     """The options of a model. Adapters inherit them. A call may set all but `file` and `engine`.
 
     All are checked when they are made, before any model loads. An unknown option raises an error.
-    If options are not `trusted`, a call may set how an answer is drawn, and the text of its
-    `formula` and `terms` may combine what the options define. If they are `frozen`, a call has
-    neither.
+    If options are not `trusted`, a call may set only how an answer is sampled, and the text of its
+    `formula` and `terms` may only combine names that the options define. If options are `frozen`, a
+    call must set neither.
     """
 
     @classmethod
     def from_file(cls, path: str | Path, name: str | None = None, **options: Any) -> Self:
-        """Return the options of a file, with its formula `name` if set, and with other `options`.
+        """Return the options of a file and of its formula `name`, overridden by `options`.
 
         Raises FormulaError for any fault in the file.
         """
@@ -167,11 +168,12 @@ class Options(OptionFields):
         }
 
     def over(self, options: Mapping[str, Any], stop: str | Iterable[str] | None = None) -> Options:
-        """Return these options, overridden by those of one call. Stop strings and terms are added.
+        """Return these options, overridden by the options of one call.
 
-        If `model` is a formula of the file, that formula's options replace the former formula's.
-        Options that differ from the former formula's stay. Raises RequestError for an unknown
-        option, and for `file`, which is read when options are made.
+        Stop strings and terms of the call are added to the others. If `model` is a formula of the
+        file, that formula's options replace the former formula's. Options that differ from the
+        former formula's stay. Raises RequestError for an unknown option, and for `file`, which is
+        read when options are made.
         """
         if not options and stop is None:
             return self
@@ -239,12 +241,13 @@ class Options(OptionFields):
         started: float | None = None,
         **asked: Unpack[InspectedOptions],
     ) -> Ticket:
-        """Start a request on the engine. Blocks while weights load, or while the engine is busy.
+        """Start a request on the engine. Blocks while weights load and while the engine is busy.
 
         `asked` are other fields of the request, as for `request`. Raises Busy after `max_retries`,
         or if the timeout ends before the next retry, and otherwise what `Engine.submit` raises.
         """
-        started = time.monotonic() if started is None else started  # the timeout includes loading
+        # The timeout includes the time that the model takes to load.
+        started = time.monotonic() if started is None else started
         request, engine, retry = self.request(prompt, **asked), self.engine(), 0
         while True:
             try:

@@ -32,12 +32,12 @@ _ESCAPED = frozenset("\b\t\n\f\r")
 
 @dataclass(frozen=True, slots=True)
 class PersonaFile:
-    """The terms and formulas of a file by name, with their options, when the file was read.
+    """The content of a persona file: terms and formulas by name, and their options.
 
     `options` apply to every formula, and `own_options` to one formula each. `Options.from_file`
-    checks both. `descriptions` are for people, and "" for a formula without one. `formula_name` is
-    for `Options`: the formula that they have now, "" for a formula that is not in the file, or None
-    before options are made. `checked` is True once `Options` have checked the file.
+    checks both. `descriptions` are for people; the description of a formula may be "".
+    `formula_name` is for `Options`: the name of their formula, "" for a formula that is not in the
+    file, or None before options are made. `checked` is True once `Options` have checked the file.
     """
 
     __pydantic_config__ = ConfigDict(arbitrary_types_allowed=True)
@@ -80,7 +80,7 @@ def load_file(path: str | Path, trusted: bool = True, allowed: Collection[str] =
     FormulaError, which names the place.
 
     A file that is not `trusted` may contain only texts that `parse` accepts with `allowed`, and
-    only options that control how an answer is drawn. Its option `trusted` is False.
+    only options that control how an answer is sampled. Its option `trusted` is False.
     """
     check_allowed(allowed, trusted)
     data, folder = _toml(path), Path(path).parent
@@ -95,7 +95,8 @@ def load_file(path: str | Path, trusted: bool = True, allowed: Collection[str] =
         options = {**options, "trusted": False}
     with _located(f"{str(path)!r}"):
         written = read_terms(terms)
-        resolve(written)  # raises errors with the names as written, before paths change
+        # Names are resolved before paths change too, so that errors show the terms as written.
+        resolve(written)
         placed = {name: _with_paths_in(folder, term) for name, term in written.items()}
         bound = resolve(placed)
         tables = {name: _formula_table(name, value) for name, value in formulas.items()}
@@ -168,7 +169,8 @@ def _formula_table(name: str, value: Any) -> dict[str, Any]:
     """Return a formula as a table: its text, a description, and options."""
     table = dict(value) if isinstance(value, Mapping) else {"formula": value}
     if not isinstance(table.get("formula"), str):
-        raise FormulaError(f"formula {name!r} is a text, or a table with one, not {value!r}")
+        form = 'a text, or a table such as {formula = "M", temperature = 0.5}'
+        raise FormulaError(f"formula {name!r} is {form}, not {value!r}")
     if not isinstance(table.get("description", ""), str):
         problem = f"the description of formula {name!r} is a text"
         raise FormulaError(f"{problem}, not {table['description']!r}")
@@ -176,11 +178,11 @@ def _formula_table(name: str, value: Any) -> dict[str, Any]:
 
 
 def _path_in(folder: Path, name: Any, always: bool = False) -> Any:
-    """Return the path of a model, adapter or text that a file in `folder` names.
+    """Return the path of a model, adapter or text file that a persona file in `folder` names.
 
-    An absolute path stays unchanged. The name of a model on the hub or in the package also stays:
-    this is a name that does not look like a path and does not exist in the folder. With `always`
-    every name is a path. Raises FormulaError for a path whose backslashes TOML read as escapes.
+    An absolute path stays unchanged. So does a name that neither looks like a path nor exists in
+    the folder: it names a model on the hub or in the package. With `always` every name is a path.
+    Raises FormulaError for a path whose backslashes TOML read as escapes.
     """
     if isinstance(name, str) and not _ESCAPED.isdisjoint(name):
         problem = f"the path {name!r} contains a control character: TOML reads a backslash as an"
@@ -194,7 +196,7 @@ def _path_in(folder: Path, name: Any, always: bool = False) -> Any:
 
 
 def _with_paths_in(folder: Path, node: Any) -> Any:
-    """Return a formula whose terms read the files that their names mean in `folder`."""
+    """Return a formula in which the paths of terms are relative to `folder`."""
     match node:
         case Prompted():
             model, adapter = (_path_in(folder, name) for name in (node.model, node.adapter))

@@ -22,11 +22,11 @@ DATA: TypeAdapter[PersonaFile] = TypeAdapter(PersonaFile)
 
 
 def open_file(file: Any, kind: type[BaseModel]) -> PersonaFile | None:
-    """Return a persona file. `file` is a path, what `load_file` returned, or the data of a file.
+    """Return the persona file that `file` is: a path, a PersonaFile, or the data of a file.
 
-    The formulas are checked when options are first made of the file: options of `kind` are made for
-    each of them, over MARITH_MODEL if the file names no model. Raises FormulaError for any fault in
-    the file, and RequestError for any other value.
+    The formulas are checked when options are first made from the file: options of `kind` are made
+    for each formula, with the model of MARITH_MODEL if the file names no model. Raises FormulaError
+    for any fault in the file, and RequestError for any other value.
     """
     match file:
         case None:
@@ -47,7 +47,7 @@ def open_file(file: Any, kind: type[BaseModel]) -> PersonaFile | None:
 
 
 def _checked(file: PersonaFile, kind: type[BaseModel]) -> PersonaFile:
-    """Return a file with its model, after making options of each of its formulas."""
+    """Return a file that names its model. Options are made for each of its formulas, as a check."""
     file = replace(_with_default_model(file, variable("model") or "pocket"), checked=True)
     for name in ("", *file.formulas):
         _check(kind, file, name)
@@ -55,9 +55,9 @@ def _checked(file: PersonaFile, kind: type[BaseModel]) -> PersonaFile:
 
 
 def _with_default_model(file: PersonaFile, model: str) -> PersonaFile:
-    """Return a file that names its model: its own, `model`, or "pocket" if `model` is a formula.
+    """Return a file that names a model: its own, or else `model`, or "pocket" for a formula's name.
 
-    Raises FormulaError for a formula with the name of a model in the file.
+    Raises FormulaError if a formula has the same name as a model in the file.
     """
     default = "pocket" if model in file.formulas else model
     options = {"model": default, **file.options}
@@ -68,7 +68,7 @@ def _with_default_model(file: PersonaFile, model: str) -> PersonaFile:
 
 
 def _check(kind: type[BaseModel], file: PersonaFile, name: str) -> None:
-    """Raise FormulaError if the options of one formula, or the options of all (""), are invalid."""
+    """Raise FormulaError for invalid options of a formula, or of all formulas if `name` is ""."""
     where = f"{file.path!r}, " + (f"formula {name!r}" if name else "'model'")
     options = file.own_options[name] if name else file.options
     if "allowed" in options:
@@ -106,7 +106,7 @@ def require_formula(file: PersonaFile, name: object) -> None:
 
 
 def replace_models(file: PersonaFile, model: object) -> PersonaFile:
-    """Return the file with all formulas on one model, not on the models in the file."""
+    """Return the file with `model` for all its formulas, instead of the models in the file."""
     own_options = {
         name: {option: value for option, value in own.items() if option != "model"}
         for name, own in file.own_options.items()
@@ -117,7 +117,7 @@ def replace_models(file: PersonaFile, model: object) -> PersonaFile:
 def complete_options(
     file: PersonaFile, options: Mapping[str, Any], model: object, kind: type[BaseModel]
 ) -> dict[str, Any]:
-    """Return the options that are set, completed from the file.
+    """Return the options of the file, overridden by the options that are set.
 
     | options were made from the file | `model` is a formula of it | which set options count |
     | --- | --- | --- |
@@ -155,7 +155,7 @@ def switch_persona(
 def _counting(
     file: PersonaFile, options: Mapping[str, Any], name: str, kind: type[BaseModel]
 ) -> dict[str, Any]:
-    """Return the set options without the formula, and without the former formula's values."""
+    """Return the options that are set, without the formula and the values of the former formula."""
     options, former = dict(options), {}
     if file.formula_name is not None:
         if "speculation" in options:
@@ -192,7 +192,7 @@ def _joined(file: PersonaFile, options: Mapping[str, Any], name: str) -> dict[st
 
 
 def _require_model(file: PersonaFile, model: object) -> None:
-    """Raise FormulaError for a mistyped formula: a bare name that no local model has.
+    """Raise FormulaError for a mistyped formula: a name without a slash that no local model has.
 
     Any `owner/name` is accepted, and so are models that the file names, because they may be on the
     hub.
@@ -201,7 +201,8 @@ def _require_model(file: PersonaFile, model: object) -> None:
     is_named = any(table.get("model") == model for table in tables)
     if not isinstance(model, str) or is_named or "/" in model:
         return
-    from marith.scoring.weights.locate import EMBEDDED, is_here  # slow to import
+    # This module is slow to import.
+    from marith.scoring.weights.locate import EMBEDDED, is_here
 
     if is_here(model):
         return

@@ -12,7 +12,7 @@ from marith.formula.text.trust import restricted
 from marith.formula.tree.nodes import Formula, Name
 from marith.options.option_checks import METADATA
 
-# The options that an untrusted call may set. The mark of an option stands at its field.
+# The options that an untrusted call may set. The field of an option says whether it is one.
 OF_A_CALL = frozenset(name for name, metadata in METADATA.items() if metadata["untrusted"])
 # A file may lower trust, never raise it: these values win over the application's.
 LOWERED = {"trusted": False, "frozen": True}

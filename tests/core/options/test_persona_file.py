@@ -101,7 +101,7 @@ BROKEN = [
     ("[terms]\nx = {classifier = 'm', ngram = 'p'}", "term 'x' has both 'classifier' and 'ngram'"),
     ("[terms]\nx = {options = {when = 2020-01-01}}", "term 'x': .*when"),
     ("[formulas]\nf = 5", "not 5"),
-    ("[formulas]\nf = {temperature = 0}", "formula 'f' is a text, or a table with one, not {'temp"),
+    ("[formulas]\nf = {temperature = 0}", "formula 'f' is a text, or a table such as {formula = "),
     ("[formulas]\nf = {formula = 'M', description = 5}", "of formula 'f' is a text, not 5"),
 ]
 
