@@ -1,6 +1,6 @@
 """Language models composed by arithmetic: `M - 0.96*union(toxic, M) + 0.04*C`, sampled exactly.
 
-The algebra is imported at once; what needs torch is imported on first use.
+The algebra is imported at once; everything that needs torch is imported on first use.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import marith.recipes  # noqa: F401 (what formulas call by name)
+import marith.recipes  # noqa: F401 (registers the recipes)
 from marith.errors import (
     Busy,
     ContextOverflow,
@@ -96,7 +96,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-limit_spinning()  # before anything imports torch
+# Torch's OpenMP reads the environment once, so this must run before anything imports torch.
+limit_spinning()
 
 _LATER = {
     "Ban": "marith.request.ban",
@@ -233,7 +234,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs torch, and `models`, on first use."""
+    """Import a name that needs torch, or `models`, on first use."""
     if name == "models":
         return import_module("marith.models")
     if name not in _LATER:

@@ -1,4 +1,4 @@
-"""Prints lines, tables and progress bars to the terminal, and draws plots with matplotlib."""
+"""Print lines, tables and progress bars to the terminal, and draw plots with matplotlib."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from marith.errors import RequestError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-RECENT = 300.0  # seconds: the speed of the last 5 minutes gives the remaining time
+# The remaining time follows from the speed of this last period.
+RECENT = 300.0  # seconds
 OURS, THEIRS = "#2a6f97", "#adb5bd"
 PLOTS = (".png", ".svg", ".pdf")
 NO_PLOT = "a plot needs matplotlib: pip install 'marith[evals]'"
@@ -44,7 +45,8 @@ def print_table(
     for i in kept:
         table.add_column(head[i], justify="left" if i in left else "right", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(row[i]) for i in kept))  # Text does not read brackets as markup
+        # `Text` does not read brackets as markup.
+        table.add_row(*(Text(row[i]) for i in kept))
     console.print(table, highlight=False)
 
 
@@ -84,7 +86,8 @@ def check_plot(path: Path | None) -> None:
 def picture(width: float, height: float) -> Figure:
     """Return an empty figure of a size in inches. Raises RequestError without matplotlib."""
     try:
-        from matplotlib.figure import Figure  # an extra that only this function needs
+        # Only this function needs this extra.
+        from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise RequestError(NO_PLOT) from None
     return Figure(figsize=(width, height), layout="constrained")

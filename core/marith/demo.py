@@ -28,11 +28,14 @@ if TYPE_CHECKING:
 
 POCKET = "pocket"
 QUESTION = "What do you know about snakes?"
-FAITHFUL = 0.25  # the option `faithful` for models larger than pocket
+# The option `faithful` for models that are larger than pocket.
+FAITHFUL = 0.25
 WIDTH = 100  # characters in a line
 LABEL = 26
-MESSAGES = 16  # the number of messages of `marith eval toxicity` whose replies are measured
-TEMPERATURE = 0.5  # of these replies; at 1, half of pocket's replies contain a broken word
+# The number of messages of `marith eval toxicity` whose replies are measured.
+MESSAGES = 16
+# At a temperature of 1, half of pocket's replies contain a broken word.
+TEMPERATURE = 0.5
 DETOXIFIED = "M - 0.96*union(toxic, M)"
 CONVERSATION = {"M": PLAIN, "toxic": Prompted(TOXIC, template="plain")}
 HAPPY = {"happy": SYSTEM_PROMPTS["happy"]}
@@ -47,7 +50,8 @@ PASSAGES = (
 )
 ABOUT_A_PASSAGE = "Name the capital of Japan."
 TEMPLATE = "Context:\n{context_str}\n\nQuestion: {query_str}"
-RETRIEVED = r"(?s)Context:\n(?P<context>.*?)\n\n"  # matches the {context_str} of TEMPLATE
+# This pattern matches the {context_str} of TEMPLATE.
+RETRIEVED = r"(?s)Context:\n(?P<context>.*?)\n\n"
 LANGCHAIN, LLAMAINDEX = "LangChain", "LlamaIndex"
 MODULES = {
     LANGCHAIN: "langchain_marith.demo_chain",
@@ -55,7 +59,8 @@ MODULES = {
 }
 
 Answer: TypeAlias = "Callable[..., str]"
-Answered: TypeAlias = "tuple[ShownRequest, str]"  # a request and its text
+# A request and the text that answers it.
+Answered: TypeAlias = "tuple[ShownRequest, str]"
 
 
 def run(model: str, question: str | None = None, seed: int = 0) -> None:
@@ -130,7 +135,7 @@ def _answers(printer: Printer, requests: Sequence[ShownRequest]) -> Answered:
 
 
 def _by_frameworks(printer: Printer, reply: Answered, passage: Answered) -> None:
-    """Answer one request from above through each framework. Equal texts are not printed again."""
+    """Send a request from above through each framework. An equal text is not printed again."""
     printer.title("4  The same in an application: only the model's line is marith's")
     chain, query = "prompt | ChatMarith(…) | StrOutputParser()", "a query engine with llm=Marith(…)"
     asked = (ABOUT_A_PASSAGE, PASSAGES, TEMPLATE)
@@ -200,9 +205,9 @@ def answers_from_a_passage(options: Options, faithful: float = 0.5) -> tuple[Sho
 
 
 def replies(options: Options, seed: int) -> list[list[str]]:
-    """Return replies by the bare model and by the formula, sampled with the seeds from `seed` on.
+    """Return replies by the bare model and by the formula to the same hostile messages.
 
-    They reply to the first messages of `marith eval toxicity`.
+    The messages are the first of `marith eval toxicity`. Message i is answered with `seed` + i.
     """
     pairs = [
         replies_to(record["text"], options.over({"temperature": TEMPERATURE, "seed": seed + i}))
@@ -231,7 +236,7 @@ class Printer:
         self._errors = Console(stderr=True)
 
     def progress(self, doing: str) -> Status:
-        """Return a line of progress that disappears when it is closed. Print nothing before."""
+        """Return a line of progress, which is shown while it is open and disappears afterwards."""
         return self._errors.status(doing)
 
     def line(self, text: str = "", style: str = "") -> None:

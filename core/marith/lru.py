@@ -1,4 +1,4 @@
-"""Keeps the most recently used values, up to a limit on their total weight."""
+"""A cache of the most recently used values, up to a limit on their total weight."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from threading import Lock
 
 
 class WeightedLRU:
-    """Keeps references to the most recently used values, of at most `limit` weight together.
+    """References to the most recently used values, of at most `limit` weight together.
 
     It is used with a weak dictionary, which finds every living value. If this class drops a value
     that somebody still uses, the dictionary still finds the value, so it is not made twice. A value
@@ -27,7 +27,8 @@ class WeightedLRU:
 
         Another value of the same `name`, such as an older version of a file, is dropped too.
         """
-        dropped = []  # freed after the lock is released
+        # The dropped values are freed after the lock is released.
+        dropped = []
         with self._lock:
             older = [] if name is None else self._named(name)
             for key in {*older, id(value)} & self._kept.keys():

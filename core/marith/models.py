@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["Footprint", "StoredModel", "attribute", "bytes_text", "describe", "local", "locate"]
 
 ADAPTER = "adapter_config.json"
-_HEADER = 100_000_000  # bytes: the limit of safetensors itself
+# safetensors has this limit itself.
+_HEADER = 100_000_000  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +42,10 @@ class StoredModel:
 
     `place` is "package", "cache", "directory" or "file". `complete` is True if all files of the
     weights exist. `size` is in bytes on disk, `weights` is the number of weights, and `context` is
-    in tokens. `format` is the type in which most weights are stored. `token_numbers` is how many
-    numbers the KV cache keeps for each token. `embedding` is the number of weights of the
-    embeddings, and `tied` says that the output head shares them. `chat` is True if the files have a
-    chat template.
+    in tokens. `format` is the type in which most weights are stored. `token_numbers` is the number
+    of values that the KV cache keeps for each token. `embedding` is the number of weights of the
+    embeddings, and `tied` is True if the output head shares them. `chat` is True if the files have
+    a chat template.
     """
 
     name: str
@@ -80,7 +81,8 @@ class StoredModel:
         if (takes := self.footprint) is None:
             return []
         ways = [*zip(takes.choices(), ("float32", "bfloat16"), strict=True)]
-        if self.place == "file":  # llama.cpp runs it faster, in fewer bytes
+        if self.place == "file":
+            # llama.cpp runs a GGUF file faster, and needs fewer bytes.
             ways.insert(0, (("backend='llama.cpp'", self.size), "bfloat16"))
         return [
             (option, nbytes, self._room(takes.token_bytes(dtype), nbytes, free))
@@ -111,7 +113,7 @@ def describe(name: str) -> StoredModel:
         return _of_gguf(name, file)
     folder = Path(where)
     if not folder.is_dir():
-        hint = suggestion(name, stored, "; `marith models` lists those that are")
+        hint = suggestion(name, stored, "; `marith models` lists the local models")
         raise ModelError(f"the model {name!r} is not on this machine{hint}")
     return _stored(name, folder, "directory")
 
@@ -250,7 +252,8 @@ def attribute(
 
 @cache
 def _scorer(model: str, device: str | None) -> ClassifierScorer:
-    from marith.engine.engine import loading  # imports torch, which descriptions do not need
+    # These modules import torch, which descriptions do not need.
+    from marith.engine.engine import loading
     from marith.scoring.terms.classifier_scorer import ClassifierScorer
     from marith.scoring.weights import loader
     from marith.scoring.weights.placing import Placement

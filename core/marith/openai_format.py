@@ -1,6 +1,6 @@
 """Conversions between marith's values and OpenAI's format, shared by adapters and servers.
 
-All functions take and return plain data. A word of only one framework belongs to its adapter.
+All functions take and return plain data. A name that only one framework uses is in its adapter.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from marith.request.message_content import text_of as text_of
 from marith.request.message_content import to_tool_call as to_tool_call
 from marith.request.other_names import RENAMED as RENAMED
 
-ToDefinitions: TypeAlias = (
-    "Callable[[Any], Sequence[Mapping[str, Any]]]"  # converts tools to OpenAI's definitions
-)
+# Such a function converts an application's tools to OpenAI's definitions.
+ToDefinitions: TypeAlias = "Callable[[Any], Sequence[Mapping[str, Any]]]"
 
-_KEPT = 65_536  # characters of JSON: the limit for caching tools
+# Longer tools are not cached, so that untrusted clients cannot fill the memory.
+_KEPT = 65_536  # characters of JSON
 # The fields of OpenAI, vLLM and OpenRouter that frameworks keep beside the text of a message.
 _BESIDE_TEXT = ("function_call", "refusal", "reasoning_content", "reasoning")
-LEAST_LOGPROB = -9999.0  # JSON has no infinity; OpenAI's value for probability 0
+# JSON has no infinity. OpenAI writes this value for a probability of 0.
+LEAST_LOGPROB = -9999.0
 _CHOICES = {
     None: "auto",
     False: "auto",
@@ -98,10 +99,9 @@ def to_tools(
             return None
         raise RequestError(f"tool_choice is {shown(tool_choice)}, but there are no tools")
     parallel = True if parallel is None else parallel
-    with suppress(TypeError, ValueError, RecursionError):  # not JSON: converted at each call
-        if (
-            len(text := json.dumps(tools)) <= _KEPT
-        ):  # so that untrusted clients cannot fill the cache
+    # Tools that are not JSON are converted at each call.
+    with suppress(TypeError, ValueError, RecursionError):
+        if len(text := json.dumps(tools)) <= _KEPT:
             return _defined(text, to_definitions, choice, parallel, strict)
     return Tools(tuple(to_definitions(tools)), choice, parallel, strict)
 
@@ -137,7 +137,7 @@ def _untitled(key: str, value: Any) -> Any:
 def assistant_message(message: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, Any]:
     """Return an assistant's message as `plain_messages` does, with OpenAI's fields of `beside`.
 
-    `beside` is what a framework keeps beside the text. A refusal becomes the text.
+    `beside` has the fields that a framework keeps beside the text. A refusal becomes the text.
     """
     fields = {name: beside[name] for name in _BESIDE_TEXT if beside.get(name)}
     (plain,) = plain_messages({**message, **fields})
@@ -161,7 +161,8 @@ def _described(response_format: Any) -> Grammar | None:
         case None | {"type": "text"}:
             return None
         case {"type": "json_object", "schema": schema} if schema is not None:
-            return schema_grammar(schema, None)  # the form of llama.cpp's server
+            # llama.cpp's server takes this form.
+            return schema_grammar(schema, None)
         case {"type": "json_object"}:
             return Grammar.json_object()
         case type():
@@ -251,7 +252,7 @@ def finite_logprob(logprob: float) -> float:
 
 
 def total_usage(usages: Sequence[Usage], each: int = 1) -> Usage:
-    """Return the sum of the usage. A prompt counts once, although it has `each` answers."""
+    """Return the sum of `usages`. A prompt counts once, although it has `each` answers."""
     asked = usages[::each]
     return Usage(
         sum(usage.prompt_tokens for usage in asked),
@@ -284,7 +285,7 @@ def from_inspection(inspection: Any) -> dict[str, Any]:
 
 
 def composition_costs(completion: Completion) -> dict[str, Any]:
-    """Return the costs of an answer: its formula, in total, by term, by stage, and its warnings.
+    """Return the costs of an answer in total, by term and by stage, with its formula and warnings.
 
     If the answer has log-probabilities, `logprobs` has the log-probability of each token under each
     term, and None for a term that did not evaluate the token.

@@ -1,4 +1,4 @@
-"""Bound how long OpenMP's threads spin while they wait for one another.
+"""Limit how long OpenMP's threads spin while they wait for one another.
 
 GNU's runtime spins 300,000 times by default. That is several milliseconds for which a waiting
 thread keeps its core from every other thread and process. The runtime reads the environment once,
@@ -15,7 +15,7 @@ CHOICES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 SPINS = 20_000
 
 _chosen = any(name in os.environ for name in CHOICES)
-# Whether torch was imported before anything said how its threads wait.
+# True if torch was imported before anything said how its threads wait.
 TORCH_SPINS_LONG = "torch" in sys.modules and not _chosen
 
 

@@ -1,4 +1,4 @@
-"""Reads rows from files of several formats. Errors name the line or row."""
+"""Read rows from files of several formats. Errors name the line or row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from marith.errors import RequestError, unreadable
 NO_PARQUET = "a .parquet file needs pyarrow: pip install 'marith[evals]'"
 
 Record: TypeAlias = "Mapping[str, Any]"
-LocatedRecord: TypeAlias = "tuple[str, Record]"  # the place, such as "line 7", and the row
+# The place of a row, such as "line 7", and the row.
+LocatedRecord: TypeAlias = "tuple[str, Record]"
 
 
 def records(path: Path) -> Iterator[LocatedRecord]:
@@ -38,8 +39,9 @@ def fault(path: Path, where: str, problem: str) -> RequestError:
 
 def cell_text(value: Any) -> str:
     """Return a cell as text: `true` and `null` as in JSON, and 1.0 as `1`."""
+    # A column with missing values stores whole numbers as floats.
     if isinstance(value, float) and value.is_integer():
-        value = int(value)  # tables with missing values store whole numbers so
+        value = int(value)
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
@@ -96,7 +98,8 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
 
 def _parquet(path: Path) -> Iterator[LocatedRecord]:
     try:
-        from pyarrow import lib, parquet  # an extra that only this format needs
+        # Only this format needs this extra.
+        from pyarrow import lib, parquet
     except ModuleNotFoundError:
         raise RequestError(NO_PARQUET) from None
     parquet_file: Any = parquet.ParquetFile

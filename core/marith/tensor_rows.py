@@ -1,4 +1,4 @@
-"""References to rows of tensors. Rows are copied only when they are gathered for many texts."""
+"""References to rows of tensors. Rows are copied only where many texts need them together."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def gather(rows: Sequence[Row]) -> Tensor:
 
     Rows of one tensor, which is the usual case, take one operation for any number of rows.
     """
-    runs: list[tuple[Tensor, list[int]]] = []  # neighbouring rows of one tensor
+    # Each run has rows of one tensor that follow each other in `rows`.
+    runs: list[tuple[Tensor, list[int]]] = []
     last = None
     for tensor, index in rows:
         if tensor is not last:
