@@ -59,6 +59,7 @@ def check(formula: Formula, terms: Mapping[str, Formula]) -> Formula:
     bound = bind(formula, terms)
     # The first check does not look into named terms, which may have faults of their own.
     _refuse_faults(bound, weights, bound, set())
+    # Names are not bound here, because the lower bound on the weight may be worse after binding.
     weight = weights.of(formula)
     if weight.by_token:
         raise FormulaError(

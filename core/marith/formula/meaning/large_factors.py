@@ -34,6 +34,7 @@ def extreme(bound: Formula, terms: Mapping[str, Formula]) -> str:
     names = {named: name for name, named in terms.items()}
     found = distributions(bound, Weights())
     worst = max(found, key=lambda factors: factors.added)
+    # `M - 0.6*toxic` counts M exactly 2.5 times, and rounding must not cause a warning.
     if worst.added > USUAL * (1 + ROUNDING):
         return _lifted(worst, names)
     enlarged = amplification(bound)
@@ -115,6 +116,7 @@ class DistributionFactors:
     @property
     def added(self) -> float:
         """The sum of the factors above zero; 1 if a member is a cut."""
+        # A cut keeps the text to tokens that it finds plausible, however large the factors are.
         return 1.0 if self.held else sum(self.factors[term] for term in self.positive)
 
     def count(self, term: Formula, by: float) -> None:
@@ -191,6 +193,7 @@ def _add_cut(cut: Cut, into: DistributionFactors, by: float) -> None:
 
 @add.register
 def _add_relu(relu: Relu, into: DistributionFactors, by: float) -> None:
+    # A relu that is subtracted makes no token likelier.
     if by > 0:
         add(relu.of, into, by)
 

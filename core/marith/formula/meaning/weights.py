@@ -134,6 +134,7 @@ def _divergence_range(divergence: Divergence, _weights: Weights) -> Range:
 
 @factor_range.register
 def _concentration_range(concentration: Concentration, _weights: Weights) -> Range:
+    # The largest entropy depends on the size of the vocabulary, which is not known here.
     return 0.0, math.inf if concentration.kind == "entropy" else 1.0
 
 

@@ -12,6 +12,7 @@ METHODS = ("top_k", "top_p", "min_p", "temperature")
 # This number of characters on each side of a fault is examined.
 AROUND = 80
 _CODE_POINT = re.compile(r"U\+([0-9A-F]+)")
+# Possessive quantifiers (`*+`) keep the search in a long text from backtracking.
 _NUMBER = r"\d[\d_]*+(?:\.\d*+)?"
 _WORD = r"[^\W\d]\w*+"
 _SIDE_BY_SIDE = re.compile(rf"({_NUMBER}|{_WORD}|\))\s*({_WORD}|{_NUMBER})")

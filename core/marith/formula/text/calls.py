@@ -60,6 +60,7 @@ def define(name: str, build: Callable[..., Node]) -> None:
 
 def register(name: str, build: Callable[..., Node]) -> None:
     """Register a function that formulas call. Raises FormulaError for a name that is taken."""
+    # `checked` makes a new wrapper each time, so the functions inside are compared.
     if inspect.unwrap(CALLS.setdefault(name, build)) is not inspect.unwrap(build):
         raise FormulaError(f"{name!r} already means something in a formula")
 
@@ -77,7 +78,8 @@ def opens_files(name: str) -> bool:
 @cache
 def offered() -> dict[str, list[EntryPoint]]:
     """Return the entry points of all installed packages by name. No package is imported."""
-    from importlib.metadata import entry_points  # slow to import, and rarely needed
+    # This module is slow to import, and rarely needed.
+    from importlib.metadata import entry_points
 
     by_name: dict[str, list[EntryPoint]] = {}
     for point in entry_points(group=GROUP):

@@ -43,9 +43,13 @@ _RELATIONS: Mapping[type[ast.cmpop], str] = {
     ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", ast.LtE: "<=",
 }  # fmt: skip
 _LINE_BREAK = re.compile(r"[\r\n]")
+# Python reads `1if` as a number and a keyword, and warns.
 _RUN_INTO = re.compile(r"(?<!\w)(\d(?:\w*?|\w*\.))((?:and|else|for|if|in|is|or|not)\w*)")
+# A quoted text with its prefix, such as the r of r"…".
 _LITERAL = re.compile(rf"([a-zA-Z]{{0,2}})({QUOTED.pattern})", re.DOTALL)
+# A backslash that does not begin one of Python's escapes.
 _ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\(?![\\'\"abfnrtv0-7xNuU])")
+# A term whose texts were emptied. A classifier with a call in its guide does not count as one.
 _TERM = re.compile(r"\b(?:prompted|classifier|ngram|uniform)\([^()]*\)")
 
 
@@ -91,6 +95,7 @@ def read_tree(text: str) -> tuple[str, ast.Expression]:
         problem, start, end = advice.of_fault(source, error.msg, start)
         raise FormulaError(f"not a formula: {problem}", source, start, end) from None
     except (RecursionError, MemoryError):
+        # Python's parser raises either of them for text that is nested too deeply.
         problem = f"nested too deeply, or a sum of more than {MAX_ROW} members"
         raise FormulaError(f"not a formula: {problem}", source, 0, 1) from None
     except ValueError:
@@ -173,6 +178,7 @@ class _Reader:
 
     def binary(self, node: ast.BinOp, depth: int) -> Value:
         """Read a chain of operators from left to right. Its length does not count as depth."""
+        # In Python's syntax tree, a sum of n members is nested n deep.
         chain: list[ast.BinOp] = []
         left: ast.expr = node
         while isinstance(left, ast.BinOp) and type(left.op) in _OPERATORS:

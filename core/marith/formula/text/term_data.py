@@ -45,6 +45,7 @@ def read_formula(formula: str | Formula) -> Formula:
     """Return a formula, which may be text. Equal texts are parsed once. Raises FormulaError."""
     if isinstance(formula, Formula):
         return formula
+    # `parse_text` raises the error for a value that is not a text.
     return _parsed(formula) if isinstance(formula, str) else parse_text(formula)
 
 

@@ -26,6 +26,7 @@ MOST_NODES = 500
 MOST_TERMS = 16
 # Each factor that depends on the context is computed for every token.
 MOST_FACTORS = 32
+# The limits are in the order of the counts in `_check_size`.
 LIMITS = (MOST_NODES, MOST_FACTORS, MOST_TERMS)
 
 
@@ -45,6 +46,7 @@ def parse(
     check_allowed(allowed, trusted)
     if not trusted:
         text, bounded = restricted(text, terms, allowed)
+        # Without terms, names are not replaced, as for trusted text.
         terms = terms and bounded
     formula = text if isinstance(text, Formula) else parse_text(text)
     return formula if terms is None else bind(formula, resolve(terms))

@@ -195,6 +195,7 @@ def factor(value: Any, subject: str = "a factor") -> Factor:
 def _arithmetic(operator: str, left: Any, right: Any) -> Any:
     for side in (left, right):
         if not (isinstance(side, Varying) or is_number(side)):
+            # Python then tries the operator of the other operand, such as a formula.
             return NotImplemented
     return Arithmetic(operator, factor(left), factor(right))
 

@@ -16,6 +16,7 @@ Kind = TypeVar("Kind", bound="Node")
 # A term counts as one character, because its system prompt may have any length.
 MAX_LENGTH = 20_000  # characters
 MAX_NODES = 5_000
+# Printing and binding recurse for each level of a formula.
 MAX_DEPTH = 60
 # Python's parser recurses for each member of a sum.
 MAX_ROW = 500
@@ -48,7 +49,8 @@ class Node:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "__repr__" not in vars(cls):  # so that a dataclass does not print its fields
+        # Without a `__repr__` of its own, a dataclass would print its fields.
+        if "__repr__" not in vars(cls):
             cls.__repr__ = Node.__repr__  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
@@ -80,6 +82,7 @@ class Node:
             return True
         if not isinstance(other, Node) or type(self) is not type(other):
             return NotImplemented
+        # Stored hashes differ for almost all unequal trees, so that few are compared to the leaves.
         return self._hash == other._hash and _values(self) == _values(other)
 
     def __hash__(self) -> int:

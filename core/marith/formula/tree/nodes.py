@@ -175,6 +175,7 @@ def names_of(formula: Formula) -> Iterator[Name]:
 def _scaled(factor: Factor, formula: Formula) -> Formula:
     if isinstance(formula, Scaled):
         factor, formula = times(factor, formula.factor), formula.of
+    # −0.0 becomes 0.0, so that equal formulas have one text.
     if isinstance(factor, float):
         factor += 0.0
     return formula if factor == 1.0 else Scaled(factor, formula)

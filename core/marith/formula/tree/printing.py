@@ -32,6 +32,7 @@ QUOTED = re.compile(
 # A quotation mark after three letters is an apostrophe: the prefix of a Python string has at most
 # two letters.
 _QUOTATION = re.compile(rf"(?<![^\W_]{{3}})(?:{QUOTED.pattern})", re.DOTALL)
+# No formula's text has these private characters, because `repr` escapes them in quoted texts.
 _START, _END = "\ue000", "\ue001"
 
 
@@ -91,7 +92,8 @@ def _bound_length(node: Node) -> int:
 def locate(formula: Formula, part: Node) -> tuple[str, int, int]:
     """Return the formula's text, and the places in it where `part` begins and ends.
 
-    Parts are compared by identity. A part that is not found spans the whole text.
+    Parts are compared by identity, because equal parts may stand in several places. A part that is
+    not found spans the whole text.
     """
     marked = _text(formula, SUM, part)
     text = marked.replace(_START, "").replace(_END, "")

@@ -119,6 +119,7 @@ def indicator(difference: Formula) -> Varying:
 
 def class_prob(judge: Formula) -> Varying:
     """Return a classifier's probability, from 0 to 1, of its label for the text so far."""
+    # A name may stand for a classifier; `check` sees its term.
     if not isinstance(judge, (Classifier, Name)):
         raise FormulaError(f"class_prob takes a classifier, not {shown(judge)}")
     return ClassProb(judge)
