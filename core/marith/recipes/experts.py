@@ -25,6 +25,7 @@ def dexperts(
     DExperts (Liu et al., 2021, arXiv 2105.03023). α = 2 is for toxicity, ±3.2 for sentiment. The
     nucleus of 0.9 is from the authors' code.
     """
+    # The cut would change the model even at a strength of 0.
     if strength == 0:
         return model
     return (model if top_p is None else model.top_p(top_p)) + strength * (expert - anti_expert)
@@ -53,6 +54,7 @@ def contrastive(
     Contrastive decoding (O'Brien and Lewis, 2023, arXiv 2309.09117, equation 1), with the
     plausibility constraint and the amateur's temperature of Li et al. (2023, arXiv 2210.15097).
     """
+    # The cut would change the expert even at a strength of 0.
     if strength == 0:
         return expert
     weaker = amateur if temperature == 1.0 else amateur.temperature(temperature)
@@ -84,6 +86,7 @@ def unlearned(
     ULD (Ji et al., 2024, arXiv 2406.08607, equation 2). The strength and the cut (tokens with at
     least α times the probability of the likeliest token) are from the authors' configuration.
     """
+    # The cut would change the model even at a strength of 0.
     if strength == 0:
         return model
     return unscaled((model if alpha is None else model.min_p(alpha)) - strength * forgetting)

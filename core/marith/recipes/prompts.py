@@ -83,6 +83,7 @@ def dola(model: Formula, *early: Formula | int, alpha: float = 0.1) -> Formula:
 def _furthest(model: Formula, exits: list[Formula]) -> Formula:
     """Return the exit that diverges most from the model, or the first of several such exits."""
     divergences = [jsd(model, layer) for layer in exits]
+    # From the last exit backwards, an exit is chosen if none after it diverges more.
     chosen = exits[-1]
     for i in reversed(range(len(exits) - 1)):
         rest = divergences[i + 1] if i + 2 == len(exits) else maximum(*divergences[i + 1 :])

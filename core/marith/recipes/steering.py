@@ -25,6 +25,7 @@ def fudge(
     control and NADO are the same formula with other classifiers (paper, appendix, table of previous
     work).
     """
+    # The cut would change the model even at a strength of 0.
     if strength == 0:
         return model
     return _cut(model, top_k) + strength * _judging(classifier, top_k)
@@ -78,6 +79,7 @@ def union_detox(
     if not strength:
         return model if classifier is None else model + classifier
     cleaner = model - strength * union(toxic, model)
+    # In floating point 1 − 0.96 is 0.040000000000000036, which the formula's text would show.
     return cleaner if classifier is None else cleaner + round(1 - strength, 12) * classifier
 
 
