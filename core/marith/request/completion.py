@@ -286,6 +286,7 @@ class Ranking:
         best = next(iter(ranked))
         if ranked[best] == -math.inf:
             raise RequestError("the formula gives no option a probability above zero")
+        # The probability of a long text underflows, but not its ratio to the largest.
         odds = {text: math.exp(value - ranked[best]) for text, value in ranked.items()}
         total = math.fsum(odds.values())
         return cls(best, {text: odd / total for text, odd in odds.items()}, ranked)

@@ -49,6 +49,7 @@ def memory_limits(name: str, value: Any, error: type[MarithError] = RequestError
     if not isinstance(value, Mapping) or not value:
         form = "a table of devices and amounts, such as {'cuda:0': '20GB', 'cpu': '60GB'}"
         raise error(f"{name} is {form}, not {shown(value)}")
+    # accelerate names GPUs by their numbers.
     return {f"cuda:{key}" if type(key) is int else str(key): each for key, each in value.items()}
 
 
@@ -65,4 +66,5 @@ def backend_name(name: str, value: Any, error: type[MarithError] = RequestError)
 
 def _name_of(value: Any) -> Any:
     """Return the name of a device or type of torch. Return any other value unchanged."""
+    # This room does not import torch, so torch's objects are known by their module.
     return str(value) if type(value).__module__ == "torch" else value

@@ -93,6 +93,7 @@ def _to_messages(message: Any) -> list[dict[str, Any]]:
     """Return a message with text content, after the tools' results that it contains."""
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
         shape: Any = _SHAPE
+        # LangChain also writes a message as a pair of a role and a text.
         if isinstance(message, tuple) and [*map(type, message)] == [str, str]:
             role = {"human": "user", "ai": "assistant"}.get(message[0], message[0])
             shape = shown({"role": role, "content": message[1]})

@@ -183,6 +183,7 @@ class Request:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        # A schema that the prompt shows is a tool whose arguments are the answer.
         if self.grammar is not None and self.grammar.tool and self.tools is None:
             object.__setattr__(self, "tools", Tools.of_schema(self.grammar))
             object.__setattr__(self, "grammar", None)

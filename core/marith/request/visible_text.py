@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 
+# Line breaks and tabs stay as they are.
 KEPT = "\n\t"
+# These marks change the direction of letters, so that a text looks like another text.
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 # Unicode has a picture of each control character, from this number on.
 _FIRST_PICTURE = 0x2400

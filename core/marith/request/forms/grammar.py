@@ -42,6 +42,7 @@ LIMITS = LLParserLimits(
     max_grammar_size=20_000,
     verbose_errors=False,
 )
+# The name of a function in OpenAI's format has no such characters.
 _NO_NAME = re.compile(r"[^\w-]+", re.ASCII)
 # The line of llguidance's error that says what is wrong with a regular expression.
 _PARSE_ERROR = re.compile(r"^ *error: ([^\n]+)", re.MULTILINE)
@@ -49,6 +50,7 @@ _PARSE_ERROR = re.compile(r"^ *error: ([^\n]+)", re.MULTILINE)
 _STUCK = "NoExtensionBias"
 # llguidance's error contains this word if it cannot read the whole text that a grammar forces.
 _ENDLESS = "ff_tokens"
+# The beginning of a rule of Lark: a name, a priority, attributes and a colon.
 _RULE = re.compile(r"^\s*[\w?!]+(\.\d+)?(\[[^\]\n]*\])?\s*:", re.MULTILINE)
 
 
@@ -208,6 +210,7 @@ def _require_text(kind: str, source: str) -> None:
     matcher, forced = LLMatcher(_byte_tokens(), source, log_level=0, limits=LIMITS), bytearray()
     while len(forced) < FORCED:
         mask = int.from_bytes(matcher.compute_bitmask(), "little")
+        # If only one byte is allowed, it is the highest bit of the mask.
         byte = mask.bit_length() - 1
         if not matcher.is_error():
             # There is a choice, or the text may end.

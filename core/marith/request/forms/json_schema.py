@@ -16,8 +16,11 @@ from marith.request.forms.schema_formats import FORMATS, HELD, escaped
 
 Node: TypeAlias = dict[str, Any]
 
+# The values of these keywords map names to schemas.
 HOLDS_SCHEMAS = ("properties", "$defs", "definitions", "patternProperties")
+# The values of these keywords are lists of schemas.
 LISTS_SCHEMAS = ("anyOf", "oneOf", "allOf", "prefixItems")
+# The values of these keywords are schemas.
 IS_SCHEMA = ("items", "additionalProperties", "additionalItems", "not", "propertyNames")
 # The distance from an exclusive limit to the nearest number that is allowed.
 _NEAR = 1e-12
