@@ -185,6 +185,7 @@ class Options(OptionFields):
             call = of_call(call, self.terms, formulas, self.frozen, self.allowed)
         if self.file is not None and "model" in call:
             base = switch_persona(self.file, base, call, OptionFields)
+            # The options already have the model of the formula.
             del call["model"]
         strings += read_stop(call.pop("stop", None))
         if isinstance(call.get("terms"), Mapping):

@@ -147,6 +147,7 @@ def _located(where: str) -> Iterator[None]:
 
 def _toml(path: str | Path) -> Mapping[str, Any]:
     try:
+        # Some editors begin a file with a byte order mark, which TOML does not allow.
         return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise FormulaError(f"cannot read {str(path)!r}: {error.strerror}") from None
