@@ -47,9 +47,11 @@ _CHOICES = {
     "any": "required",
     "required": "required",
 }
+# The values of these keywords map names to schemas.
 _MAPS_TO_SCHEMAS = (
     "properties", "$defs", "definitions", "patternProperties", "dependentSchemas",
 )  # fmt: skip
+# The values of these keywords are schemas or lists of schemas.
 _HAS_SCHEMAS = (
     "items", "prefixItems", "additionalProperties", "anyOf", "oneOf", "allOf", "not", "if", "then",
     "else", "contains", "propertyNames", "function", "parameters",

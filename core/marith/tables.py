@@ -53,6 +53,7 @@ def kinds() -> str:
 
 def _separated(path: Path, delimiter: str) -> Iterator[LocatedRecord]:
     """Yield rows below a line of column names. A quoted text may contain line ends."""
+    # Spreadsheets begin a file with a byte order mark, which is not a part of the first name.
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file, delimiter=delimiter, strict=True)
         try:
