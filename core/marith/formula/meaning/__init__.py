@@ -6,6 +6,7 @@
 - `checking`: raises errors for invalid formulas before any model loads, and warns.
 - `large_factors`: finds distributions whose factor is large after division by the weight.
 - `leaves`: finds the terms that a formula is computed from, and those that only draft.
+- `missing_weight`: says what to write instead of a formula without weight.
 - `partial`: finds the distribution that a formula defines while only some terms are computed.
 - `polynomials`: represents weights as polynomials of factors, with their ranges.
 - `removal`: removes cuts or classifiers from a formula.

@@ -10,9 +10,9 @@ from marith.errors import FormulaError
 from marith.formula.meaning.binding import bind, names_in, unknown
 from marith.formula.meaning.large_factors import extreme
 from marith.formula.meaning.leaves import leaves
+from marith.formula.meaning.missing_weight import is_guided, missing_guide, missing_weight
 from marith.formula.meaning.polynomials import added
-from marith.formula.meaning.removal import without_classifiers
-from marith.formula.meaning.weights import Weights, weigh
+from marith.formula.meaning.weights import Weights
 from marith.formula.tree.factors import LARGEST_FACTOR, Arithmetic
 from marith.formula.tree.node import Node, parts
 from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered
@@ -36,7 +36,7 @@ from marith.formula.tree.signals import (
     Divergence,
     Indicator,
 )
-from marith.formula.tree.terms import Classifier, Prompted, Term
+from marith.formula.tree.terms import Classifier, Prompted
 
 
 def warnings_of(formula: Formula, terms: Mapping[str, Formula]) -> list[str]:
@@ -73,28 +73,11 @@ def check(formula: Formula, terms: Mapping[str, Formula]) -> Formula:
             *locate(formula, formula),
         )
     if not weight.positive:
-        raise FormulaError(
-            f"the weights of a formula must add up to more than zero, not {weight}: "
-            "with less it would flip its own preferences",
-            *locate(formula, formula),
-        )
-    unguided = any(_is_unguided(term) for term in leaves(bound))
-    if unguided and not _has_rest(bound):
-        raise FormulaError(
-            "a classifier needs other terms, or a guide, whose tokens it judges",
-            *locate(formula, formula),
-        )
+        problem = missing_weight(formula, bound, weights)
+        raise FormulaError(problem, *locate(formula, formula))
+    if not is_guided(bound):
+        raise FormulaError(missing_guide(formula, weights), *locate(formula, formula))
     return bound
-
-
-def _is_unguided(term: Term) -> bool:
-    return isinstance(term, Classifier) and term.guide is None
-
-
-def _has_rest(bound: Formula) -> bool:
-    """Return whether the other terms define a distribution whose tokens a classifier can judge."""
-    guide = without_classifiers(bound)
-    return guide is not None and bool(leaves(guide)) and weigh(guide).positive
 
 
 def _refuse_faults(node: Node, weights: Weights, whole: Formula, sound: set[Node]) -> None:

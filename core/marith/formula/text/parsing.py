@@ -22,7 +22,7 @@ from marith.formula.text.calls import (
     opens_files,
 )
 from marith.formula.tree.factors import Comparison, Varying, is_number, number
-from marith.formula.tree.node import MAX_DEPTH, MAX_LENGTH, MAX_NODES, MAX_ROW, Node
+from marith.formula.tree.node import MAX_DEPTH, MAX_LENGTH, MAX_NODES, Node
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.printing import QUOTED
 from marith.formula.tree.terms import Prompted
@@ -67,8 +67,7 @@ def parse_text(text: str, allowed: Collection[str] | None = None) -> Formula:
         raise FormulaError(problem, source, 0, len(source))
     value = _Reader(source, allowed).read(tree.body, 0)
     if not isinstance(value, Formula):
-        kind = "the factor " if isinstance(value, Varying) else ""
-        problem = f"a formula needs a term; this is {kind}{shown(value)}"
+        problem = f"a formula needs a term; this is {advice.of_value(value)}"
         raise FormulaError(problem, source, 0, len(source))
     return value
 
@@ -96,8 +95,7 @@ def read_tree(text: str) -> tuple[str, ast.Expression]:
         raise FormulaError(f"not a formula: {problem}", source, start, end) from None
     except (RecursionError, MemoryError):
         # Python's parser raises either of them for text that is nested too deeply.
-        problem = f"nested too deeply, or a sum of more than {MAX_ROW} members"
-        raise FormulaError(f"not a formula: {problem}", source, 0, 1) from None
+        raise FormulaError(f"not a formula: {advice.of_depth(source)}", source, 0, 1) from None
     except ValueError:
         raise FormulaError("not a formula: unreadable", source[:200]) from None
 
@@ -148,9 +146,12 @@ class _Reader:
                 cut = getattr(self.formula(of, depth), name)
                 return self.call(cut, node, depth)
             case ast.Call(func=ast.Name(id=name)):
-                raise self.error(f"{name!r} has no meaning in a formula{self.meant(name)}", node)
+                meant = self.meant(name, node, depth)
+                raise self.error(f"{name!r} has no meaning in a formula{meant}", node)
+            case ast.Call(func=ast.Attribute(attr=name)):
+                raise self.error(advice.of_method(name), node)
             case ast.Compare(left=left, ops=[relation], comparators=[right]):
-                return self.comparison(left, _RELATIONS.get(type(relation), ""), right, node, depth)
+                return self.comparison(left, relation, right, node, depth)
             case ast.List(elts=items) | ast.Tuple(elts=items):
                 return [self.read(item, depth + 1) for item in items]
             case ast.Dict(keys=keys, values=values):
@@ -158,18 +159,28 @@ class _Reader:
                     self.key(k, node): self.read(v, depth + 1)
                     for k, v in zip(keys, values, strict=True)
                 }
-        raise self.error(advice.NO_MEANING, node)
+            case ast.BinOp():
+                raise self.unknown_operator(node)
+        raise self.error(advice.of_expression(node), node)
 
     def comparison(
-        self, left: ast.expr, relation: str, right: ast.expr, node: ast.expr, depth: int
+        self, left: ast.expr, relation: ast.cmpop, right: ast.expr, node: ast.expr, depth: int
     ) -> Comparison:
         sides = [self.arithmetic(left, depth), self.arithmetic(right, depth)]
-        formula = next((side for side in sides if isinstance(side, Formula)), None)
-        if formula is not None or not relation or all(map(is_number, sides)):
-            raise self.error(
-                "this has no meaning: a condition compares factors, by >, >=, < or <=", node
-            )
-        return Comparison(sides[0], relation, sides[1])
+        written = _RELATIONS.get(type(relation))
+        if written is None:
+            raise self.error(advice.of_relation(relation), node)
+        if problem := advice.of_sides(*sides):
+            raise self.error(problem, node)
+        return Comparison(sides[0], written, sides[1])
+
+    def unknown_operator(self, node: ast.BinOp) -> FormulaError:
+        """Return the error for an operator that formulas do not have, with a caret under it."""
+        operator, hint = advice.OTHER_OPERATORS[type(node.op)]
+        left_end = _characters(self.source, node.left.end_col_offset or 0)
+        start = self.source.index(operator, left_end)
+        problem = f"{operator!r} is not an operator of formulas, which are +, -, * and /{hint}"
+        return FormulaError(problem, self.source, start, start + len(operator))
 
     def key(self, key: ast.expr | None, within: ast.Dict) -> str:
         if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
@@ -207,9 +218,7 @@ class _Reader:
         if isinstance(value, (Formula, Varying)):
             return value
         if not is_number(value):
-            raise self.error(
-                "only terms and numbers, or factors, can be added and multiplied", node
-            )
+            raise self.error(advice.of_operand(value), node)
         return self.built(node, lambda: number(value))
 
     def formula(self, node: ast.expr, depth: int) -> Formula:
@@ -232,11 +241,15 @@ class _Reader:
 
         return self.built(node, called)
 
-    def meant(self, name: str) -> str:
-        """Return advice about a call without a meaning, or "" if no known name is similar."""
+    def meant(self, name: str, call: ast.Call, depth: int) -> str:
+        """Return advice about a call without a meaning: what to write, or which functions exist."""
         if name in METHODS:
             return f"; a formula has it: M.{name}(…)"
-        return near(name, offered() if self.trusted else ())
+        arguments: list[Value] = []
+        with suppress(FormulaError):
+            arguments = [self.read(argument, depth + 1) for argument in call.args]
+        hint = advice.of_function(name, arguments)
+        return hint or near(name, offered() if self.trusted else ()) or advice.FUNCTIONS
 
     def is_call(self, name: str, node: ast.Call) -> bool:
         """Return whether formulas may call a name. For untrusted text no package is imported."""

@@ -22,8 +22,8 @@ _TABLE = "a table is {formula = …}, {prompted = …}, {classifier = …} or {n
 # The models in the package, which are in a room that this one does not import.
 _POCKET = re.compile("pocket(-[a-z]+)?")
 _READ_AS_PROMPT = (
-    "term %s is a system prompt, and its text is also a formula, which is written "
-    '{"formula": "…"}, or marith.parse("…") in Python'
+    "term %s is used as a system prompt, but its text reads like a formula; if you meant a "
+    'formula, write {"formula": "…"}, or marith.parse("…") in Python'
 )
 _READ_AS_PATH = (
     "term %s is a system prompt, and its text is also a path or the name of a model: an adapter is "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -24,8 +26,11 @@ TERMS = resolve({"a": "A", "b": "B", "toxic": "T", "C": Classifier("c"),
 FAULTS = [
     ("M + nope", "nope", "unknown term 'nope'; known are C, G, M, a, b, toxic"),
     ("M + 1000000*(a - M)", "M + 1000000*(a - M)", "cancel: they add up to 1, which is within"),
-    ("a - 2*b", "a - 2*b", "more than zero, not -1"),
-    ("C", "C", "more than zero, not 0"),
+    ("a - 2*b", "a - 2*b", r"more than zero, not -1; write, for example, 2\*a - b$"),
+    ("a - M", "a - M", r"more than zero, not 0; write, for example, 2\*a - M$"),
+    ("0*M", "0*M", "not 0; every term has the factor 0: write another factor"),
+    ("relu(a - M)", "relu(a - M)", r"not 0; write, for example, M \+ relu\(a - M\)"),
+    ("C", "C", r"a classifier cannot stand alone: .*; write, for example, M \+ C$"),
     ("M + union(C, M)", "union(C, M)", "classifier cannot be a member"),
     ("M + union(a - b, M)", "union(a - b, M)", "weight above zero; a - b has 0"),
     ("2*M + union(a, b - 2*M)", "union(a, b - 2*M)", "has -1"),
@@ -33,7 +38,7 @@ FAULTS = [
     ("M + (a - b).top_k(3)", "(a - b).top_k(3)", "top_k cuts a distribution"),
     ("M + classifier('x', guide=a - b)", "a - b", "more than zero"),
     ('M + classifier("x", guide=M + C)', 'classifier("x", guide=M + C)', "no classifier in it"),
-    ("unscaled(C)", "unscaled(C)", "needs other terms, or a guide"),
+    ("unscaled(C)", "unscaled(C)", r"or a guide, .*; write, for example, M \+ unscaled\(C\)"),
 ]
 
 
@@ -41,10 +46,21 @@ FAULTS = [
 def test_a_formula_that_means_nothing_is_refused_with_a_caret(
     text: str, part: str, says: str
 ) -> None:
-    with pytest.raises(FormulaError, match=says) as caught:
+    with pytest.raises(FormulaError) as caught:
         warnings_of(parse(text), TERMS)
+    assert re.search(says, caught.value.problem)
     *_, quoted, carets = str(caught.value).split("\n")
     assert quoted[carets.index("^") : len(carets)] == part
+
+
+@given(formulas())
+def test_a_formula_that_an_error_suggests_is_accepted(f: Formula) -> None:
+    try:
+        warnings_of(f, TERMS)
+    except FormulaError as error:
+        _, _, suggested = error.problem.partition("write, for example, ")
+        if suggested:
+            warnings_of(parse(suggested), TERMS)
 
 
 @given(weighty(speakers(3)))

@@ -111,9 +111,16 @@ def test_a_weight_is_a_sum_of_what_has_not_cancelled(text: str, weight: str, lea
 
 
 REFUSED = [
-    ("max_prob(M)*M", "more than zero, not max_prob(M)"),
-    ("M - max_prob(M)*a", "more than zero, not 1 − max_prob(M)"),
-    ("first(3)*M", "more than zero, not first(3)"),
+    (
+        "max_prob(M)*M",
+        "not max_prob(M), which may be as low as 0; write, for example, (0.1 + max_prob(M))*M",
+    ),
+    (
+        "M - max_prob(M)*a",
+        "not 1 − max_prob(M), which may be as low as 0; write, for example, 2*M - max_prob",
+    ),
+    ("first(3)*M", "more than zero, not first(3), which may be as low as 0; write, for example, ("),
+    ("M - entropy(M)*a", "no lower bound; limit the factor, as in minimum(0.5, entropy(M))"),
     ("indicator(a - M)*M", "must not differ from token to token, as indicator(a - M) does"),
     ("M + maximum(indicator(a - M), max_prob(M))*a", "must not differ from token to token"),
     ("M + sigmoid(2*indicator(a - M))*a", "must not differ from token to token"),

@@ -20,9 +20,22 @@ FAULTS = [
     ("M - ‘a’", "‘", "left single quotation mark) has no meaning"),
     ("M（a）", "（", "(U+FF08, fullwidth left parenthesis) has no meaning"),
     ("½*M", "½", "'½' (U+00BD, vulgar fraction one half) has no meaning"),
-    ("M + (a + b)**2", "(a + b)**2", NO_MEANING),
-    ("a | b + c", "a | b + c", NO_MEANING),
-    ("M + a.topp(0.5)", "a.topp(0.5)", NO_MEANING),
+    ("M + (a + b)**2", "**", "'**' is not an operator of formulas, which are +, -, * and /; to "),
+    ("2*größe^2", "^", "'^' is not an operator of formulas, which are +, -, * and /; to "),
+    ("2*M^2", "^", "write M.temperature(0.5)"),
+    ("a | b + c", "|", "'|' is not an operator of formulas, which are +, -, * and /; for a union"),
+    ("M % 2", "%", "'%' is not an operator of formulas, which are +, -, * and /"),
+    ("M and a", "M and a", NO_MEANING),
+    ("M if 1 else a", "M if 1 else a", "no if; write, for example, where(max_prob(M) > 0.5, a, b)"),
+    ("M + a.topp(0.5)", "a.topp(0.5)", "'topp' is not a method of a formula; did you mean 'top_p'"),
+    ("M.max_prob()", "M.max_prob()", "a method of a formula; it is a function: max_prob(…)"),
+    ("log(M)", "log(M)", "; a formula already adds log-probabilities: write M"),
+    ("2*softmax(a + b)", "softmax(a + b)", "a formula into probabilities: write a + b"),
+    ("log(max_prob(M))*M", "log(max_prob(M))", "no meaning in a formula; a factor is changed by"),
+    ("sqrt(2)*M", "sqrt(2)", "there are functions such as union, intersection, mixture, where"),
+    ("max(1, max_prob(M))*M", "max(1, max_prob(M))", "did you mean 'maximum'?"),
+    ("max(a, M)", "max(a, M)", "did you mean 'union'?"),
+    ("where(M == a, M, a)", "M == a", "a condition compares by >, >=, < or <=, not by =="),
     ("0.5*(M - 0,5*a)", "(M - 0,5*a)", "a number is written with a point: 0.5"),
     ("M + 'a", "'a", "a quotation mark is not closed"),
     ("(M +", "(", "'(' was never closed"),
@@ -41,6 +54,20 @@ def test_a_fault_is_marked_and_what_to_write_is_said(text: str, part: str, advic
     *_, quoted, carets = str(caught.value).split("\n")
     assert quoted[carets.index("^") : len(carets)] == part
     assert advice in caught.value.problem
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("M+" * 9000 + "M", "a sum has 9001 members; 500 are allowed"),
+        ("2*(" + "M - " * 4000 + "M)", "a sum has 4001 members; 500 are allowed"),
+        ("-" * 9000 + "M", "it is nested too deeply; 60 levels are allowed"),
+    ],
+    ids=["a sum", "a sum in parentheses", "signs"],
+)
+def test_what_a_text_has_too_much_of_is_said(text: str, says: str) -> None:
+    with pytest.raises(FormulaError, match=says):
+        parse_text(text)
 
 
 @pytest.mark.parametrize("text", ["lambda x: M", "M if a", "a not in", "M[", "$M"])

@@ -86,7 +86,7 @@ def test_nothing_is_imported_until_text_calls_it(install: Install, tmp_path: Pat
 def test_untrusted_text_imports_no_package(install: Install) -> None:
     module = install()
     for text in ("halved(M, M)", "halvd(M, M)"):
-        with pytest.raises(FormulaError, match=r"has no meaning in a formula\n") as refused:
+        with pytest.raises(FormulaError, match="in a formula; there are functions such") as refused:
             parse(text, {}, trusted=False)
         assert "halved'?" not in str(refused.value)
     assert module not in sys.modules

@@ -91,9 +91,9 @@ def test_a_prompt_that_is_a_formula_is_said_once(
     (said,) = caplog.records
     assert said.levelno == logging.WARNING
     assert said.getMessage().startswith(
-        "term 'x' is a system prompt, and its text is also a formula"
+        "term 'x' is used as a system prompt, but its text reads like a formula"
     )
-    assert '{"formula": "…"}' in said.getMessage()
+    assert 'if you meant a formula, write {"formula": "…"}' in said.getMessage()
     assert text not in said.getMessage().removeprefix("term 'x'")
 
 

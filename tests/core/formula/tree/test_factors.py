@@ -135,16 +135,20 @@ def test_what_is_no_factor_is_refused_with_the_value(build: Callable[[], Any], s
 
 FAULTS = [
     ("M + jsd(M, a)", "M + jsd(M, a)", "cannot be an operand"),
-    ("jsd(M, a)", "jsd(M, a)", "needs a term; this is the factor jsd"),
+    ("jsd(M, a)", "jsd(M, a)", r"this is the factor jsd\(M, a\), .* jsd\(M, a\)\*a \+ M"),
     ("M + jsd(M)*a", "jsd(M)", "second"),
     ("M + first(1.5)*a", "first(1.5)", "not 1.5"),
-    ("M*(jsd(M, a) > 1)", "jsd(M, a) > 1", "or factors"),
-    ("where(1 < 2, M, a)", "1 < 2", "a condition compares factors"),
+    ("M*(jsd(M, a) > 1)", "jsd(M, a) > 1", r"takes: write where\(jsd\(M, a\) > 1, a, b\)"),
+    ("where(1 < 2, M, a)", "1 < 2", "compares factors, and these are numbers; write, for ex"),
     ("where(jsd(M, a) == 1, M, a)", "jsd(M, a) == 1", "by >, >=, < or <="),
-    ("where(M > 1, M, a)", "M > 1", "compares factors"),
-    ("where(0 < jsd(M, a) < 1, M, a)", "0 < jsd(M, a) < 1", "no meaning"),
+    (
+        "where(M > 1, M, a)",
+        "M > 1",
+        r"compares factors, and M is a .*, such as max_prob\(M\) > 0.5",
+    ),
+    ("where(0 < jsd(M, a) < 1, M, a)", "0 < jsd(M, a) < 1", "a condition has one comparison"),
     ("where(M, a, b)", "where(M, a, b)", r"entropy\(M\) > 2, not M"),
-    ("M + jsd(M, a)**2*a", "jsd(M, a)**2", "no meaning"),
+    ("M + jsd(M, a)**2*a", "**", "not an operator"),
 ]
 
 
