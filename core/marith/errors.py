@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from difflib import SequenceMatcher, get_close_matches
 from functools import singledispatch, wraps
 from inspect import signature
+from itertools import takewhile
 from reprlib import Repr
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -131,16 +132,26 @@ def valid_options() -> Iterator[None]:
 def similar(name: object, names: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the name that is most similar to an unknown name, ignoring case, or None.
 
-    Among names that are nearly as similar, a name of similar length wins: "uniom" becomes "union",
-    not "uniform". `cutoff` is the argument of `difflib.get_close_matches`.
+    Among names that are nearly as similar, the name with the longest common prefix wins, and then
+    a name of similar length: "temp" becomes "temperature", not "terms", and "uniom" becomes
+    "union", not "uniform". `cutoff` is the argument of `difflib.get_close_matches`.
     """
     word, by_lower = str(name).lower(), {each.lower(): each for each in names}
 
     def likeness(other: str) -> float:
         return SequenceMatcher(None, other, word).ratio() - abs(len(other) - len(word)) / 10
 
-    best = max(get_close_matches(word, by_lower, 5, cutoff), key=likeness, default=None)
-    return best and by_lower[best]
+    def common(other: str) -> int:
+        letters = takewhile(lambda pair: pair[0] == pair[1], zip(other, word, strict=False))
+        return sum(1 for _ in letters)
+
+    near = get_close_matches(word, by_lower, 5, cutoff)
+    best = max(map(likeness, near), default=0.0)
+    nearly = [other for other in near if likeness(other) >= best - _AS_SIMILAR]
+    longer = [other for other in by_lower if len(word) >= _BEGINNING and other.startswith(word)]
+    ranked = sorted((*nearly, *longer), key=lambda other: (-common(other), -likeness(other)))
+    found = next(iter(ranked), None)
+    return found and by_lower[found]
 
 
 def suggestion(name: object, names: Iterable[str], otherwise: str = "", cutoff: float = 0.6) -> str:
@@ -210,8 +221,10 @@ def option_hint(
     that resembles none of the names gets a list of the `listed` names, or of all `names`.
     """
     meant = similar(name, [*names, *advice])
-    if meant is not None and meant not in names and similar(name, [meant], _NEARLY):
-        return f"; {advice[meant]}"
+    if meant is not None and meant not in names:
+        is_near = get_close_matches(str(name).lower(), [meant.lower()], 1, _NEARLY)
+        if is_near:
+            return f"; {advice[meant]}"
     return suggestion(name, names, f", but {', '.join(listed or names)}")
 
 
@@ -259,6 +272,8 @@ _BRIEF.maxlevel = 4
 _WINDOW = 72
 # How similar a name must be to a name with advice. These names are many.
 _NEARLY = 0.9
+_AS_SIMILAR = 0.1  # how much less similar a name with a longer common prefix may be
+_BEGINNING = 4  # letters of an unknown name that is taken for the beginning of a name
 
 
 def _quotation(text: str, start: int, end: int) -> str:

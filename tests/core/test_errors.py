@@ -65,6 +65,8 @@ CALLED = ["union", "uniform", "unscaled", "cfg", "M"]
         ("uniom", "union"),
         ("UNION", "union"),
         ("m", "M"),
+        ("unif", "uniform"),
+        ("unio", "union"),
         ("print", None),
         ("", None),
         (5, None),
@@ -79,6 +81,24 @@ def test_two_letters_that_changed_places_are_seen(meant: str) -> None:
     swapped = {meant[:i] + meant[i + 1] + meant[i] + meant[i + 2 :] for i in range(len(meant) - 1)}
     for typed in swapped - {meant}:
         assert similar(typed, Options.model_fields) == meant
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("temp", "temperature"),
+        ("tempe", "temperature"),
+        ("repet", "repetition_penalty"),
+        ("max_tok", "max_tokens"),
+        ("faith", "faithful"),
+        ("lenght", None),
+        ("max", None),
+    ],
+)
+def test_the_longest_common_beginning_decides_among_similar_names(
+    typed: str, meant: str | None
+) -> None:
+    assert similar(typed, Options.model_fields) == meant
 
 
 def test_a_name_that_resembles_none_is_followed_by_what_there_is() -> None:

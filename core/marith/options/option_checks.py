@@ -88,6 +88,7 @@ _ADVICE: Mapping[str, str] = {
     "engine": "set it when the options are made",
     **dict.fromkeys(("n", "num_return_sequences"), _SAMPLES),
     **dict.fromkeys(("tokenizer", "tokenizer_name"), _LOADED),
+    "template_options": "write chat_template_kwargs={…}",
 }
 NO_DATA = {
     "loaded_engine": "a loaded engine cannot be pickled or stored; give its model by name instead",

@@ -16,6 +16,7 @@ _OF_CALLS: Mapping[str, tuple[str, ...]] = {
     "constraints": ("logits_processor", "logits_processors"),
     "speculation": (
         "assistant_model", "prompt_lookup_num_tokens", "draft_model", "speculative_config",
+        "num_speculative_tokens",
     ),
     "timeout": ("request_timeout", "max_time"),
 }  # fmt: skip
@@ -47,6 +48,7 @@ _OF_ENGINES: Mapping[str, tuple[str, ...]] = {
     ),
     "device": (
         "device_map", "n_gpu_layers", "num_gpu", "gpu_layers", "tensor_parallel_size", "main_gpu",
+        "pipeline_parallel_size",
     ),
     "dtype": ("torch_dtype",),
     "max_lanes": ("max_num_seqs", "n_parallel"),
@@ -55,6 +57,7 @@ _OF_ENGINES: Mapping[str, tuple[str, ...]] = {
     "loaded_bytes": (),
     "context_length": (
         "max_model_len", "max_seq_len", "n_ctx", "num_ctx", "context_window", "context_size",
+        "max_seq_length", "max_context_length",
     ),
     "revision": (),
     "backend": (),
@@ -69,12 +72,15 @@ _FORM = "a call takes grammar=Grammar.json_schema(…), regex(…), choice(…) 
 _SYSTEM = "write a message of the role system, or a term: terms={'chef': 'You are a chef.'}"
 _LOCAL = "marith runs the model in this process"
 _SAMPLED = "tokens are sampled; write temperature=0 for the likeliest tokens"
-_TEMPLATE = "the template comes with the checkpoint; chat_template_kwargs has its options"
+_TEMPLATE = "the template comes with the checkpoint; {} for its options"
 _THREADS = "set OMP_NUM_THREADS in the environment before Python starts"
 _LORA = "write a term: terms={'style': Prompted(adapter='…')}"
 _PROMPT = "the prompt is the first argument of a call, and a list of prompts gives a list of texts"
 _MANY = "generate and agenerate take n, the number of samples"
 _BY_NAME = "write each option by its name"
+_HUB = "the hub's settings come from the environment: HF_TOKEN, HF_HOME and HF_HUB_OFFLINE"
+_BATCHES = "marith itself batches the requests that run together, up to max_lanes"
+_CHOSEN = "marith chooses by the model and the device how a model is run"
 # What to write instead of an option that marith does not have.
 _SENTENCES: Mapping[str, str] = {
     **dict.fromkeys(("load_in_4bit", "load_in_8bit", "quantization", "quantize"), _BITS),
@@ -87,16 +93,29 @@ _SENTENCES: Mapping[str, str] = {
     **dict.fromkeys(("base_url", "api_base", "openai_api_base", "organization"), _LOCAL),
     **dict.fromkeys(("do_sample", "num_beams", "use_beam_search", "length_penalty"), _SAMPLED),
     "typical_p": "write top_p, top_k or min_p",
-    **dict.fromkeys(("chat_template", "chat_format", "template"), _TEMPLATE),
-    **dict.fromkeys(("enable_thinking", "reasoning_effort"), "write chat_template_kwargs={…}"),
     **dict.fromkeys(("threads", "n_threads", "num_threads", "num_thread"), _THREADS),
     **dict.fromkeys(("lora_path", "lora_request", "peft"), _LORA),
     **dict.fromkeys(("n", "num_return_sequences", "best_of"), _MANY),
     **dict.fromkeys(("messages", "prompts", "inputs"), _PROMPT),
     **dict.fromkeys(("model_kwargs", "generate_kwargs", "pipeline_kwargs"), _BY_NAME),
+    **dict.fromkeys(("hf_token", "use_auth_token", "cache_dir", "local_files_only"), _HUB),
+    **dict.fromkeys(("max_num_batched_tokens", "max_batch_size"), _BATCHES),
+    **dict.fromkeys(("n_batch", "batch_size"), _BATCHES),
+    **dict.fromkeys(("enforce_eager", "attn_implementation", "flash_attn", "use_cache"), _CHOSEN),
+    "enable_prefix_caching": "marith always caches prefixes",
     "streaming": "call stream or astream",
     "guidance_scale": "write a formula with the recipe cfg",
     "trust_remote_code": "marith never runs the code of a checkpoint",
+}
+# The options of chat templates, and what to write: an option, or how an option is given.
+_OF_TEMPLATES: Mapping[str, str] = {
+    **dict.fromkeys(("chat_template", "chat_format", "template"), _TEMPLATE),
+    **dict.fromkeys(("enable_thinking", "reasoning_effort"), "{}"),
+}
+# What differs from the option of the other library.
+_REMARKS: Mapping[str, str] = {
+    "gpu_memory_utilization": ", a number of bytes, and not a share of the memory",
+    "max_num_seqs": ", one lane for each term of each request",
 }
 # Marith's names of options by the names of other libraries.
 RENAMED: Mapping[str, str] = {
@@ -111,17 +130,20 @@ def keywords(names: Iterable[str]) -> dict[str, str]:
     return {name: f"{name}=…" for name in names}
 
 
-def advice_for(written: Mapping[str, str]) -> dict[str, str]:
+def advice_for(
+    written: Mapping[str, str], template: str = "write chat_template_kwargs={…}"
+) -> dict[str, str]:
     """Return advice by name: what to write instead of a name that is not an option at one place.
 
     The name may be another library's, or marith's name of an option that belongs elsewhere.
     `written` maps each option of the place to its spelling there, such as `strings=['…']` for
-    `stop`.
+    `stop`. `template` says how the options of a chat template are given there.
     """
-    advice = dict(_SENTENCES)
+    by_template = {name: sentence.format(template) for name, sentence in _OF_TEMPLATES.items()}
+    advice = {**_SENTENCES, **by_template}
     for other, name in {**RENAMED, **{name: name for name in _BY_OPTION}}.items():
         if name in written:
-            advice[other] = f"write {written[name]}"
+            advice[other] = f"write {written[name]}{_REMARKS.get(other, '')}"
         else:
             where = _OF_AN_ENGINE if name in OF_ENGINES else _OF_A_CALL
             advice[other] = where.format(name, name)
@@ -137,22 +159,28 @@ def _within(form: str, written: Mapping[str, str]) -> dict[str, str]:
     return {name: form.format(text) for name, text in written.items()}
 
 
+_WRITE_TEMPLATE = "write template_options={…}"
+_CALL_TAKES_TEMPLATE = "a call takes template_options={…}"
 # Advice for each place: what to write instead of a name that the place does not take.
-AT_SAMPLING = advice_for(_SAMPLING | _within("Stop({})", _STOP))
-AT_STOP = advice_for(_STOP | _within("Sampling({})", _SAMPLING))
+AT_SAMPLING = advice_for(_SAMPLING | _within("Stop({})", _STOP), _CALL_TAKES_TEMPLATE)
+AT_STOP = advice_for(_STOP | _within("Sampling({})", _SAMPLING), _CALL_TAKES_TEMPLATE)
 AT_REQUESTS = {
     **advice_for(
         keywords(_OF_CALLS)
         | _within("sampling=Sampling({})", _SAMPLING)
-        | _within("stop=Stop({})", _STOP)
+        | _within("stop=Stop({})", _STOP),
+        _WRITE_TEMPLATE,
     ),
+    "chat_template_kwargs": _WRITE_TEMPLATE,
     "messages": "write prompt=…",
 }
-AT_ENGINES = advice_for(keywords(_OF_ENGINES))
+AT_ENGINES = advice_for(keywords(_OF_ENGINES), _CALL_TAKES_TEMPLATE)
 AT_CALLS = {
     **advice_for(
         keywords([*_OF_CALLS, *_OF_SAMPLING, *_OF_STOP])
-        | {"stop": "stop=['…']", "stop_token_ids": "stop_token_ids=[…]"}
+        | {"stop": "stop=['…']", "stop_token_ids": "stop_token_ids=[…]"},
+        _WRITE_TEMPLATE,
     ),
+    "chat_template_kwargs": _WRITE_TEMPLATE,
     "inspect": "inspect the text: marith.inspect(engine, prompt, completion.tokens, …)",
 }
