@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from marith.answers.output import Output
-from marith.errors import RequestError
+from marith.errors import RequestError, shown
 from marith.request.completion import Chunk, TokenLogprob
 
 MAX_REWINDS = 1000  # rewinds of one text
@@ -38,8 +38,9 @@ class Backtracking:
     back, and the text goes back by restoring the copy.
     """
 
-    def __init__(self, output: Output, ends: Collection[int]) -> None:
+    def __init__(self, output: Output, ends: Collection[int], words: Sequence[str]) -> None:
         self.output = output
+        self._words = words
         self.count = 0  # rewinds so far
         self._ends = sorted(ends)
         self._forbidden: dict[int, list[int]] = {}  # tokens, by place
@@ -126,8 +127,10 @@ class Backtracking:
         if place < self._given:
             raise RequestError("no answer is left: every first token leads to a banned word")
         if self.count == MAX_REWINDS:
-            times = f"{MAX_REWINDS + 1} times"
-            raise RequestError(f"the text was abandoned: a banned word appeared in it {times}")
+            problem = (
+                f"the ban {shown([*self._words])} rewound the text more than {MAX_REWINDS:,} times"
+            )
+            raise RequestError(f"{problem}; ban fewer words, or raise the temperature")
         self.count += 1
         assert place >= self._released, "what was emitted cannot be taken back"
         self.output, token, _ = self._unreleased[place - self._released]

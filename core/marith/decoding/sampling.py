@@ -52,4 +52,7 @@ def drawn(masses: Tensor, chances: Tensor) -> Tensor:
 def require_numbers(tokens: Sequence[float]) -> None:
     """Raise FormulaError if a token was drawn from NaN."""
     if DRAWN_FROM_NAN in tokens:
-        raise FormulaError("the composed distribution is not a number (NaN)")
+        raise FormulaError(
+            "the composed distribution is not a number (NaN): a factor of the formula is too large "
+            "for float32, or a function of your own returned NaN; write smaller factors"
+        )

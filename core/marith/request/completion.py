@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from marith.errors import RequestError
+from marith.errors import RequestError, shown
 from marith.formula.tree.printing import distinct, renamed
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls"]
@@ -285,7 +285,11 @@ class Ranking:
         ranked = dict(sorted(logprobs.items(), key=lambda item: -item[1]))
         best = next(iter(ranked))
         if ranked[best] == -math.inf:
-            raise RequestError("the formula gives no option a probability above zero")
+            raise RequestError(
+                f"the formula gives each of the options {shown([*logprobs])} the probability 0; a "
+                "cut in the formula, such as top_k, may exclude their tokens: write a weaker cut, "
+                "or none"
+            )
         # The probability of a long text underflows, but not its ratio to the largest.
         odds = {text: math.exp(value - ranked[best]) for text, value in ranked.items()}
         total = math.fsum(odds.values())

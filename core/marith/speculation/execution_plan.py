@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, reduce
 from typing import Literal, TypeAlias
 
-from marith.errors import RequestError
+from marith.errors import RequestError, shown
 from marith.formula.meaning.binding import bind
 from marith.formula.meaning.checking import check
 from marith.formula.meaning.leaves import drafts, leaves
@@ -193,8 +193,16 @@ def _planned(
     factors = with_observed(factors | named, terms)
     has_ngram = any(isinstance(draft, NGram) for draft in draft_terms)
     if not has_ngram and min(factors.get(term, 1) for term in (*terms, *draft_terms)) > 1:
-        raise RequestError("no term is evaluated at every token: give one term the factor 1")
+        raise RequestError(_without_first_term(plan))
     return ExecutionPlan(bound, terms, draft_terms, factors)
+
+
+def _without_first_term(plan: Plan) -> str:
+    """Return the message for a plan whose factors are all above 1."""
+    factors = dict(plan.every)
+    problem = f"one term must be evaluated at every token, but the factors are {shown(factors)}"
+    first = min(factors, key=lambda term: factors[term])
+    return f"{problem}; give one the factor 1, as in Plan.factors({shown({**factors, first: 1})})"
 
 
 def with_observed(factors: Mapping[Term, int], terms: Iterable[Term]) -> dict[Term, int]:

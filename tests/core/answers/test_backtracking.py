@@ -163,7 +163,7 @@ def test_a_text_that_goes_back_for_ever_is_given_up(
     monkeypatch.setattr(backtracking, "MAX_REWINDS", 3)
     other = letters.submit(Request("q", stop=Stop(30), sampling=Sampling(seed=1)))
     with pytest.raises(
-        marith.RequestError, match="abandoned: a banned word appeared in it 4 times"
+        marith.RequestError, match=r"the ban \['a', 'b', .* rewound the text more than 3 times"
     ):
         letters.generate(
             "q", grammar=Grammar.regex("[a-z]"), ban=Ban([*"abcdefghijklmnopqrstuvwxyz"])
@@ -175,7 +175,7 @@ def read(text: str, ban: Ban, family: str, tools: Tools | None = None) -> tuple[
     """What stands before the token in which a banned word begins, and all that had been read."""
     known, request = speaker(family), Request("q", ban=ban, tools=tools)
     output = Output(request, known, 10**6, opened=False)
-    taken = Backtracking(output, known.eos_ids)
+    taken = Backtracking(output, known.eos_ids, ban.words)
     tokens = known.encode(text, literal=False)
     for count, token in enumerate([*tokens, *known.eos_ids]):
         taken.allow(torch.zeros(1, known.size), None, [count], [True])

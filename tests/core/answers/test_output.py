@@ -158,7 +158,7 @@ def driven(family: str, request: Request, tokens: Iterable[int]) -> tuple[list[C
     """
     vocabulary, offered = vocabulary_of(family), iter(tokens)
     output = output_of(family, request, 400)
-    backtracking = Backtracking(output, vocabulary.eos_ids)
+    backtracking = Backtracking(output, vocabulary.eos_ids, [])
     chunks: list[Chunk] = []
     while not (chunks and chunks[-1].finish_reason):
         place, token = backtracking.output.count, next(offered, END)

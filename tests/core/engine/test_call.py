@@ -90,7 +90,7 @@ def test_a_ranking_begins_with_the_likeliest_and_probabilities_add_up_to_one() -
     assert sum(ranking.probabilities.values()) == pytest.approx(1)
     assert ranking.probabilities["b"] / ranking.probabilities["a"] == pytest.approx(0.36787944)
     assert ranking.probabilities["c"] == 0
-    with pytest.raises(RequestError, match="gives no option a probability above zero"):
+    with pytest.raises(RequestError, match=r"options \['a', 'b'\] the probability 0; a cut"):
         Ranking.of({"a": float("-inf"), "b": float("-inf")})
 
 

@@ -95,7 +95,7 @@ class Generation:
         self._output = Output(request, vocabulary, limit, self.prepared.opened)
         self._output.replay(prefix)
         if request.ban is not None:
-            self._backtracking = Backtracking(self._output, ends)
+            self._backtracking = Backtracking(self._output, ends, request.ban.words)
         if self._grammar is not None or self._backtracking is not None:
             matcher = None if self._grammar is None else _matcher(self._grammar, request, prefix)
             self._allowed = AllowedTokens(matcher, self._backtracking, self.window)

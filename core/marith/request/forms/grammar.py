@@ -147,16 +147,17 @@ def one_line(problem: str) -> str:
     return " ".join(problem.split())[:200]
 
 
-def _reason(kind: str, text: str, problem: str) -> str:
-    """Return llguidance's error. For a regex, the error shows the regex."""
+def _why_invalid(kind: str, text: str, problem: str) -> str:
+    """Return a message with llguidance's error. For a regex, the message shows the regex."""
     if problem.startswith("oneOf"):
         # llguidance's own message advises an option that only llguidance has.
-        return (
+        problem = (
             "'oneOf' has schemas that may match the same value; write 'anyOf', or a required "
             "property with another constant in each schema"
         )
-    match = _PARSE_ERROR.search(problem) if kind == "regex" else None
-    return f"{one_line(match[1])}: {shown(text[:80])}" if match else one_line(problem)
+    elif kind == "regex" and (match := _PARSE_ERROR.search(problem)):
+        return f"{shown(text[:80])} is not a valid regex: {one_line(match[1])}"
+    return f"this {kind} cannot be followed: {one_line(problem)}"
 
 
 def require_bounded(kind: str, text: str) -> None:
@@ -198,7 +199,7 @@ def _source(kind: str, text: str) -> str:
         raise RequestError(f"invalid {kind}: {error}: {shown(text[:80])}") from None
     is_invalid, problems = LLMatcher.validate_grammar_with_warnings(source, limits=LIMITS)
     if is_invalid:
-        raise RequestError(f"this {kind} cannot be followed: {_reason(kind, text, problems[0])}")
+        raise RequestError(_why_invalid(kind, text, problems[0]))
     # Lark writes special tokens in angle brackets, and a vocabulary of bytes has no special tokens.
     if "<" not in text or kind != "lark":
         _require_text(kind, source)

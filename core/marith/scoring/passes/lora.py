@@ -151,7 +151,9 @@ class _Layer(nn.Module):
         closed = self.gate.of(x)
         if closed is None:
             raise ModelError(
-                f"adapters cannot share a pass: the input of layer {self.name!r} is not by row"
+                f"adapters cannot share a pass of this model: the input {list(x.shape)} of layer "
+                f"{self.name!r} has no row for each text; merge each adapter into a copy of the "
+                "model, and name the copy: Prompted(model='…')"
             )
         # Fill instead of multiplying by 0: an overflow (inf) times 0 would be NaN.
         reduced = functional.linear(x, self.down).masked_fill_(closed, 0)

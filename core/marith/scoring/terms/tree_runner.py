@@ -29,6 +29,7 @@ from marith.scoring.terms.whole_texts import (
     Text,
     WholeTextRunner,
 )
+from marith.scoring.weights.kinds import why_nan
 
 
 @dataclass(slots=True, kw_only=True)
@@ -173,7 +174,9 @@ class TreeRunner:
         if bool(hidden.isnan().any() | logits.isnan().any()):
             # NaN keys would reach the next text in this row.
             self.lanes.forget()
-            raise ModelError("the classifier computed NaN (not a number)")
+            raise ModelError(
+                why_nan(self.model.name_or_path or type(self.model).__name__, self.model)
+            )
         parts = logits.split([len(ends_of_row) for ends_of_row in columns])
         for row, ends_of_row, part in zip(rows, columns, parts, strict=True):
             row.work.logits[list(ends_of_row)] = part

@@ -12,6 +12,7 @@ from torch import Tensor
 from marith.errors import ModelError
 from marith.scoring.cache_limit import CacheLimit
 from marith.scoring.lane_text import LaneText
+from marith.scoring.weights.kinds import why_nan
 
 BATCH_TOKENS = 8192
 
@@ -93,7 +94,9 @@ class WholeTextRunner:
         logits: Tensor = out.logits.float()
         self.passes += 1
         if bool(logits.isnan().any()):
-            raise ModelError("the classifier computed NaN (not a number)")
+            raise ModelError(
+                why_nan(self.model.name_or_path or type(self.model).__name__, self.model)
+            )
         empty = torch.tensor([not row for row in rows], device=device)
         return logits.masked_fill(empty[:, None], 0.0)
 

@@ -203,7 +203,7 @@ def test_lark_derives_from_start() -> None:
         (lambda: Grammar.json_schema(int), "a class of pydantic's, not <class 'int'>"),  # type: ignore[arg-type]
         (lambda: Grammar.json_schema({"name": "a", "schema": A}), "pass only the schema itself"),
         (lambda: Grammar.json_schema({"json_schema": {"schema": A}}), "which is under 'schema'"),
-        (lambda: Grammar.regex("("), "unclosed group"),
+        (lambda: Grammar.regex("("), r"'\(' is not a valid regex: unclosed group"),
         (lambda: Grammar.regex("(?=a)b"), "look-around"),
         (lambda: Grammar.regex(r"(a)\1"), "backreferences"),
         (lambda: Grammar.lark('word: "x"'), "no start rule"),

@@ -214,5 +214,6 @@ def test_rows_that_are_folded_together_are_refused_and_not_mixed_up(tmp_path: Pa
     adapted.forward([adapters[1], None], input_ids=IDS[:2])
     layer: Any = adapted._tree.model.layers[0].self_attn.q_proj
     for folded in (torch.zeros(14, 32), torch.zeros(1, 14, 32)):
-        with pytest.raises(ModelError, match="by row"):
+        says = r"the input \[.*14, 32\] of layer .*q_proj' has no row for each text; merge each"
+        with pytest.raises(ModelError, match=says):
             layer(folded)

@@ -214,7 +214,7 @@ def test_what_is_not_a_number_is_an_error_and_leaves_nothing_behind() -> None:
         kept = weights.clone()
         weights.fill_(torch.nan)
     for way in (runner, WholeTextRunner(runner.model, PADDING)):
-        with pytest.raises(ModelError, match="not a number"):
+        with pytest.raises(ModelError, match=r"damaged: .* 'score\.weight'"):
             way.classify(cases)
     assert not list(runner.lanes)
     with torch.no_grad():

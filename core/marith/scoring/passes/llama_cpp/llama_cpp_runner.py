@@ -38,6 +38,11 @@ class SequencePasses(Passes):
         super().__init__(vocab, name, holes, torch.device("cpu"))
         self._model = model
 
+    def why_nan(self) -> str:
+        """Return a sentence on NaN. llama.cpp does not say which tensor is damaged."""
+        problem = f"llama.cpp computed NaN (not a number) with {self.name!r}"
+        return f"{problem}; copy the file again, or read it with transformers: backend=None"
+
     def read_adapter(self, name: str) -> Adapter:
         """Read a LoRA for these weights from a GGUF file. Raises ModelError."""
         return read_adapter(name, self._model)

@@ -94,8 +94,12 @@ class SequenceLanes(Lanes):
         # The pass that failed may have read some of the new tokens.
         for lane in lanes:
             if not self.context.cut(lane.row, len(lane.tokens)):
+                cells = self.context.cells
                 self._lost()
-                raise ModelError("llama.cpp has no free place, and cannot truncate this text")
+                raise ModelError(
+                    f"llama.cpp has no room for {tokens} more tokens in {cells} places, and cannot "
+                    "truncate a text of this model; set a smaller max_lanes, and try again"
+                )
         wanted = roomy(self.context.cells + tokens, FEWEST)
         nbytes = self._sequence_bytes.of(wanted, self.context.sequences)
         if nbytes > self.cache_limit.room(self, nbytes):

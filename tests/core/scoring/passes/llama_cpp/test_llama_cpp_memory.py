@@ -6,6 +6,7 @@ import gc
 import time
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from marith import Engine, ModelError, Prompted
 
 pytest.importorskip("llama_cpp", reason="llama-cpp-python is absent: `make llamacpp` builds it")
 
+from marith.scoring.passes.lanes import Lane
+from marith.scoring.passes.llama_cpp.sequence_lanes import SequenceBytes, SequenceLanes
 from marith.scoring.weights.llama_cpp.ggml import FEWEST
 
 
@@ -38,6 +41,16 @@ def test_windows_are_read_anew_where_their_keys_are_gone(tmp_path: Path, tokeniz
         for end in ("ran", "slept", ""):
             rows = [each.next_logprobs(long[:-40] + end) for each in (one, plain)]
             assert apart(*rows) <= 0.01
+
+
+def test_a_text_without_a_place_is_refused_if_it_cannot_be_truncated() -> None:
+    context: Any = SimpleNamespace(
+        cells=256, sequences=1, cut=lambda *_: False, drop=lambda *_: None
+    )
+    lanes = SequenceLanes(context, 2**20, SequenceBytes(1, 1))
+    says = "no room for 9 more tokens in 256 places, and .*; set a smaller max_lanes"
+    with pytest.raises(ModelError, match=says):
+        lanes.make_places([Lane(row=0)], 9)
 
 
 def test_long_rotary_factors_do_not_depend_on_who_else_is_read(
