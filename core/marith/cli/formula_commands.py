@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import marith
-from marith import Explanation, Formula, RequestError, parse
+from marith import Explanation, Formula, Options, RequestError, parse
 from marith.cli.application import app, clear_errors
 from marith.cli.files import lines, require_writable, write_or_print
 from marith.cli.generate_command import load, read_options
@@ -16,7 +15,7 @@ from marith.cli.options import BARE, Model, defined, named_terms, note_unused, p
 from marith.errors import suggestion
 
 if TYPE_CHECKING:
-    from marith import Options, PersonaFile, Plan
+    from marith import PersonaFile, Plan
 
 CLASSIFIER = "C"  # the name of a classifier in the paper's formulas
 Prompts = Annotated[
@@ -98,7 +97,9 @@ def show(
         terms: dict[str, Any] = own
         shown: str | Formula = formula
         if file is not None:
-            personas = marith.load_file(file)
+            # Options, and not only the file, because they check the options of the file too.
+            personas = Options.from_file(file).file
+            assert personas is not None, "these options are made from a file"
             terms = {**personas.terms, **own}
             shown = personas.formulas.get(formula) or _of_file(formula, file, personas, terms)
         explanation = Explanation.of(shown, terms or None)

@@ -22,6 +22,7 @@ from marith.formula.text.calls import check_allowed
 from marith.formula.text.term_data import (
     TermData,
     as_text,
+    checked_terms,
     read_formula,
     read_terms,
     terms_as_data,
@@ -172,7 +173,7 @@ class OptionFields(BaseModel):
     @field_validator("terms", mode="before")
     @classmethod
     def _terms_as_data(cls, terms: Any) -> Any:
-        return terms_as_data(terms) if isinstance(terms, Mapping) else terms
+        return terms_as_data(checked_terms(terms))
 
     @field_validator("speculation", mode="before")
     @classmethod

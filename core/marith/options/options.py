@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 FIRST_PAUSE = 0.1  # seconds
 # The advice if a pattern matches nothing.
 _PATTERN = "a . of faithful_to matches a line break only after (?s)"
+_MATCHES_PASSAGES = (
+    "write a regular expression that matches the retrieved passages in a prompt, such as "
+    "faithful_to='(?s)<context>.*?</context>'"
+)
 # Fields that frameworks set by themselves.
 _OF_FRAMEWORKS = (
     "callback_manager", "callbacks", "completion_to_prompt", "messages_to_prompt", "metadata",
@@ -62,7 +66,7 @@ class Options(OptionFields):
     def from_file(cls, path: str | Path, name: str | None = None, **options: Any) -> Self:
         """Return the options of a file and of its formula `name`, overridden by `options`.
 
-        Raises FormulaError for any fault in the file.
+        Raises FormulaError for any fault in the file, and if `name` and `model` are both formulas.
         """
         file = opened_file(path)
         if file is None:
@@ -218,7 +222,8 @@ class Options(OptionFields):
         if not self.faithful:
             return False
         if self.faithful_to is None:
-            raise RequestError(f"faithful is {self.faithful}, but faithful_to is not given")
+            problem = f"faithful is {self.faithful}, but faithful_to is not given"
+            raise RequestError(f"{problem}; {_MATCHES_PASSAGES}")
         found = hides(self.faithful_to, to_prompt(prompt).messages)
         if not found:
             cached_objects.say_unmatched(self.faithful, self.faithful_to, advice or _PATTERN)

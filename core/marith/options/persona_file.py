@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ConfigDict, field_serializer, field_validator
 
-from marith.errors import FormulaError
+from marith.errors import FormulaError, suggestion
 from marith.formula.meaning.binding import resolve
 from marith.formula.meaning.checking import check
 from marith.formula.text.calls import BARE, check_allowed
@@ -22,9 +22,15 @@ from marith.formula.text.trust import restricted
 from marith.formula.tree.node import Node, rebuilt
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, NGram, Prompted
+from marith.options.option_checks import METADATA
 from marith.options.untrusted import LOWERED, OF_A_CALL
 
 _TABLES = ("model", "terms", "formulas")
+# Options that `METADATA` does not have. An untrusted file must have none of them.
+_OPTIONS_WITHOUT_MARK = (
+    "model", "formula", "terms", "file", "speculation", "revision", "faithful_to", "engine",
+    "loaded_engine",
+)  # fmt: skip
 _BACKSLASHES = "; write a path with backslashes in single quotes: 'C:\\models\\tiny.gguf'"
 # TOML reads the escapes \b, \t, \n, \f and \r in a path as these characters.
 _ESCAPED = frozenset("\b\t\n\f\r")
@@ -124,7 +130,7 @@ def _check_trust(
     with _located(f"{str(path)!r}"):
         restricted(BARE, terms, allowed)
         for option in sorted(options.keys() - OF_A_CALL - LOWERED.keys()):
-            raise FormulaError(f"only the application may set the option {option!r}")
+            raise _of_the_application(option)
         for option, low in LOWERED.items():
             if options.get(option, low) is not low:
                 raise FormulaError(f"an untrusted file may only say {option} = {str(low).lower()}")
@@ -133,7 +139,15 @@ def _check_trust(
             table = _formula_table(name, value)
             restricted(table["formula"], terms, allowed)
             for option in sorted(table.keys() - OF_A_CALL - {"formula", "description"}):
-                raise FormulaError(f"only the application may set the option {option!r}")
+                raise _of_the_application(option)
+
+
+def _of_the_application(option: str) -> FormulaError:
+    """Return the error for an option that an untrusted file must not have, or that is misspelt."""
+    hint = "" if option in (*METADATA, *_OPTIONS_WITHOUT_MARK) else suggestion(option, OF_A_CALL)
+    if hint:
+        return FormulaError(f"an untrusted file has no option {option!r}{hint}")
+    return FormulaError(f"only the application may set the option {option!r}")
 
 
 @contextmanager

@@ -106,7 +106,13 @@ def require_formula(file: PersonaFile, name: object) -> None:
 
 
 def replace_models(file: PersonaFile, model: object) -> PersonaFile:
-    """Return the file with `model` for all its formulas, instead of the models in the file."""
+    """Return the file with `model` for all its formulas, instead of the models in the file.
+
+    Raises FormulaError for a model that is a formula of the file.
+    """
+    if is_formula(file, model):
+        problem = f"{model!r} is a formula of {file.path!r}, and another formula is named already"
+        raise FormulaError(f"{problem}; write from_file(path, {model!r})")
     own_options = {
         name: {option: value for option, value in own.items() if option != "model"}
         for name, own in file.own_options.items()

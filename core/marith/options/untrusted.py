@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from marith.errors import FormulaError, RequestError
+from marith.errors import FormulaError, RequestError, shown, suggestion
 from marith.formula.text.calls import BARE
 from marith.formula.text.term_data import checked_terms
 from marith.formula.text.trust import restricted
@@ -36,8 +36,12 @@ def of_call(
         is_formula = name == "model" and isinstance(value, str) and value in formulas
         is_no_plan = name == "speculation" and value in ("auto", "none", None)
         if not (name in takes or is_formula or is_no_plan):
-            problem = f"takes no {name!r} for a call, but {', '.join(sorted(takes))}"
             kind = "a frozen model" if frozen else "a model that does not trust its callers"
+            if name == "model" and formulas:
+                hint = suggestion(value, formulas, f"; there are {', '.join(formulas)}")
+                problem = f"takes as 'model' only a formula of its file, not {shown(value)}"
+                raise RequestError(f"{kind} {problem}{hint}")
+            problem = f"takes no {name!r} for a call, but {', '.join(sorted(takes))}"
             raise RequestError(f"{kind} {problem}")
     if options.keys().isdisjoint(("formula", "terms")):
         return dict(options)

@@ -140,6 +140,9 @@ def test_show_explains_a_formula_of_a_file_by_its_name(tmp_path: Path) -> None:
         "has no formula and no term 'cold'; its formulas are warm\n"
     )
     assert run("show", "warm", "--file", "/no/where")[0] == 2
+    path.write_text("[model]\ntemprature = 1\n[formulas]\nwarm = 'M'")
+    code, _, err = run("show", "warm", "--file", str(path))
+    assert (code, "did you mean 'temperature'?" in err) == (2, True)
 
 
 @pytest.mark.parametrize(

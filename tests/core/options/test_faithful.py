@@ -104,7 +104,7 @@ def test_to_hide_is_to_read_something_else(text: str, pattern: str) -> None:
 
 def test_a_strength_without_a_pattern_is_refused_before_anything_loads() -> None:
     options = Options(model="/nowhere", faithful=0.5)
-    with pytest.raises(RequestError, match=r"faithful is 0.5, but faithful_to is not given"):
+    with pytest.raises(RequestError, match=r"faithful_to is not given; write .* faithful_to='"):
         options.submit("k l")
     for wrong in ({"faithful": -0.1}, {"faithful": 1e6}, {"faithful_to": ""}):
         with pytest.raises(ValidationError, match="faithful"):

@@ -69,6 +69,8 @@ def test_an_unknown_name_is_told_the_names_there_are(tmp_path: Path) -> None:
     (tmp_path / "house.toml").write_text("[formulas]\ndetox = 'M'\ndraft = 'M'", encoding="utf-8")
     with pytest.raises(FormulaError, match="no formula 'detxo'; did you mean 'detox'"):
         Options.from_file(tmp_path / "house.toml", "detxo")
+    with pytest.raises(FormulaError, match=r"named already; write from_file\(path, 'draft'\)"):
+        Options.from_file(tmp_path / "house.toml", "detox", model="draft")
     (tmp_path / "empty.toml").write_text("", encoding="utf-8")
     with pytest.raises(FormulaError, match="there are none"):
         Options.from_file(tmp_path / "empty.toml", "detox")

@@ -52,7 +52,7 @@ def test_options_with_a_plan_are_a_plain_value() -> None:
         ("{", "invalid plan"),
         ({"every": [["formal", 99]]}, "from 1 to 16, not 99"),
         (Plan.factors({"nobody": 3}), "unknown term 'nobody'"),
-        (Plan.factors({"M": 3, "formal": 3}), "no term is evaluated at every token"),
+        (Plan.factors({"M": 3, "formal": 3}), "one term must be evaluated at every token"),
     ],
 )
 def test_what_is_no_plan_of_this_formula_is_refused(speculation: Any, problem: str) -> None:

@@ -94,8 +94,10 @@ def test_a_call_may_choose_another_formula_of_the_file(tmp_path: Path) -> None:
         careful = options.over({"model": "careful"})
         assert careful.temperature == 0.5
         assert {name: getattr(careful, name) for name in mode} == mode
-        with pytest.raises(RequestError, match="takes no 'model'"):
+        with pytest.raises(RequestError, match="only a formula of its file, not '/etc'; there are"):
             options.over({"model": "/etc"})
+        with pytest.raises(RequestError, match="not 'carefull'; did you mean 'careful'"):
+            options.over({"model": "carefull"})
 
 
 @pytest.mark.parametrize("given", [{}, {"trusted": True}, {"trusted": False}])
@@ -127,6 +129,9 @@ def test_a_formula_of_a_file_has_no_trust_of_its_own(tmp_path: Path) -> None:
         ("[formulas]\nf = 'M + classifier(\"/etc\")'", "formula 'f': untrusted formulas may not"),
         ('[formulas]\nf = {formula = "M", device = "cpu"}', "may set the option 'device'"),
         ('[model]\nmodel = "/etc"', "only the application may set the option 'model'"),
+        ("[model]\ntemprature = 1", "no option 'temprature'; did you mean 'temperature'"),
+        ('[formulas]\nf = {formula = "M", top_pp = 1}', "no option 'top_pp'; did you mean 'top_p'"),
+        ('[model]\nfaithful_to = "x"', "only the application may set the option 'faithful_to'"),
         ('[model]\nchat_template_kwargs = {a = 1}', "only the application may set"),
     ],
 )  # fmt: skip
