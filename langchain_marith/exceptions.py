@@ -93,6 +93,21 @@ def translated() -> Iterator[None]:
         raise _langchain_error(marith.errors.from_validation(error)) from error
 
 
+@contextmanager
+def constructor_errors() -> Iterator[None]:
+    """Raise the errors of a constructor as `translated` does, without a cause.
+
+    Python prints a cause before the error. Pydantic's error would repeat the message between
+    details of its own.
+    """
+    try:
+        yield
+    except ValidationError as error:
+        raise _langchain_error(marith.errors.from_validation(error)) from None
+    except marith.MarithError as error:
+        raise _langchain_error(error) from None
+
+
 def _langchain_error(error: marith.MarithError) -> marith.MarithError:
     """Return the error as LangChain's error too, or itself if LangChain has none like it."""
     kinds = type(error).__mro__

@@ -15,7 +15,7 @@ from langchain_core.runnables.config import get_config_list, patch_config, run_i
 from pydantic import field_validator, model_validator
 
 import marith
-from langchain_marith.exceptions import translated
+from langchain_marith.exceptions import constructor_errors, translated
 from langchain_marith.tool_definitions import to_definitions
 from marith.openai_format import to_grammar, to_logprobs, to_n, to_tools
 
@@ -112,6 +112,11 @@ class LangChainOptions(marith.Options):
         return {**params, "ls_provider": PROVIDER, "ls_model_name": model_name}
 
     if not TYPE_CHECKING:  # the signatures are LangChain's own, those of each kind of model
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            """Check all options. Raises an error of marith and LangChain, and not of pydantic."""
+            with constructor_errors():
+                super().__init__(*args, **kwargs)
 
         def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002 (its name)
             """As LangChain's own. Raises RequestError for `n` above 1."""

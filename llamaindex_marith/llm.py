@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Generator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llama_index.core.base.llms.generic_utils import messages_to_prompt as generic
 from llama_index.core.base.llms.types import (
@@ -49,6 +49,13 @@ class Marith(marith.Options, StructuredPrediction):
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
     grammar: InstanceOf[marith.Grammar] | None = None
+
+    if not TYPE_CHECKING:  # the signature is the one that pydantic makes of the fields
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            """Check all options. Raises an error of marith, and not of pydantic."""
+            with marith.errors.valid_options():
+                super().__init__(*args, **kwargs)
 
     @classmethod
     def class_name(cls) -> str:

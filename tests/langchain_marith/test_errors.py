@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from langchain_core import exceptions
+from langchain_core.runnables import ConfigurableField
 from pydantic import ValidationError
 from support.speaking_model import Make
 
@@ -97,6 +98,47 @@ def test_a_calls_formula_is_quoted_where_it_is_wrong(make: Make) -> None:
     assert caught.value.text == "2*a -"
     assert "^" in str(caught.value)
     assert isinstance(caught.value.__cause__, ValidationError)
+
+
+@pytest.mark.parametrize("model", [ChatMarith, MarithLLM])
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        (
+            {"formula": "happy - M", "terms": {"happy": "Be happy."}},
+            marith.FormulaError,
+            "the weights of a formula must add up to more than zero, not 0; write, for example, "
+            "2*happy - M\n  happy - M\n  ^^^^^^^^^",
+        ),
+        ({"tempe": 1}, marith.RequestError, "{} takes no option 'tempe'; did you mean "
+         "'temperature'?"),
+        ({"terms": ["happy"]}, marith.FormulaError, "terms map names to prompts or terms, such as "
+         "{{'formal': 'Speak formally.'}}, not ['happy']"),
+        ({"faithful": 0.5}, marith.RequestError, "faithful is 0.5, but faithful_to is not given; "
+         "write a regular expression that matches the retrieved passages in a prompt, such as "
+         "faithful_to='(?s)<context>.*?</context>'"),
+        ({"file": 5}, marith.RequestError, "file must be a path, not 5"),
+    ],
+)  # fmt: skip
+def test_a_constructor_raises_an_error_of_both_kinds(
+    model: Any, options: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    message = message.format(model.__name__)
+    for caught in (kind, ValueError, exceptions.ModelInvalidRequestError):
+        with pytest.raises(caught) as refused:
+            model(**options)
+        assert str(refused.value) == message
+        assert refused.value.__suppress_context__
+    with pytest.raises(ValidationError) as invalid:  # as pydantic promises
+        model.model_validate(options)
+    assert str(marith.errors.from_validation(invalid.value)) == message
+    assert model.model_validate({"formula": "2*M"}).formula == "2*M"
+
+
+def test_a_configured_model_raises_an_error_of_both_kinds(make: Make) -> None:
+    model = make().configurable_fields(formula=ConfigurableField(id="formula"))
+    with pytest.raises(exceptions.ModelInvalidRequestError, match="write, for example, 2\\*M - M"):
+        model.invoke("k l", config={"configurable": {"formula": "M - M"}})
 
 
 def test_an_error_while_a_text_is_made_comes_at_once(make: Make) -> None:

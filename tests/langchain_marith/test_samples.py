@@ -9,7 +9,6 @@ from langchain_core.caches import InMemoryCache
 from langchain_core.exceptions import LangChainException
 from langchain_core.messages import HumanMessage
 from langchain_core.outputs import LLMResult
-from pydantic import ValidationError
 from support.speaking_model import Make, Writer, by_engine
 
 import marith
@@ -95,7 +94,7 @@ def test_answers_in_a_cache_know_how_many_they_are(
 
 @pytest.mark.parametrize("n", [0, True, "2"])
 def test_n_is_a_whole_number(make: Make, n: Any) -> None:
-    with pytest.raises(ValidationError, match="n is a whole number from 1, not"):
+    with pytest.raises(marith.RequestError, match="n is a whole number from 1, not"):
         make(n=n)
     with pytest.raises(marith.RequestError, match="n is a whole number from 1, not"):
         make().generate([ASKED[0]], n=n)

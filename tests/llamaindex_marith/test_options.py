@@ -94,10 +94,46 @@ def test_a_persona_of_a_file_brings_its_own_faithfulness(tiny_dir: str, tmp_path
         assert len(json.dumps(twin.to_dict())) < 3000  # no pattern of a release's templates
 
 
-@pytest.mark.parametrize("grammar", ["x", {"kind": "regex"}, {"kind": "regex", "text": "("}])
-def test_what_is_no_grammar_is_refused(grammar: Any) -> None:
-    with pytest.raises(ValidationError, match="grammar"):
+@pytest.mark.parametrize(
+    ("grammar", "says"),
+    [
+        ("x", "grammar: Input should be an instance of Grammar, not 'x'"),
+        ({"kind": "regex"}, "grammar: Input should be an instance of Grammar, not {'kind'"),
+        ({"kind": "regex", "text": "("}, r"'\(' is not a valid regex"),
+    ],
+)
+def test_what_is_no_grammar_is_refused(grammar: Any, says: str) -> None:
+    with pytest.raises(marith.RequestError, match=says):
         Marith(model="/nowhere", grammar=grammar)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        (
+            {"formula": "happy - M", "terms": {"happy": "Be happy."}},
+            marith.FormulaError,
+            "the weights of a formula must add up to more than zero, not 0; write, for example, "
+            "2*happy - M\n  happy - M\n  ^^^^^^^^^",
+        ),
+        ({"tempe": 1}, marith.RequestError, "Marith takes no option 'tempe'; did you mean "
+         "'temperature'?"),
+        ({"terms": ["happy"]}, marith.FormulaError, "terms map names to prompts or terms, such as "
+         "{'formal': 'Speak formally.'}, not ['happy']"),
+    ],
+)  # fmt: skip
+def test_a_constructor_raises_the_error_of_marith_alone(
+    options: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(marith.MarithError) as caught:
+        Marith(**options)
+    assert type(caught.value) is kind
+    assert str(caught.value) == message
+    assert caught.value.__suppress_context__
+    with pytest.raises(ValidationError) as refused:  # as pydantic promises
+        Marith.model_validate(options)
+    assert str(marith.errors.from_validation(refused.value)) == message
+    assert Marith.model_validate({"formula": "2*M"}).formula == "2*M"
 
 
 def test_what_makes_no_text_of_a_prompt_is_refused() -> None:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from langchain_marith import ChatMarith, MarithLLM
 from llamaindex_marith import Marith
 from marith import Options
-from marith.errors import FormulaError, RequestError, from_validation
+from marith.errors import FormulaError, MarithError, RequestError, from_validation
 
 WRONG = [
     ({"seed": 2**70}, "seed is a whole number from"),
@@ -29,6 +29,11 @@ WRONG = [
     ({"steer_tools": 1}, "steer_tools is True or False, not 1"),
     ({"faithful": 101}, "faithful is a number from 0 to 100, not 101"),
 ]  # fmt: skip
+
+
+def error_of(kind: type[Options]) -> type[Exception]:
+    """The error of a constructor: pydantic's of `Options`, and marith's own of an adapter."""
+    return ValidationError if kind is Options else MarithError
 
 
 @pytest.mark.parametrize(("options", "says"), WRONG, ids=[str(options) for options, _ in WRONG])
@@ -47,7 +52,7 @@ def test_a_value_that_no_request_has_is_refused_when_options_are_made(
 @pytest.mark.parametrize("kind", [Options, ChatMarith, MarithLLM, Marith])
 def test_what_is_no_formula_is_refused_as_everywhere(kind: Any) -> None:
     for value in (None, 5):
-        with pytest.raises(ValidationError, match=f"a formula is a text or a Formula, not {value}"):
+        with pytest.raises(error_of(kind), match=f"a formula is a text or a Formula, not {value}"):
             kind(formula=value)
 
 
@@ -63,7 +68,7 @@ def test_whole_numbers_are_numbers_and_a_text_is_a_list_of_one() -> None:
 def test_a_misspelt_option_has_a_suggestion(tmp_path: Path) -> None:
     for kind in (Options, ChatMarith, MarithLLM, Marith):
         says = f"{kind.__name__} takes no option 'temprature'; did you mean 'temperature'"
-        with pytest.raises(ValidationError, match=says):
+        with pytest.raises(error_of(kind), match=says):
             kind(temprature=0)
     with pytest.raises(RequestError, match="Options takes no option 'temprature'; did you mean"):
         Options().over({"temprature": 0})
@@ -89,7 +94,7 @@ def test_an_error_in_the_environment_names_the_variable(
     monkeypatch.setenv(f"MARITH_{option.upper()}", value)
     for kind in (Options, ChatMarith, Marith):
         says = f"the environment variable MARITH_{option.upper()}: {problem}"
-        with pytest.raises(ValidationError, match=says):
+        with pytest.raises(error_of(kind), match=says):
             kind()
     with pytest.raises(ValidationError) as given:
         Options(**{option: value})
