@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.signals import default_signals
 
 from marith.cli.__main__ import main
 
@@ -61,7 +62,8 @@ def test_the_exit_code_is_that_of_the_command(arguments: tuple[str, ...], code: 
 def test_an_interrupted_answer_ends_with_130_and_prints_no_traceback() -> None:
     never = "--regex", "[a-z ]{5000}"  # ends before the signal comes
     long = [*MARITH, "generate", "Tell me a story.", "--max-tokens", "900", *never]
-    process = subprocess.Popen(long, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with default_signals():
+        process = subprocess.Popen(long, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.read(1)
     process.send_signal(signal.SIGINT)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.serving import PERSONAS, until
+from support.signals import default_signals
 
 # Does what the page does at first, and writes what it got.
 BROWSER = """
@@ -38,10 +39,10 @@ def test_a_browser_is_opened_on_the_page(tmp_path: Path) -> None:
     browser = f"{sys.executable} {script} %s {found}"
     port = subprocess.check_output([sys.executable, "-c", FREE_PORT], text=True).strip()
     with (tmp_path / "log").open("w", encoding="utf-8") as log:
-        playing = subprocess.Popen(
-            [sys.executable, "-m", "marith", "play", str(file), "--port", port],
-            stdout=log, stderr=log, env={**os.environ, "BROWSER": browser, "MARITH_API_KEYS": ""},
-        )  # fmt: skip
+        command = [sys.executable, "-m", "marith", "play", str(file), "--port", port]
+        environment = {**os.environ, "BROWSER": browser, "MARITH_API_KEYS": ""}
+        with default_signals():
+            playing = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         try:
             until(lambda: found.exists() and found.read_text().endswith("]"), 60)
             playing.send_signal(signal.SIGTERM)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from support.serving import CHAT, PERSONAS, client, until
+from support.signals import default_signals
 from typer.testing import CliRunner
 
 from marith.cli import app
@@ -30,7 +31,8 @@ def process(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str]
     socket = folder / "socket"
     arguments = [str(folder / "marith.toml"), "--unix-socket", str(socket), *options]
     with (folder / "log").open("w", encoding="utf-8") as log:
-        started = subprocess.Popen([*MARITH, *arguments], stderr=log, text=True)
+        with default_signals():
+            started = subprocess.Popen([*MARITH, *arguments], stderr=log, text=True)
         where = SimpleNamespace(socket=socket)
         try:
             until(lambda: "marith serves unix:" in (folder / "log").read_text(), 60)

@@ -14,6 +14,7 @@ import pytest
 from support.holding import engine as loaded
 from support.holding import held, overshoot, until
 from support.house import wait_until_idle
+from support.signals import default_signals
 
 import marith
 from marith import Engine, Grammar, Request, Stop
@@ -158,10 +159,9 @@ def test_a_result_may_be_waited_for_without_end(engine: Engine, timeout: float) 
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """SIGINT raises KeyboardInterrupt, as it does not in a process that a shell put aside."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+    """SIGINT raises KeyboardInterrupt, even in a background job."""
+    with default_signals():
+        yield
 
 
 def interrupt(begun: threading.Event) -> None:
