@@ -1,4 +1,4 @@
-"""What all tests share: a small real model in a directory, and no way to the hub."""
+"""What all tests share: a small real model in a directory, and no access to the hub."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def file_of(module: str) -> Path | None:
     return next((path for path in found if path in FILES), None)
 
 
-def test_every_room_imports_its_neighbours_alone() -> None:
+def test_every_room_imports_only_the_rooms_of_its_row() -> None:
     for path in FILES:
         may = {room(path), *MAY_IMPORT[room(path)]}
         rooms = {*map(target, imported(path))} & {*MAY_IMPORT}
@@ -126,7 +126,7 @@ def test_no_two_files_import_each_other() -> None:
         files -= free
 
 
-def test_a_library_is_imported_in_its_rooms_alone() -> None:
+def test_a_library_is_imported_only_in_its_rooms() -> None:
     for path in FILES:
         own = room(path).partition(".")[0]
         libraries = {name.partition(".")[0] for name in imported(path)}

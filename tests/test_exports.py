@@ -1,4 +1,4 @@
-"""The front door: every name is importable, documented, and takes what the design promises."""
+"""The package's exports: importable, documented, and with the promised parameters."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ DOOR: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("path", DOOR)
-def test_the_public_door_takes_what_the_design_promises(path: str) -> None:
+def test_public_functions_take_the_documented_parameters(path: str) -> None:
     value: Any = marith
     for part in path.split("."):
         value = getattr(value, part)
@@ -67,7 +67,7 @@ def test_the_public_door_takes_what_the_design_promises(path: str) -> None:
     assert all(found[name] is not NOWHERE for name in set(found) - set(promised))
 
 
-def test_errors_are_of_one_family() -> None:
+def test_all_errors_are_marith_errors() -> None:
     for name in ("FormulaError", "RequestError", "ContextOverflow", "ModelError", "EngineClosed"):
         assert issubclass(getattr(marith, name), marith.MarithError)
     assert issubclass(marith.FormulaError, ValueError)

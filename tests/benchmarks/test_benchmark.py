@@ -24,7 +24,7 @@ def timed(folder: Path, *arguments: str) -> tuple[dict[str, Any], str]:
     return json.loads(path.read_text(encoding="utf-8")), done.stdout
 
 
-def test_it_runs_on_pocket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_benchmark_runs_on_pocket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.bandwidth.NUMBERS", 2**16)  # read to time the memory
     plot = tmp_path / "speed.png"
     given = ("--model", "pocket", "--only", "terms,floor", "--plot", str(plot))

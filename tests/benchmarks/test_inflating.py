@@ -53,7 +53,7 @@ def assert_same(small: Any, large: Any, tokens: Tensor) -> None:
     more=st.integers(0, 40),
     seed=st.integers(0, 5),
 )
-def test_no_size_changes_what_a_model_says(
+def test_no_size_changes_the_logits_of_a_model(
     family: str, pairs: int, layers: int, more: int, seed: int
 ) -> None:
     small = tiny_model(family, seed=seed)
@@ -87,7 +87,7 @@ def test_biases_and_an_epsilon_that_matters_are_carried_over(family: str) -> Non
     assert_same(small, inflate(small, hidden=64, layers=3), ids(9))
 
 
-def test_what_is_new_has_weights_like_any_other_and_the_same_seed_the_same() -> None:
+def test_new_weights_are_random_and_the_same_for_the_same_seed() -> None:
     small = tiny_model()
     before = {name: weight.clone() for name, weight in small.state_dict().items()}
     one, same, other = (inflate(small, 64, 3, 96, seed=seed) for seed in (1, 1, 2))
@@ -108,7 +108,7 @@ def test_what_is_new_has_weights_like_any_other_and_the_same_seed_the_same() -> 
         ({"hidden": 40}, "a multiple of 16 for groups of 2 heads of 8, not 40"),
     ],
 )
-def test_a_size_that_cannot_be_is_named(sizes: dict[str, Any], message: str) -> None:
+def test_an_impossible_size_is_named(sizes: dict[str, Any], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         inflate(tiny_model(), **sizes)
 

@@ -22,7 +22,7 @@ PROMPTS = [3, 5, 9, 11], [7, 8, 2, 40, 33], [4]
 @pytest.mark.parametrize(
     ("numbers", "tolerance"), [("f32", 1e-3), ("f16", 1e-3), ("q8_0", 0.03), ("q4_0", 0.3)]
 )
-def test_it_computes_what_transformers_computes(
+def test_the_gguf_file_computes_what_transformers_computes(
     tmp_path: Path, numbers: str, tolerance: float
 ) -> None:
     """Its keys and values are in f16 whatever its weights are in."""

@@ -1,4 +1,4 @@
-"""A formula is written, its text streams, a card says why, and another token is gone on from."""
+"""Formulas, streams, cards of tokens, and texts that continue from another token."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_an_alternative_is_gone_on_from(page: Any) -> None:
     assert page.locator(".card h3").inner_text().startswith("Why")
 
 
-def test_a_fault_is_said_with_a_caret_where_it_is(page: Any) -> None:
+def test_a_fault_of_a_formula_is_shown_with_a_caret(page: Any) -> None:
     page.fill("#formula", "2*hapy - M")
     problem = page.locator("#formula-problem")
     problem.wait_for(state="visible")
@@ -113,7 +113,7 @@ def test_terms_are_added_and_removed_and_recipes_fill_the_editor(page: Any) -> N
     assert page.input_value("#formula") == page.locator("#begin option:checked").inner_text()
 
 
-def test_only_what_m_would_not_have_said(page: Any) -> None:
+def test_arrow_keys_move_between_changed_tokens_if_only_those_are_shown(page: Any) -> None:
     write(page, seed=3, max_tokens=30)
     generate(page)
     right = pane(page, 1)

@@ -1,4 +1,4 @@
-"""A slider foresees where the text turns, and the text made anew turns there."""
+"""A slider predicts the first changed token, and the regenerated text changes there."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def write_anew(page: Any) -> None:
 
 
 @pytest.mark.parametrize("temperature", [0, 1])
-def test_what_is_foreseen_comes_true(page: Any, temperature: float) -> None:
+def test_the_predicted_flip_is_the_flip_of_the_regenerated_text(
+    page: Any, temperature: float
+) -> None:
     write(page, seed=5, max_tokens=40, temperature=temperature, top_p=0.9)
     generate(page)
     turned = 0
@@ -94,7 +96,7 @@ def test_a_number_that_makes_no_formula_says_why(page: Any) -> None:
     assert page.input_value("#formula") == "2*happy - M"
 
 
-def test_by_keys_alone(page: Any) -> None:
+def test_sliders_work_by_keyboard_alone(page: Any) -> None:
     write(page, seed=5, max_tokens=30)
     write_formula(page, "2*happy - 0.5*M")
     generate(page)

@@ -51,7 +51,9 @@ VECTORS: list[tuple[str, list[Any], Any]] = [
 
 
 @pytest.mark.parametrize(("name", "given", "value"), VECTORS)
-def test_values(page: Any, name: str, given: list[Any], value: Any) -> None:
+def test_pure_functions_return_the_expected_values(
+    page: Any, name: str, given: list[Any], value: Any
+) -> None:
     assert page.evaluate(CALLS, ["values.js", name, *given]) == value
 
 

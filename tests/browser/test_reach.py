@@ -35,7 +35,7 @@ def test_axe_finds_nothing_serious(browser: Any, taking: Serving, scheme: str) -
     page.context.close()
 
 
-def test_everything_by_keys_alone(page: Any) -> None:
+def test_the_whole_page_works_by_keyboard_alone(page: Any) -> None:
     page.evaluate("document.body.focus()")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"

@@ -8,7 +8,7 @@ from typing import Any
 from support.browsing import KEY, Serving, become, generate, opened, pane, serving, write
 
 
-def test_a_stopped_server_is_one_sentence(browser: Any, tmp_path: Path) -> None:
+def test_a_stopped_server_is_reported_in_one_sentence(browser: Any, tmp_path: Path) -> None:
     with serving(tmp_path, "--allow-formulas") as server:
         page = opened(browser, server.url)
         page.wait_for_selector("#normalised:not(:empty)")

@@ -92,9 +92,7 @@ def test_a_pressed_token_shows_its_card(notebook: Any, real: Inspection) -> None
     assert notebook.evaluate("[model.state.chosen, model.saved]") == [3, 1]
 
 
-def test_it_is_worked_by_keys_alone_which_the_notebook_leaves_to_it(
-    notebook: Any, real: Inspection
-) -> None:
+def test_the_widget_works_by_keyboard_in_a_notebook(notebook: Any, real: Inspection) -> None:
     show(notebook, real)
     listen = "addEventListener('keydown', (event) => { window.target = event.target; }, true)"
     notebook.evaluate(listen)
@@ -130,7 +128,7 @@ def test_a_character_of_several_tokens_is_shown_with_its_last(notebook: Any) -> 
     assert tokens.nth(1).get_attribute("aria-label") == "a part of a character"
 
 
-def test_what_a_model_writes_is_text(notebook: Any) -> None:
+def test_text_of_a_model_is_shown_as_text(notebook: Any) -> None:
     whole = inspection(HOSTILE)
     (term,), (part,) = whole.terms, whole.parts
     whole = replace(
@@ -153,7 +151,7 @@ def test_what_a_model_writes_is_text(notebook: Any) -> None:
 
 
 @pytest.mark.parametrize("system", ["light", "dark"])
-def test_it_is_dark_where_the_browser_is(notebook: Any, real: Inspection, system: str) -> None:
+def test_the_widget_is_dark_if_the_browser_is(notebook: Any, real: Inspection, system: str) -> None:
     notebook.emulate_media(color_scheme=system)
     show(notebook, real)
     root = notebook.locator(".inspection")
@@ -161,7 +159,9 @@ def test_it_is_dark_where_the_browser_is(notebook: Any, real: Inspection, system
     assert root.evaluate("root => getComputedStyle(root).backgroundColor") == papers[system]
 
 
-def test_its_style_and_that_of_the_notebook_stay_apart(notebook: Any, real: Inspection) -> None:
+def test_the_styles_of_widget_and_notebook_do_not_affect_each_other(
+    notebook: Any, real: Inspection
+) -> None:
     styles = """(selector) => [...document.querySelectorAll(selector)].map(
       (e) => [...getComputedStyle(e)].filter((name) => !/size|origin/.test(name)).map(
         (name) => `${name}: ${getComputedStyle(e).getPropertyValue(name)}`))"""

@@ -50,7 +50,7 @@ def screen() -> str:
     return out.getvalue()
 
 
-def test_toxicity_falls_by_half_and_more(screen: str) -> None:
+def test_toxicity_falls_by_half_or_more(screen: str) -> None:
     for label in ("toxicity by classifier", "mean over 16 messages"):
         before, after = falls(screen, label)
         assert before > 0.3
@@ -67,7 +67,7 @@ def test_the_passage_wins_over_what_the_model_has_learnt(screen: str) -> None:
     assert "Umeå" in printed(screen, "faithful=0.5")
 
 
-def test_a_persona_has_two_strengths(screen: str) -> None:
+def test_the_persona_is_shown_at_two_strengths(screen: str) -> None:
     texts = {printed(screen, formula) for formula in PERSONA[1:]}
     assert len(texts) == 2
     assert all("snakes" in text for text in texts)

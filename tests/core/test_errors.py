@@ -45,7 +45,7 @@ def test_a_value_is_quoted_as_one_writes_it(value: object, text: str) -> None:
         ({"stop": ["a", ""]}, RequestError, "a text of stop has at least one character: ''"),
     ],
 )
-def test_what_pydantic_refuses_is_an_error_of_ours(
+def test_an_error_of_pydantic_becomes_an_error_of_marith(
     options: dict[str, object], kind: type[MarithError], text: str
 ) -> None:
     with pytest.raises(ValidationError) as refused:
@@ -77,7 +77,7 @@ def test_a_mistyped_name_resembles_one_of_like_length(name: object, meant: str |
 
 
 @pytest.mark.parametrize("meant", [name for name in Options.model_fields if len(name) > 5])
-def test_two_letters_that_changed_places_are_seen(meant: str) -> None:
+def test_two_letters_that_changed_places_are_recognized(meant: str) -> None:
     swapped = {meant[:i] + meant[i + 1] + meant[i] + meant[i + 2 :] for i in range(len(meant) - 1)}
     for typed in swapped - {meant}:
         assert similar(typed, Options.model_fields) == meant

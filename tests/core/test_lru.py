@@ -1,4 +1,4 @@
-"""What is used last is kept up to what it may weigh; what is in use is never lost."""
+"""Least recently used values are dropped at a limit of bytes; values in use are never lost."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_value_takes_the_place_of_another_of_its_name() -> None:
     assert second_is() is not None
 
 
-def test_any_number_of_threads_use_at_once() -> None:
+def test_many_threads_may_use_it_at_once() -> None:
     recent, things = WeightedLRU(50), [Thing() for _ in range(100)]
 
     def work(start: int) -> None:
@@ -191,7 +191,7 @@ def test_what_is_forgotten_while_a_request_is_read_is_loaded_on_no_thread_of_a_c
     assert readers == ["marith-load"] * 2
 
 
-def test_what_is_within_the_bound_is_loaded_once(tmp_path: Path) -> None:
+def test_objects_within_the_limit_are_loaded_once(tmp_path: Path) -> None:
     tiny_model(seed=3).save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)
     formula = f"M + prompted(model={str(tmp_path)!r}) + ngram(texts=('a b c',))"

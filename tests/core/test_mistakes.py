@@ -91,7 +91,7 @@ def names() -> Mapping[str, Any]:
 
 
 @pytest.mark.parametrize(("typed", "sentence"), [*CALLS, *MODELS], ids=lambda each: each)
-def test_it_is_refused_in_one_sentence(
+def test_a_mistake_is_refused_in_one_sentence(
     typed: str,
     sentence: str,
     names: Mapping[str, Any],

@@ -23,13 +23,13 @@ def test_weights_are_counted_by_the_header_of_their_file() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff" * 20, b"\x02\0\0\0\0\0\0\0[]", b"\x09" + b"\0" * 7])
-def test_a_file_that_is_none_of_safetensors_has_no_count(data: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_not_safetensors_has_no_count(data: bytes, tmp_path: Path) -> None:
     file = tmp_path / "model.safetensors"
     file.write_bytes(data)
     assert numbers_by_type(file) == {}
 
 
-def test_models_are_at_the_front_door() -> None:
+def test_models_are_exported_by_the_package() -> None:
     code = "import marith; print(marith.models.describe('pocket').name)"
     out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert out.stdout.strip() == "pocket"

@@ -47,12 +47,12 @@ def test_one_choice_is_written_in_many_ways(name: str) -> None:
 
 
 @pytest.mark.parametrize("choice", [3, {"type": "function"}, ["auto"], {"name": "x"}])
-def test_what_is_no_choice_is_refused_with_what_to_write(choice: Any) -> None:
+def test_an_invalid_choice_is_refused_with_what_to_write(choice: Any) -> None:
     with pytest.raises(marith.RequestError, match=r"tool_choice is 'auto'.*OpenAI's dict, not"):
         to_choice(choice)
 
 
-def test_tools_are_those_of_the_engine() -> None:
+def test_tools_equal_the_tools_of_the_engine() -> None:
     two = [tool("a"), tool("any")]
     assert to_tools(two, listed) == marith.Tools(tuple(two))
     assert to_tools(two, listed, "a", False, True) == marith.Tools(tuple(two), "a", False, True)
@@ -138,7 +138,7 @@ def test_logprobs_are_asked_for_as_by_openai() -> None:
 
 
 @pytest.mark.parametrize("calls", ["[]", {"id": "c1"}, 7])
-def test_calls_that_are_no_list_are_refused(calls: Any) -> None:
+def test_calls_that_are_not_a_list_are_refused(calls: Any) -> None:
     with pytest.raises(marith.RequestError, match="tool_calls are a list of calls, not"):
         openai_format.require_calls(calls)
 

@@ -34,12 +34,12 @@ def test_what_the_environment_chooses_stays(name: str) -> None:
 @pytest.mark.parametrize(
     ("first", "long"), [("import marith, torch", False), ("import torch, marith", True)]
 )
-def test_it_is_known_whether_torch_was_first(first: str, long: bool) -> None:
+def test_an_earlier_import_of_torch_is_detected(first: str, long: bool) -> None:
     code = f"{first}; from marith.openmp import TORCH_SPINS_LONG; print(TORCH_SPINS_LONG)"
     assert printed(code) == str(long)
 
 
-def test_a_number_of_threads_is_said_to_be_an_environment_variable() -> None:
+def test_a_number_of_threads_is_refused_with_the_environment_variable() -> None:
     with pytest.raises(MarithError, match="takes no 'n_threads'; set OMP_NUM_THREADS"):
         Engine.load("pocket", n_threads=2)
     with pytest.raises(ValidationError, match=r"takes no option 'threads'; set OMP_NUM_THREADS"):

@@ -1,4 +1,4 @@
-"""Rows of files: in order, each with its place, and one sentence for what is none."""
+"""Rows of files: in order, each with its line, and one sentence for an invalid row."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_rows_come_in_order_with_their_places(
         ("a.parquet", b"PAR1", "cannot read"),
     ],
 )
-def test_what_is_no_row_is_refused_with_its_place(
+def test_an_invalid_row_is_refused_with_its_line(
     tmp_path: Path, name: str, content: bytes, says: str
 ) -> None:
     (tmp_path / name).write_bytes(content)

@@ -18,7 +18,7 @@ def test_rows_come_in_the_order_of_their_references(places: list[int]) -> None:
     assert torch.equal(gather(rows), torch.stack([vector(row) for row in rows]))
 
 
-def test_what_lies_at_even_distances_is_not_copied() -> None:
+def test_rows_at_even_distances_are_not_copied() -> None:
     tensor = TENSORS[-1]
     rows = rows_of(tensor)
     assert gather(rows) is tensor

@@ -18,7 +18,7 @@ def section(page: str, heading: str) -> str:
     return text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
 
 
-def test_effects_are_those_of_their_page() -> None:
+def test_the_effects_in_readme_are_those_of_their_page() -> None:
     effects = section("effects.md", "On a real model")
     rows = EFFECT.findall(README)
     assert len(rows) == 4
@@ -28,7 +28,7 @@ def test_effects_are_those_of_their_page() -> None:
         assert perplexity in row
 
 
-def test_the_speed_is_that_of_its_page() -> None:
+def test_the_speed_in_readme_is_that_of_its_page() -> None:
     (ratio,) = re.findall(r"\*\*(0\.\d+)\*\* of the time per token", README)
     (row,) = re.findall(
         r"^\| marith, 4 terms \|.*$", section("performance.md", "Figures"), re.MULTILINE

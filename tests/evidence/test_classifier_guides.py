@@ -89,7 +89,9 @@ def scaled(logits: Row, scale: str) -> float:
     return float(share[1] if scale == "probability" else np.log(share[1]))
 
 
-def test_an_oracle_in_float64_says_the_same(small: Small, report: Callable[[str], None]) -> None:
+def test_guided_classifiers_agree_with_a_float64_oracle(
+    small: Small, report: Callable[[str], None]
+) -> None:
     draw = random.Random(5)
     models, words = small.reference.models, small.reference.vocabulary
     [path] = [name for name in models if name and name.endswith("judge8")]

@@ -58,7 +58,7 @@ def test_formality_rises_from_the_bare_model_over_the_prompt_to_twice_the_prompt
     assert means["2*formal - M"] > means["formal"] > means["M"]
 
 
-def test_a_union_subtracted_detoxifies_and_a_classifier_detoxifies_further(
+def test_subtracting_a_union_detoxifies_and_a_classifier_detoxifies_further(
     pocket: Engine, report: Report
 ) -> None:
     draw = random.Random(2)
@@ -73,7 +73,7 @@ def test_a_union_subtracted_detoxifies_and_a_classifier_detoxifies_further(
     assert guided < union
 
 
-def test_two_adapters_of_one_base_detoxify_and_the_other_way_round_they_poison(
+def test_two_adapters_of_one_base_detoxify_and_swapped_they_make_toxic(
     pocket: Engine, report: Report
 ) -> None:
     draw = random.Random(2)

@@ -62,14 +62,14 @@ def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Engine, Engine, float
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
-def test_a_formula_is_the_same_there(pair: Any, formula: str) -> None:
+def test_a_formula_gives_the_same_distribution_on_the_gpu(pair: Any, formula: str) -> None:
     there, here, most = pair
     rows = [one.next_logprobs(CHAT, formula, TERMS).cpu() for one in (there, here)]
     likely = rows[1] > -12
     assert float((rows[0] - rows[1])[likely].abs().max()) <= most * (3 if "union" in formula else 1)
 
 
-def test_batched_is_alone_and_a_long_prompt_is_read(pair: Any) -> None:
+def test_batched_scores_equal_scores_alone_also_with_a_long_prompt(pair: Any) -> None:
     there, here, most = pair
     long = [{"role": "user", "content": "The sea is wide and blue. " * 90}]
     prompts = [CHAT, long, *([{"role": "user", "content": f"{i} dogs"}] for i in range(14))]
@@ -80,7 +80,7 @@ def test_batched_is_alone_and_a_long_prompt_is_read(pair: Any) -> None:
 
 
 @pytest.mark.parametrize("plan", ["auto", Plan({"rude": 3, "kind": 3})])
-def test_drafts_leave_a_seeds_text(pair: Any, plan: Any) -> None:
+def test_drafts_do_not_change_a_seeded_text(pair: Any, plan: Any) -> None:
     there, _, most = pair
     if most > 0.01:
         pytest.skip("in bfloat16 a draft's row is rounded otherwise than a step's")
@@ -91,7 +91,7 @@ def test_drafts_leave_a_seeds_text(pair: Any, plan: Any) -> None:
     assert texts[0] == texts[1]
 
 
-def test_a_grammar_holds(pair: Any) -> None:
+def test_an_answer_on_the_gpu_follows_its_grammar(pair: Any) -> None:
     there, _, _ = pair
     text = there.generate(
         CHAT, FORMULAS[1], TERMS, Sampling(seed=1), Stop(40), grammar=Grammar.regex("[a-f]{5} no")
@@ -101,7 +101,7 @@ def test_a_grammar_holds(pair: Any) -> None:
 
 
 @torch.inference_mode()
-def test_steps_of_fixed_shape_are_eager_steps() -> None:
+def test_steps_of_fixed_shape_equal_eager_steps() -> None:
     """Captured as CUDA graphs where there is CUDA; fused layers are off there."""
     config = LlamaConfig(
         vocab_size=128, hidden_size=128, intermediate_size=256, num_hidden_layers=3,

@@ -1,4 +1,4 @@
-"""How often agents of LangGraph call what was asked for, and in what manner they then answer."""
+"""How often agents of LangGraph call the right tool, and in which style they then answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retrieval with a real store and real embeddings: how far answers follow what was found."""
+"""Retrieval with a real store and real embeddings: how far answers follow the passages."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def report(capsys: pytest.CaptureFixture[str]) -> Report:
     return tell
 
 
-def test_answers_keep_to_passages_that_contradict_what_is_known(
+def test_answers_follow_passages_that_contradict_training(
     rag: ModuleType, store: Any, plain: Measured, report: Report
 ) -> None:
     report(rag.PLAIN, plain)
@@ -84,7 +84,7 @@ def test_answers_keep_to_passages_that_contradict_what_is_known(
     assert aware.remembers < plain.remembers
 
 
-def test_a_persona_costs_faithfulness_and_faithful_gives_it_back(
+def test_a_persona_lowers_faithfulness_and_the_option_faithful_restores_it(
     rag: ModuleType, store: Any, plain: Measured, report: Report
 ) -> None:
     persona = report(rag.PERSONA, measure(rag, store, rag.PERSONA, 2))

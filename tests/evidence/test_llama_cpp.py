@@ -72,7 +72,7 @@ def test_the_texts_are_the_same_but_for_ties(engines: list[Engine]) -> None:
     print(f"\n{equal} texts are equal, {ties} part at a tie, the widest of {widest:.4f} nats")
 
 
-def test_two_thousand_requests_with_cancels_and_drafts(files: Path) -> None:
+def test_two_thousand_requests_with_cancels_and_drafts_leave_no_lane(files: Path) -> None:
     """All that are not cancelled end, no lane stays taken, and memory ends where it was."""
     draw = random.Random(3)
     with Engine.load(

@@ -1,4 +1,4 @@
-"""How often agents of LlamaIndex call what was asked for, and in what voice they then answer."""
+"""How often agents of LlamaIndex call the right tool, and in which style they then answer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ async def test_a_react_agents_calls_are_valid(report: Report) -> None:
     assert all(is_valid(each.tool_name, each.tool_kwargs) for run in runs for each in run.calls)
 
 
-async def test_a_clerk_calls_and_a_guide_speaks_in_its_voice(report: Report) -> None:
+async def test_of_two_agents_one_calls_the_right_tool_and_the_other_answers_formally(
+    report: Report,
+) -> None:
     asked = [*FACTS, *WEATHER]
     runs = await work(lambda seed: shown.desk(seed=seed), asked)
     tool, call = right(runs, asked)

@@ -1,4 +1,4 @@
-"""The memory of the process stays level: many requests, and thirty-two threads that leave."""
+"""The memory of the process stays level: many requests, and threads that come and go."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def held() -> tuple[int, int]:
     return len(known), sum(each.nbytes for each in tensors.values())
 
 
-def test_what_is_held_stays_level_over_many_requests() -> None:
+def test_held_memory_stays_level_over_many_requests() -> None:
     with endless(context_length=256) as engine:
 
         def ask(count: int) -> tuple[int, int]:

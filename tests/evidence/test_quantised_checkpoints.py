@@ -43,7 +43,9 @@ def held(path: Path, most: float) -> None:
 
 
 @pytest.mark.parametrize(("bits", "most"), [(8, 0.05), (4, 0.5)])
-def test_bitsandbytes(bits: int, most: float, tmp_path: Path) -> None:
+def test_a_checkpoint_of_bitsandbytes_gives_nearly_the_distributions_of_pocket(
+    bits: int, most: float, tmp_path: Path
+) -> None:
     pytest.importorskip("bitsandbytes")
     how: dict[str, Any] = {f"load_in_{bits}bit": True}
     if bits == 4:
@@ -51,13 +53,15 @@ def test_bitsandbytes(bits: int, most: float, tmp_path: Path) -> None:
     held(saved(tmp_path / f"bitsandbytes-{bits}", BitsAndBytesConfig(**how)), most)
 
 
-def test_torchao(tmp_path: Path) -> None:
+def test_a_checkpoint_of_torchao_gives_nearly_the_distributions_of_pocket(tmp_path: Path) -> None:
     quantization = pytest.importorskip("torchao.quantization")
     config = TorchAoConfig(quantization.Int8WeightOnlyConfig())
     held(saved(tmp_path / "torchao", config), 0.05)
 
 
-def test_compressed_tensors(tmp_path: Path) -> None:
+def test_a_checkpoint_of_compressed_tensors_gives_nearly_the_distributions_of_pocket(
+    tmp_path: Path,
+) -> None:
     """As llm-compressor writes it: int8 weights with a scale a channel."""
     compressed = pytest.importorskip("compressed_tensors")
     quantization = pytest.importorskip("compressed_tensors.quantization")

@@ -15,7 +15,9 @@ from marith.openmp import CHOICES
 MOST = 2.0  # a query, as a multiple of its embedding and its answer alone
 
 
-def test_a_query_takes_what_its_parts_take(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_query_takes_hardly_longer_than_its_embedding_and_its_answer(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     kept = {name: value for name, value in os.environ.items() if name not in CHOICES}
     kept |= {"PYTHONPATH": os.pathsep.join(sys.path)}
     kept.pop("OMP_NUM_THREADS", None)

@@ -1,4 +1,4 @@
-"""What comes of training: a trained classifier steers a formula at once."""
+"""A classifier that was just trained steers a formula."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
 
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: ",".join(kind) or "plain")
-def test_deltas_joined_are_the_whole_answer(web: httpx.Client, kind: dict[str, Any]) -> None:
+def test_the_joined_deltas_are_the_whole_answer(web: httpx.Client, kind: dict[str, Any]) -> None:
     for seed in range(200):
         body = {"messages": CHAT, "model": "polite", "seed": seed, "max_tokens": 30, **kind}
         whole, streamed = (web.post(PATH, json={**body, "stream": s}) for s in (False, True))

@@ -29,7 +29,7 @@ def runs(agent: Any, questions: tuple[str, ...]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("strategy", [ProviderStrategy, ToolStrategy, None])
-def test_every_strategy_of_langchain_gives_objects_under_a_formula(strategy: Any) -> None:
+def test_every_output_strategy_of_langchain_gives_objects(strategy: Any) -> None:
     wanted = strategy(structured.Person) if strategy else structured.Person
     model = ChatMarith(formula="2*formal - M", terms=structured.TERMS, max_tokens=160, seed=4)
     for state in runs(create_agent(model, [], response_format=wanted), PEOPLE):

@@ -1,4 +1,4 @@
-"""What an answer says of itself is exact: tokens, ends, log-probabilities, and what it cost."""
+"""The metadata of an answer is exact: tokens, ends, log-probabilities, and costs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_an_answer_names_its_model_and_why_it_ended(make: Make, tiny_dir: str) -
     assert "stop_reason" not in metadata
 
 
-def test_what_the_formula_cost_is_listed_by_term(scripted: Make) -> None:
+def test_the_cost_of_the_formula_is_listed_by_term(scripted: Make) -> None:
     model = scripted()
     answer = model.invoke("Count!")
     costs = answer.response_metadata["composition"]

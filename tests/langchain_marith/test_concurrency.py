@@ -1,4 +1,4 @@
-"""Many callers on one event loop: none is held up, and whoever leaves frees what it held."""
+"""Many callers on one event loop: none blocks it, and a caller that leaves frees its lanes."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def test_a_timeout_counts_from_the_call(make: Make) -> None:
             model.invoke("k l")
 
 
-async def test_who_leaves_before_weights_are_there_leaves_nothing(
+async def test_a_task_that_is_cancelled_while_weights_load_leaves_no_lanes(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = make()

@@ -32,7 +32,9 @@ TWINS = {
 
 
 @pytest.mark.parametrize(("own", "langchains"), TWINS.items())
-def test_either_kind_catches(own: type[Exception], langchains: type[Exception]) -> None:
+def test_errors_can_be_caught_as_errors_of_marith_or_of_langchain(
+    own: type[Exception], langchains: type[Exception]
+) -> None:
     for kind in (own, langchains, exceptions.ModelError, marith.MarithError):
         with pytest.raises(kind, match="what is wrong") as caught, translated():
             raise own("what is wrong")
@@ -77,7 +79,7 @@ def test_a_model_that_is_not_there_is_not_found(make: Make) -> None:
         ({"temperature": -1}, marith.RequestError, "temperature is .*, not -1"),
     ],
 )
-async def test_what_a_call_cannot_ask_is_an_error_of_both_kinds(
+async def test_an_invalid_option_of_a_call_is_an_error_of_both_kinds(
     tmp_path: Path, options: dict[str, Any], kind: type[Exception], problem: str
 ) -> None:
     path = tmp_path / "marith.toml"

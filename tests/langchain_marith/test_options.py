@@ -94,7 +94,7 @@ each_option = pytest.mark.parametrize(
 
 
 @each_option
-def test_all_that_a_text_hangs_on_is_in_a_models_identity(
+def test_the_identity_of_a_model_has_everything_that_a_text_depends_on(
     make: Make, options: dict[str, Any]
 ) -> None:
     one, other = make(), make(**options)

@@ -1,4 +1,4 @@
-"""`n` answers to each prompt: which they are, what they share, and which methods return them."""
+"""`n` answers to each prompt: their seeds, what they share, and which methods return them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def refused(method: str) -> Any:
 
 
 @pytest.mark.parametrize("by_call", [True, False])
-async def test_what_returns_one_answer_refuses_more(
+async def test_methods_that_return_one_answer_refuse_n_above_1(
     make: Make, writer: Writer, by_call: bool
 ) -> None:
     own, call = ({}, {"n": 3}) if by_call else ({"n": 3}, {})
@@ -82,9 +82,7 @@ async def test_what_returns_one_answer_refuses_more(
     assert make(n=3).invoke("k l", n=1).text == make().invoke("k l").text
 
 
-def test_answers_in_a_cache_know_how_many_they_are(
-    make: Make, writer: Writer, truths: list[list[str]]
-) -> None:
+def test_cached_answers_depend_on_n(make: Make, writer: Writer, truths: list[list[str]]) -> None:
     chat, text = make(cache=InMemoryCache()), writer(cache=InMemoryCache())
     for n in (1, 3, 2, 3):
         assert texts(chat.generate([ASKED[0]], n=n)) == [truths[0][:n]]

@@ -173,7 +173,7 @@ async def test_each_token_is_announced_once(scripted: Make, how: str) -> None:
     assert ended.usage_metadata["output_tokens"] > 0
 
 
-def test_usage_and_ends_are_on_the_last_chunk_alone(scripted: Make) -> None:
+def test_only_the_last_chunk_has_usage_and_the_finish_reason(scripted: Make) -> None:
     chunks = list(scripted().bind_tools([clock, MAP]).stream(ASKED))
     *before, last = chunks
     assert last.chunk_position == "last"

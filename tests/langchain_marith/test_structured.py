@@ -129,7 +129,7 @@ def test_any_object_is_json_mode_without_a_schema(scripted: Make) -> None:
 
 
 @each_method
-async def test_an_answer_that_was_cut_off_is_none(scripted: Make, method: Method) -> None:
+async def test_an_answer_that_was_cut_off_is_refused(scripted: Make, method: Method) -> None:
     short = scripted(max_tokens=9)
     for schema in (Sailor, OldSailor, SCHEMA):
         model = short.with_structured_output(schema, method=method)
@@ -226,14 +226,14 @@ def faithful_model(**options: Any) -> ChatMarith:
 
 
 @each_method
-def test_what_is_faithful_to_a_passage_fills_a_schema(method: Method) -> None:
+def test_a_schema_is_filled_from_the_passage_with_faithful(method: Method) -> None:
     schema: Any = Opening if method != "json_mode" else None
     read = faithful_model().with_structured_output(schema, method=method)
     found: Any = read.invoke(f"{PASSAGE} When does the pool open?")
     assert isinstance(found, dict if method == "json_mode" else Opening)
 
 
-def test_what_is_faithful_to_a_passage_calls_a_tool() -> None:
+def test_a_tool_is_called_from_the_passage_with_faithful() -> None:
     model = faithful_model().bind_tools([Opening], tool_choice="any")
     [call] = model.invoke(f"{PASSAGE} When does the pool open?").tool_calls
     assert Opening(**call["args"])

@@ -47,7 +47,7 @@ def moor(chain: Chain) -> str:
     return chain.ship
 
 
-def test_arguments_may_hold_their_own_kind() -> None:
+def test_arguments_may_be_recursive() -> None:
     for each in (Chain, moor):
         (definition,) = to_definitions([each])
         assert to_definitions([definition]) == [definition]
@@ -80,7 +80,7 @@ def test_every_form_of_a_tool_is_defined_alike() -> None:
         ({"tools": [MAP, {**MAP["function"], "parameters": {}}]}, "two tools are named 'map'"),
     ],
 )
-def test_what_cannot_be_called_is_refused_when_it_is_bound(
+def test_an_invalid_tool_is_refused_when_it_is_bound(
     scripted: Make, options: dict[str, Any], problem: str
 ) -> None:
     given = {"tools": [clock], **options}

@@ -28,7 +28,7 @@ class WholeTracer(BaseTracer):
 
 @pytest.mark.parametrize("kind", [ChatMarith, MarithLLM])
 @pytest.mark.parametrize("of_call", [False, True])
-def test_a_run_that_ended_has_no_text_of_a_term(tiny_dir: str, kind: Any, of_call: bool) -> None:
+def test_a_trace_contains_no_text_of_a_term(tiny_dir: str, kind: Any, of_call: bool) -> None:
     """Neither of a term, nor of the formula, nor of what is hidden from a term."""
     tracer = WholeTracer()
     texts: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Law: a conversation with reasoning is one prompt, whoever wrote it and by whatever door.
+"""Law: a conversation with reasoning is one prompt, through every interface.
 
 The chat template decides whether the prompt shows the reasoning.
 """

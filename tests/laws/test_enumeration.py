@@ -1,4 +1,4 @@
-"""Whatever drafts and in whatever stages terms verify: each text has the composed probability.
+"""Whatever is drafted and verified in stages: each text has the composed probability.
 
 Exactly: every path of the draft window is followed, with the probability that the product's own
 verifier gives it, on three tokens and for texts of six.

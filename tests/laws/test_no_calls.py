@@ -76,7 +76,7 @@ def over_http(model: str, choice: str, folder: Path) -> Answer:
 
 
 @pytest.mark.parametrize("ask", [by_python, by_langchain, by_llamaindex, over_http])
-def test_no_answer_calls(
+def test_with_tool_choice_none_no_answer_has_a_call(
     ask: Callable[[str, str, Path], Answer], model: str, tmp_path: Path
 ) -> None:
     assert ask(model, "auto", tmp_path) == ("I look.", 1)

@@ -1,4 +1,4 @@
-"""Law: messages are answered or refused by a MarithError, whatever they lack and whoever made them.
+"""Law: messages are answered, or refused by a MarithError, whatever they lack.
 
 The same by every door: Python, LangChain, LlamaIndex and HTTP.
 """
@@ -37,14 +37,16 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
 @given(talk=conversations())
 @example(talk=WITHOUT_IDS)
 @example(talk=REFUSED)
-def test_in_python(tiny_dir: str, talk: list[Any]) -> None:
+def test_odd_messages_are_answered_or_refused_in_python(tiny_dir: str, talk: list[Any]) -> None:
     answered(lambda: Engine.shared(tiny_dir).generate(talk, stop=Stop(1)))
 
 
 @given(talk=conversations())
 @example(talk=WITHOUT_IDS)
 @example(talk=REFUSED)
-def test_through_langchain(tiny_dir: str, talk: list[Any]) -> None:
+def test_odd_messages_are_answered_or_refused_through_langchain(
+    tiny_dir: str, talk: list[Any]
+) -> None:
     chat = ChatMarith(model=tiny_dir, max_tokens=1)
     answered(lambda: chat.invoke([for_langchain(message) for message in talk]))
 
@@ -52,7 +54,9 @@ def test_through_langchain(tiny_dir: str, talk: list[Any]) -> None:
 @given(talk=conversations())
 @example(talk=WITHOUT_IDS)
 @example(talk=REFUSED)
-def test_through_llamaindex(tiny_dir: str, talk: list[Any]) -> None:
+def test_odd_messages_are_answered_or_refused_through_llamaindex(
+    tiny_dir: str, talk: list[Any]
+) -> None:
     llm = Marith(model=tiny_dir, max_tokens=1)
     answered(lambda: llm.chat([for_llamaindex(message) for message in talk]))
 
@@ -60,7 +64,7 @@ def test_through_llamaindex(tiny_dir: str, talk: list[Any]) -> None:
 @given(talk=conversations())
 @example(talk=WITHOUT_IDS)
 @example(talk=REFUSED)
-def test_over_http(web: httpx.Client, talk: list[Any]) -> None:
+def test_odd_messages_are_answered_or_refused_over_http(web: httpx.Client, talk: list[Any]) -> None:
     body = {"model": "pocket", "messages": talk, "max_tokens": 1, "tools": [WEATHER]}
     answer = web.post("/v1/chat/completions", json=body)
     assert answer.status_code == 200 or talk not in (WITHOUT_IDS, REFUSED)

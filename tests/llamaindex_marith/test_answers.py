@@ -1,4 +1,4 @@
-"""What an answer has besides its text: thoughts, log-probabilities, and who gave it."""
+"""What an answer has besides its text: reasoning, log-probabilities, the name of its formula."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many callers on one event loop: none is held up, and whoever leaves frees what it held."""
+"""Many callers on one event loop: none blocks it, and a caller that leaves frees its lanes."""
 
 from __future__ import annotations
 

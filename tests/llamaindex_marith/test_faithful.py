@@ -1,4 +1,4 @@
-"""Whatever engine of LlamaIndex asks, the other term does not read what was retrieved."""
+"""In every engine of LlamaIndex, the contrasted term does not read the retrieved text."""
 
 from __future__ import annotations
 

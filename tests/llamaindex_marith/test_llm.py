@@ -104,7 +104,7 @@ async def test_messages_are_read_as_their_wrapper_writes_them(
 
 
 @pytest.mark.parametrize("way", ["predict", "stream", "apredict", "astream"])
-async def test_a_template_brings_the_system_prompt_once(
+async def test_the_system_prompt_is_read_once_with_a_template(
     make: Make, tiny_dir: str, way: str
 ) -> None:
     async def answer(model: Marith, template: Any, **options: Any) -> str:
@@ -182,7 +182,7 @@ def test_making_and_showing_a_model_loads_nothing() -> None:
     assert not {"torch", "transformers", "pytest"} & {*modules}
 
 
-def test_it_is_what_llama_index_expects(make: Make) -> None:
+def test_the_metadata_and_the_class_are_what_llama_index_expects(make: Make) -> None:
     model = make(max_tokens=24)
     assert isinstance(model, CustomLLM)
     assert isinstance(model, FunctionCallingLLM)

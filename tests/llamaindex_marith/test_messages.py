@@ -86,7 +86,7 @@ def test_a_tools_answer_names_the_call_that_it_answers() -> None:
     assert to_dicts([older]) == [{"role": "tool", "content": "12:00", "name": "clock"}]
 
 
-def test_a_refusal_and_the_call_that_there_once_was_are_read() -> None:
+def test_a_refusal_and_the_older_function_call_are_read() -> None:
     refused = ChatMessage(role="assistant", additional_kwargs={"refusal": "no"})
     assert to_dicts([refused]) == [{"role": "assistant", "content": "no"}]
     said = ChatMessage(role="assistant", content="k", additional_kwargs={"refusal": None})
@@ -98,7 +98,7 @@ def test_a_refusal_and_the_call_that_there_once_was_are_read() -> None:
     assert to_dicts([called])[0]["tool_calls"] == [CALL]
 
 
-def test_pictures_and_what_is_no_call_are_refused() -> None:
+def test_pictures_and_invalid_calls_are_refused() -> None:
     picture = ChatMessage(role="user", blocks=[ImageBlock(url="https://a.b/c.png")])
     with pytest.raises(marith.RequestError, match="only text can be read, not a ImageBlock"):
         to_dicts([picture])

@@ -1,4 +1,4 @@
-"""What LlamaIndex's observers hear of a call: its start, its parts, its end, and what it took."""
+"""What LlamaIndex's callbacks receive of a call: its start, its parts, its end, and its usage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model is made of, and what a call, a file or LlamaIndex's own fields say over it."""
+"""Options of a model, and what calls, files and LlamaIndex's own fields override."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_the_log_says_once_how_to_name_a_template_of_ones_own(
     assert "context_of(template)" in once
 
 
-def test_a_persona_of_a_file_brings_its_own_faithfulness(tiny_dir: str, tmp_path: Path) -> None:
+def test_a_persona_of_a_file_has_its_own_value_of_faithful(tiny_dir: str, tmp_path: Path) -> None:
     path = tmp_path / "marith.toml"
     path.write_text(f'[model]\nmodel = "{tiny_dir}"\n{FILE}')
     model = Marith.from_file(path, "plain")
@@ -102,7 +102,7 @@ def test_a_persona_of_a_file_brings_its_own_faithfulness(tiny_dir: str, tmp_path
         ({"kind": "regex", "text": "("}, r"'\(' is not a valid regex"),
     ],
 )
-def test_what_is_no_grammar_is_refused(grammar: Any, says: str) -> None:
+def test_an_invalid_grammar_is_refused(grammar: Any, says: str) -> None:
     with pytest.raises(marith.RequestError, match=says):
         Marith(model="/nowhere", grammar=grammar)
 
@@ -136,7 +136,7 @@ def test_a_constructor_raises_the_error_of_marith_alone(
     assert Marith.model_validate({"formula": "2*M"}).formula == "2*M"
 
 
-def test_what_makes_no_text_of_a_prompt_is_refused() -> None:
+def test_a_function_that_makes_no_text_of_a_prompt_is_refused() -> None:
     nothing: Any = lambda *_: None  # noqa: E731 (as short as it is wrong)
     with pytest.raises(marith.RequestError, match="a prompt is a text, not None"):
         Marith(model="/nowhere", completion_to_prompt=nothing).complete("k")

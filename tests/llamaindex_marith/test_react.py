@@ -54,14 +54,14 @@ def test_every_text_of_any_model_is_a_step_that_the_agent_reads(seed: int) -> No
         assert isinstance(step, ResponseReasoningStep)
 
 
-def test_a_thought_is_one_line_of_no_more_letters_than_allowed() -> None:
+def test_a_thought_is_one_line_of_limited_length() -> None:
     model = Marith(**CHEF, grammar=react_grammar(TOOLS, 8))
     for seed in range(2):
         text = model.complete("Add two and three.", seed=seed, max_tokens=24).text
         assert re.match(r"Thought: [^\n]{1,8}\n", text)
 
 
-def test_what_react_cannot_read_is_refused() -> None:
+def test_invalid_tools_and_lengths_are_refused() -> None:
     spaced = FunctionTool.from_defaults(lambda: "", name="look up", description="Look up.")
     for given, problem in (
         (([],), r"a ReAct agent has tools, not \[\]"),

@@ -1,4 +1,4 @@
-"""What reads without what was retrieved: the same page, as if nothing had been found."""
+"""A term without retrieved text reads the prompt as if nothing had been retrieved."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def text(messages: list[dict[str, Any]]) -> str:
 
 @each_template
 @given(contexts, questions)
-def test_the_page_is_read_as_if_nothing_had_been_retrieved(
+def test_the_prompt_is_read_as_if_nothing_had_been_retrieved(
     name: str, retrieved: str, question: str
 ) -> None:
     empty = sent(name, "", question)
@@ -104,7 +104,7 @@ def test_the_page_is_read_as_if_nothing_had_been_retrieved(
 
 @pytest.mark.parametrize("name", REFINES)
 @given(contexts, questions, contexts)
-def test_the_answer_so_far_is_still_read(
+def test_the_existing_answer_of_a_refine_template_is_still_read(
     name: str, retrieved: str, question: str, answer: str
 ) -> None:
     assume("\nOriginal Answer: " not in answer)  # else which one is the template's?

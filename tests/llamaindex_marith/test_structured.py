@@ -105,7 +105,7 @@ async def test_an_answer_that_is_cut_off_is_refused_in_every_way(scripted: Make)
             pass
 
 
-async def test_options_of_a_call_win_and_those_of_programs_are_no_matter(scripted: Make) -> None:
+async def test_options_of_a_call_win_and_options_of_programs_are_ignored(scripted: Make) -> None:
     model = scripted(max_tokens=6)
     for answers in await every_way(model, max_tokens=60, tool_choice="required"):
         assert answers[-1] == ADA
@@ -122,7 +122,7 @@ class Crew(RootModel[list[int]]):
         return [ages[0], ages[1]]  # an IndexError for half a crew
 
 
-def test_a_class_that_half_an_object_breaks_is_answered_in_the_end() -> None:
+def test_a_class_that_cannot_be_partial_is_answered_at_the_end_of_a_stream() -> None:
     partial = PartialObject(Crew)
     texts = ("[", "[3", "[3, 36]")
     objects = [partial.next_object(response(text, text.endswith("]"))) for text in texts]

@@ -231,7 +231,9 @@ def test_a_tool_goes_by_the_name_that_llama_index_finds_it_by(scripted: Make) ->
     assert not done.sources[0].is_error
 
 
-def test_a_kept_answer_with_half_a_call_is_not_read_as_a_whole_one(scripted: Make) -> None:
+def test_a_saved_message_with_an_incomplete_call_is_not_read_as_a_whole_call(
+    scripted: Make,
+) -> None:
     half = ToolCallBlock(tool_call_id="c", tool_name="pay", tool_kwargs='{"amount": 10')
     kept = ChatResponse(message=ChatMessage(role="assistant", blocks=[half]))
     with pytest.raises(ValueError, match="the call of 'pay' was cut off"):

@@ -1,4 +1,4 @@
-"""Tools are called by what they take, and structured answers are valid, however small the model."""
+"""Tools are called with valid arguments, and structured answers are valid, on small models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine says what transformers alone says: log-probabilities of formulas, and greedy texts."""
+"""The engine agrees with transformers: log-probabilities of formulas, and greedy texts."""
 
 from __future__ import annotations
 

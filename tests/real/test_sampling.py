@@ -1,4 +1,4 @@
-"""Drafted texts are drawn from exactly what the formula says, by chi-square."""
+"""Drafted texts have exactly the distribution of the formula, by chi-square."""
 
 from __future__ import annotations
 

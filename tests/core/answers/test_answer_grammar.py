@@ -1,4 +1,4 @@
-"""What an answer may be: thoughts, then prose, or what a grammar says, or calls of tools."""
+"""What a grammar allows as an answer: reasoning, then text, a form, or calls of tools."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_after_a_call_comes_another_or_the_end(name: str) -> None:
 
 
 @EVERY
-def test_one_call_is_all_where_they_may_not_be_parallel(name: str) -> None:
+def test_without_parallel_calls_an_answer_has_at_most_one_call(name: str) -> None:
     tools = Tools(PAIR, "required", parallel=False)
     assert may(name, calls(name, ONE), tools)
     assert not may(name, calls(name, ONE, OTHER), tools)
@@ -161,7 +161,7 @@ def test_with_tools_and_a_grammar_the_answer_is_calls_or_follows_it(name: str) -
 
 @EVERY
 @pytest.mark.parametrize("key", ["name", "na", "names", "arguments", "parameters"])
-def test_json_that_begins_as_a_call_does_may_go_on_as_json(name: str, key: str) -> None:
+def test_json_that_begins_like_a_call_may_continue_as_json(name: str, key: str) -> None:
     """Some models mark calls by nothing but their first key."""
     told = Grammar.json_schema({"properties": {key: {"type": "string"}, "z": {"type": "null"}}})
     for value in ("look", "loo", "looks", "Ada"):
@@ -188,7 +188,7 @@ def heard(name: str, text: str, tools: Tools) -> tuple[str, list[tuple[str, str]
         (Grammar.lark('start: "(" start ")" | "x"'), "((x))", "((x)"),
     ],
 )
-def test_a_grammar_alone_is_what_the_answer_follows(
+def test_without_tools_an_answer_follows_the_grammar(
     name: str, grammar: Grammar, right: str, wrong: str
 ) -> None:
     assert may(name, thought(name) + right, None, grammar)
@@ -221,7 +221,7 @@ def test_reasoning_that_the_prompt_has_begun_has_to_end() -> None:
 
 
 @EVERY
-def test_letters_that_spell_a_mark_open_no_call_that_is_not_held_to_its_schema(name: str) -> None:
+def test_a_call_whose_marks_are_written_in_letters_is_not_accepted(name: str) -> None:
     """Where a mark is a token of its own, its letters may be copied, but not to the end."""
     call = speaker(name).tool_format.calls.write([("look", '{"at": 7}')])
     assert not may(name, thought(name) + call, Tools(PAIR), letters=name != "opened")
@@ -238,7 +238,7 @@ said = st.lists(
 
 @EVERY
 @given(text=said, choice=st.sampled_from(["auto", "required", "none"]), letters=st.booleans())
-def test_whatever_is_let_through_calls_only_tools_with_right_arguments(
+def test_every_accepted_answer_calls_known_tools_with_valid_arguments(
     name: str, text: str, choice: str, letters: bool
 ) -> None:
     """What the grammar lets be written and what is read in it agree."""
@@ -255,20 +255,20 @@ def test_whatever_is_let_through_calls_only_tools_with_right_arguments(
         assert may(name, calls(name, each), Tools(PAIR, "required"))
 
 
-def test_nothing_is_asked_of_an_answer_without_tools_and_grammar() -> None:
+def test_without_tools_and_grammar_an_answer_is_unconstrained() -> None:
     known = answers("hermes")
     assert known.compiled(Request("u"), opened=False) is None
     assert known.compiled(Request("u", grammar=SHIP), opened=False) is not None
 
 
-def test_a_call_has_been_opened_where_its_mark_stands() -> None:
+def test_a_call_begins_at_the_special_token_and_not_at_its_letters() -> None:
     known, tool_format = answers("hermes special"), speaker("hermes special").tool_format.calls
     for text, outside in (("Hm <tool_call>", True), (f"Hm {tool_format.opening}", False)):
         tokens = speaker("hermes special").encode(text, literal=False)
         assert known.outside_calls(False, tokens) == outside
 
 
-def test_reasoning_opens_no_call_and_what_a_call_holds_ends_none() -> None:
+def test_a_mark_in_reasoning_begins_no_call_and_a_mark_in_a_call_ends_none() -> None:
     known, own = answers("thinking"), speaker("thinking")
     mark = own.tool_format.calls.opening
     for text, outside in (

@@ -23,7 +23,7 @@ from marith.scoring.prompting.tokenizer import Vocabulary
 END = 1
 
 
-def test_marks_are_spelt_by_the_numbers_of_special_tokens() -> None:
+def test_marks_that_are_special_tokens_are_written_as_token_ids() -> None:
     spell = Spelling({"<a>": 7, "<ab>": 8, "<a><ab>": 9})
     assert spell('x <a>\n"é<ab>') == '"x " <[7]> "\\n\\"é" <[8]>'
     assert spell.pieces("<a><ab>") == ["<[9]>"]
@@ -32,13 +32,13 @@ def test_marks_are_spelt_by_the_numbers_of_special_tokens() -> None:
 
 
 @given(mark=st.text("a<[|.*(", min_size=1, max_size=3), text=st.text("a<[|.*(", max_size=6))
-def test_a_text_without_a_mark_is_any_other(mark: str, text: str) -> None:
+def test_the_pattern_of_text_without_a_mark_matches_all_other_texts(mark: str, text: str) -> None:
     grammar = Grammar.lark(f"start: PROSE\nPROSE: {without(mark)}")
     assert accepts(grammar.source, text) == (mark not in text)
 
 
 @given(text=st.text(max_size=12) | st.text('{}[]":, \\a<c>', max_size=12))
-def test_cut_as_json_a_mark_is_still_the_same(text: str) -> None:
+def test_a_text_in_json_is_the_same_text_around_special_tokens(text: str) -> None:
     spell = Spelling({"<c>": 3})
     for said in (spell(text), spell.as_json(text)):
         pieces = said.replace("<[3]>", json.dumps("<c>"))
@@ -71,7 +71,7 @@ TOOLS = (tool("look", at="string"), tool("größe-1"))
 CALLS = [("look", '{"at": "a \\"}\\" é"}'), ("größe-1", "{}")]
 
 
-def test_a_space_behind_a_special_mark_is_written_and_read() -> None:
+def test_a_space_after_a_special_token_is_allowed_and_read() -> None:
     known, request = sentencepiece(), Request("u", tools=Tools(TOOLS, "required"))
     tokens = [*known.encode(known.tool_format.calls.write(CALLS), literal=False), END]
     grammar = AnswerGrammars(known).compiled(request, opened=False)

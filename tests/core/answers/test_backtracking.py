@@ -1,4 +1,4 @@
-"""What is banned is never said: at either end, across tokens, under drafts, in streams."""
+"""Banned words never appear: at either end, across tokens, with drafts, and in streams."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ bans = st.builds(Ban, words, st.booleans(), st.booleans())
     warped=st.sampled_from([(0.0, 1.0), (1.0, 1.0), (1.5, 0.9)]),
     stop=st.builds(Stop, st.integers(1, 12), st.sampled_from([(), ("b a",), ("ab", ".")])),
 )
-def test_a_seed_gives_the_references_text(
+def test_a_seeded_text_equals_the_text_of_the_reference_decoder(
     odd: tuple[Engine, Reference], formula: Any, ban: Ban, seed: int, warped: Any, stop: Stop
 ) -> None:
     """With whatever drafts; without a temperature plans say the same too."""
@@ -89,7 +89,7 @@ def test_a_seed_gives_the_references_text(
         assert said(engine, replace(request, speculation=how)) == want  # type: ignore[arg-type]
 
 
-def test_no_plan_lets_a_banned_word_through(odd: tuple[Engine, Reference]) -> None:
+def test_no_banned_word_appears_under_any_plan(odd: tuple[Engine, Reference]) -> None:
     ban, rewinds = Ban(["a", "ab", "b c", "A."]), 0
     for seed in range(12):
         plan = (*PLANS, Plan.factors({SPEAKERS[0]: 3}))[seed % 3]
@@ -103,7 +103,7 @@ def test_no_plan_lets_a_banned_word_through(odd: tuple[Engine, Reference]) -> No
 
 
 @pytest.mark.parametrize("how", [None, "auto"])
-def test_a_grammar_and_a_ban_leave_what_both_allow(how: Any) -> None:
+def test_a_text_obeys_its_grammar_and_its_ban(how: Any) -> None:
     engine, reference = drafting(tuple("abcdef"))
     terms, bans = {"x": "c d"}, (("ae", "ad", "c"), ("ab", "ac", "d"))
     with engine:
@@ -131,7 +131,7 @@ ENDS: list[tuple[str, Stop, Ban, str]] = [  # what is asked, and what is left of
 
 
 @pytest.mark.parametrize(("pattern", "stop", "ban", "left"), ENDS, ids=lambda each: str(each)[:40])
-def test_a_banned_word_is_taken_back_wherever_it_is(
+def test_a_banned_word_is_rolled_back_wherever_it_is(
     letters: Engine, pattern: str, stop: Stop, ban: Ban, left: str
 ) -> None:
     """A grammar of two texts, where the other is left; the last one by way of a dead end."""
@@ -145,7 +145,7 @@ def test_a_banned_word_is_taken_back_wherever_it_is(
         assert out.usage.completion_tokens == len(out.tokens)
 
 
-def test_where_all_is_banned_there_is_an_end_or_an_error(letters: Engine) -> None:
+def test_if_every_continuation_is_banned_the_text_ends_or_raises(letters: Engine) -> None:
     """The predecessor said words through the first token, and drew evenly where none was left."""
     for seed in range(4):
         every = Ban([chr(code) for code in range(32, 127)], whole_words=False)
@@ -157,7 +157,7 @@ def test_where_all_is_banned_there_is_an_end_or_an_error(letters: Engine) -> Non
                 letters.generate("q", grammar=Grammar.regex(pattern), ban=replace(every))
 
 
-def test_a_text_that_goes_back_for_ever_is_given_up(
+def test_a_text_that_is_rolled_back_too_often_raises(
     letters: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backtracking, "MAX_REWINDS", 3)
@@ -208,13 +208,13 @@ READ: list[tuple[str, str, Ban, tuple[str, str] | None]] = [
 
 
 @pytest.mark.parametrize(("family", "text", "ban", "at"), READ, ids=lambda each: str(each)[:30])
-def test_reasoning_is_read_and_marks_and_calls_are_not(
+def test_a_ban_applies_to_reasoning_but_not_to_marks_and_calls(
     family: str, text: str, ban: Ban, at: tuple[str, str] | None
 ) -> None:
     assert read(text, ban, family, CALLS if family == "hermes" else None) == at
 
 
-async def test_every_way_to_ask_gives_the_same_text_and_streams_what_stays() -> None:
+async def test_generate_and_stream_give_the_same_text_and_stream_no_banned_word() -> None:
     """Where a text may end at each place, a stream lags by a token or two."""
     with Engine.load("pocket") as engine:
         asked: dict[str, Any] = {"sampling": Sampling(seed=3), "stop": Stop(48)}
@@ -236,6 +236,6 @@ async def test_every_way_to_ask_gives_the_same_text_and_streams_what_stays() -> 
 
 
 @pytest.mark.parametrize("ban", ["foo", ["foo"], 5])
-def test_a_ban_is_a_ban(ban: Any) -> None:
+def test_a_ban_of_another_type_is_refused(ban: Any) -> None:
     with pytest.raises(marith.RequestError, match="ban is a Ban, not"):
         Request("q", ban=ban)

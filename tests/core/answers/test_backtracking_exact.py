@@ -1,4 +1,4 @@
-"""With a ban texts are drawn as its process says: exact recursion over every text there is."""
+"""With a ban, each text has its exact probability, computed by recursion over all texts."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ LATE = Plan.factors({"y": 3})
     ],
     ids=["nothing drafted", "auto without a seed", "factors", "factors and dead ends"],
 )
-def test_texts_are_drawn_as_the_process_defines(
+def test_texts_have_the_probabilities_of_the_exact_recursion(
     small: Small, request_: Request, seeded: bool
 ) -> None:
     expected = closed_form(small, request_)

@@ -1,4 +1,4 @@
-"""Banned words are found where they are complete, and nothing else is suspected for long."""
+"""Banned words are found as soon as they are complete, and other text is not held back long."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_what_counts_as_a_banned_word(ban: Ban, text: str, at: int | None) -> No
     assert (None if after is None else after[1]) == at
 
 
-def test_a_text_of_one_word_stands_for_a_list_of_it() -> None:
+def test_one_word_stands_for_a_list_of_one_word() -> None:
     assert Ban("foo") == Ban(["foo"]) == Ban(("foo",))  # type: ignore[arg-type]  # taken as well
     assert hash(Ban("foo")) == hash(Ban(["foo"]))  # type: ignore[arg-type]
     assert "tree" not in repr(Ban(["foo"]))
@@ -101,6 +101,6 @@ def test_a_bad_value_is_refused_with_the_value(given_: dict[str, Any], says: str
         Ban(**given_)
 
 
-def test_more_letters_than_are_taken_are_refused() -> None:
+def test_too_many_characters_are_refused() -> None:
     with pytest.raises(RequestError, match=r"600,000 characters; at most 500,000"):
         Ban([f"{i:06}" for i in range(100_000)])

@@ -27,7 +27,7 @@ def follows(grammar: Compiled, text: str) -> bool:
     return all(bool(row[token]) for row, token in zip(rows, tokens, strict=True))
 
 
-def test_two_threads_may_compile_at_once_and_each_reads_for_itself(
+def test_two_threads_may_compile_at_once_and_match_independently(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """More grammars than are kept, so that some are compiled anew while others read."""

@@ -1,4 +1,4 @@
-"""The log-probabilities that are told beside a text are those that the engine scores it with."""
+"""The log-probabilities of an answer are those with which the engine scores it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def check(house: House, asked: Request, out: Completion) -> None:
 
 
 @pytest.mark.parametrize(("formula", "how"), [*zip(FORMULAS, cycle(HOWS), strict=False)], ids=str)
-def test_each_is_the_score_of_its_token(house: House, formula: str, how: object) -> None:
+def test_each_log_probability_is_the_score_of_its_token(
+    house: House, formula: str, how: object
+) -> None:
     i = (FORMULAS.index(formula) + HOWS.index(how)) % 3
     drawn = Sampling((0.7, 1.0, 1.4)[i], top_p=0.95, seed=3 + i, repetition_penalty=1.1)
     asked = replace(request(house, formula, 40 + i, drawn), speculation=how)  # type: ignore[arg-type]
@@ -44,7 +46,7 @@ def test_each_is_the_score_of_its_token(house: House, formula: str, how: object)
 
 
 @pytest.mark.parametrize("how", HOWS, ids=str)
-def test_a_grammar_does_not_change_them(house: House, how: object) -> None:
+def test_a_grammar_does_not_change_log_probabilities(house: House, how: object) -> None:
     formula = "M - 0.5*x + 0.4*y"
     asked = replace(
         request(house, formula, 7, Sampling(1.0, seed=3)),
@@ -60,7 +62,7 @@ def test_a_grammar_does_not_change_them(house: House, how: object) -> None:
 
 
 @pytest.mark.parametrize("how", HOWS, ids=str)
-def test_the_terms_are_each_ones_own_scores(house: House, how: object) -> None:
+def test_the_log_probabilities_of_terms_are_their_own_scores(house: House, how: object) -> None:
     formula = "x - 0.6*y + 2*union(x, y) + 0.3*A + intersection(M, big)"
     asked = replace(request(house, formula, 11, Sampling(1.0, seed=1)), speculation=how)  # type: ignore[arg-type]
     out = told(house, asked)
@@ -74,7 +76,7 @@ def test_the_terms_are_each_ones_own_scores(house: House, how: object) -> None:
 
 
 @pytest.mark.parametrize(("how", "top"), [*zip(HOWS, (1, 5, 100, 5), strict=True)], ids=str)
-def test_the_alternatives_are_the_likeliest(house: House, how: object, top: int) -> None:
+def test_the_alternatives_are_the_likeliest_tokens(house: House, how: object, top: int) -> None:
     formula = "M - 0.9*union(x, M) + 0.5*y"
     asked = replace(request(house, formula, 5, Sampling(1.0, seed=9)), speculation=how)  # type: ignore[arg-type]
     out = told(house, asked, top)
@@ -91,7 +93,7 @@ def test_the_alternatives_are_the_likeliest(house: House, how: object, top: int)
         assert len({each.token for each in one.top}) == min(top, 28)
 
 
-def test_asking_for_them_changes_no_text(house: House) -> None:
+def test_asking_for_log_probabilities_does_not_change_the_text(house: House) -> None:
     for i, formula in enumerate(FORMULAS[:8]):
         asked = request(house, formula, 60 + i)
         plain = house.engine.submit(asked).result(60)
@@ -104,7 +106,7 @@ def test_asking_for_them_changes_no_text(house: House) -> None:
         assert plain.logprobs is None
 
 
-def test_they_stream_with_their_tokens(house: House) -> None:
+def test_log_probabilities_stream_with_their_tokens(house: House) -> None:
     for i in range(6):
         asked = replace(request(house, "2*x - M", i), logprobs=1)
         whole = house.engine.submit(asked).result(60)
@@ -116,7 +118,7 @@ def test_they_stream_with_their_tokens(house: House) -> None:
         assert streamed == pytest.approx([one.logprob for one in whole.logprobs], abs=CLOSE)
 
 
-def test_a_stop_string_keeps_those_of_its_own_tokens(house: House) -> None:
+def test_the_tokens_of_a_stop_string_keep_their_log_probabilities(house: House) -> None:
     """As it keeps the tokens themselves."""
     free = house.engine.generate("a b", "2*x - M", house.terms, Sampling(seed=4), Stop(12))
     stop = Stop(12, (free.text[5:7],))
@@ -149,7 +151,7 @@ def test_the_bytes_of_all_tokens_are_the_text(how: object) -> None:
 
 
 @pytest.mark.parametrize("count", [-1, 1.5, "3", True, False])
-def test_how_many_is_a_whole_number(count: object) -> None:
+def test_the_number_of_alternatives_is_a_whole_number(count: object) -> None:
     with pytest.raises(marith.RequestError, match="logprobs") as told:
         Request("a", logprobs=count)  # type: ignore[arg-type]  # wrong on purpose
     assert repr(count) in str(told.value)

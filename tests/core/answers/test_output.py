@@ -1,4 +1,4 @@
-"""The way from final tokens to chunks: however they are torn, copied, and taken back."""
+"""Tokens become chunks, also after copies and rollbacks."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def ended(family: str, request: Request, tokens: list[int]) -> Completion:
 
 
 @given(answers(), st.data())
-def test_however_an_answer_is_torn_into_tokens_its_content_is_the_same(
+def test_the_content_does_not_depend_on_how_the_text_is_tokenized(
     asked: tuple[str, Request, list[int]], data: Any
 ) -> None:
     family, request, tokens = asked
@@ -124,7 +124,7 @@ def test_however_an_answer_is_torn_into_tokens_its_content_is_the_same(
 
 
 @given(answers(), st.data())
-def test_no_part_of_a_stop_string_comes_out(
+def test_no_part_of_a_stop_string_is_returned(
     asked: tuple[str, Request, list[int]], data: Any
 ) -> None:
     """However its characters are torn into tokens, and wherever the text is cut into chunks."""
@@ -136,7 +136,7 @@ def test_no_part_of_a_stop_string_comes_out(
 
 
 @given(answers(ban=True), st.data())
-def test_a_copy_reads_on_by_itself(asked: tuple[str, Request, list[int]], data: Any) -> None:
+def test_a_copy_reads_on_independently(asked: tuple[str, Request, list[int]], data: Any) -> None:
     family, request, tokens = asked
     others = data.draw(token_lists(family))
     at = data.draw(st.integers(0, len(tokens)))
@@ -170,7 +170,7 @@ def driven(family: str, request: Request, tokens: Iterable[int]) -> tuple[list[C
 
 
 @given(answers(ban=True), st.data())
-def test_after_rewinds_a_text_is_what_its_own_tokens_give(
+def test_after_a_rollback_the_output_equals_that_of_the_kept_tokens(
     asked: tuple[str, Request, list[int]], data: Any
 ) -> None:
     """Chunk by chunk, log-probabilities included; and nothing banned stands in it."""

@@ -1,4 +1,4 @@
-"""An answer taken apart: however its text is cut, whatever is in its calls."""
+"""Text, reasoning and calls are separated, however an answer is cut and whatever calls contain."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def until_repeated(made: list[tuple[str, str]]) -> list[tuple[str, str]]:
     tool_format=st.sampled_from(MARKUPS),
     places=st.lists(st.integers(0, 200), max_size=12),
 )
-def test_what_was_written_is_read_back(
+def test_a_written_answer_is_read_back(
     made: list[tuple[str, str]],
     before: str,
     thought: str | None,
@@ -126,7 +126,7 @@ def test_what_was_written_is_read_back(
     assert [call.parsed for call in calls] == [json.loads(arguments) for _, arguments in made]
 
 
-def test_what_may_be_a_mark_is_held_back_and_released_when_it_is_none() -> None:
+def test_text_that_may_begin_a_mark_is_held_back_until_it_is_known() -> None:
     one = parser(HERMES, thinks=False)
     assert put_together(one.feed("a <tool_")) == ("a ", "", [])
     assert one.feed("call") == []
@@ -135,7 +135,7 @@ def test_what_may_be_a_mark_is_held_back_and_released_when_it_is_none() -> None:
     assert put_together(one.flush()) == ("<", "", [])
 
 
-def test_arguments_are_returned_as_they_come() -> None:
+def test_arguments_are_returned_piece_by_piece() -> None:
     one = parser(HERMES, thinks=False)
     one.feed('<tool_call>\n{"name": "f", "arguments": ')
     assert [arguments_in(one.feed(text)) for text in ('{"x', '": "}', '"}', "}\n</tool")] == [
@@ -150,12 +150,12 @@ def arguments_in(pieces: list[Piece]) -> str:
     return "".join(chunk.arguments for chunk in call_chunks(pieces))
 
 
-def test_a_call_is_found_behind_what_is_none() -> None:
+def test_a_call_is_found_after_text_that_only_looks_like_one() -> None:
     text = '{"name": "{"name": "f", "parameters": {}}'
     assert read(parser(LLAMA), list(text)) == ('{"name": "', "", [("f", "{}")])
 
 
-def test_a_call_cut_off_is_returned_as_far_as_it_came() -> None:
+def test_a_call_that_is_cut_off_is_returned_in_part() -> None:
     text = HERMES.write([("f", '{"x": [1, 2]}')])
     name = text.index("arguments") + len('arguments": ')
     for end in range(len(text) + 1):
@@ -164,7 +164,7 @@ def test_a_call_cut_off_is_returned_as_far_as_it_came() -> None:
         assert made == ([("f", '{"x": [1, 2]}'[: end - name])] if end >= name else [])
 
 
-def test_where_calls_alone_are_allowed_half_a_mark_is_no_text() -> None:
+def test_if_only_calls_are_allowed_a_part_of_a_mark_is_no_text() -> None:
     for end in range(1, len(HERMES.opening)):
         one = OutputParser(ToolFormat(HERMES), NAMES, opened=False, has_text=False)
         assert read(one, [HERMES.opening[:end]]) == ("", "", [])
@@ -179,7 +179,7 @@ def test_nothing_follows_the_last_call() -> None:
         )
 
 
-def test_without_tools_calls_are_text_and_without_reasoning_thoughts_are() -> None:
+def test_without_tools_and_reasoning_their_marks_are_text() -> None:
     text = "<think>a</think>" + HERMES.write([("f", "{}")])
     assert read(OutputParser(ToolFormat(HERMES), [], False), list(text)) == (text, "", [])
 
@@ -200,7 +200,7 @@ def test_without_tools_calls_are_text_and_without_reasoning_thoughts_are() -> No
         ("<thinner", False, "<thinner", ""),
     ],
 )
-def test_reasoning_stands_in_front_or_nowhere(
+def test_reasoning_is_found_only_at_the_beginning(
     text: str, opened: bool, before: str, thought: str
 ) -> None:
     assert read(parser(HERMES, True, opened), list(text)) == (before, thought, [])

@@ -1,4 +1,4 @@
-"""What a model thinks aloud is told apart from what it says, whoever opened it."""
+"""Reasoning is separated from the text, whether the prompt or the model begins it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_reasoning_is_kept_apart_from_the_text(thinkers: dict[str, Engine], kind
 
 
 @each_kind
-def test_its_tokens_are_counted_and_are_of_the_completion(
+def test_reasoning_tokens_are_counted_within_the_completion_tokens(
     thinkers: dict[str, Engine], kind: str
 ) -> None:
     engine = thinkers[kind]
@@ -75,7 +75,7 @@ def test_its_tokens_are_counted_and_are_of_the_completion(
     assert ask(thinkers["thinking"], "Say only").usage.reasoning_tokens == 0
 
 
-def test_reasoning_that_never_ends_is_all_there_is(thinkers: dict[str, Engine]) -> None:
+def test_an_answer_whose_reasoning_never_ends_has_no_text(thinkers: dict[str, Engine]) -> None:
     out = ask(thinkers["thinking"], "Think only")
     assert (out.reasoning, out.text, out.finish_reason) == (THOUGHT, "", "stop")
     cut = ask(thinkers["thinking"], "Begin", stop=Stop(12))
@@ -97,7 +97,7 @@ def test_no_part_of_a_mark_is_text_or_reasoning(by_letters: Engine) -> None:
         assert "".join(chunk.reasoning for chunk in chunks) == cut.reasoning
 
 
-def test_what_only_begins_as_a_mark_is_text(by_letters: Engine) -> None:
+def test_text_that_only_begins_like_a_mark_is_text(by_letters: Engine) -> None:
     """As soon as another letter, or the end that the model chose, shows that it is no mark.
 
     Until then a cut text lacks it, and the text that continues it has it.
@@ -112,7 +112,7 @@ def test_what_only_begins_as_a_mark_is_text(by_letters: Engine) -> None:
     assert ask(by_letters, "Open", stop=Stop(2)).text == ""
 
 
-def test_a_mark_that_goes_on_as_no_call_within_reasoning_is_none(
+def test_a_mark_of_calls_in_reasoning_is_text_if_no_call_follows(
     thinkers: dict[str, Engine],
 ) -> None:
     """With marks that are letters to the tokenizer, as a model's own words are."""

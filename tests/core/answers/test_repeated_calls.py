@@ -36,7 +36,7 @@ def scripted() -> Iterator[Engine]:
 @pytest.mark.parametrize(
     ("asked", "made"), [("Again", [ONE]), ("In turn", [ONE, OTHER]), ("Longer", [ONE, TWELVE])]
 )
-def test_a_call_that_was_made_already_ends_the_answer(
+def test_a_repeated_call_ends_the_answer(
     scripted: Engine, choice: str, asked: str, made: list[tuple[str, str]]
 ) -> None:
     tools = Tools((LOOK, NOTE), choice)
@@ -50,14 +50,14 @@ def test_a_call_that_was_made_already_ends_the_answer(
     assert [(call.name, call.arguments) for call in told] == made
 
 
-def test_a_tool_that_is_named_is_called_once(scripted: Engine) -> None:
+def test_a_tool_that_tool_choice_names_is_called_once(scripted: Engine) -> None:
     for asked in ("Again", "Longer"):
         out = scripted.generate(asked, sampling=COLD, tools=Tools((LOOK, NOTE), "look"))
         assert [(call.name, call.arguments) for call in out.calls] == [ONE]
         assert out.finish_reason == "tool_calls"
 
 
-def test_a_call_is_held_back_for_as_long_as_it_may_be_one_made_already() -> None:
+def test_a_call_is_held_back_while_it_may_be_a_repetition() -> None:
     twice = HERMES.write([ONE, ONE])
     first = len(HERMES.write([ONE])) - len(HERMES.closing)
     one = OutputParser(ToolFormat(), ["look"], opened=False)

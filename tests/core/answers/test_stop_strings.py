@@ -1,4 +1,4 @@
-"""Stop strings end a text, and no part of one is ever let out, however the text is cut."""
+"""Stop strings end a text, and no part of one is returned, however the text is cut."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cut(text: str, at: list[int]) -> list[str]:
 )
 @example("abcd", ("abcd", "c"), [])
 @example("x🌊\ud800", ("🌊\ud800", "\ud800"), [2])
-def test_any_pieces_give_the_text_before_the_first_stop(
+def test_however_a_text_is_cut_it_ends_before_the_first_stop_string(
     text: str, strings: tuple[str, ...], at: list[int]
 ) -> None:
     one = filter_of(strings)
@@ -67,7 +67,7 @@ def test_a_stop_string_within_the_first_characters_is_text(
 
 
 @given(letters, stops)
-def test_what_is_out_is_never_taken_back(text: str, strings: tuple[str, ...]) -> None:
+def test_returned_text_is_never_part_of_a_stop_string(text: str, strings: tuple[str, ...]) -> None:
     one, out = filter_of(strings), ""
     for end, letter in enumerate(text, start=1):
         out += one.feed(letter)
@@ -77,7 +77,9 @@ def test_what_is_out_is_never_taken_back(text: str, strings: tuple[str, ...]) ->
 
 
 @given(letters, stops)
-def test_no_more_is_held_back_than_needed(text: str, strings: tuple[str, ...]) -> None:
+def test_text_is_held_back_only_while_it_may_begin_a_stop_string(
+    text: str, strings: tuple[str, ...]
+) -> None:
     one, out = filter_of(strings), ""
     for end, letter in enumerate(text, start=1):
         out += one.feed(letter)
@@ -121,7 +123,7 @@ def test_the_work_for_a_character_does_not_grow_with_the_strings_or_with_the_tex
     assert many <= 11 * short
 
 
-def test_more_letters_than_are_taken_are_refused() -> None:
+def test_too_many_characters_are_refused() -> None:
     with pytest.raises(RequestError, match=r"500,007 characters; at most 500,000"):
         Stop(strings=("word" * 125_000, "letters"))
 
@@ -154,7 +156,7 @@ def test_the_name_of_a_special_token_stops_at_the_token(family: str) -> None:
         assert read_back(longer, known, in_letters).text == "ab"
 
 
-def test_a_stop_string_ends_no_reasoning_and_no_call_whose_marks_are_special() -> None:
+def test_a_stop_string_does_not_match_a_special_token_of_reasoning_or_calls() -> None:
     known = speaker("thinking special")
     tokens = [*known.encode("<think>j</think>ab", literal=False), 1]
     answer = read_back(Request("x", stop=Stop(strings=("</think>",))), known, tokens)
@@ -196,7 +198,7 @@ def test_the_engine_stops_at_a_special_token() -> None:
     assert on.text.startswith(stopped.text)
 
 
-def test_one_string_stands_for_a_tuple_of_one() -> None:
+def test_one_string_stands_for_a_tuple_of_one_string() -> None:
     assert Stop(strings="END").strings == ("END",)  # type: ignore[arg-type]  # taken as well
     assert Stop(strings=["a", "b"]).strings == ("a", "b")  # type: ignore[arg-type]  # taken as well
 

@@ -1,4 +1,4 @@
-"""Calls of tools follow their schemas whatever the model is, and are told as they come."""
+"""Calls of tools follow their schemas, whatever the model is, and can be streamed."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_calls_follow_their_schemas(wild: Engine, choice: str, parallel: bool) -
         assert all(len(out.calls) <= 1 for out in done)
 
 
-def test_what_streams_adds_up_to_the_calls(wild: Engine) -> None:
+def test_streamed_pieces_add_up_to_the_calls(wild: Engine) -> None:
     for seed in range(6):
         request = asked(seed, Tools(ALL, ("auto", "required")[seed % 2]))
         whole = wild.submit(request).result(60)
@@ -131,7 +131,7 @@ def scripted() -> Iterator[Engine]:
         yield engine
 
 
-def test_a_call_that_is_cut_off_is_returned_as_far_as_it_came(scripted: Engine) -> None:
+def test_a_call_that_is_cut_off_is_returned_in_part(scripted: Engine) -> None:
     tools = Tools((LOOK,), steer=True)
     whole = scripted.generate("Look", sampling=COLD, tools=tools)
     assert whole.calls[0].parsed == {"at": "été", "n": -12}
@@ -155,7 +155,7 @@ def test_a_call_that_is_cut_off_is_returned_as_far_as_it_came(scripted: Engine) 
     assert met == {True, False}
 
 
-def test_stop_strings_are_looked_for_in_the_text_alone(scripted: Engine) -> None:
+def test_stop_strings_are_not_searched_for_in_calls(scripted: Engine) -> None:
     within = Stop(200, ("name", '"', "}", "été", "call", "\n"))
     out = scripted.generate("Look", sampling=COLD, tools=Tools((LOOK,)), stop=within)
     assert out.calls[0].arguments == '{"at": "été", "n": -12}'
@@ -174,7 +174,7 @@ def test_stop_strings_are_looked_for_in_the_text_alone(scripted: Engine) -> None
         (True, False, {"a", "more"}),
     ],
 )
-def test_what_no_schema_names_is_kept_out_unless_it_may_come_in(
+def test_undeclared_properties_are_excluded_unless_strict_is_off(
     scripted: Engine, strict: bool | None, own: bool | None, keys: set[str]
 ) -> None:
     note = NOTE if own is None else {**NOTE, "function": {**NOTE["function"], "strict": own}}
@@ -211,7 +211,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_wrong_is_refused_before_anything_runs(name: str) -> None:
+def test_a_wrong_tool_is_refused_before_anything_runs(name: str) -> None:
     with pytest.raises(marith.RequestError) as told:
         BAD[name]()
     assert "\n" not in str(told.value)

@@ -1,4 +1,4 @@
-"""Where tools are not steered the bare model fills the calls, exactly, and the formula the rest."""
+"""If tools are not steered, the bare model writes the calls and the formula writes the rest."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ def asked(seed: int, steer: bool = False, choice: str = "auto", **options: Any) 
 
 
 @pytest.mark.parametrize(("choice", "steer"), [("auto", False), ("auto", True), ("p", False)])
-def test_with_a_seed_the_text_is_the_references(wild: Speaker, choice: str, steer: bool) -> None:
+def test_a_seeded_text_equals_the_text_of_the_reference_decoder(
+    wild: Speaker, choice: str, steer: bool
+) -> None:
     called = 0
     for seed in (6, 9):  # theirs lie 3e-5 and more from another token, and from where top_p cuts
         request = asked(seed, steer, choice)
@@ -98,7 +100,9 @@ def test_with_a_seed_the_text_is_the_references(wild: Speaker, choice: str, stee
 
 
 @pytest.mark.parametrize("how", [None, "auto"])
-def test_log_probabilities_within_a_call_are_the_bare_models(wild: Speaker, how: object) -> None:
+def test_log_probabilities_in_an_unsteered_call_are_those_of_the_bare_model(
+    wild: Speaker, how: object
+) -> None:
     within = outside = 0
     for seed in range(2):
         request = asked(seed, logprobs=2, speculation=how)
@@ -154,7 +158,7 @@ def p_value(marked: Speaker, request: Request, forced: list[int], seen: Counter[
     return float(chisquare(observed, expected.tolist()).pvalue)
 
 
-def test_a_plan_is_for_one_formula(wild: Speaker) -> None:
+def test_a_plan_is_refused_if_calls_are_not_steered(wild: Speaker) -> None:
     with pytest.raises(marith.RequestError, match="steer"):
         asked(0, speculation=Plan.factors({"x": 1}))
     assert wild.engine.submit(asked(0, True, "p", speculation=Plan())).result(60).calls

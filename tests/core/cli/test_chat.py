@@ -1,4 +1,4 @@
-"""`marith chat`: a conversation on the terminal, whose text is shown and never obeyed."""
+"""`marith chat`: a conversation on the terminal, without control characters of the model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def chat(*lines: str, options: Sequence[str] = ()) -> Any:
 
 
 @pytest.mark.parametrize("text", OBEYED)
-def test_what_a_terminal_obeys_is_shown(text: str) -> None:
+def test_control_characters_are_shown_and_not_obeyed(text: str) -> None:
     shown = escape_control_chars(text)
     assert not any(ord(letter) < 0x20 or 0x7F <= ord(letter) < 0xA0 for letter in shown)
     assert not {"\u202e", "\u2066", "\u2028"}.intersection(shown)
@@ -76,7 +76,9 @@ def talk(monkeypatch: pytest.MonkeyPatch, answers: Any, *lines: str) -> None:
     Conversation(answers, {}, "Be kind.").run()
 
 
-def test_messages_are_kept_but_those_without_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_without_an_answer_is_dropped_from_the_conversation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     answers = Scripted("A", "fails", "B")
     talk(monkeypatch, answers, "one", "bad", "two")
     texts = [[message["content"] for message in asked] for asked in answers.asked]
@@ -90,7 +92,7 @@ def test_messages_are_kept_but_those_without_an_answer(monkeypatch: pytest.Monke
 CALM_TERMS = {"x": "You are calm.", "y": {"formula": "M - x"}}
 
 
-def test_commands_change_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slash_commands_change_the_next_request(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = Scripted("A", "B")
     talk(
         monkeypatch, answers, "/formula M + x", "/term x=You are calm.", "/define y=M - x",
@@ -104,7 +106,7 @@ def test_commands_change_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-def test_hostile_answers_reach_a_terminal_as_pictures(
+def test_control_characters_of_an_answer_are_printed_as_symbols(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
@@ -119,7 +121,7 @@ def test_an_engine_answers_as_its_options_say() -> None:
     assert told.stdout.splitlines() == [wanted.text]
 
 
-def test_formulas_of_a_file_answer_in_turn(tmp_path: Path) -> None:
+def test_each_formula_of_a_file_answers_in_turn(tmp_path: Path) -> None:
     file = tmp_path / "marith.toml"
     file.write_text(PERSONAS, encoding="utf-8")
     lines = ("/persona", "/persona polite", "/persona", "/persona polit", "Hello!")

@@ -31,7 +31,7 @@ def test_the_same_seed_prints_the_same_text_and_another_seed_another() -> None:
     assert len(first[1].split()) > 5
 
 
-def test_json_tells_all_there_is() -> None:
+def test_json_contains_the_text_the_usage_and_the_stats() -> None:
     code, out, _ = run(
         "generate",
         "Hello!",
@@ -108,7 +108,7 @@ def test_a_plan_of_another_formula_is_refused_before_anything_loads(tmp_path: Pa
     assert "unknown term 'formal'" in err
 
 
-def test_a_plan_drafts_and_none_drafts_nothing(tmp_path: Path) -> None:
+def test_a_plan_drafts_and_speculation_none_does_not(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_text(Plan.factors({"formal": 3}).to_json(), encoding="utf-8")
     asked = ("generate", PANDAS, "--formula", "M + 0.5*formal", "--term", FORMAL, "--json")
@@ -163,13 +163,13 @@ def test_names_that_are_not_defined_are_shown_and_listed(
 
 
 @pytest.mark.parametrize("output", ["--csv", "--plot"])
-def test_a_timing_that_cannot_be_written_is_not_begun(output: str) -> None:
+def test_a_calibration_whose_file_cannot_be_written_is_not_begun(output: str) -> None:
     code, _, err = run("eval", "speed", output, "/proc/timing.svg")
     assert code == 2
     assert "cannot write '/proc/timing.svg'" in err
 
 
-def test_what_cannot_be_written_at_the_end_is_printed(
+def test_a_result_that_cannot_be_written_is_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(RequestError, match="cannot write"):
@@ -177,7 +177,7 @@ def test_what_cannot_be_written_at_the_end_is_printed(
     assert capsys.readouterr().out == "the plan\n"
 
 
-def test_a_check_leaves_a_file_as_it_is_and_makes_none(tmp_path: Path) -> None:
+def test_checking_that_a_file_can_be_written_changes_and_creates_nothing(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     here.write_text("text", encoding="utf-8")
     require_writable(here)

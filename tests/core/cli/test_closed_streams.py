@@ -64,7 +64,7 @@ def _names(command: Any, prefix: str = "") -> list[str]:
     return [name for key, each in parts for name in _names(each, f"{prefix} {key}")]
 
 
-def test_there_is_a_line_for_every_command() -> None:
+def test_every_command_is_tested_here() -> None:
     for name in _names(get_command(app)):
         assert any(line.split()[: len(name.split())] == name.split() for line in LINES), name
 
@@ -89,7 +89,7 @@ def test_every_command_runs_with_closed_streams(tmp_path: Path) -> None:
     assert b"Traceback" not in done.stderr, done.stderr.decode()
 
 
-def test_a_closed_standard_error_takes_what_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writing_to_a_closed_standard_error_does_not_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", None)
     _open_closed_streams()
     print("nobody reads this", file=sys.stderr)

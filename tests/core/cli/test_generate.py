@@ -100,7 +100,7 @@ def test_a_persona_of_a_file_answers_as_its_options_say(personas: str) -> None:
     assert len(json.loads(over)["tokens"]) == 2
 
 
-def test_an_adapter_is_a_term_and_without_a_name_the_model() -> None:
+def test_an_adapter_with_a_name_is_a_term_and_without_one_the_model() -> None:
     short = ("Can you help me?", "--seed", "2", "--max-tokens", "10")
     named = generated(*short, "--adapter", "rude=pocket-rude", "--formula", "rude")
     assert generated(*short, "--adapter", "pocket-rude") == named
@@ -120,7 +120,7 @@ def test_an_answer_follows_a_schema_or_an_expression(tmp_path: Path) -> None:
     assert generated("Yes or no?", "--regex", "yes|no", "--seed", "1") in ("yes\n", "no\n")
 
 
-def test_where_a_model_runs_and_how_it_samples_is_said_here() -> None:
+def test_options_of_placement_and_of_sampling_are_accepted() -> None:
     placed = ("--device", "cpu", "--dtype", "float32", "--context-length", "200")
     drawn = ("--min-p", "0.1", "--repetition-penalty", "1.2", "--top-k", "9", "--top-p", "0.9")
     assert generated("Hello!", *placed, *drawn, "--seed", "3", "--max-tokens", "4")

@@ -46,7 +46,7 @@ def test_a_misspelt_command_has_a_suggestion() -> None:
     assert "'sho'. Did you mean 'show'?" in run("sho", "M")[2]
 
 
-def test_what_loads_no_model_imports_no_torch() -> None:
+def test_commands_that_load_no_model_do_not_import_torch() -> None:
     program = [sys.executable, "-c", WITHOUT_TORCH, *COMMANDS]
     done = subprocess.run(program, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

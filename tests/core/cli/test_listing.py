@@ -77,7 +77,7 @@ def test_one_model_is_described_by_its_directory(tiny_dir: str) -> None:
     assert (model["place"], model["complete"], model["context"]) == ("directory", True, 1024)
 
 
-def test_a_model_that_is_named_is_told_with_what_it_would_take(tmp_path: Path) -> None:
+def test_a_named_model_is_described_with_the_memory_it_needs(tmp_path: Path) -> None:
     file = Path(__file__).parents[2] / "data" / "llama-q4_k.gguf"
     code, out, _ = run("models", "pocket", str(file))
     assert code == 0

@@ -27,7 +27,7 @@ def parameters(command: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("command", ["generate", "why"])
-def test_an_option_of_a_command_is_one_of_options_or_its_own(command: str) -> None:
+def test_every_option_of_a_command_is_an_option_of_the_application(command: str) -> None:
     assert {each.name for each in parameters(command)} <= {*Options.option_names()}
 
 
@@ -39,7 +39,7 @@ def test_help_says_the_default_of_an_option(command: str) -> None:
         assert said is None or default is None or said[1] == str(default), each.name
 
 
-def test_an_evaluation_is_measured_by_the_options_of_its_command() -> None:
+def test_options_of_evaluation_commands_have_the_defaults_of_evaluations() -> None:
     settings = {field.name: field.default for field in fields(EvaluationConfig)}
     declared: dict[str, Parameter] = {}
     for group in (evaluation_commands.evaluated, evaluation_commands.sampled, placed):

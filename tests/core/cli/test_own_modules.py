@@ -125,7 +125,7 @@ def test_a_module_of_the_folder_is_imported_by_its_name_or_its_file(
         ("clash.py", "import marith\nmarith.define('union', marith.relu)", "'union' already"),
     ],
 )
-def test_what_cannot_be_imported_is_said_in_a_sentence(
+def test_an_import_that_fails_is_reported_in_one_sentence(
     name: str, code: str | None, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -52,7 +52,7 @@ def test_a_backend_reaches_the_model_that_is_loaded(arguments: tuple[str, ...]) 
     assert "teapot" in unknown.stderr
 
 
-def test_a_revision_is_of_the_tokenizer_and_of_the_model(tmp_path: Path) -> None:
+def test_a_revision_applies_to_the_tokenizer_and_to_the_model(tmp_path: Path) -> None:
     repository = tmp_path / "models--someone--pocket"
     (repository / "refs").mkdir(parents=True)
     (repository / "refs" / "tried").write_text(REVISION, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The program's end: quick, with its exit code, all of its output, and what runs at an exit."""
+"""How the program ends: quickly, with its exit code, all of its output, and its exit handlers."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def test_an_interrupted_answer_ends_with_130_and_prints_no_traceback() -> None:
     assert (process.returncode, err) == (130, b"")
 
 
-def test_a_megabyte_into_a_pipe_is_whole() -> None:
+def test_a_megabyte_reaches_a_pipe_completely() -> None:
     out, err = started(LOUD).communicate()
     assert err == b""
     assert out.decode() == "".join(f"{number:07}\n" for number in range(125_000))
 
 
 @pytest.mark.parametrize("body", [LOUD, "print('a')", "print('a', flush=True)"])
-def test_a_reader_that_has_enough_is_no_error(body: str) -> None:
+def test_a_pipe_that_its_reader_closes_prints_no_error(body: str) -> None:
     process = started(body)
     assert process.stdout is not None
     process.stdout.close()
@@ -90,7 +90,7 @@ def test_a_reader_that_has_enough_is_no_error(body: str) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has this device")
 @pytest.mark.parametrize("body", [LOUD, "print('a')", "print('a', flush=True)"])
-def test_a_full_disk_is_one_sentence(body: str) -> None:
+def test_a_full_disk_is_reported_in_one_sentence(body: str) -> None:
     with open("/dev/full", "w") as full:
         process = started(body, stdout=full)
     _, err = process.communicate()
@@ -98,7 +98,7 @@ def test_a_full_disk_is_one_sentence(body: str) -> None:
     assert process.returncode == 1
 
 
-def test_what_runs_at_an_exit_runs_and_modules_are_not_taken_down(tmp_path: Path) -> None:
+def test_exit_handlers_run_and_modules_are_not_destroyed(tmp_path: Path) -> None:
     names = [str(tmp_path / name) for name in ("exit", "finalized", "thread", "log", "module")]
     body = f"""
 import atexit, logging.handlers, sys, threading, time, types, weakref
@@ -127,7 +127,7 @@ module.value = TakenDown()
     assert "kept until the end" in (tmp_path / "log").read_text(encoding="utf-8")
 
 
-def test_an_error_that_nobody_foresaw_has_its_traceback() -> None:
+def test_an_unexpected_error_has_its_traceback() -> None:
     _, err = (process := started("1 / 0")).communicate()
     assert process.returncode == 1
     assert b"ZeroDivisionError" in err

@@ -1,4 +1,4 @@
-"""`marith why`: readable without colours, and what a model writes is shown and never obeyed."""
+"""`marith why`: readable without colours, and without control characters of the model."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def inspection() -> Inspection:
     return completion.inspection
 
 
-def test_an_answer_is_explained_in_signs_and_numbers() -> None:
+def test_an_answer_is_explained_without_colours() -> None:
     code, out, err = why(*FORMULA, "--max-tokens", "10")
     assert code == 0, err
     assert "\x1b" not in out
@@ -64,7 +64,7 @@ def test_an_answer_is_explained_in_signs_and_numbers() -> None:
             assert f"{position.push:+.2f}]" in out
 
 
-def test_a_given_text_is_explained_without_a_token_drawn() -> None:
+def test_a_given_text_is_explained_without_sampling() -> None:
     code, out, err = why(*FORMULA[:-2], "--continuation", "Hello there", "--all")
     assert code == 0, err
     assert plain(out.splitlines()[0]) == "Hello there"
@@ -80,7 +80,7 @@ def test_bad_input_is_one_sentence() -> None:
 
 
 @pytest.mark.parametrize("option", ["--seed=0", "--stop=a"])
-def test_a_given_text_takes_no_option_of_drawing(option: str) -> None:
+def test_sampling_options_are_refused_with_a_given_text(option: str) -> None:
     code, out, err = why("--continuation", "Hello", option)
     name = option.partition("=")[0]
     assert (code, out) == (2, "")
@@ -99,7 +99,7 @@ def hostile(inspection: Inspection, text: str) -> Inspection:
 
 @pytest.mark.parametrize("text", [*OBEYED, "\n\t"])
 @pytest.mark.parametrize("coloured", [False, True])
-def test_what_a_terminal_obeys_is_shown(
+def test_control_characters_are_shown_and_not_obeyed(
     inspection: Inspection,
     text: str,
     coloured: bool,
@@ -144,7 +144,7 @@ CALM = {"formula": "2*calm - M", "terms": {"calm": "Be calm."}}
 
 
 @pytest.mark.parametrize("between", [["It fails."], ["/formula M", "/seed 4"]])
-def test_why_explains_the_answer_that_is_the_last_one_now(
+def test_why_explains_the_latest_answer_after_retries_and_resets(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], between: list[str]
 ) -> None:
     options = Options(**DRAWN, **CALM)

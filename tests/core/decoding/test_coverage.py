@@ -1,4 +1,4 @@
-"""How many candidates a classifier judges: the fewest that carry so much of the guide."""
+"""How many candidates a classifier judges: the fewest whose probability reaches `coverage`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GUIDE = a - 0.3 * b
 
 
 @given(spoken(TERMS, holes=True), st.integers(1, 20), st.floats(0, 1, exclude_min=True))
-def test_it_is_the_smallest_set_that_has_the_mass(
+def test_candidates_are_the_smallest_set_with_the_coverage(
     world: Mapping[Term, Tensor], count: int, coverage: float
 ) -> None:
     most = candidates_of(GUIDE, world, count)
@@ -40,14 +40,14 @@ def test_it_is_the_smallest_set_that_has_the_mass(
         assert rest == 0 or math.fsum(mass) > coverage - 1e-9, "too few"
 
 
-def test_each_position_has_as_many_as_it_needs() -> None:
+def test_each_position_has_its_own_number_of_candidates() -> None:
     sure = torch.tensor([[0.97, 0.01, 0.01, 0.01], [0.27, 0.20, 0.30, 0.23]]).log()
     assert candidates_of(a, {a: sure}, 4, 0.9) == [[0], [2, 0, 3, 1]]
     assert candidates_of(a, {a: sure}, 3, 0.9) == [[0], [2, 0, 3]]
     assert candidates_of(a, {a: sure}, 4, 0.5) == [[0], [2, 0]]
 
 
-def test_all_that_is_possible_is_judged_and_nothing_else() -> None:
+def test_impossible_tokens_are_no_candidates() -> None:
     world = torch.tensor([[0.5, 0.0, 0.5 - 1e-7, 1e-7]]).log()
     assert candidates_of(a, {a: world}, 4, 1.0) == [[0, 2, 3]]
     assert candidates_of(a.top_k(2), {a: world}, 3) == [[0, 2]]
@@ -55,7 +55,7 @@ def test_all_that_is_possible_is_judged_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("coverage", [0, -0.1, 1.01, math.nan, math.inf, True, "0.9"])
-def test_a_coverage_that_is_no_share_is_refused_with_its_value(coverage: Any) -> None:
+def test_a_coverage_outside_of_0_to_1_is_refused_with_its_value(coverage: Any) -> None:
     with pytest.raises(FormulaError, match="coverage is a number above 0 and at most 1") as caught:
         Classifier("x", coverage=coverage)
     assert repr(coverage) in str(caught.value)

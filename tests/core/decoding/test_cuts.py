@@ -1,4 +1,4 @@
-"""Cuts keep what their definitions say, beside naive loops."""
+"""Cuts keep the tokens of their definitions, compared with naive loops."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_top_p_keeps_what_a_stable_sort_of_all_tokens_would(
 
 
 @given(rows, fractions)
-def test_plausible_keeps_what_is_near_the_likeliest(given_: Tensor, alpha: float) -> None:
+def test_min_p_keeps_tokens_near_the_likeliest(given_: Tensor, alpha: float) -> None:
     for kept, row in zip(kept_of(cuts.min_p(given_, alpha)), given_.tolist(), strict=True):
         bar = max(row) + math.log(alpha)
         assert {i for i in range(8) if row[i] > bar + 1e-5} <= kept
@@ -71,7 +71,7 @@ def test_plausible_keeps_what_is_near_the_likeliest(given_: Tensor, alpha: float
 
 
 @given(st.lists(rows, min_size=2, max_size=3), st.integers(1, 9))
-def test_common_keeps_the_fewest_likeliest_of_all_that_give_so_many(
+def test_common_keeps_the_smallest_shared_top_set_of_all_members(
     members: list[Tensor], count: int
 ) -> None:
     """SafeDecoding (Xu et al., 2024), equation 2: the sets are grown until they share enough."""
@@ -87,7 +87,7 @@ def test_common_keeps_the_fewest_likeliest_of_all_that_give_so_many(
 
 
 @given(rows, st.integers(1, 8), fractions)
-def test_the_likeliest_is_always_kept_and_the_impossible_never(
+def test_the_likeliest_token_is_always_kept_and_an_impossible_one_never(
     given_: Tensor, k: int, p: float
 ) -> None:
     best = given_.argmax(dim=-1, keepdim=True)
@@ -97,7 +97,7 @@ def test_the_likeliest_is_always_kept_and_the_impossible_never(
 
 
 @given(rows, st.integers(1, 8))
-def test_what_is_kept_is_normalised_and_in_proportion(given_: Tensor, k: int) -> None:
+def test_kept_tokens_are_renormalised(given_: Tensor, k: int) -> None:
     kept = cuts.top_k(given_, k)
     result = cuts.keep(given_, kept)
     mass = given_.exp().masked_fill(~kept, 0.0)
@@ -105,7 +105,7 @@ def test_what_is_kept_is_normalised_and_in_proportion(given_: Tensor, k: int) ->
     assert bool(result.isneginf().eq(~kept).all())
 
 
-def test_a_nucleus_of_one_and_a_plausibility_of_one() -> None:
+def test_the_limits_of_top_p_and_min_p_are_inclusive() -> None:
     row = torch.tensor([[0.5, 0.25, 0.25]]).log()
     assert cuts.top_p(row, 1.0).tolist() == [[True, True, True]]
     assert cuts.top_p(row, 0.5).tolist() == [[True, False, False]]

@@ -1,4 +1,4 @@
-"""Distances, sureness and balance of distributions, beside other people's code and brute force."""
+"""Divergences, certainty and balance of distributions, compared with scipy and brute force."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def test_the_renyi_divergence_has_its_closed_form(p: Tensor, q: Tensor, order: f
     assert all(one <= other + 1e-4 for one, other in zip(plain(got), kl, strict=True))
 
 
-def test_what_shares_no_token_is_furthest_apart_and_no_infinity() -> None:
+def test_distributions_without_a_common_token_have_the_largest_finite_divergence() -> None:
     assert plain(divergences.jensen_shannon(LEFT, RIGHT)) == pytest.approx([1.0])
     assert plain(divergences.renyi(LEFT, RIGHT, 0.5)) == [divergences.FURTHEST]
 
 
 @given(holed)
-def test_entropy_peak_and_margin_say_how_sure_a_distribution_is(p: Tensor) -> None:
+def test_entropy_max_prob_and_margin_measure_how_sure_a_distribution_is(p: Tensor) -> None:
     rows = masses(p)
     want = [entropy(row) for row in rows]
     assert plain(divergences.concentration("entropy", p)) == pytest.approx(want, abs=1e-5)
@@ -104,7 +104,7 @@ def test_the_balanced_share_has_the_least_of_the_larger_divergence(
 
 
 @given(holed, holed, leads)
-def test_the_balance_turns_with_its_members_and_leans_to_who_is_behind(
+def test_the_balance_is_symmetric_and_favours_the_less_likely_member(
     p: Tensor, q: Tensor, lead: float
 ) -> None:
     ahead = torch.full((3, 1), lead)
@@ -123,7 +123,7 @@ def blended(p: Tensor, q: Tensor, share: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize(("lead", "share"), [(60.0, 0.0), (-60.0, 1.0)])
-def test_who_is_far_ahead_is_left_out(lead: float, share: float) -> None:
+def test_a_member_that_is_far_ahead_gets_almost_no_share(lead: float, share: float) -> None:
     p, q = torch.tensor([[0.7, 0.2, 0.1]]).log(), torch.tensor([[0.2, 0.2, 0.6]]).log()
     told = float(divergences.balance(p, q, torch.tensor([[lead]])))
     assert told == pytest.approx(share, abs=1e-6)

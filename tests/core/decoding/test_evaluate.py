@@ -1,4 +1,4 @@
-"""What a formula means, beside the paper's equations written out."""
+"""What a formula means, compared with the paper's equations."""
 
 from __future__ import annotations
 
@@ -55,13 +55,17 @@ def test_union_and_intersection_with_itself_and_in_any_order(
 
 
 @given(weighty(TERMS), weighty(TERMS), spoken(TERMS, holes=True))
-def test_supersede_is_its_second(f: Formula, g: Formula, world: Mapping[Term, Tensor]) -> None:
+def test_supersede_equals_its_second_argument(
+    f: Formula, g: Formula, world: Mapping[Term, Tensor]
+) -> None:
     close(evaluate(supersede(f, g), world), evaluate(g, world))
     close(evaluate(supersede(f, g) + 2 * f, world), evaluate(g + 2 * f, world))
 
 
 @given(weighty(TERMS), spoken(TERMS, positions=4, holes=True))
-def test_many_positions_are_as_one_by_one(f: Formula, world: Mapping[Term, Tensor]) -> None:
+def test_many_positions_together_equal_each_position_alone(
+    f: Formula, world: Mapping[Term, Tensor]
+) -> None:
     together = evaluate(f, world)
     for i in range(4):
         alone = evaluate(f, {term: rows[i : i + 1] for term, rows in world.items()})
@@ -69,7 +73,7 @@ def test_many_positions_are_as_one_by_one(f: Formula, world: Mapping[Term, Tenso
 
 
 @given(weighty(TERMS), weighty(TERMS), spoken(TERMS, holes=True))
-def test_what_is_multiplied_by_zero_has_no_say(
+def test_a_member_with_factor_zero_changes_nothing(
     f: Formula, g: Formula, world: Mapping[Term, Tensor]
 ) -> None:
     close(evaluate(f + 0 * g, world), evaluate(f, world))
@@ -112,13 +116,15 @@ def test_union_is_the_maximum_and_intersection_the_minimum(world: Mapping[Term, 
 
 
 @given(worlds, st.floats(0.1, 3.0))
-def test_members_become_distributions_first(world: Mapping[Term, Tensor], factor: float) -> None:
+def test_members_of_a_union_are_normalised_first(
+    world: Mapping[Term, Tensor], factor: float
+) -> None:
     close(evaluate(union(factor * a, b), world), evaluate(union(a, b), world))
     close(evaluate(union(a + b, c), world), evaluate(union(0.5 * a + 0.5 * b, c), world))
 
 
 @given(worlds, logprobs(2, 9), st.floats(-3, 3), st.floats(0.2, 3))
-def test_a_classifier_adds_score_and_no_weight(
+def test_a_classifier_adds_to_the_score_and_not_to_the_weight(
     world: Mapping[Term, Tensor], ratios: Tensor, factor: float, base: float
 ) -> None:
     result = evaluate(base * a + factor * JUDGE, {**world, JUDGE: ratios})
@@ -128,7 +134,7 @@ def test_a_classifier_adds_score_and_no_weight(
 
 
 @given(worlds)
-def test_unscaled_is_the_score_undivided(world: Mapping[Term, Tensor]) -> None:
+def test_unscaled_does_not_divide_by_the_weight(world: Mapping[Term, Tensor]) -> None:
     raw = world[a] - world[b]
     close(evaluate(unscaled(a - b), world), torch.log_softmax(raw, dim=-1))
     close(evaluate(unscaled(2 * a + b), world), (2 * world[a] + world[b]).log_softmax(-1))
@@ -136,7 +142,7 @@ def test_unscaled_is_the_score_undivided(world: Mapping[Term, Tensor]) -> None:
 
 
 @given(spoken(TERMS, holes=True), st.integers(1, 8))
-def test_a_cut_forbids_what_is_outside_it(world: Mapping[Term, Tensor], k: int) -> None:
+def test_a_cut_forbids_the_tokens_outside_it(world: Mapping[Term, Tensor], k: int) -> None:
     best = set(world[a][0].topk(k).indices.tolist())
     possible = world[a][0] > -torch.inf
     result = evaluate(a.top_k(k), world)[0]
@@ -148,14 +154,14 @@ def test_a_cut_forbids_what_is_outside_it(world: Mapping[Term, Tensor], k: int) 
 
 
 @given(worlds)
-def test_a_cut_beside_other_terms_forbids_for_all(world: Mapping[Term, Tensor]) -> None:
+def test_a_cut_in_a_sum_forbids_tokens_for_the_whole_sum(world: Mapping[Term, Tensor]) -> None:
     full, cut = evaluate(a - 0.5 * b, world), evaluate(a.min_p(0.5) - 0.5 * b, world)
     allowed = world[a] >= world[a].amax(-1, keepdim=True) + torch.tensor(0.5).log()
     close(cut, full.masked_fill(~allowed, -torch.inf).log_softmax(-1))
 
 
 @given(spoken(TERMS, holes=True))
-def test_what_one_member_of_a_union_forbids_the_other_allows(world: Mapping[Term, Tensor]) -> None:
+def test_a_union_allows_the_tokens_that_one_member_allows(world: Mapping[Term, Tensor]) -> None:
     result = evaluate(union(a, b), world) > -torch.inf
     assert bool(result.eq((world[a] > -torch.inf) | (world[b] > -torch.inf)).all())
     result = evaluate(intersection(a, b), world) > -torch.inf
@@ -208,7 +214,7 @@ FACTORED = {
 
 
 @pytest.mark.parametrize("formula", FACTORED.values(), ids=FACTORED)
-def test_nothing_keeps_the_tensors_of_an_evaluation(formula: Formula) -> None:
+def test_tensors_of_an_evaluation_are_freed_without_the_garbage_collector(formula: Formula) -> None:
     """No circle of references, which only the garbage collector would find."""
     gc.collect()
     gc.disable()
@@ -223,7 +229,7 @@ def test_nothing_keeps_the_tensors_of_an_evaluation(formula: Formula) -> None:
         gc.enable()
 
 
-def test_what_occurs_twice_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_that_occurs_twice_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     formula: Formula = a
     for _ in range(9):
         formula = union(formula, formula + 0.5 * b)

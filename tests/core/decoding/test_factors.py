@@ -1,4 +1,4 @@
-"""The values of factors, place by place, and what a factor does to what it multiplies."""
+"""The values of factors at each position, and what a factor does to what it multiplies."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def factors(world: World) -> Evaluation:
 
 
 @given(worlds)
-def test_a_measure_is_that_of_the_distributions_it_looks_at(world: World) -> None:
+def test_a_measure_is_computed_from_normalised_distributions(world: World) -> None:
     known, p, q = factors(world), world[a], world[b]
     both = torch.log_softmax(0.5 * p + 0.5 * q, dim=-1)
     told: Mapping[Varying, Tensor] = {
@@ -76,7 +76,7 @@ def test_a_measure_is_that_of_the_distributions_it_looks_at(world: World) -> Non
 
 
 @pytest.mark.parametrize("start", [0, 1, 3])
-def test_schedules_go_by_the_place(start: int) -> None:
+def test_schedules_depend_on_the_position(start: int) -> None:
     world: World = {POSITION: torch.arange(start, start + 5)[:, None].float()}
     known, places = factors(world), range(start, start + 5)
     torch.testing.assert_close(known.factor(position()), world[POSITION])
@@ -109,7 +109,7 @@ def worth(factor: Factor, known: Evaluation, place: int) -> float:
 
 
 @given(shares(TERMS), shares(TERMS), shares(TERMS), st.floats(-3, 3), worlds)
-def test_factors_are_reckoned_with_as_numbers_are(
+def test_arithmetic_with_factors_equals_arithmetic_with_numbers(
     x: Varying, y: Varying, z: Varying, n: float, world: World
 ) -> None:
     known = factors(world)
@@ -151,7 +151,7 @@ def test_union_and_intersection_are_indicators(world: World) -> None:
 
 
 @given(weighty(TERMS), shares(TERMS), spoken(TERMS, holes=True))
-def test_scaling_a_whole_formula_by_what_the_context_says_changes_nothing(
+def test_scaling_a_whole_formula_by_a_factor_of_the_context_changes_nothing(
     f: Formula, factor: Varying, world: World
 ) -> None:
     close(evaluate((0.5 + factor) * f, world), evaluate(f, world), 1e-4)
@@ -170,7 +170,9 @@ def test_a_varying_sum_is_its_score_divided_by_its_weight(
 
 
 @given(spoken(TERMS, positions=4), st.integers(1, 3))
-def test_what_a_factor_of_zero_multiplies_forbids_nothing_there(world: World, count: int) -> None:
+def test_a_member_with_factor_zero_at_a_position_forbids_nothing_there(
+    world: World, count: int
+) -> None:
     world = {**world, POSITION: torch.arange(4)[:, None].float()}
     result = evaluate(a + first(count) * b.top_k(2), world)
     only = {term: rows[count:] for term, rows in world.items()}
@@ -222,7 +224,7 @@ def test_theorem_1_holds_with_factors_of_the_context_and_of_the_token(
      sigmoid(class_prob(JUDGE) - 0.5), decay(2) + 1, renyi(a, b) - margin(b)],
     ids=str,
 )  # fmt: skip
-def test_numbers_stand_where_the_distributions_stand(factor: Varying) -> None:
+def test_factors_are_on_the_device_of_the_distributions(factor: Varying) -> None:
     """On whatever device: here on one that has no memory, and refuses to meet another's."""
     world: dict[Term, Tensor] = {a: torch.zeros(2, 9), b: torch.zeros(2, 9), **observed((), 2, 0)}
     there = {term: rows.to("meta") for term, rows in world.items()}

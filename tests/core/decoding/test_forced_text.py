@@ -139,7 +139,7 @@ def test_a_call_is_read_whole_though_its_names_are_those_of_special_tokens(
 
 
 @pytest.mark.parametrize("special", ["<|end|>", "<|user|>"])
-def test_an_answer_ends_behind_its_form_and_not_within_it(special: str) -> None:
+def test_an_answer_ends_after_its_form_and_not_inside_it(special: str) -> None:
     engine, text = Engine.shared("pocket"), f"a {special} b"
     for form, grammar in FORMS.items():
         out = engine.generate("x", grammar=grammar(text), temperature=0)

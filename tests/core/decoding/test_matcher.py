@@ -1,4 +1,4 @@
-"""Which tokens may follow: the answer hangs on the text alone, whatever the vocabulary is like."""
+"""Which tokens may follow: that depends on the text alone, whatever the vocabulary is."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_text_that_a_grammar_describes_may_be_written_and_ended_only_when_whol
 
 
 @given(data=st.data(), kind=st.sampled_from(ALL))
-def test_what_was_asked_before_changes_no_answer(data: st.DataObject, kind: Any) -> None:
+def test_earlier_questions_do_not_change_an_answer(data: st.DataObject, kind: Any) -> None:
     """Texts cut back, drafted anew, with tokens that may not stand, and beyond the end."""
     size, ends = kind()[1], kind()[2]
     right = [*spelt(kind, WRITTEN), *ends]
@@ -116,7 +116,7 @@ def test_what_was_asked_before_changes_no_answer(data: st.DataObject, kind: Any)
 
 
 @pytest.mark.parametrize("kind", BYTES)
-def test_after_a_token_that_may_not_stand_every_token_may_and_before_it_none_is_lost(
+def test_after_a_forbidden_token_every_token_is_allowed(
     kind: Any,
 ) -> None:
     matcher = Matcher(Compiled(PERSON.source, lexicon(kind)))
@@ -129,7 +129,7 @@ def test_after_a_token_that_may_not_stand_every_token_may_and_before_it_none_is_
 
 
 @pytest.mark.parametrize("kind", BYTES)
-def test_beyond_the_end_of_a_text_nothing_is_kept_and_nothing_fails(kind: Any) -> None:
+def test_after_the_end_of_a_text_every_token_is_allowed(kind: Any) -> None:
     matcher, (end,) = Matcher(Compiled(PERSON.source, lexicon(kind))), kind()[2]
     tokens = spelt(kind, WRITTEN)
     beyond = [*tokens, end, *tokens[:2]]
@@ -162,7 +162,7 @@ def test_tokens_that_the_model_does_not_know_do_not_exist(width: int) -> None:
     assert equal(rows[0], whole[0, :width])
 
 
-def test_a_wider_model_makes_no_tokens() -> None:
+def test_padding_rows_of_a_wider_model_are_no_tokens() -> None:
     """Its further rows are padding, which `Vocabulary` does not count."""
     tokenizer = speaker("chatml").tokenizer
     narrow, wide = Vocabulary(tokenizer, 261), Vocabulary(tokenizer, 512)
@@ -191,12 +191,12 @@ def test_every_token_has_the_bytes_of_its_text(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", BYTES)
-def test_the_bytes_of_a_texts_tokens_are_its_own(kind: Any) -> None:
+def test_the_bytes_of_its_tokens_are_the_bytes_of_a_text(kind: Any) -> None:
     tokens = spelt(kind, WRITTEN)
     assert b"".join(map(lexicon(kind).data_of, tokens)) == WRITTEN.encode()
 
 
-def test_no_special_token_is_text_to_a_grammar() -> None:
+def test_a_special_token_does_not_match_as_text_in_a_grammar() -> None:
     raw, size, ends = byte_level()
     row = Matcher(Compiled(Grammar.regex("(?s:.)*").source, Lexicon(raw, size, ends))).allowed(
         [], [0]

@@ -1,4 +1,4 @@
-"""What methods after the paper mean, beside their own equations on random logits."""
+"""Operators of later papers, compared with their equations on random logits."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def value(factor: Varying, world: World) -> Tensor:
 
 
 @given(holed, st.floats(0.0, 0.97))
-def test_a_union_taken_away_is_a_relu_taken_away(world: World, factor: float) -> None:
+def test_subtracting_a_union_equals_subtracting_a_relu(world: World, factor: float) -> None:
     """Where a term can say nothing, too: what only the prompt to avoid forbids stays allowed."""
     k = factor / (1 - factor)
     close(evaluate(a - factor * union(b, a), world), evaluate(a - k * relu(b - a), world), 1e-4)
@@ -56,7 +56,7 @@ def test_a_union_taken_away_is_a_relu_taken_away(world: World, factor: float) ->
 
 
 @given(holed)
-def test_the_minimum_is_one_less_what_it_exceeds_the_other_by(world: World) -> None:
+def test_an_intersection_equals_a_sum_without_the_relu(world: World) -> None:
     close(evaluate(intersection(a, b), world), evaluate(a - relu(a - b), world))
 
 
@@ -68,7 +68,7 @@ def test_a_relu_is_what_is_above_zero_and_weighs_nothing(world: World, n: float)
     assert value_of(relu(b - a), world).weight == 0.0
 
 
-def test_what_only_a_cut_to_be_avoided_forbids_stays_allowed() -> None:
+def test_tokens_outside_a_cut_of_a_subtracted_relu_stay_allowed() -> None:
     model = torch.tensor([[0.4, 0.3, 0.2, 0.1]]).log()
     toxic = torch.tensor([[0.1, 0.1, 0.2, 0.6]]).log()
     told = evaluate(a - 24 * relu(b.top_k(1) - a), {a: model, b: toxic})[0].exp()
@@ -120,7 +120,7 @@ def test_a_gate_picks_one_of_two_at_each_place(
     close(evaluate(where(indicator(a - b), a, b), world), evaluate(union(a, b), world))
 
 
-def test_what_the_other_branch_cannot_say_is_no_matter() -> None:
+def test_an_impossible_branch_that_is_not_chosen_does_not_matter() -> None:
     left = torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]]).log()
     right = torch.tensor([[0.0, 0.0, 1.0], [0.0, 0.0, 1.0]]).log()
     world = {a: left, b: right, c: left, POSITION: torch.tensor([[1.0], [2.0]])}
@@ -132,7 +132,7 @@ def test_what_the_other_branch_cannot_say_is_no_matter() -> None:
 
 
 @given(weighty(TERMS), holed, st.floats(0.5, 5), st.floats(0.5, 5))
-def test_a_temperature_divides_and_adds_up(
+def test_temperatures_divide_log_probabilities_and_compose(
     f: Formula, world: World, one: float, other: float
 ) -> None:
     plain = evaluate(f, world)
@@ -152,7 +152,7 @@ def test_posteriors_of_all_members_add_up_to_one(world: World) -> None:
 
 
 @given(worlds, st.integers(1, 9))
-def test_what_is_agreed_on_is_cut_for_the_whole_sum(world: World, count: int) -> None:
+def test_agreed_cuts_the_whole_sum_to_the_common_tokens(world: World, count: int) -> None:
     told = evaluate(0.4 * a + 0.6 * b + agreed(b, 2 * a, count=count), world)
     kept = cuts.common([world[a], world[b]], count)
     close(told, cuts.keep(evaluate(0.4 * a + 0.6 * b, world), kept))
@@ -160,7 +160,7 @@ def test_what_is_agreed_on_is_cut_for_the_whole_sum(world: World, count: int) ->
 
 
 @given(weighty(TERMS), weighty(TERMS), holed)
-def test_members_become_distributions_first(f: Formula, g: Formula, world: World) -> None:
+def test_members_of_operators_are_normalised_first(f: Formula, g: Formula, world: World) -> None:
     builds: list[Callable[[Formula, Formula], Formula]] = [
         lambda x, y: mixture(0.7, x, 0.6, y),
         lambda x, y: where(max_prob(a) > 0.37, x, y),

@@ -1,4 +1,4 @@
-"""Random numbers are those of Philox: even, independent, and nothing but seed, place and use."""
+"""Random numbers are Philox's: uniform, independent, and functions of seed, position and use."""
 
 from __future__ import annotations
 
@@ -27,14 +27,16 @@ counters = st.integers(0, 2**40)
 
 
 @pytest.mark.parametrize(("given_", "expected"), KNOWN, ids=["zeros", "ones", "pi"])
-def test_known_answers(given_: tuple[int, ...], expected: tuple[int, ...]) -> None:
+def test_philox_gives_the_published_answers(
+    given_: tuple[int, ...], expected: tuple[int, ...]
+) -> None:
     assert philox(given_[:4], given_[4:]) == expected
     words = [np.array([word, 1], np.uint64) for word in given_]
     assert tuple(int(word[0]) for word in philox(words[:4], words[4:])) == expected
 
 
 @given(st.lists(st.tuples(seeds, counters, counters), min_size=1, max_size=9))
-def test_many_rows_are_each_row_alone(rows: list[tuple[int, int, int]]) -> None:
+def test_many_rows_at_once_equal_each_row_alone(rows: list[tuple[int, int, int]]) -> None:
     """Few rows and many, in whatever order and company, bit by bit."""
     together = uniform(*(list(column) for column in zip(*(rows * 5), strict=True)))
     alone = [uniform([seed], [place], [use])[0] for seed, place, use in rows * 5]
@@ -48,7 +50,7 @@ def grid(seed: int = 0, use: int = 0) -> NDArray[np.float64]:
 
 @pytest.mark.parametrize("column", [KEEP, DRAW])
 @pytest.mark.parametrize("along", ["places", "seeds", "high bits of seeds", "uses"])
-def test_numbers_are_even(along: str, column: int) -> None:
+def test_numbers_are_uniform(along: str, column: int) -> None:
     """Chi-square of 1,024 bins: ten bits of the upper ones, of the middle and near the end."""
     zeros, numbers = [0] * MANY, range(MANY)
     at = {
@@ -85,7 +87,7 @@ def test_pairs_are_independent(name: str) -> None:
     assert chisquare(cells.ravel()).pvalue > 1e-4
 
 
-def test_every_bit_of_a_seed_counts() -> None:
+def test_every_bit_of_a_seed_changes_the_numbers() -> None:
     bits = [0, *(1 << bit for bit in range(63)), -(2**63)]
     known = [1, 2**32 + 1, 5 * 2**32 + 1, 2**40, -1, 2**63 - 1]  # what has been one text
     numbers = uniform([*bits, *known], [3] * 71, [0] * 71)
@@ -95,7 +97,7 @@ def test_every_bit_of_a_seed_counts() -> None:
 
 
 @pytest.mark.parametrize("by_place", [True, False])
-def test_a_trial_repeats_its_numbers_and_a_rewind_has_others(by_place: bool) -> None:
+def test_after_a_rollback_the_random_numbers_are_new(by_place: bool) -> None:
     first = Draws(5, by_place)
     assert (first.after_trial() == first) is by_place
     assert first.after_rewind() != first

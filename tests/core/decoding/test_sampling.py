@@ -1,4 +1,4 @@
-"""Warping follows its definitions; the draw follows the distribution."""
+"""Warping follows its definitions, and sampling follows the distribution."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def one_by_one(row: list[float], sampling: Sampling, seen: set[int]) -> list[flo
     st.sampled_from([0.0, 0.113]), st.sampled_from([0.7, 1.0, 1.8]), st.sets(st.integers(0, 6)),
     st.sets(st.integers(0, 6)),
 )  # fmt: skip
-def test_warping_is_what_its_definitions_say(
+def test_warping_follows_its_definitions(
     given_: Tensor, temperature: float, k: int | None, p: float, min_p: float,
     penalty: float, seen: set[int], prompt: set[int],
 ) -> None:  # fmt: skip
@@ -101,7 +101,7 @@ def test_a_tiny_temperature_takes_the_likeliest(temperature: float) -> None:
 
 
 @given(rows, st.floats(0.5, 3.0), st.lists(st.integers(0, 6)), st.lists(st.integers(0, 6)))
-def test_repetition_is_what_it_is_in_transformers(
+def test_the_repetition_penalty_is_the_one_of_transformers(
     given_: Tensor, penalty: float, prompt: list[int], text: list[int]
 ) -> None:
     theirs = RepetitionPenaltyLogitsProcessor(penalty)
@@ -111,7 +111,7 @@ def test_repetition_is_what_it_is_in_transformers(
     torch.testing.assert_close(ours.exp(), expected, atol=1e-6, rtol=1e-5)
 
 
-def test_penalties_and_biases_are_taken_and_added() -> None:
+def test_penalties_are_subtracted_and_biases_are_added() -> None:
     row = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.0, 0.9]]).log()
     sampling = Sampling(presence_penalty=0.5, frequency_penalty=0.25, logit_bias={"2": 1, 1: -2})
     added = torch.tensor([-0.5 - 2 * 0.25, -2.0, -0.5 - 0.25 + 1.0])

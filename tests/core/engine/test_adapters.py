@@ -1,4 +1,4 @@
-"""Adapters as terms: the engine says what the merged models say, in one pass for all of them."""
+"""Adapters as terms: distributions of the merged models, in one pass for all adapters."""
 
 from __future__ import annotations
 
@@ -62,9 +62,7 @@ def test_dexperts_over_one_base_is_one_pass_a_token(engine: Engine, merged: dict
     assert (answer.stats.passes, answer.stats.calls) == (steps, 3 * steps)
 
 
-def test_what_one_adapter_has_read_is_nothing_to_another(
-    engine: Engine, merged: dict[str, Any]
-) -> None:
+def test_adapters_do_not_share_cached_prefixes(engine: Engine, merged: dict[str, Any]) -> None:
     prompt = " ".join("abcdefghijklmnopqrst")
     want = {}
     for folder in [None, *merged]:

@@ -67,7 +67,7 @@ def most_at_once(engine: Engine, requests: Sequence[Request]) -> tuple[int, list
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), prompts, st.integers(0, 3)), max_size=8))
-def test_prompts_in_common_count_once(texts: list[tuple[str, list[int], int]]) -> None:
+def test_common_prompts_are_counted_once(texts: list[tuple[str, list[int], int]]) -> None:
     counted = sum(own_lengths([LaneText(*text) for text in texts]))
     prefixes = {(w, *prompt[: i + 1]) for w, prompt, _ in texts for i in range(len(prompt))}
     least = len(prefixes) + sum(more for _, _, more in texts)
@@ -75,12 +75,12 @@ def test_prompts_in_common_count_once(texts: list[tuple[str, list[int], int]]) -
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), prompts, st.integers(0, 3)), min_size=1))
-def test_more_texts_never_need_less(texts: list[tuple[str, list[int], int]]) -> None:
+def test_more_texts_never_need_less_memory(texts: list[tuple[str, list[int], int]]) -> None:
     planned = [LaneText(*text) for text in texts]
     assert sum(own_lengths(planned[:-1])) <= sum(own_lengths(planned))
 
 
-def test_what_is_copied_and_not_shared_counts_for_each_text() -> None:
+def test_copied_prefixes_count_for_each_text() -> None:
     prompt = "a b c d e f g h i j " * 5  # of 50 tokens, which are too few to be shared
     requests = [asked(f"{prompt} {letter}", 2) for letter in "klmnopqr"]
     with endless(512) as engine:
@@ -105,7 +105,7 @@ def test_texts_of_one_rectangle_are_each_as_long_as_the_longest(
 
 
 @given(st.lists(st.integers(1, 60), max_size=12), st.integers(0, 3), st.integers(0, 2_000_000))
-def test_the_first_ones_run_that_fit_together(
+def test_as_many_of_the_first_requests_run_as_fit_together(
     engine: Engine, counts: list[int], running: int, most: int
 ) -> None:
     all_of_them = [opened(engine, count) for count in counts]
@@ -162,7 +162,7 @@ def test_requests_wait_for_memory_and_their_texts_stay_the_same() -> None:
         wait_until_idle(engine)
 
 
-def test_what_requests_share_leaves_memory_for_more_of_them() -> None:
+def test_shared_prefixes_leave_memory_for_more_requests() -> None:
     prompt = "a b c d e f g h i j k l m n o p q r s t " * 10
     requests = [asked(f"{prompt} {letter}", 5) for letter in "klmnop"]
     with endless(512) as engine:
@@ -172,7 +172,7 @@ def test_what_requests_share_leaves_memory_for_more_of_them() -> None:
         assert most > 2
 
 
-def test_one_for_which_there_is_no_memory_is_refused_and_the_others_are_served(
+def test_a_request_that_cannot_fit_is_refused_and_others_are_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with endless(512, cache_bytes=1) as engine:
@@ -191,7 +191,7 @@ def test_one_for_which_there_is_no_memory_is_refused_and_the_others_are_served(
         assert len(scores) == 2
 
 
-def test_what_is_kept_of_other_texts_goes_for_one_that_needs_the_memory(
+def test_idle_caches_are_dropped_for_a_request_that_needs_the_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with endless(512) as engine:

@@ -58,7 +58,7 @@ def test_an_answer_ends_before_the_next_turn(base: Engine) -> None:
     assert pieces == " I am well."
 
 
-def test_a_text_that_has_no_turns_goes_on(base: Engine) -> None:
+def test_a_prompt_without_turns_does_not_end_at_a_turn(base: Engine) -> None:
     for prompt in ("Once", base.encode("Once"), TURNS[:1]):
         told = base.generate(prompt, constraints=[saying(base, SAID)], temperature=0)
         assert told.text == SAID
@@ -80,7 +80,7 @@ def test_a_grammar_is_followed_past_what_looks_like_a_turn(
 
 
 @pytest.mark.parametrize("prompt", ["Hi", TURNS[:1], TURNS])
-def test_a_missing_template_is_said_once(
+def test_a_missing_template_is_reported_once(
     base: Engine, prompt: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A base model continues what it reads, so that a persona is no help to it."""

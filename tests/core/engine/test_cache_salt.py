@@ -1,4 +1,4 @@
-"""What was read for one salt serves no other, and changes no text."""
+"""A cached prefix serves only its own salt, and changes no text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def asked(
     return engine.generate(PROMPT, formula, terms, Sampling(seed=3), Stop(6), cache_salt=salt)
 
 
-def test_only_requests_of_the_same_salt_share_what_was_read(engine: Engine) -> None:
+def test_only_requests_with_the_same_salt_share_cached_prefixes(engine: Engine) -> None:
     first = asked(engine, "tenant a")
     other, common, again = (asked(engine, salt) for salt in ("tenant b", None, "tenant a"))
     assert [out.stats.cached for out in (first, other, common)] == [0, 0, 0]

@@ -1,4 +1,4 @@
-"""Calibration on real models: what is measured is what is true, and the plan it gives is used."""
+"""Calibration on real models: what it measures is true, and its plan can be used."""
 
 from __future__ import annotations
 
@@ -69,9 +69,7 @@ def test_the_papers_factor_is_the_convex_minimum_for_two_terms(house: House) -> 
         ("A + M", "calls"),
     ],
 )
-def test_a_plan_is_made_that_the_formula_can_be_spoken_with(
-    house: House, formula: str, costs: Any
-) -> None:
+def test_a_calibrated_plan_works_with_its_formula(house: House, formula: str, costs: Any) -> None:
     plan = house.engine.calibrate(formula, PROMPTS, house.terms, costs)
     assert Plan.from_json(plan.to_json()) == plan
     cold = Sampling(temperature=0.0)
@@ -80,7 +78,7 @@ def test_a_plan_is_made_that_the_formula_can_be_spoken_with(
     assert drafted.tokens == plain.tokens
 
 
-def test_what_always_stands_is_drafted_for_long_and_what_never_does_not_at_all(
+def test_drafts_that_are_accepted_are_long_and_drafts_that_are_not_are_off(
     tmp_path: Path,
 ) -> None:
     twin, stranger = str(tmp_path / "twin"), str(tmp_path / "stranger")
@@ -100,7 +98,7 @@ def test_what_always_stands_is_drafted_for_long_and_what_never_does_not_at_all(
 
 
 @pytest.mark.parametrize("prompts", ["a b", [], None, 3])
-def test_nothing_is_calibrated_by_other_prompts_and_costs(house: House, prompts: Any) -> None:
+def test_wrong_prompts_and_costs_are_refused(house: House, prompts: Any) -> None:
     with pytest.raises(RequestError, match="prompts are a list"):
         house.engine.calibrate("M", prompts)
     with pytest.raises(RequestError, match="'time' or 'calls', not 'money'"):

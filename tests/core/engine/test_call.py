@@ -33,7 +33,7 @@ def test_options_by_name_join_those_in_one_value() -> None:
     assert request(Sampling(0.5), temperature=0.5).sampling == Sampling(0.5)
 
 
-def test_none_is_an_option_that_is_not_given() -> None:
+def test_none_means_that_an_option_is_not_given() -> None:
     assert request(temperature=None, top_p=None, seed=None).sampling == Sampling()
     assert request(None, None).stop == Stop()
     assert request(max_tokens=None).stop.max_tokens is None
@@ -58,7 +58,7 @@ def test_stop_may_be_strings(stop: Any, strings: tuple[str, ...]) -> None:
         ({"stop": 5}, "stop is a list of texts, not 5"),
     ],
 )
-def test_what_contradicts_itself_is_refused(values: dict[str, Any], problem: str) -> None:
+def test_contradictory_options_are_refused(values: dict[str, Any], problem: str) -> None:
     with pytest.raises(RequestError, match=problem):
         request(**values)
 
@@ -95,7 +95,7 @@ def test_a_ranking_begins_with_the_likeliest_and_probabilities_add_up_to_one() -
 
 
 @pytest.mark.parametrize("options", ["ab", ["a"], ["a", ""], ["a", 5], None])
-def test_a_choice_is_among_two_texts_or_more(options: Any) -> None:
+def test_a_choice_needs_two_different_texts_or_more(options: Any) -> None:
     with pytest.raises(RequestError, match="options are a list of two texts or more"):
         Grammar.choice(options)
     with pytest.raises(RequestError, match="options has 'a' twice"):

@@ -1,4 +1,4 @@
-"""An engine that is closed returns to its caller, and no request is left waiting."""
+"""Closing an engine returns to its caller, and leaves no request waiting."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from marith.testing import lanes_in_use
 LONG = Stop(3000)
 
 
-def test_a_close_that_a_step_outlasts_returns_and_says_what_is_computed(
+def test_close_returns_before_a_long_step_ends_and_logs_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(loop, "CLOSE_WITHIN", 0.2)
@@ -46,7 +46,7 @@ def test_a_close_that_a_step_outlasts_returns_and_says_what_is_computed(
     assert "threading.py:" in warning  # where it stands: it waits for the event of this test
 
 
-def test_a_thread_that_ends_with_an_error_is_logged(
+def test_an_engine_thread_that_ends_with_an_error_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(_: int | None) -> str:
@@ -83,7 +83,7 @@ os._exit(0)
 """
 
 
-def test_what_cannot_be_closed_keeps_no_other_from_its_end() -> None:
+def test_an_engine_that_cannot_be_closed_does_not_keep_others_open() -> None:
     done = subprocess.run(
         [sys.executable, "-c", FAULTY], capture_output=True, text=True, check=True
     )

@@ -89,7 +89,9 @@ WRONG: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("wrong", "said"), WRONG)
-def test_one_that_fails_is_its_callers_error_alone(house: House, wrong: Rows, said: str) -> None:
+def test_a_constraint_that_fails_ends_only_its_own_request(
+    house: House, wrong: Rows, said: str
+) -> None:
     asked = request(house, "M + 0.5*x", 7)
     other = house.engine.submit(asked)
     failed = house.engine.submit(replace(asked, constraints=[wrong], speculation=None))
@@ -104,14 +106,14 @@ def test_constraints_are_a_list_of_functions(given: Any) -> None:
         Request("Hi", constraints=given)
 
 
-def test_they_are_given_by_name_for_a_call_and_beside_untrusted_text(house: House) -> None:
+def test_constraints_may_be_given_with_untrusted_text(house: House) -> None:
     out = house.engine.generate(
         "q w e", "M", seed=1, max_tokens=6, constraints=[alternating], trusted=False
     )
     assert all(token % 2 == place % 2 for place, token in enumerate(out.tokens))
 
 
-def test_a_row_without_a_token_for_a_ban_stays_one() -> None:
+def test_a_row_without_an_allowed_token_is_left_as_it_is() -> None:
     rows = torch.tensor([[math.nan, math.nan], [0.0, -math.inf]])
     changed = CustomConstraint(lambda rows, *_: rows).apply(rows, [], [0, 0])
     torch.testing.assert_close(changed, rows, equal_nan=True)

@@ -1,4 +1,4 @@
-"""The engine says what the slow reference says: for every shape of formula, alone and together."""
+"""The engine gives the texts of the reference decoder, for every formula, alone and together."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EACH = list(zip(FORMULAS, itertools.cycle(SAMPLINGS), strict=False))
 
 
 @pytest.mark.parametrize(("formula", "sampling"), EACH)
-def test_every_formula_is_spoken_as_the_reference_speaks_it(
+def test_every_formula_gives_the_text_of_the_reference_decoder(
     house: House, formula: str, sampling: Sampling
 ) -> None:
     asked = request(house, formula, len(formula), sampling)
@@ -70,7 +70,7 @@ def test_a_repetition_in_the_prompt_counts_as_in_transformers(house: House, how:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_of_models_is_spoken_as_the_reference_speaks_it(family: str) -> None:
+def test_every_family_of_models_gives_the_text_of_the_reference_decoder(family: str) -> None:
     model, tokenizer = tiny_model(family, seed=5), tiny_tokenizer()
     with Engine.load(model, tokenizer=tokenizer) as engine:
         reference = Reference({None: (model, Vocabulary(tokenizer, 28))})
@@ -182,7 +182,7 @@ def test_a_forgotten_or_dropped_ticket_frees_its_lanes(house: House) -> None:
     assert lanes_in_use(house.engine) == 0
 
 
-def test_lanes_in_flight_stay_within_bounds_and_late_requests_are_served(house: House) -> None:
+def test_lanes_in_flight_stay_within_the_limit_and_late_requests_are_served(house: House) -> None:
     seen: list[int] = []
     tickets = [house.engine.submit(request(house, "x - 0.6*y + M", 900 + i)) for i in range(40)]
     while not house.engine.status().idle:

@@ -1,4 +1,4 @@
-"""Whatever a step raises, those concerned get an error that names it, and the engine goes on."""
+"""If a step raises, only its requests fail, with an error that names it, and the engine goes on."""
 
 from __future__ import annotations
 
@@ -85,7 +85,9 @@ def test_a_panic_in_the_callers_thread_is_an_error_like_any(ask: Callable[[Engin
         ask(engine)
 
 
-def test_what_ends_a_program_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keyboard_interrupt_is_not_turned_into_an_error_of_marith(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""What an engine held is let go of with it, and nothing of an application is frozen."""
+"""An engine frees what it holds, and freezes no object of the application."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from marith import Engine, Stop
 from marith.testing import tiny_model, tiny_tokenizer
 
 
-def test_weights_go_with_their_engine_though_no_garbage_is_sought(tmp_path: Path) -> None:
+def test_weights_are_freed_with_their_engine_without_the_garbage_collector(tmp_path: Path) -> None:
     tiny_model(seed=9).save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)
     engine = Engine.shared(str(tmp_path))

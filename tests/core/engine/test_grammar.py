@@ -1,4 +1,4 @@
-"""What a grammar says is what comes out: whole, in all scripts, from any formula, or an error."""
+"""A text follows its grammar: complete, in all scripts, under any formula, or an error says why."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def spoken(engine: Engine, grammar: Grammar, seed: int, how: Any) -> marith.Comp
 @example(word="東京 Zürich", seed=0, how="auto")
 @example(word="🌍👩‍🚀", seed=0, how=None)
 @example(word='a"b\\c/', seed=0, how="auto")
-def test_a_word_that_is_asked_for_is_said_to_the_byte(
+def test_a_word_that_a_grammar_demands_is_written_exactly(
     letters: Engine, word: str, seed: int, how: Any
 ) -> None:
     out = spoken(letters, Grammar.json_schema({"enum": [word]}), seed, how)
@@ -87,7 +87,7 @@ def test_a_word_that_is_asked_for_is_said_to_the_byte(
     assert len(out.tokens) == len(out.text.encode())
 
 
-def test_words_of_any_script_are_said_by_a_model_of_many_letters_a_token(pocket: Engine) -> None:
+def test_words_of_any_script_are_written_with_a_large_vocabulary(pocket: Engine) -> None:
     for seed, word in enumerate(("東京", "Ελλάδα", "🌍🌎", "мир и 世界", "naïve café")):
         out = spoken(pocket, Grammar.regex(f"{word}|{word}!+é"), seed, (None, "auto")[seed % 2])
         assert out.text.startswith(word)
@@ -98,7 +98,7 @@ def test_words_of_any_script_are_said_by_a_model_of_many_letters_a_token(pocket:
     assert all("ä" <= c <= "ü" or "東" <= c <= "枠" or c == "🌍" for c in classed.text)
 
 
-def test_a_json_object_is_one(pocket: Engine) -> None:
+def test_json_object_gives_an_object(pocket: Engine) -> None:
     asked = Request("Say a thing.", stop=Stop(60), grammar=Grammar.json_object())
     requests = [replace(asked, sampling=Sampling(0.5, seed=seed)) for seed in range(12)]
     done = [ticket.result(60) for ticket in [pocket.submit(one) for one in requests]]
@@ -157,7 +157,7 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("kind", ENDLESS)
-async def test_whoever_leaves_frees_the_lanes_within_a_step(kind: str) -> None:
+async def test_a_cancelled_request_frees_its_lanes_within_a_step(kind: str) -> None:
     """A generator that is dropped, a task that is cancelled, and a request that takes too long."""
     model = tiny_model(vocab=speaker("hermes").size, seed=6, context_length=4000)
     with Engine.load(model, tokenizer=speaker("hermes").tokenizer) as engine:
@@ -201,7 +201,7 @@ def freed(engine: Engine) -> None:
     assert lanes_in_use(engine) == 1
 
 
-def test_without_a_token_that_ends_texts_there_is_no_grammar_but_all_else() -> None:
+def test_without_an_end_token_grammars_are_refused_and_all_else_works() -> None:
     with endless(128) as engine:
         for held in ({"grammar": Grammar.regex("[ab]{8}")}, {"tools": Tools((tool("a"),))}):
             with pytest.raises(marith.RequestError, match="need a model with an end-of-text token"):
@@ -211,7 +211,7 @@ def test_without_a_token_that_ends_texts_there_is_no_grammar_but_all_else() -> N
         assert "".join(one.text for one in out.logprobs) == out.text
 
 
-def test_what_the_vocabulary_cannot_write_is_said_and_not_passed_over() -> None:
+def test_texts_that_the_vocabulary_cannot_write_are_refused() -> None:
     tokenizer = tiny_tokenizer()  # without a space
     with Engine.load(tiny_model(), tokenizer=tokenizer) as engine:
         with pytest.raises(marith.RequestError, match="cannot write"):

@@ -1,4 +1,4 @@
-"""Under a grammar every token is drawn from what the formula says of the tokens that may follow."""
+"""Under a grammar each token has the composed probability among the tokens that may follow."""
 
 from __future__ import annotations
 
@@ -28,13 +28,15 @@ WIRED = (STAGED, ONLINE, CUT_DRAFTED)
 
 
 @pytest.mark.parametrize("name", WIRED)
-def test_every_token_is_drawn_from_what_may_follow(small: Small, name: str) -> None:
+def test_every_token_has_the_composed_probability_among_allowed_tokens(
+    small: Small, name: str
+) -> None:
     drawn, _ = HELD[name].hold(small, TWENTIETH)
     assert (drawn.truths == 0).sum(dim=-1).double().mean() >= 3  # of eight: the mask does cut
     assert float((drawn.tokens == END).double().mean()) > 0.01
 
 
-def test_what_adapts_draws_every_token_from_what_may_follow(
+def test_with_adaptive_drafts_tokens_have_the_same_probabilities(
     small: Small, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without seeds, so that drafts are kept by chance; with them, see below, texts are equal."""
@@ -70,7 +72,9 @@ def expected(small: Small, request: Request, language: Language | None) -> tuple
 
 
 @pytest.mark.parametrize("number", range(9))
-def test_with_a_seed_what_adapts_says_what_the_reference_says(small: Small, number: int) -> None:
+def test_with_a_seed_adaptive_drafts_give_the_text_of_the_reference(
+    small: Small, number: int
+) -> None:
     request, language = seeded(small, number)
     want = expected(small, request, language)
     for how in ("auto", None):
@@ -128,7 +132,7 @@ def test_log_probabilities_of_an_uncut_token_are_finite(small: Small) -> None:
     assert all(token.logprob > -math.inf for token in out.logprobs)
 
 
-def test_with_grammars_and_without_each_text_is_as_alone(small: Small) -> None:
+def test_texts_with_and_without_grammars_do_not_change_one_another(small: Small) -> None:
     """Some join late, some are given up half way; those with a seed and a plan too."""
     asked = [seeded(small, number) for number in range(12)]
     asked += [

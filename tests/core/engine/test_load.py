@@ -1,4 +1,4 @@
-"""Many callers at once: nobody starves, nothing leaks, and too much is refused in a sentence."""
+"""Many callers at once: nobody starves, nothing leaks, and too many requests are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the loggers of marith say: models, threads, refusals and costs, and never a text."""
+"""What the loggers of marith record: models, threads, refusals and costs, and never a text."""
 
 from __future__ import annotations
 

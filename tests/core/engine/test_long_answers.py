@@ -1,4 +1,4 @@
-"""An answer that may have more tokens than fit into the context: the limit is what fits."""
+"""A limit of tokens beyond the context: the answer has as many tokens as fit."""
 
 from __future__ import annotations
 

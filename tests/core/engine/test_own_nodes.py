@@ -143,24 +143,24 @@ MADE = [
 
 
 @pytest.mark.parametrize(("text", "formula"), MADE, ids=[text for text, _ in MADE])
-def test_it_is_written_as_a_call_and_reads_back(text: str, formula: Formula) -> None:
+def test_a_node_is_printed_as_a_call_and_parsed_back(text: str, formula: Formula) -> None:
     assert str(formula) == text
     assert parse(text) == formula
 
 
-def test_a_factor_is_written_and_bounded_like_any_other() -> None:
+def test_a_factor_is_printed_and_its_range_is_known() -> None:
     factor: Factor = Squared(max_prob(M))
     assert str(factor) == "squared(max_prob(M))"
     assert parse("squared(max_prob(M))*x + M") == Squared(max_prob(M)) * x + M
     assert Weights().factor(Squared(1 + max_prob(Prompted()))).range == (1.0, 4.0)
 
 
-def test_it_has_the_weight_that_was_registered() -> None:
+def test_a_node_has_its_registered_weight() -> None:
     assert weigh(parse("median(M, x)", {"x": "X"})).constant == 1.0
     assert weigh(parse("2*M + 3*capped(x - M)", {"x": "X"})).constant == 2.0
 
 
-def test_what_is_wrong_with_it_is_said_with_a_caret() -> None:
+def test_a_node_that_means_nothing_is_refused_with_a_caret() -> None:
     terms = {"M": Prompted(), "x": Prompted("X"), "C": Classifier("c")}
     with pytest.raises(FormulaError, match=r"not a weight of 2\n  M \+ capped.*\n {6}\^{13}$"):
         warnings_of(parse("M + capped(x + M)"), terms)
@@ -169,7 +169,7 @@ def test_what_is_wrong_with_it_is_said_with_a_caret() -> None:
     assert warnings_of(parse("M + capped(x - M) + C"), terms) == []
 
 
-def test_its_terms_are_found_and_it_waits_for_all_of_them() -> None:
+def test_a_node_is_evaluated_once_all_its_terms_are_known() -> None:
     formula = parse("M + capped(x - M) + C", {"x": "X", "C": Classifier("c")})
     bare, other, judge = Prompted(), Prompted("X"), Classifier("c")
     assert leaves(formula) == [bare, other, judge]
@@ -198,7 +198,7 @@ def test_the_engine_generates_with_it_as_the_reference_does(house: House, formul
     assert (out.text, out.tokens, out.finish_reason) == house.reference.decode(cold)
 
 
-def test_its_value_is_imported_when_it_is_first_computed(
+def test_the_function_that_computes_a_node_is_imported_when_it_is_needed(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A module without torch may hold the node; another holds what is computed."""
@@ -231,7 +231,7 @@ def test_a_node_without_a_value_says_so() -> None:
         node_value(Valueless(M), Evaluation({}))
 
 
-def test_its_distribution_is_what_it_means(house: House) -> None:
+def test_a_node_gives_its_own_distribution(house: House) -> None:
     def following(formula: str) -> Tensor:
         return house.engine.next_logprobs("q w e", formula, house.terms)
 

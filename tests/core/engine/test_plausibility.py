@@ -1,4 +1,4 @@
-"""A text that leaves what its terms find plausible says so: in its figures, the log, and why."""
+"""Implausible texts are reported: in the statistics, in the log, and in inspections."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def inspected(formula: str, tokens: list[int]) -> marith.Inspection:
 
 
 @pytest.mark.parametrize("formula", ["10*happy - 9*M", LOST])
-def test_a_text_that_no_term_would_write_says_so_once(
+def test_an_implausible_text_is_reported_once(
     formula: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "marith"):
@@ -65,7 +65,7 @@ def test_a_text_that_no_term_would_write_says_so_once(
         "10*happy.min_p(0.1) - 9*M",
     ],
 )
-def test_nothing_is_said_of_a_text_that_a_term_might_have_written(
+def test_a_text_that_one_term_finds_plausible_is_not_reported(
     formula: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "marith"):
@@ -74,7 +74,7 @@ def test_nothing_is_said_of_a_text_that_a_term_might_have_written(
 
 
 @pytest.mark.parametrize("formula", ["10*happy - 9*M", "2*formal - M"])
-def test_drafts_change_nothing_of_it(formula: str) -> None:
+def test_drafts_do_not_change_the_number_of_implausible_tokens(formula: str) -> None:
     plain, drafted = told(formula), told(formula, speculation="auto")
     assert plain.tokens == drafted.tokens
     assert plain.stats.implausible == drafted.stats.implausible
@@ -87,7 +87,7 @@ def test_tokens_that_a_ban_took_back_do_not_count() -> None:
 
 
 @pytest.mark.parametrize("formula", ["10*happy - 9*M", "2*formal - M"])
-def test_an_inspection_says_where(formula: str) -> None:
+def test_an_inspection_marks_implausible_tokens(formula: str) -> None:
     answer = told(formula)
     inspection = inspected(formula, answer.tokens)
     places = [p.place for p in inspection.implausible if p.place < len(answer.tokens)]

@@ -1,4 +1,4 @@
-"""An answer that goes on from its beginning is the answer that was never cut."""
+"""An answer that continues a prefix equals the answer that was never cut."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def engine() -> Iterator[Engine]:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: ",".join(kind) or "plain")
-def test_a_seeds_text_cut_anywhere_and_gone_on_from_is_the_same(engine: Engine, kind: Any) -> None:
+def test_a_seeded_text_is_the_same_when_it_is_cut_and_continued(engine: Engine, kind: Any) -> None:
     for seed in range(4):
         whole = engine.generate("a b c", FORMULA, TERMS, seed=seed, max_tokens=LETTERS, **kind)
         count = len(whole.tokens)
@@ -52,7 +52,7 @@ def test_a_seeds_text_cut_anywhere_and_gone_on_from_is_the_same(engine: Engine, 
             assert begun.text + rest.text == whole.text
 
 
-def test_streams_and_log_probabilities_go_on_too(engine: Engine) -> None:
+def test_streams_and_log_probabilities_continue_after_a_prefix(engine: Engine) -> None:
     asked: dict[str, Any] = {"seed": 4, "max_tokens": 20, "logprobs": 2}
     whole = engine.generate("a b", FORMULA, TERMS, **asked)
     assert whole.logprobs is not None
@@ -76,7 +76,7 @@ def test_a_text_is_a_prefix_too_and_of_a_stop_string_only_the_rest_comes(engine:
         assert by_text.text == by_tokens.text == engine.decode(by_text.tokens)
 
 
-def test_calls_go_on_inside_their_arguments() -> None:
+def test_a_call_can_be_continued_inside_its_arguments() -> None:
     with Engine.load("pocket") as engine:
         tools = Tools((DEFINED,), "required")
         asked: dict[str, Any] = {"seed": 3, "max_tokens": 60, "tools": tools}
@@ -111,7 +111,7 @@ def test_a_ban_takes_back_no_token_of_a_prefix(engine: Engine) -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_gone_on_from_is_refused(
+def test_a_prefix_that_cannot_be_continued_is_refused(
     engine: Engine, wrong: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(RequestError, match=problem):

@@ -1,4 +1,4 @@
-"""Factors of the context, gates, mixtures, early exits: the engine says what the reference says."""
+"""Factors of the context, gates, mixtures, early exits: the texts of the reference decoder."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def lagging(home: House, formula: str) -> Plan:
 
 
 @shapes
-def test_a_formula_is_spoken_as_the_reference_speaks_it(home: House, formula: str) -> None:
+def test_a_formula_gives_the_text_of_the_reference_decoder(home: House, formula: str) -> None:
     """With or without drafts, for one seed; at temperature zero under any plan."""
     i = FORMULAS.index(formula)
     asked = brief(home, formula, i, Sampling(1.1, top_p=0.97, seed=i))
@@ -87,7 +87,9 @@ def test_a_formula_is_spoken_as_the_reference_speaks_it(home: House, formula: st
 
 
 @shapes
-def test_what_is_scored_is_what_would_have_been_said(home: House, formula: str) -> None:
+def test_scores_are_the_log_probabilities_of_the_reference_decoder(
+    home: House, formula: str
+) -> None:
     asked, tokens = request(home, formula, 40 + FORMULAS.index(formula)), [9, 4, 1]
     want = [float(home.reference.distribution(asked, tokens[:k])[0, token])
             for k, token in enumerate(tokens)]  # fmt: skip
@@ -99,7 +101,7 @@ def test_what_is_scored_is_what_would_have_been_said(home: House, formula: str) 
 
 
 @pytest.mark.parametrize("how", [None, "auto", Plan.drafts("big", length=3)], ids=str)
-def test_log_probabilities_are_told_of_tokens_and_terms_and_of_no_observation(
+def test_log_probabilities_are_listed_for_terms_but_not_for_observations(
     home: House, how: Any
 ) -> None:
     formula = "M + first(9)*class_prob(C)*x + 0.5*C"
@@ -118,7 +120,7 @@ def test_log_probabilities_are_told_of_tokens_and_terms_and_of_no_observation(
 
 @pytest.mark.parametrize("formula", FORMULAS[2:5])
 @pytest.mark.parametrize("how", [None, "auto"])
-def test_a_grammar_holds_for_them(home: House, formula: str, how: Any) -> None:
+def test_grammars_work_with_factors_of_the_context(home: House, formula: str, how: Any) -> None:
     asked = replace(
         request(home, formula, 5, Sampling(1.0, seed=4)), stop=Stop(12), speculation=how,
         grammar=REGULAR.grammar,
@@ -139,7 +141,7 @@ def test_an_early_exit_shares_its_models_pass(home: House) -> None:
     assert beside.stats.calls == 3 * alone.stats.calls
 
 
-def test_who_looks_at_the_place_waits_for_nobody(home: House) -> None:
+def test_a_factor_of_the_position_does_not_delay_a_term(home: House) -> None:
     """The first speaker hangs on the place: the one that checks is asked at every fourth still."""
     asked = Request(
         "a b c", "(1 + decay(16))*M + 1e-4*x", home.terms, GREEDY, Stop(40), Plan.factors({"x": 4})

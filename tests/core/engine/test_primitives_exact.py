@@ -57,7 +57,7 @@ def likely(drawn: Draws) -> bool:
 
 
 @pytest.mark.parametrize("formula", PLANS, ids=["context", "gates"])
-def test_every_token_is_drawn_from_the_truth(small: Small, formula: str) -> None:
+def test_every_token_has_the_probability_of_the_formula(small: Small, formula: str) -> None:
     asked = requests(small, formula, PLANS[formula])
     done = answers(small, asked)
     drawn = judged(small, asked, done)
@@ -70,7 +70,9 @@ def test_every_token_is_drawn_from_the_truth(small: Small, formula: str) -> None
 
 
 @pytest.mark.parametrize("formula", PLANS, ids=["context", "gates"])
-def test_without_a_seed_too_however_drafts_adapt(small: Small, formula: str) -> None:
+def test_tokens_without_a_seed_have_the_probability_of_the_formula(
+    small: Small, formula: str
+) -> None:
     """Numbers differ from run to run: what fails once by chance does not fail twice."""
 
     def once() -> bool:

@@ -47,7 +47,7 @@ def test_bad_input_is_one_clear_error_and_the_engine_goes_on_serving(
 @pytest.mark.parametrize(
     "given", [[True], [5.0], [np.float64(5)], [-1], [28], ["a"], [torch.ones(1)], 5, None]
 )
-def test_what_is_no_token_is_refused_where_it_is_given(house: House, given: Any) -> None:
+def test_invalid_token_ids_are_refused(house: House, given: Any) -> None:
     for ask in (house.engine.submit_scoring, house.engine.score):
         with pytest.raises(marith.RequestError, match=r"from 0 to|list of tokens"):
             ask("a b", given)
@@ -88,7 +88,7 @@ def test_options_that_do_not_apply_are_refused() -> None:
         Engine.load("pocket", tokenizer=tiny_tokenizer())
 
 
-def test_a_prompt_that_no_term_reads_whole_is_served(house: House) -> None:
+def test_a_prompt_longer_than_the_context_is_served_if_its_terms_read_less(house: House) -> None:
     """The bare model's reading is longer than the context; the only term hides most of it."""
     short = {"lean": marith.Prompted(hide="q( q)*")}
     out = house.engine.generate("a b " + "q " * 300, "lean", short, stop=Stop(3))

@@ -1,4 +1,4 @@
-"""Whatever stands in a request, it is answered or refused by a MarithError."""
+"""Random requests are answered, or refused by a MarithError."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from marith import Engine, Request, Stop, Tools
 from marith.testing import tiny_model, tiny_tokenizer
 
 
-def test_requests_in_which_anything_stands_anywhere(tmp_path: Path) -> None:
+def test_random_requests_are_answered_or_refused(tmp_path: Path) -> None:
     wrong, answered = faults(saved(str(tmp_path)), range(450))
     assert not wrong
     assert answered > 40
@@ -52,14 +52,14 @@ def calling(**changed: Any) -> list[Any]:
         (deep(list), "one prompt is needed here, not a list of 1"),
     ],
 )
-def test_what_is_no_prompt_is_refused_by_a_sentence_that_says_what_to_write(
+def test_an_invalid_prompt_is_refused_with_what_to_write(
     tiny_dir: str, prompt: Any, sentence: str
 ) -> None:
     with pytest.raises(marith.RequestError, match=sentence):
         Engine.shared(tiny_dir).submit(Request(prompt))
 
 
-def test_arguments_that_are_no_object_are_read_as_they_were_said(tiny_dir: str) -> None:
+def test_arguments_that_are_no_object_are_read_as_text(tiny_dir: str) -> None:
     prompt = calling(function={"arguments": "[" * 300})
     assert Engine.shared(tiny_dir).generate(prompt, stop=Stop(1)).usage.prompt_tokens
 
@@ -67,12 +67,12 @@ def test_arguments_that_are_no_object_are_read_as_they_were_said(tiny_dir: str) 
 @pytest.mark.parametrize(
     "tools", [5, {1}, [deep(dict)], [Rude()], [circle()], "f", [{"function": 1}]]
 )
-def test_what_are_no_tools_is_refused(tools: Any) -> None:
+def test_invalid_tools_are_refused(tools: Any) -> None:
     with pytest.raises(marith.RequestError, match="tool"):
         Tools(tools)
 
 
-def test_a_pass_for_which_memory_runs_out_is_told_with_its_cause() -> None:
+def test_a_pass_that_runs_out_of_memory_raises_an_error_with_its_cause() -> None:
     with Engine.load(tiny_model(), tokenizer=tiny_tokenizer()) as engine:
         layer = model_of(engine).model.layers[0]
         hook = layer.register_forward_pre_hook(exhaust)

@@ -45,7 +45,7 @@ def test_a_busy_engine_is_asked_again(crowded: tuple[Options, Ticket]) -> None:
 
 
 @pytest.mark.parametrize(("retries", "pauses"), [(0, 0), (1, 1), (2, 3)])
-def test_it_is_asked_so_often_and_no_more(
+def test_a_busy_engine_is_asked_max_retries_times(
     crowded: tuple[Options, Ticket], retries: int, pauses: int
 ) -> None:
     options, _ = crowded
@@ -55,13 +55,15 @@ def test_it_is_asked_so_often_and_no_more(
     assert pauses * PAUSE <= time.monotonic() - begun
 
 
-def test_it_is_not_asked_again_after_the_timeout(crowded: tuple[Options, Ticket]) -> None:
+def test_a_busy_engine_is_not_asked_again_after_the_timeout(
+    crowded: tuple[Options, Ticket],
+) -> None:
     options, _ = crowded
     with pytest.raises(marith.Busy):  # not DeadlineExceeded: nothing was begun
         options.over({"max_retries": 99, "timeout": 20 * PAUSE}).submit("b")
 
 
-def test_what_was_waited_is_taken_off_the_timeout(crowded: tuple[Options, Ticket]) -> None:
+def test_waiting_counts_toward_the_timeout(crowded: tuple[Options, Ticket]) -> None:
     options, running = crowded
     running.cancel()
     before = time.monotonic() - 20
@@ -72,7 +74,7 @@ def test_what_was_waited_is_taken_off_the_timeout(crowded: tuple[Options, Ticket
     assert options.over({"timeout": 60}).deadline(before).left == pytest.approx(40, abs=1)
 
 
-def test_what_is_wrong_is_said_at_once(crowded: tuple[Options, Ticket]) -> None:
+def test_other_errors_are_not_retried(crowded: tuple[Options, Ticket]) -> None:
     options, _ = crowded
     with pytest.raises(marith.ContextOverflow):
         options.over({"max_retries": 99}).submit("k " * 5000)

@@ -1,4 +1,4 @@
-"""What many scores have in memory together is bounded, and none changes by it."""
+"""The memory of many scores together is limited, and no score changes."""
 
 from __future__ import annotations
 

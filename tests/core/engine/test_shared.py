@@ -1,4 +1,4 @@
-"""One engine of a process for all who ask for the same: found without waiting, loaded once."""
+"""One shared engine for all callers with the same options: loaded once."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_the_bare_model_may_guide_a_classifier_and_fill_calls(engine: Engine) ->
     assert called.calls[0].arguments in ('{"v": "a"}', '{"v": "b"}')
 
 
-def test_definitions_are_what_they_were_when_the_tools_were_made(engine: Engine) -> None:
+def test_changing_a_definition_later_does_not_change_the_tools(engine: Engine) -> None:
     definition = tool("alpha", "beta")
     tools = Tools((definition,), "p")
     definition["function"]["parameters"]["properties"]["v"]["enum"][:] = ["gamma"]

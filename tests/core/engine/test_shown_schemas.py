@@ -42,7 +42,7 @@ def test_a_model_fills_the_fields_of_a_schema_that_it_reads(engine: Engine) -> N
     assert right(engine, Grammar.json_schema(SCHEMA)) <= 4
 
 
-def test_an_answer_is_text_and_no_call_whole_and_in_chunks(engine: Engine) -> None:
+def test_an_answer_is_text_and_not_a_call_also_in_a_stream(engine: Engine) -> None:
     prompt = "Ada is 36 years old."
     answer = engine.generate(prompt, grammar=SHOWN, **LIKELIEST)
     called = Tools.of_schema(SHOWN)
@@ -65,7 +65,7 @@ def test_no_stop_string_cuts_json(engine: Engine, grammar: Grammar) -> None:
         assert answer.finish_reason == "length" or json.loads(answer.text)
 
 
-def test_bans_concern_the_arguments(engine: Engine) -> None:
+def test_bans_apply_to_the_arguments(engine: Engine) -> None:
     prompt = "Ada is 36 years old."
     banned = engine.generate(prompt, grammar=SHOWN, ban=Ban(["Ada"]), **LIKELIEST)
     assert "Ada" not in banned.text

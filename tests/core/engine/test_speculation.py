@@ -57,7 +57,7 @@ def test_at_temperature_zero_no_plan_changes_the_text(house: House, formula: str
 
 
 @pytest.mark.parametrize(("formula", "draft"), DRAFTED)
-def test_with_a_seed_auto_says_what_the_reference_says(
+def test_with_a_seed_auto_gives_the_text_of_the_reference_decoder(
     house: House, formula: str, draft: str
 ) -> None:
     asked = request(house, f"supersede({draft}, {formula})", 5, Sampling(0.9, top_p=0.95, seed=8))
@@ -111,7 +111,7 @@ def test_seeds_reproduce_alone_and_among_others(house: House) -> None:
         assert house.engine.submit(asked[i]).result(60).tokens == tokens[i]
 
 
-def test_what_a_late_term_costs_and_keeps_is_counted(house: House) -> None:
+def test_the_cost_and_the_accepted_drafts_of_a_late_term_are_counted(house: House) -> None:
     """M nearly agrees with x: of every four tokens three wait for it, and all stand."""
     formula, plan = "x + 0.001*M", Plan.factors({"M": 4})
     out = house.engine.generate(KEYS, formula, house.terms, GREEDY, Stop(8), plan)
@@ -123,7 +123,7 @@ def test_what_a_late_term_costs_and_keeps_is_counted(house: House) -> None:
     assert stats.acceptance == stats.stages[0].acceptance == 1.0
 
 
-def test_what_is_drafted_in_vain_is_counted(house: House) -> None:
+def test_rejected_drafts_are_counted(house: House) -> None:
     """After an x, and nowhere else, the n-gram proposes z x z; the text is `xiavxake`."""
     plan = Plan.drafts('ngram(texts=["x z x z x z"], order=2)', length=3)
     out = house.engine.generate(KEYS, "M", None, GREEDY, Stop(8), plan)
@@ -151,7 +151,7 @@ def test_a_plan_survives_json(plan: Plan) -> None:
         (lambda: Plan(every=(("x", 2), ("x", 5))), "names 'x' twice"),
     ],
 )
-def test_a_plan_that_means_nothing_is_refused(make: Callable[[], Plan], problem: str) -> None:
+def test_an_invalid_plan_is_refused(make: Callable[[], Plan], problem: str) -> None:
     with pytest.raises(RequestError, match=problem):
         make()
 
@@ -181,7 +181,7 @@ def test_a_draft_without_weight_is_refused(house: House, draft: str) -> None:
         house.engine.submit(Request("a", "M + x", house.terms, speculation=Plan.drafts(draft)))
 
 
-def test_with_a_draft_every_term_may_wait(house: House) -> None:
+def test_with_a_draft_no_term_needs_the_factor_one(house: House) -> None:
     plan = Plan.factors({"M": 3, "x": 4})
     asked = Request("a b", "supersede(A, M + x)", house.terms, GREEDY, Stop(9), plan)
     out = house.engine.submit(asked).result(60)

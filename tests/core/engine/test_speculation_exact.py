@@ -1,4 +1,4 @@
-"""Whatever drafts and whoever checks late, every token is drawn as the formula says.
+"""Whatever is drafted and however late terms verify, tokens have the formula's distribution.
 
 `tests/laws` proves it of every path; here a few draws show that the engine is wired so.
 """
@@ -33,12 +33,12 @@ def stand_as_predicted(done: Sequence[Completion]) -> bool:
 
 
 @pytest.mark.parametrize("name", WIRED)
-def test_every_token_is_drawn_from_the_truth(small: Small, name: str) -> None:
+def test_every_token_has_the_probability_of_the_formula(small: Small, name: str) -> None:
     _, done = PLANNED[name].hold(small, WIRED[name])
     assert stand_as_predicted(done)
 
 
-def test_the_truth_is_what_the_reference_says(small: Small) -> None:
+def test_the_expected_probabilities_are_those_of_the_reference_decoder(small: Small) -> None:
     """Uncached passes over whole texts, and the reference's own, one prefix after another."""
     for name, case in PLANNED.items():
         request = case.requests(small)[0]

@@ -1,4 +1,4 @@
-"""What an engine says of itself: requests, lanes and checkpoints; and what `repr` shows of it."""
+"""The status of an engine: requests, lanes and checkpoints; and its `repr`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from marith import Engine, Request, Stop
 from marith.testing import tiny_model, tiny_tokenizer
 
 
-def test_requests_run_wait_and_leave() -> None:
+def test_status_counts_running_and_waiting_requests_and_lanes() -> None:
     with loaded(max_lanes=3) as engine:
         with held(engine) as begun:
             running = engine.submit(Request("a", "2*x - M", {"x": "q"}, stop=Stop(2)))

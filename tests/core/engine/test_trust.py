@@ -1,4 +1,4 @@
-"""Text from others: hostile formulas reach nothing, and harmless ones are answered."""
+"""Untrusted text: hostile formulas are refused, and harmless formulas are answered."""
 
 from __future__ import annotations
 
@@ -136,7 +136,9 @@ async def test_hostile_text_is_refused_where_it_is_awaited(engine: Engine, ask: 
             await (answer if asyncio.iscoroutine(answer) else anext(answer))
 
 
-def test_hostile_text_holds_no_thread(engine: Engine, request: pytest.FixtureRequest) -> None:
+def test_hostile_text_is_refused_in_milliseconds(
+    engine: Engine, request: pytest.FixtureRequest
+) -> None:
     gc.collect()
     gc.disable()  # a search through all that the other tests have loaded is no text's fault
     request.addfinalizer(gc.enable)
@@ -147,7 +149,7 @@ def test_hostile_text_holds_no_thread(engine: Engine, request: pytest.FixtureReq
         assert time.thread_time() - started < 0.05, (formula, terms)
 
 
-def test_every_recipe_is_among_what_is_harmless() -> None:
+def test_every_recipe_is_tested_as_harmless_text() -> None:
     assert CALLS.keys() == RECIPES.keys()
     assert len(HARMLESS) >= 200
 
@@ -162,7 +164,7 @@ def test_harmless_text_is_answered(engine: Engine) -> None:
         assert float(told.exp().sum()) == pytest.approx(1, abs=1e-3), formula
 
 
-def test_what_is_not_trusted_answers_as_what_is(engine: Engine) -> None:
+def test_untrusted_text_gives_the_same_answer_as_trusted_text(engine: Engine) -> None:
     for formula in ("M + 0.5*t", "cfg(t, rude)", 'prompted("Be brief.") + M'):
         given = {"formula": formula, "terms": {**OWN, "t": "You are a pirate."}, "stop": Stop(4)}
         given["sampling"] = Sampling(seed=1)
@@ -178,7 +180,7 @@ def test_what_is_not_trusted_answers_as_what_is(engine: Engine) -> None:
         ('M + prompted("x", "append", "h")', {}, '"h"'),
     ],
 )
-def test_the_caret_is_under_what_others_may_not_write(
+def test_the_caret_is_under_the_forbidden_part(
     formula: str, terms: dict[str, str], caret: str
 ) -> None:
     with pytest.raises(FormulaError) as refused:
@@ -187,7 +189,7 @@ def test_the_caret_is_under_what_others_may_not_write(
     assert quoted[marks.index("^") :][: marks.count("^")] == caret
 
 
-def test_what_exists_and_what_does_not_are_refused_alike() -> None:
+def test_a_refusal_does_not_reveal_whether_a_file_exists() -> None:
     def told(path: str) -> str:
         with pytest.raises(FormulaError) as refused:
             marith.parse(f'ngram("{path}")', {}, trusted=False)
@@ -220,7 +222,7 @@ def test_every_way_to_ask_takes_a_list_of_what_text_may_call(engine: Engine) -> 
     [{1: "x"}, {"a b": "x"}, {"x": 10**5000}, 10**5000],
     ids=["a number for a name", "two words for a name", "a number for a term", "a number"],
 )
-def test_terms_that_are_none_are_refused(engine: Engine, terms: Any) -> None:
+def test_invalid_terms_are_refused(engine: Engine, terms: Any) -> None:
     with pytest.raises(FormulaError):
         engine.generate("Hi", "M", terms, trusted=False)
     for trusted in (True, False):

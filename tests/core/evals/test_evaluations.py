@@ -61,7 +61,9 @@ def test_likelihoods_of_given_texts_are_those_of_the_formula() -> None:
     assert 1 < bare.mean < other.mean
 
 
-def test_a_folder_gives_what_was_asked_and_nothing_older(tmp_path: Path) -> None:
+def test_a_folder_with_older_results_gives_only_the_results_that_were_asked_for(
+    tmp_path: Path,
+) -> None:
     rows = tmp_path / "rows.jsonl"
 
     def asked(**changed: Any) -> Results:
@@ -86,7 +88,7 @@ def test_a_folder_gives_what_was_asked_and_nothing_older(tmp_path: Path) -> None
         ({"measures": ["x=length", "x=vader:positive"]}, "two measures have the same name"),
     ],
 )
-def test_what_is_asked_twice_is_refused(asked: dict[str, Any], problem: str) -> None:
+def test_duplicate_formulas_and_measures_are_refused(asked: dict[str, Any], problem: str) -> None:
     with pytest.raises(RequestError, match=problem):
         evaluate_texts(TextsConfig(**{"measures": ["length"], **FEW, **asked}))
 

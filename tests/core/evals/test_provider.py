@@ -1,4 +1,4 @@
-"""marith as a model of Inspect AI: what a task asks, and what it gets."""
+"""marith as a model of Inspect AI: options, answers, and errors."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_task_runs_and_its_log_says_what_the_formula_did(tmp_path: Path) -> No
     assert output.stop_reason == "max_tokens"
 
 
-async def test_an_answer_is_the_engines() -> None:
+async def test_an_answer_equals_the_answer_of_the_engine() -> None:
     settings = GenerateConfig(
         temperature=0.0, max_tokens=30, stop_seqs=["."], logprobs=True, top_logprobs=2
     )
@@ -107,7 +107,7 @@ async def test_a_prompt_of_several_choices_counts_once() -> None:
     assert prompts[0] == prompts[1]
 
 
-async def test_a_schema_holds() -> None:
+async def test_an_answer_follows_its_schema() -> None:
     schema = JSONSchema(
         type="object", properties={"good": JSONSchema(type="boolean")}, required=["good"]
     )
@@ -158,7 +158,7 @@ async def test_a_conversation_reaches_the_model_as_it_is() -> None:
     assert read == answer.usage.prompt_tokens
 
 
-async def test_what_marith_does_not_have_is_refused() -> None:
+async def test_unsupported_options_are_refused() -> None:
     for config, problem in (
         (GenerateConfig(best_of=2), "marith has no best_of=2: leave best_of out"),
         (GenerateConfig(reasoning_effort="low"), "marith has no reasoning_effort='low'"),
@@ -197,7 +197,7 @@ async def test_a_prompt_beyond_the_context_says_so() -> None:
     assert output.stop_reason == "model_length"
 
 
-async def test_who_cancels_frees_the_engine() -> None:
+async def test_a_cancelled_call_frees_the_engine() -> None:
     api = model()
     engine = await api.api.engine()  # type: ignore[attr-defined]
     with anyio.move_on_after(1) as scope:

@@ -30,7 +30,7 @@ def results(*values: list[float]) -> Results:
     return Results("tone of pocket", tuple(rows), {"tone": "higher"})
 
 
-def test_an_interval_is_the_bootstraps() -> None:
+def test_an_interval_is_a_bootstrap_interval() -> None:
     values = [0.0, 1.0, 2.0, 5.0]
     means = sorted(float(np.mean(some)) for some in product(values, repeat=4))  # every resample
     low, high = interval(values, resamples=20_000)
@@ -64,7 +64,7 @@ def test_a_text_without_a_number_is_left_out() -> None:
     assert (found.mean, found.count) == (2.0, 2)
 
 
-def test_all_there_is_is_written(tmp_path: Path) -> None:
+def test_the_table_the_texts_and_the_plot_are_written(tmp_path: Path) -> None:
     found = results([0.1, 0.2, 0.3], [0.5, 0.6, 0.9])
     found.show(tmp_path, tmp_path / "plot.png")
     table, texts = (pandas.read_csv(tmp_path / name) for name in (CSV, BY_TEXT))

@@ -113,7 +113,7 @@ def test_every_measure_has_a_name(run: Any, tmp_path: Path, monkeypatch: Any) ->
         ("pocket-toxicity:loud", "loud"),
     ],
 )
-def test_what_is_no_measure_is_refused(measure: str, problem: str) -> None:
+def test_an_unknown_measure_is_refused(measure: str, problem: str) -> None:
     with pytest.raises(RequestError, match=problem):
         scorers.named(measure)
 
@@ -125,7 +125,7 @@ def test_what_is_no_measure_is_refused(measure: str, problem: str) -> None:
         ({"where": {"label": "1"}}, "where={'label': '1'} needs data: write data=FILE too"),
     ],
 )
-def test_settings_that_mean_nothing_are_refused(asked: dict[str, Any], problem: str) -> None:
+def test_invalid_settings_are_refused(asked: dict[str, Any], problem: str) -> None:
     with pytest.raises(RequestError, match=problem):
         prompts(QUESTIONS, **asked)
 

@@ -28,7 +28,7 @@ from marith.formula.patterns import compile_pattern, pattern_matches, remove_mat
         ("(?P<none>)a", "aa", "aa"),
     ],
 )
-def test_what_matches_is_removed_or_what_the_named_groups_in_it_matched(
+def test_a_pattern_removes_its_matches_or_only_their_named_groups(
     pattern: str, text: str, left: str
 ) -> None:
     assert remove_matches(pattern, text) == left
@@ -49,7 +49,7 @@ def test_what_matches_is_removed_or_what_the_named_groups_in_it_matched(
         ("a\ud800", "it contains an unpaired surrogate"),
     ],
 )
-def test_what_re2_does_not_know_is_refused_when_the_term_is_made(pattern: str, why: str) -> None:
+def test_a_pattern_that_re2_does_not_support_is_refused(pattern: str, why: str) -> None:
     quoted = re.escape(repr(pattern))
     with pytest.raises(
         FormulaError, match=f"^hide={quoted} is not a regular expression in RE2's syntax: .*{why}"

@@ -206,7 +206,9 @@ def test_each_node_contributes_its_score_over_the_weight(
         ("M + relu(C)", "C", "M"),
     ],
 )
-def test_what_has_no_part_of_its_own_is_left_out(text: str, term: str, without: str) -> None:
+def test_a_term_that_is_no_summand_is_measured_by_leaving_it_out(
+    text: str, term: str, without: str
+) -> None:
     formula, other = bind(parse(text), TERMS), bind(parse(without), TERMS)
     meaning = TERMS[term]
     assert isinstance(meaning, Term)
@@ -230,7 +232,9 @@ def test_what_has_no_part_of_its_own_is_left_out(text: str, term: str, without: 
         ("M + balance(x, y)*x", "xy"),
     ],
 )
-def test_terms_that_are_summands_alone_are_not_left_out(text: str, names: str) -> None:
+def test_terms_that_are_only_summands_are_not_measured_by_leaving_them_out(
+    text: str, names: str
+) -> None:
     left_out = without_own_part(bind(parse(text), TERMS))
     assert {NAMES[term] for term in left_out} == set(names)
 

@@ -1,4 +1,4 @@
-"""A request with `inspect` gets what `marith.inspect` says of its tokens, whatever made them."""
+"""A request with `inspect` gets the inspection that `marith.inspect` gives of its tokens."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def same(one: Inspection, other: Inspection) -> None:
         assert first.log_odds == pytest.approx(second.log_odds, abs=1e-3)
 
 
-def test_calls_of_the_engine_say_where_inspections_are(house: House) -> None:
+def test_generate_refuses_inspect_and_names_the_function_for_it(house: House) -> None:
     with pytest.raises(
         RequestError, match=r"write marith\.submit_with_inspection\(engine, request\)"
     ):
@@ -158,7 +158,7 @@ def busy(engine: Engine) -> bool:
     return False
 
 
-def test_an_inspection_is_never_one_request_too_many() -> None:
+def test_an_inspection_runs_although_the_queue_is_full() -> None:
     with Engine.load(tiny_model(), tokenizer=tiny_tokenizer(), max_lanes=2, max_queue=4) as engine:
         with held(engine):
             tickets = [
@@ -174,7 +174,7 @@ def test_an_inspection_is_never_one_request_too_many() -> None:
         assert all(c.inspection is not None for c in completions[:4])
 
 
-def test_who_gives_up_frees_the_engine(house: House) -> None:
+def test_a_cancelled_inspection_frees_the_engine(house: House) -> None:
     request = Request("a", FORMULA, house.terms, stop=Stop(20), inspect=True)
     ticket = marith.submit_with_inspection(house.engine, request)
     ticket.cancel()

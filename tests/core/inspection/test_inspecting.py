@@ -109,7 +109,7 @@ def test_exact_contributions_are_the_log_odds_in_float64(
     assert compared
 
 
-def test_what_each_term_said(house: House) -> None:
+def test_the_values_of_each_term_are_those_of_scoring(house: House) -> None:
     formula = "2*x - 0.5*M + union(y, M) + 0.25*C"
     inspection = marith.inspect(house.engine, PROMPT, TEXT, formula, house.terms, top=5)
     names = [term.names[0] for term in inspection.terms]
@@ -141,7 +141,7 @@ def test_what_each_term_said(house: House) -> None:
             assert view.kl == pytest.approx(float((rows.exp() * (rows - composed)).sum()), abs=1e-4)
 
 
-def test_what_a_cut_forbids_is_none_and_json_has_no_infinity(house: House) -> None:
+def test_a_forbidden_token_has_none_and_not_minus_infinity(house: House) -> None:
     inspection = marith.inspect(house.engine, PROMPT, TEXT, "M.top_k(1) + x", house.terms, top=3)
     position = inspection.positions[0]
     assert [pair.logprob for pair in position.top] == [0.0, None, None]
@@ -195,7 +195,7 @@ def test_ranks_are_exact_up_to_a_thousand(monkeypatch: pytest.MonkeyPatch) -> No
         assert one.log_odds == pytest.approx(other.log_odds, rel=1e-6)
 
 
-def test_ranks_are_exact_beside_ties_and_what_cannot_follow() -> None:
+def test_ranks_are_exact_with_ties_and_impossible_tokens() -> None:
     noise = torch.Generator().manual_seed(3)
     plain = -torch.arange(1500.0)
     ties = -(torch.arange(1500) // 3).float()
@@ -228,7 +228,7 @@ def test_only_what_follows_the_start_is_inspected(house: House) -> None:
     assert marith.inspect(house.engine, PROMPT, "").positions == ()
 
 
-def test_without_leaving_out_exact_parts_remain(house: House) -> None:
+def test_without_leave_one_out_only_exact_parts_are_listed(house: House) -> None:
     parts = marith.inspect(
         house.engine, PROMPT, TEXT, "M - 0.5*union(x, M)", house.terms, leave_one_out=False
     ).parts
@@ -236,7 +236,9 @@ def test_without_leaving_out_exact_parts_remain(house: House) -> None:
 
 
 @pytest.mark.parametrize("formula", ["M + unscaled(M + 0.5*x)", "x + x", "x + 2*y - x/2 + x"])
-def test_a_table_has_parts_of_equal_text_each(house: House, formula: str) -> None:
+def test_a_table_has_a_column_for_each_part_even_if_texts_are_equal(
+    house: House, formula: str
+) -> None:
     pytest.importorskip("pandas")
     inspection = marith.inspect(house.engine, PROMPT, TEXT, formula, house.terms)
     table = inspection.to_pandas()
@@ -245,7 +247,7 @@ def test_a_table_has_parts_of_equal_text_each(house: House, formula: str) -> Non
     assert list(table[exact].sum(axis=1)) == pytest.approx(list(table["log_odds"]), rel=1e-9)
 
 
-def test_the_parts_of_a_character_are_known() -> None:
+def test_tokens_that_are_parts_of_a_character_are_marked() -> None:
     text = "Größe 日本 🙂."
     with Engine.load("pocket") as engine:
         tokens = engine.encode(text)

@@ -23,7 +23,7 @@ def test_json_reads_back_the_same_and_follows_the_schema() -> None:
     assert Inspection.from_dict(data) == whole
 
 
-def test_what_is_no_inspection_is_refused() -> None:
+def test_json_that_is_no_inspection_is_refused() -> None:
     with pytest.raises(ValueError, match="positions"):
         Inspection.from_json('{"formula": "M"}')
     with pytest.raises(ValueError, match="positions"):

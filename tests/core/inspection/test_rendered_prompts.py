@@ -1,4 +1,4 @@
-"""What each term of a formula reads: templates, tools and what is hidden, as text."""
+"""The prompt that each term of a formula reads, as text: templates, tools and hidden text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def engine() -> Iterator[Engine]:
         yield engine
 
 
-def test_readings_are_by_name_or_by_the_terms_text(engine: Engine) -> None:
+def test_prompts_are_listed_by_name_or_by_the_text_of_the_term(engine: Engine) -> None:
     unread = Prompted(hide="(?s)<page>.*</page>")
     formula = "M + 0.5*(formal - blind) + 0.1*prompted('Be rude.')"
     read = marith.rendered_prompts(
@@ -50,7 +50,7 @@ def test_readings_are_by_name_or_by_the_terms_text(engine: Engine) -> None:
     assert read[inline] == rendered.replace("Be brief.", "Be brief.\n\nBe rude.")
 
 
-def test_readings_have_the_tools_and_the_options_of_the_template(engine: Engine) -> None:
+def test_prompts_have_the_tools_and_the_options_of_the_template(engine: Engine) -> None:
     tools = Tools((WEATHER,))
     read = marith.rendered_prompts(
         engine, "Is it raining?", "x - 0.5*M", {"x": "Be kind."}, tools=tools
@@ -62,7 +62,7 @@ def test_readings_have_the_tools_and_the_options_of_the_template(engine: Engine)
     assert "Be kind." not in read["M"]
 
 
-def test_readings_are_what_is_scored(engine: Engine) -> None:
+def test_rendered_prompts_are_the_prompts_that_are_scored(engine: Engine) -> None:
     """The text of a reading, as tokens, has the scores of the prompt that it was read from."""
     read = marith.rendered_prompts(engine, "Where is it?")["M"]
     tokens = TOKENIZER.encode(read, add_special_tokens=False)
@@ -70,7 +70,7 @@ def test_readings_are_what_is_scored(engine: Engine) -> None:
     assert scores == pytest.approx(engine.score("Where is it?", "In the sea."), abs=1e-4)
 
 
-def test_readings_of_texts_as_they_stand() -> None:
+def test_prompts_of_plain_templates_and_of_tokens_are_rendered() -> None:
     """Names of one meaning, tokens, plain templates, and terms that read no prompt."""
     with Engine.load(tiny_model(), tokenizer=tiny_tokenizer()) as engine:
         plain = Prompted("d e", template="plain")
@@ -84,7 +84,7 @@ def test_readings_of_texts_as_they_stand() -> None:
         assert marith.rendered_prompts(engine, tokens) == {"M": engine.spell(tokens)}
 
 
-def test_readings_refuse_what_an_answer_would(engine: Engine) -> None:
+def test_options_that_generate_refuses_are_refused(engine: Engine) -> None:
     with pytest.raises(UnknownOption, match="seed"):
         marith.rendered_prompts(engine, "a", seed=1)  # type: ignore[call-arg]  # no option of this call
     with pytest.raises(RequestError, match="a prompt is"):

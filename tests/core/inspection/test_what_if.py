@@ -1,4 +1,4 @@
-"""What other numbers would make of a text is foreseen without a model."""
+"""The text under other numbers of a formula is predicted without a model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from marith.inspection.formula_numbers import NumberedFormula
 TRIED = 40
 
 
-def test_the_first_flip_is_where_the_text_made_anew_differs(house: House) -> None:
+def test_the_first_flip_is_where_the_regenerated_text_differs(house: House) -> None:
     tried = [flips(house.engine, case) for case in islice(cases(house.terms, 7), TRIED)]
     real = [pair for pair in tried if pair is not None]
     assert len(real) >= 20
@@ -83,7 +83,7 @@ def test_a_special_token_that_a_stop_string_names_is_one_more_position() -> None
     assert [len(row) for row in kept.at(0, [1.0]).tokens] == [5]
 
 
-def test_what_is_begun_is_kept_without_waiting(house: House) -> None:
+def test_submit_what_if_gives_the_same_result_as_what_if(house: House) -> None:
     request = Request("a", "2*x - 0.5*M", house.terms, Sampling(seed=3), Stop(8))
     completion = house.engine.submit(request).result()
     future = marith.submit_what_if(house.engine, request, completion)
@@ -95,7 +95,7 @@ def test_what_is_begun_is_kept_without_waiting(house: House) -> None:
             marith.submit_what_if(house.engine, request, replace(completion, tokens=tokens))
 
 
-def test_what_is_kept_is_plain_data_and_bounded(house: House) -> None:
+def test_the_memory_and_the_values_of_a_what_if_are_bounded(house: House) -> None:
     request = Request("a", "2*x - 0.5*M", house.terms, Sampling(seed=3), Stop(8, ignore_eos=True))
     completion = house.engine.submit(request).result()
     kept = marith.what_if(house.engine, request, completion)
@@ -114,7 +114,7 @@ def test_what_is_kept_is_plain_data_and_bounded(house: House) -> None:
         kept.at(0, [1.0] * 1001)
 
 
-def test_rows_are_held_once(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rows_of_terms_are_not_copied(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     request = Request("a", "2*x - 0.5*M", house.terms, Sampling(seed=3), Stop(110, ignore_eos=True))
     completion = house.engine.submit(request).result()
     shapes: list[tuple[int, ...]] = []
@@ -144,7 +144,7 @@ def test_a_term_that_was_multiplied_by_zero_is_kept(house: House) -> None:
     assert redrawn.first_flip == (None, first_difference(completion, changed))
 
 
-def test_what_a_classifier_would_judge_is_not_guessed(house: House) -> None:
+def test_a_number_that_changes_the_candidates_of_a_classifier_is_refused(house: House) -> None:
     request = Request("a", "2*x - 0.5*M + 3*C", house.terms, Sampling(seed=3), Stop(8))
     kept = marith.what_if(house.engine, request, house.engine.submit(request).result())
     refused = kept.at(1, [0.4]).refused[0]
@@ -171,7 +171,7 @@ def test_draws_that_cannot_be_repeated_are_refused(
         marith.what_if(house.engine, request, completion)
 
 
-def test_numbers_stand_where_the_text_has_them() -> None:
+def test_numbers_are_found_and_replaced_in_the_text_of_a_formula() -> None:
     text = '0.5*prompted("größe 3", exit_layer=2) - 1e-3*cfg(größe, M, 2) + M.top_k(40)/-2'
     numbered = NumberedFormula.of(text)
     assert [n.value for n in numbered.numbers] == [0.5, 0.001, 2.0, 40.0, 2.0]
@@ -193,7 +193,7 @@ def test_numbers_stand_where_the_text_has_them() -> None:
         NumberedFormula.of("M").changed(0, 1.0)
 
 
-def test_what_is_no_request_or_completion_is_refused(house: House) -> None:
+def test_an_invalid_request_or_completion_is_refused(house: House) -> None:
     engine: Engine = house.engine
     with pytest.raises(RequestError, match="takes the Request of a completion, not 'a'"):
         marith.what_if(engine, "a", "b")  # type: ignore[arg-type]

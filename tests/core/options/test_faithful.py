@@ -1,4 +1,4 @@
-"""`faithful`: what was retrieved counts for more, only where something was, exactly as said."""
+"""`faithful`: retrieved text counts for more, and only if something was retrieved."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def composed(tiny_dir: str, request: marith.Request) -> torch.Tensor:
     return engine.next_logprobs(request.prompt, request.formula, request.terms)
 
 
-def test_it_is_one_and_a_half_of_the_model_less_half_of_what_does_not_see(tiny_dir: str) -> None:
+def test_faithful_contrasts_the_model_with_itself_without_the_passage(tiny_dir: str) -> None:
     told = composed(tiny_dir, asked(tiny_dir, SHOWN, faithful=0.5))
     engine = marith.Engine.shared(tiny_dir)
     sees, blind = (engine.next_logprobs(prompt) for prompt in (SHOWN, "k  l"))
@@ -41,7 +41,7 @@ def test_it_is_one_and_a_half_of_the_model_less_half_of_what_does_not_see(tiny_d
     assert not torch.allclose(told, sees, atol=1e-2)
 
 
-def test_scaling_a_whole_formula_changes_nothing_here_either(tiny_dir: str) -> None:
+def test_scaling_a_formula_does_not_change_its_faithful_form(tiny_dir: str) -> None:
     for formula in ("2*formal - 0.5*M", "6*formal - 1.5*M"):
         options = Options(**{**PERSONA, "formula": formula}, faithful=0.7, faithful_to=FRAME)
         known = dict(PERSONA["terms"])  # type: ignore[call-overload]
@@ -54,7 +54,7 @@ def test_scaling_a_whole_formula_changes_nothing_here_either(tiny_dir: str) -> N
         assert_close(told, truth, atol=1e-4, rtol=0)
 
 
-def test_however_faithful_an_answer_keeps_to_what_the_formula_finds_plausible(
+def test_a_faithful_answer_keeps_to_plausible_tokens(
     tiny_dir: str,
 ) -> None:
     sees = marith.Engine.shared(tiny_dir).next_logprobs(SHOWN)
@@ -65,7 +65,7 @@ def test_however_faithful_an_answer_keeps_to_what_the_formula_finds_plausible(
 
 
 @pytest.mark.parametrize("prompt", ["k l", [{"role": "user", "content": "k"}]])
-def test_where_nothing_was_retrieved_the_formula_speaks_as_it_is(prompt: Any) -> None:
+def test_if_nothing_was_retrieved_the_formula_is_unchanged(prompt: Any) -> None:
     request = asked("pocket", prompt, faithful=0.5, **PERSONA)
     assert str(request.formula) == PERSONA["formula"]
     assert str(asked("pocket", SHOWN, **PERSONA).formula) == PERSONA["formula"]
@@ -88,7 +88,7 @@ def test_the_log_says_once_that_nothing_was_found(caplog: pytest.LogCaptureFixtu
     assert said("(?s)<seen>.*</seen>", lines) == []
 
 
-def test_any_message_may_hold_what_was_retrieved() -> None:
+def test_the_passage_may_be_in_any_message() -> None:
     for role in ("system", "user", "tool"):
         found = {"role": role, "content": SHOWN}
         request = asked("pocket", [found, {"role": "user", "content": "m"}], faithful=1)
@@ -96,7 +96,9 @@ def test_any_message_may_hold_what_was_retrieved() -> None:
 
 
 @given(st.text("<>foundk", max_size=30), st.sampled_from([FRAME, "f*", "", "o|<", "(?s).*"]))
-def test_to_hide_is_to_read_something_else(text: str, pattern: str) -> None:
+def test_a_pattern_hides_something_exactly_if_the_term_reads_other_messages(
+    text: str, pattern: str
+) -> None:
     messages = [{"role": "user", "content": text}]
     read = [messages_as_read(Prompted(hide=hide), messages) for hide in (pattern, None)]
     assert hides(pattern, messages) == (read[0] != read[1])
@@ -119,7 +121,7 @@ def test_a_call_says_how_faithful_it_is() -> None:
     assert options.over({"faithful": 0}).request(SHOWN).formula == marith.parse("M")
 
 
-def test_the_context_is_the_least_of_all_terms(tiny_dir: str, tmp_path: Any) -> None:
+def test_the_context_length_is_the_smallest_of_all_terms(tiny_dir: str, tmp_path: Any) -> None:
     from marith.testing import tiny_model, tiny_tokenizer
 
     tiny_model(seed=1, context_length=64).save_pretrained(tmp_path)
@@ -129,7 +131,7 @@ def test_the_context_is_the_least_of_all_terms(tiny_dir: str, tmp_path: Any) -> 
     assert Options(model=tiny_dir, formula="M", terms=small).known_context() == 1024
 
 
-def test_the_model_is_the_one_that_the_terms_call_so(tiny_dir: str) -> None:
+def test_faithful_applies_to_the_redefined_m(tiny_dir: str) -> None:
     options = Options(terms={"M": "x y z"}, faithful=1, faithful_to=FRAME)
     told = marith.Engine.shared(tiny_dir).next_logprobs(
         SHOWN, options.faithful_formula, options.terms

@@ -1,4 +1,4 @@
-"""A loaded engine and functions as options: used as they are, and never taken for plain data."""
+"""A loaded engine and functions as options: used as they are, and never treated as plain data."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_an_engine_that_is_given_answers(kind: Any, engine: marith.Engine) -> No
     assert not engine.closed
 
 
-def test_what_an_engine_decides_is_not_given_beside_it(engine: marith.Engine) -> None:
+def test_options_that_an_engine_decides_are_refused_beside_it(engine: marith.Engine) -> None:
     for option, value in {"device": "cpu", "max_lanes": 3, "model": "pocket", "file": "/x"}.items():
         says = f"{option} is {value!r}, but a loaded engine is given, which has its own model and"
         with pytest.raises(ValidationError, match=says):
@@ -108,7 +108,7 @@ def test_the_limits_are_those_of_the_engine() -> None:
                 Options(engine=engine, **{name: default})
 
 
-def test_what_is_no_engine_is_refused_with_what_to_write(engine: marith.Engine) -> None:
+def test_a_value_that_is_no_engine_is_refused_with_what_to_write(engine: marith.Engine) -> None:
     how = r"engine=marith.Engine.load\(model, tokenizer=…\)"
     for loaded in (tiny_model(), engine):
         says = (
@@ -122,7 +122,7 @@ def test_what_is_no_engine_is_refused_with_what_to_write(engine: marith.Engine) 
         Options(engine="pocket")
 
 
-def test_a_model_is_a_text_of_any_kind() -> None:
+def test_a_model_may_be_an_enum_or_a_path() -> None:
     class Name(str, Enum):  # noqa: UP042 (a StrEnum is another kind)
         SMALL = "pocket"
 
@@ -177,7 +177,7 @@ def test_constraints_are_options_and_of_calls(kind: Any, engine: marith.Engine) 
     assert answer(model) == plain
 
 
-def test_what_are_no_functions_is_refused() -> None:
+def test_values_that_are_no_functions_are_refused() -> None:
     for wrong in (3, [3], "f"):
         with pytest.raises(ValidationError, match="constraints is a list of functions, not"):
             Options(constraints=wrong)
@@ -195,7 +195,7 @@ def test_a_file_names_no_functions_and_no_engine(tmp_path: Any) -> None:
             Options.from_file(path)
 
 
-def test_what_is_no_data_has_a_name_that_no_other_has(engine: marith.Engine) -> None:
+def test_engines_and_functions_have_unique_names_in_the_identity(engine: marith.Engine) -> None:
     model = Options(engine=engine, constraints=[never_last])
     known = model.identity()
     assert known == Options(engine=engine, constraints=[never_last]).identity()

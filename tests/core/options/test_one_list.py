@@ -1,4 +1,4 @@
-"""An option has one list: a field of a dataclass. What is written again has to agree with it."""
+"""An option is a field of one dataclass, and all other lists of options agree with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file opened for its options: everything in it tried at once, and what is no file refused."""
+"""A file opened for its options: all of it is checked at once, and invalid files are refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("text", "says"), BROKEN, ids=[text for text, _ in BROKEN])
-def test_whatever_is_wrong_in_a_file_is_said_at_once(tmp_path: Path, text: str, says: str) -> None:
+def test_every_fault_of_a_file_is_found_when_it_is_opened(
+    tmp_path: Path, text: str, says: str
+) -> None:
     path = tmp_path / "marith.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(FormulaError, match=says):
@@ -34,7 +36,7 @@ def test_whatever_is_wrong_in_a_file_is_said_at_once(tmp_path: Path, text: str, 
         Options(file=load_file(path))
 
 
-def test_what_load_file_returns_is_opened_as_its_path_is(
+def test_the_result_of_load_file_opens_like_its_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also a file that names no model, as one that is not trusted."""
@@ -60,7 +62,7 @@ def test_what_load_file_returns_is_opened_as_its_path_is(
         ({"path": "x", "terms": 3, "options": {}, "formulas": {}}, "invalid persona file: terms"),
     ],
 )
-def test_what_is_no_file_is_refused(file: Any, says: str) -> None:
+def test_an_invalid_file_is_refused(file: Any, says: str) -> None:
     with pytest.raises(ValidationError, match=says):
         Options(file=file)
 

@@ -1,4 +1,4 @@
-"""Names and values as other libraries give them: aliases, paths, and None for what is not given."""
+"""Names and values as other libraries write them: aliases, paths, and None for "not given"."""
 
 from __future__ import annotations
 

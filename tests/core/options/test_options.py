@@ -1,4 +1,4 @@
-"""Options: plain data however it is given, the environment's where it is not, refused in a word."""
+"""Options: plain data in several forms, defaults of the environment, and short refusals."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def test_options_with_a_plan_are_a_plain_value() -> None:
         (Plan.factors({"M": 3, "formal": 3}), "one term must be evaluated at every token"),
     ],
 )
-def test_what_is_no_plan_of_this_formula_is_refused(speculation: Any, problem: str) -> None:
+def test_a_plan_of_another_formula_is_refused(speculation: Any, problem: str) -> None:
     with pytest.raises(ValidationError, match=problem) as refused:
         Options(**TWO, model="/nowhere", speculation=speculation)
     assert len(refused.value.errors()) == 1
 
 
 @given(formulas())
-def test_a_term_means_as_its_text_what_it_meant_as_a_formula(formula: Formula) -> None:
+def test_a_term_as_data_means_the_same_as_the_formula(formula: Formula) -> None:
     known = {name: f"You are {name}." for name in NAMES if name != "M"}
     whole = Options(terms={**known, "x": formula})
     assert whole.terms == {**known, "x": as_data(formula)}
@@ -102,7 +102,7 @@ def test_a_file_is_not_given_for_a_call(more: dict[str, Any]) -> None:
         ("dtype", "float32", "bfloat16"),
     ],
 )
-def test_the_environment_says_what_is_not_given(
+def test_the_environment_sets_options_that_are_not_given(
     name: str, value: str, other: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual = getattr(Options(), name)
@@ -136,7 +136,7 @@ def test_the_environment_is_not_blamed_for_other_options(
     assert "MARITH_FORMULA: unknown term 'nobody'" in refusal(Options)
 
 
-def test_a_request_says_all_that_the_options_say() -> None:
+def test_a_request_has_the_values_of_all_options() -> None:
     tools = Tools([TOOL])
     options = Options(**TWO, chat_template_kwargs={"thinking": False}, timeout=9, max_tokens=7)
     options = options.over({"ban": ["rude", "words"], "cache_salt": "a"})

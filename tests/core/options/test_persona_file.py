@@ -67,7 +67,7 @@ def test_every_kind_of_table_is_read(tmp_path: Path) -> None:
     }
 
 
-def test_a_formula_may_say_more_than_its_text(tmp_path: Path) -> None:
+def test_a_formula_may_be_a_table_with_options(tmp_path: Path) -> None:
     text = """
     [model]
     model = "dir"
@@ -141,12 +141,12 @@ def test_a_file_that_cannot_be_read_is_a_formula_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["x = " + "9" * 5000, "x = " + "[" * 3000 + "]" * 3000],
                          ids=["digits", "depth"])  # fmt: skip
-def test_a_monstrous_file_is_a_formula_error(tmp_path: Path, text: str) -> None:
+def test_a_huge_or_deep_file_is_a_formula_error(tmp_path: Path, text: str) -> None:
     with pytest.raises(FormulaError):
         load_file(_written(tmp_path, text))
 
 
-def test_a_path_that_is_none_is_a_formula_error() -> None:
+def test_an_invalid_path_is_a_formula_error() -> None:
     with pytest.raises(FormulaError):
         load_file("voices\x00.toml")
 

@@ -1,4 +1,4 @@
-"""Formulas of a file as options: chosen by name, told apart by text, free of the file once read."""
+"""Formulas of a file as options: chosen by name, and independent of the file once read."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(former=st.sampled_from(("", *NAMES)), name=names)
-def test_a_name_means_the_same_wherever_it_is_said(house: Path, former: str, name: str) -> None:
+def test_a_name_means_the_same_wherever_it_is_given(house: Path, former: str, name: str) -> None:
     truth = Options.from_file(house, name)
     assert truth.speaks_as == name
     before = Options.from_file(house, former or None)
@@ -66,7 +66,7 @@ def test_options_of_a_file_are_a_plain_value(house: Path, name: str, seed: int |
 
 
 @given(former=names, name=names, temperature=st.floats(0, 2), tokens=st.integers(1, 300))
-def test_what_a_call_says_wins_over_the_file(
+def test_options_of_a_call_override_the_file(
     house: Path, former: str, name: str, temperature: float, tokens: int
 ) -> None:
     said = {"temperature": temperature, "max_tokens": tokens}
@@ -77,7 +77,9 @@ def test_what_a_call_says_wins_over_the_file(
 
 
 @given(former=names, name=names, top_k=st.integers(1, 99))
-def test_what_the_file_did_not_bring_stays(house: Path, former: str, name: str, top_k: int) -> None:
+def test_options_given_at_creation_stay_when_the_persona_changes(
+    house: Path, former: str, name: str, top_k: int
+) -> None:
     before = Options.from_file(house, former, top_k=top_k)
     truth = Options.from_file(house, name, top_k=top_k)
     assert before.over({"model": name}) == truth
@@ -85,19 +87,21 @@ def test_what_the_file_did_not_bring_stays(house: Path, former: str, name: str, 
 
 
 @given(former=names, name=names)
-def test_what_one_call_gave_stays_for_the_next(house: Path, former: str, name: str) -> None:
+def test_options_of_a_call_stay_when_the_persona_changes(
+    house: Path, former: str, name: str
+) -> None:
     said = {"temperature": 1.25, "max_tokens": 41}
     called = Options.from_file(house, former).over(said).over({"model": name})
     assert called == Options.from_file(house, name, **said)
 
 
-def test_what_is_not_given_for_another_formula_is_as_that_one_says(house: Path) -> None:
+def test_options_that_are_not_given_come_from_the_chosen_formula(house: Path) -> None:
     file = Options.from_file(house, "quick").file
     assert Options(file=file, model="detox") == Options.from_file(house, "detox")
     assert Options(file=file) == Options.from_file(house, "quick")
 
 
-def test_a_formula_brings_its_own_options_over_those_of_all(house: Path) -> None:
+def test_options_of_a_formula_override_options_of_the_file(house: Path) -> None:
     detox, draft = Options.from_file(house, "detox"), Options.from_file(house, "draft")
     assert detox.formula == "M - 0.96*union(toxic, M)"
     assert detox.terms["blind"] == as_data(Prompted(hide="<context>.*?</context>"))
@@ -124,7 +128,7 @@ def test_two_formulas_differ_in_text_and_not_only_in_name(
     assert "You are toxic." in text_of(one)
 
 
-def test_a_name_is_told_only_for_what_the_file_has_under_it(house: Path) -> None:
+def test_an_answer_names_a_persona_only_while_its_formula_is_unchanged(house: Path) -> None:
     detox = Options.from_file(house, "detox")
     assert detox.over({"temperature": 0.1, "seed": 1}).speaks_as == "detox"
     for changed in ({"formula": "formal"}, {"model": "pocket-draft"}, {"model": "pocket"}):
@@ -182,7 +186,7 @@ def test_the_environment_may_name_the_file_and_the_formula(
     assert Options(formula="2*formal - M").speaks_as == "pocket"
 
 
-def test_a_model_that_the_file_does_not_name_is_the_callers(
+def test_without_a_model_in_the_file_the_callers_model_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "marith.toml"
@@ -196,7 +200,7 @@ def test_a_model_that_the_file_does_not_name_is_the_callers(
     assert (Options(file=path).speaks_as, Options(file=path).model) == ("f", "pocket")
 
 
-def test_a_model_that_is_given_is_that_of_the_persona(tmp_path: Path) -> None:
+def test_a_given_model_replaces_the_model_of_the_persona(tmp_path: Path) -> None:
     path = tmp_path / "marith.toml"
     model = '[model]\nmodel = "pocket-draft"\nbackend = "transformers"\n'
     path.write_text(f'{model}[formulas]\nf = {{formula = "2*M", model = "pocket-draft"}}')

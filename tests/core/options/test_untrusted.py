@@ -1,4 +1,4 @@
-"""Options whose calls are not trusted, or that are frozen: what a call may still bring."""
+"""What a call may set if its text is not trusted, or if the model is frozen."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def test_a_call_joins_terms_of_its_own_to_those_of_the_application() -> None:
 
 
 @pytest.mark.parametrize("name", OF_THE_APPLICATION)
-def test_what_is_the_applications_is_not_given_for_a_call(name: str) -> None:
+def test_options_of_the_application_are_refused_for_a_call(name: str) -> None:
     for mode in ({"trusted": False}, {"frozen": True}):
         with pytest.raises(RequestError, match=f"takes no '{name}' for a call, but .*temperature"):
             Options(**OPTIONS, **mode).over({name: OF_THE_APPLICATION[name]})
 
 
-def test_an_option_is_for_every_call_or_the_applications_alone() -> None:
+def test_every_option_belongs_to_calls_or_to_the_application() -> None:
     restricted = {"formula", "terms"}
     at_creation = {"file", "loaded_engine"}
     assert {*OF_THE_APPLICATION, *OF_A_CALL} | restricted | at_creation == {*Options.model_fields}
@@ -101,7 +101,7 @@ def test_a_call_may_choose_another_formula_of_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"trusted": True}, {"trusted": False}])
-def test_a_file_lowers_trust_and_never_raises_it(given: dict[str, bool], tmp_path: Path) -> None:
+def test_a_file_can_lower_trust_but_not_raise_it(given: dict[str, bool], tmp_path: Path) -> None:
     lowered = Options.from_file(written(tmp_path, "false"), "cook", **given)
     assert lowered.trusted is False
     assert lowered.over({"model": "careful"}).trusted is False
@@ -135,7 +135,7 @@ def test_a_formula_of_a_file_has_no_trust_of_its_own(tmp_path: Path) -> None:
         ('[model]\nchat_template_kwargs = {a = 1}', "only the application may set"),
     ],
 )  # fmt: skip
-def test_a_file_of_others_says_no_more_than_their_text(
+def test_an_untrusted_file_may_do_no_more_than_untrusted_text(
     text: str, problem: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "marith.toml"

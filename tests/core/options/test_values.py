@@ -37,7 +37,7 @@ def error_of(kind: type[Options]) -> type[Exception]:
 
 
 @pytest.mark.parametrize(("options", "says"), WRONG, ids=[str(options) for options, _ in WRONG])
-def test_a_value_that_no_request_has_is_refused_when_options_are_made(
+def test_a_value_that_a_request_refuses_is_refused_when_options_are_made(
     options: dict[str, Any], says: str
 ) -> None:
     for make in (lambda: Options(**options), lambda: Options().over(options)):
@@ -50,7 +50,7 @@ def test_a_value_that_no_request_has_is_refused_when_options_are_made(
 
 
 @pytest.mark.parametrize("kind", [Options, ChatMarith, MarithLLM, Marith])
-def test_what_is_no_formula_is_refused_as_everywhere(kind: Any) -> None:
+def test_an_invalid_formula_is_refused_as_in_a_request(kind: Any) -> None:
     for value in (None, 5):
         with pytest.raises(error_of(kind), match=f"a formula is a text or a Formula, not {value}"):
             kind(formula=value)

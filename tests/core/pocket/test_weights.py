@@ -18,7 +18,7 @@ def test_all_weights_together_fit_a_wheel() -> None:
 
 
 @pytest.mark.parametrize("name", ["pocket", "pocket-draft"])
-def test_a_language_model_is_of_its_size_and_speaks_the_vocabulary(name: str) -> None:
+def test_a_language_model_has_its_size_and_its_vocabulary(name: str) -> None:
     checkpoint = language_model(name, Placement())
     with safe_open(f"{locate(name)}/model.safetensors", "pt") as weights:
         keys = weights.keys()
@@ -29,13 +29,13 @@ def test_a_language_model_is_of_its_size_and_speaks_the_vocabulary(name: str) ->
     assert checkpoint.vocabulary.fingerprint == base.vocabulary.fingerprint
 
 
-def test_the_card_says_what_the_models_are() -> None:
+def test_the_card_describes_the_models() -> None:
     card = (WEIGHTS / "MODEL_CARD.md").read_text(encoding="utf-8")
     for words in ("trying and testing", "Engine.load", "tools.pocket.train", "Perplexity"):
         assert words in card
 
 
-def test_weights_lie_where_the_package_does() -> None:
+def test_weights_are_in_the_folder_of_the_package() -> None:
     import marith
 
     assert Path(marith.__file__).parent in WEIGHTS.parents

@@ -35,7 +35,7 @@ def meant(text: str) -> dict[str, Formula]:
     return {**terms, "C": Classifier("judge"), "R": Classifier("judge", scale="logit")}
 
 
-def test_the_book_holds_what_was_promised_and_the_page_a_row_for_each(rows: list[Any]) -> None:
+def test_the_book_has_all_recipes_and_the_page_a_row_for_each(rows: list[Any]) -> None:
     assert sorted(RECIPES) == sorted(NAMES)
     assert sorted(row.name for row in rows) == sorted(NAMES)
 
@@ -115,7 +115,7 @@ def test_a_recipe_cannot_take_a_name_that_has_a_meaning() -> None:
     assert "union" not in RECIPES
 
 
-def test_what_else_can_be_expressed_is_sound() -> None:
+def test_other_formulas_of_the_page_are_valid() -> None:
     told = PAGE.read_text(encoding="utf-8").partition("| method | line |")[2].split("\n\n")[0]
     lines = re.findall(r"`([^`]*\(.*?)`", told)
     assert len(lines) == 11

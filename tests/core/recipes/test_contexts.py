@@ -20,7 +20,7 @@ few = settings(max_examples=12)
 
 @few
 @given(seed=SEEDS, alpha=STRENGTHS)
-def test_it_is_the_papers_product_with_the_mutual_information(
+def test_context_aware_is_the_papers_product_with_the_mutual_information(
     paper: Any, seed: int, alpha: float
 ) -> None:
     world = paper.world(seed)
@@ -31,7 +31,9 @@ def test_it_is_the_papers_product_with_the_mutual_information(
 
 @few
 @given(seed=SEEDS, alpha=STRENGTHS)
-def test_another_speaker_gets_the_same_difference(paper: Any, seed: int, alpha: float) -> None:
+def test_context_aware_adds_the_same_difference_to_another_model(
+    paper: Any, seed: int, alpha: float
+) -> None:
     world = paper.world(seed, holes=False)
     told = np.log(world[MODEL]) - np.log(world[WITHOUT])
     masses = np.exp(np.log(world[SPEAKER]) + alpha * told)

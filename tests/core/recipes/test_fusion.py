@@ -33,7 +33,7 @@ def test_an_ensemble_pools_probabilities(paper: Any, seed: int, weights: list[fl
 
 @few
 @given(seed=SEEDS, k=st.integers(1, 10))
-def test_what_is_added_and_taken_away_leaves_its_mask_so_unite_is_a_formula(
+def test_adding_and_subtracting_a_union_of_cuts_leaves_its_mask(
     paper: Any, seed: int, k: int
 ) -> None:
     world = paper.world(seed)

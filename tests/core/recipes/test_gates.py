@@ -1,4 +1,4 @@
-"""Who speaks now, against the papers' rules token by token."""
+"""Gates choose which model decides a token: compared with the papers' rules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLOOR = 1e-30  # of a mixture whose weights leave a token less than none; the au
 
 @few
 @given(seed=SEEDS, threshold=st.floats(0.01, 1))
-def test_the_nudger_speaks_where_the_model_is_not_sure(
+def test_the_nudging_model_decides_tokens_of_which_the_model_is_unsure(
     paper: Any, seed: int, threshold: float
 ) -> None:
     world = paper.world(seed)

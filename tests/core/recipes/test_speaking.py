@@ -1,4 +1,4 @@
-"""Every recipe once for real: pocket speaks by it, with drafts and without, the same text."""
+"""Every recipe generates on pocket, and drafts do not change its text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def engine() -> Engine:
     return Engine.shared("pocket")
 
 
-def test_a_recipe_speaks_the_same_with_drafts_and_without(row: Any, engine: Engine) -> None:
+def test_a_recipe_gives_the_same_text_with_drafts_and_without(row: Any, engine: Engine) -> None:
     def say(speculation: Any) -> Any:
         asked = {"sampling": Sampling(seed=5), "stop": Stop(6), "speculation": speculation}
         return engine.generate(PROMPT, row.call, TERMS, **asked)

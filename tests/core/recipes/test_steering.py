@@ -56,7 +56,7 @@ def test_fudge_is_the_product_with_the_classifier_on_the_likeliest(
 
 @few
 @given(seed=SEEDS, power=st.floats(0.1, 5))
-def test_fudge_without_a_cut_judges_what_the_classifier_is_given(
+def test_fudge_without_a_cut_judges_the_candidates_of_the_classifier(
     paper: Any, seed: int, power: float
 ) -> None:
     formula = fudge(M, JUDGE, power, None)
@@ -83,7 +83,7 @@ def test_a_reward_is_added_to_the_logits_of_the_likeliest(
 
 
 @pytest.mark.parametrize("wrong", [M, Uniform(), NGram(online=True)])
-def test_what_guides_is_a_classifier(wrong: Formula) -> None:
+def test_only_a_classifier_can_guide(wrong: Formula) -> None:
     for method in (fudge, reward_guided):
         with pytest.raises(FormulaError, match="only a classifier can guide, not "):
             method(M, wrong)

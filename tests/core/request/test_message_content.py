@@ -87,17 +87,17 @@ def test_text_is_read_in_every_form(block: Any) -> None:
 
 
 @pytest.mark.parametrize("block", LEFT, ids=str)
-def test_what_is_not_for_a_model_to_read_is_left_out(block: Any) -> None:
+def test_metadata_of_content_is_left_out(block: Any) -> None:
     assert text_of([block, {"type": "text", "text": "l"}]) == "l"
 
 
 @pytest.mark.parametrize("block", REFUSED, ids=str)
-def test_what_no_text_says_is_refused(block: Any) -> None:
+def test_content_that_is_not_text_is_refused(block: Any) -> None:
     with pytest.raises(RequestError, match="only text can be read, not "):
         text_of([block])
 
 
-def test_a_refusal_is_what_the_assistant_said() -> None:
+def test_a_refusal_is_read_as_text_of_the_assistant() -> None:
     (message,) = plain_messages({"role": "assistant", "content": None, "refusal": "no"})
     assert message["content"] == "no"
 
@@ -149,7 +149,7 @@ def test_calls_of_every_form_are_openai_s(call: Any) -> None:
         assert message["tool_calls"] == [CALLS[0]]
 
 
-def test_the_call_that_there_once_was_is_a_call() -> None:
+def test_the_older_function_call_is_read_as_a_tool_call() -> None:
     once = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}
     (message,) = plain_messages(once)
     assert message["tool_calls"] == [to_tool_call(None, "f", "{}")]

@@ -12,7 +12,7 @@ from marith.request.placement_names import DEVICES, device_name, dtype_name
 
 
 @pytest.mark.parametrize("name", [None, *DEVICES, "cuda:1", "cpu:0"])
-def test_a_device_of_torch_passes(name: str | None) -> None:
+def test_a_device_of_torch_is_accepted(name: str | None) -> None:
     assert device_name("device", name) == name
 
 

@@ -1,4 +1,4 @@
-"""A plan has lists of formulas; what is none of them is refused with its value."""
+"""A plan has lists of formulas, and another value is refused."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_term_is_a_text_or_a_formula(every: Any) -> None:
         ("[" * 100_000, "recursion"),
     ],
 )
-def test_an_error_of_json_has_the_wrong_value(text: str, problem: str) -> None:
+def test_an_error_in_json_quotes_the_wrong_value(text: str, problem: str) -> None:
     with pytest.raises(RequestError, match=f"invalid plan: .*{problem}"):
         Plan.from_json(text)
 

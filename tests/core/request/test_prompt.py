@@ -43,12 +43,12 @@ def test_answers_without_ids_are_paired_by_order() -> None:
     ]
 
 
-def test_a_name_says_more_than_the_order() -> None:
+def test_a_name_decides_before_the_order() -> None:
     two = assistant((None, "f"), (None, "g"))
     assert paired(two, answer("b", name="g"), answer("a", name="f")) == ["a of f", "b of g"]
 
 
-def test_an_id_says_more_than_both() -> None:
+def test_an_id_decides_before_name_and_order() -> None:
     two = assistant(("c1", "f"), ("c2", "f"))
     assert paired(two, answer("b", "c2"), answer("a", "c1")) == ["a of f", "b of f"]
     assert paired(two, answer("b", "c2"), answer("a")) == ["a of f", "b of f"]
@@ -66,7 +66,7 @@ def test_a_call_without_an_id_gets_its_answers() -> None:
     assert paired(*talk[1:], answer("b", "y", name="g"), answer("a", "x")) == ["a of f", "b of g"]
 
 
-def test_an_id_that_is_made_up_is_no_other_calls() -> None:
+def test_a_generated_id_equals_no_other_id() -> None:
     for taken in ("call00001", "call00002"):
         assert paired(
             assistant((taken, "f"), (None, "g"), (None, "h")),
@@ -79,7 +79,7 @@ def test_an_id_that_is_made_up_is_no_other_calls() -> None:
     ]
 
 
-def test_a_call_that_was_never_answered_takes_no_later_answer() -> None:
+def test_an_unanswered_call_gets_no_later_answer() -> None:
     again = {"role": "user", "content": "again"}
     assert paired(assistant((None, "f")), again, assistant((None, "g")), answer("a")) == ["a of g"]
 

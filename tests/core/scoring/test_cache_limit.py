@@ -1,4 +1,4 @@
-"""One limit for what several models keep: idle lanes go beyond it, and no answer changes."""
+"""One limit for the caches of several models: idle lanes are dropped, and no answer changes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_together_they_keep_no_more_than_the_limit(
 
 
 @pytest.mark.parametrize("name", ["gpt2", "mamba"])
-def test_what_the_model_keeps_goes_that_was_used_longest_ago(name: str) -> None:
+def test_the_model_that_was_used_longest_ago_drops_its_lanes_first(name: str) -> None:
     limit = CacheLimit(2**30)
     first, second, third = (runner_of(name, limit) for _ in range(3))
     for runner in (second, first, third):

@@ -29,7 +29,7 @@ def test_a_small_model_takes_one_thread_and_a_wide_one_takes_all() -> None:
 
 
 @needs_runtime
-def test_a_number_of_threads_holds_for_one_thread_alone() -> None:
+def test_the_number_of_openmp_threads_is_set_for_one_thread_only() -> None:
     before, counts = torch.get_num_threads(), []
 
     def take(count: int | None) -> None:
@@ -54,7 +54,7 @@ def three_threads() -> Iterator[None]:
 
 @needs_runtime
 @pytest.mark.usefixtures("three_threads")
-def test_a_small_model_computes_with_one_thread_and_its_thread_has_its_number_again() -> None:
+def test_a_small_model_computes_with_one_thread_and_the_number_is_restored() -> None:
     with threads_of(nn.Linear(4, 4)):
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == 3

@@ -1,4 +1,4 @@
-"""What may still be taken of a machine's memory."""
+"""How much memory of a machine is free."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from marith.scoring.free_memory import free_memory
 from marith.scoring.weights.gguf.gguf_weights import returning_freed
 
 
-def test_no_more_is_free_than_the_machine_has() -> None:
+def test_free_memory_is_at_most_the_memory_of_the_machine() -> None:
     assert 0 < free_memory("cpu") <= psutil.virtual_memory().total
 
 
@@ -27,7 +27,7 @@ def test_no_more_is_free_than_the_machine_has() -> None:
         ({"memory.max": "5", "memory.current": "9"}, 0),
     ],
 )
-def test_what_a_container_may_take_bounds_it(
+def test_the_limit_of_a_container_counts(
     files: dict[str, str], free: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     groups(files, "", tmp_path, monkeypatch)
@@ -43,7 +43,7 @@ def test_what_a_container_may_take_bounds_it(
         ("inactive_file", 2_000_000),
     ],
 )
-def test_files_that_were_read_and_are_unused_are_free_memory(
+def test_unused_cached_files_count_as_free_memory(
     stat: str, free: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {"memory.max": "3000000", "memory.current": "1000000", "memory.stat": stat}
@@ -52,7 +52,7 @@ def test_files_that_were_read_and_are_unused_are_free_memory(
 
 
 @pytest.mark.parametrize("tightest", ["", "user/", "user/session/"])
-def test_the_tightest_of_the_groups_that_the_process_is_in_bounds_it(
+def test_the_smallest_limit_of_the_control_groups_counts(
     tightest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {}
@@ -65,7 +65,7 @@ def test_the_tightest_of_the_groups_that_the_process_is_in_bounds_it(
 
 
 @pytest.mark.parametrize("own", ["0::/docker/3f2a", "0::/../elsewhere", "nonsense", "1:name=a:/x"])
-def test_where_its_own_group_is_out_of_sight_the_root_bounds_it(
+def test_if_its_own_control_group_is_hidden_the_root_counts(
     own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {
@@ -92,7 +92,7 @@ def groups(files: dict[str, str], own: str, root: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("device", "free"), [("cuda", 500 + 60 - 20), ("cuda:1", 500 + 60 - 20), ("cuda:0", 100 + 9)]
 )
-def test_what_torch_has_taken_of_a_gpu_and_does_not_use_is_free(
+def test_unused_memory_that_torch_reserves_on_a_gpu_is_free(
     device: str, free: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # torch's own counts stand replaced: no machine that runs these tests needs to have a GPU.
@@ -107,7 +107,7 @@ def test_what_torch_has_taken_of_a_gpu_and_does_not_use_is_free(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is one of Linux")
-def test_a_limit_of_addresses_bounds_it() -> None:
+def test_a_limit_of_the_address_space_counts() -> None:
     program = (
         "import resource; resource.setrlimit(resource.RLIMIT_AS, (2**35, 2**35));"
         "from marith.scoring.free_memory import free_memory; print(free_memory('cpu') < 2**35)"
@@ -116,7 +116,7 @@ def test_a_limit_of_addresses_bounds_it() -> None:
     assert done.stdout.strip() == "True", done.stderr
 
 
-def test_what_is_freed_goes_back_to_the_system_while_a_model_is_read() -> None:
+def test_freed_memory_returns_to_the_system_while_a_model_is_read() -> None:
     if not sys.platform.startswith("linux"):
         pytest.skip("the kernel's count of pages is Linux's")
 

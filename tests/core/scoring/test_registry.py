@@ -1,4 +1,4 @@
-"""Which scorer speaks for which term: one for a checkpoint, and none of another vocabulary."""
+"""Which scorer computes which term: one for a checkpoint, and none of another vocabulary."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_counting_terms_have_scorers_of_their_own() -> None:
     assert isinstance(asked.scorer_of(Uniform()), UniformScorer)
 
 
-def test_a_model_that_cannot_be_had_leaves_the_panel_as_it_was(tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_loaded_leaves_the_registry_unchanged(tmp_path: Path) -> None:
     asked = registry()
     for term in (Prompted(model=str(tmp_path)), Classifier(str(tmp_path))):
         with pytest.raises(ModelError):
@@ -142,7 +142,7 @@ def test_another_model_keeps_its_own_context(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda:1"])
-def test_a_device_is_told_with_its_number(device: str) -> None:
+def test_a_device_is_reported_with_its_index(device: str) -> None:
     loaded = loader.from_loaded(tiny_model(), tiny_tokenizer(), CPU)
     # A stand-in for a model on a GPU: no machine that runs these tests needs to have one.
     assert device_of(replace(loaded, model=SimpleNamespace(device=torch.device(device)))) == device
@@ -189,7 +189,7 @@ class WithoutFloat64(TorchDispatchMode):
         return out
 
 
-def test_what_needs_float64_is_computed_on_the_cpu_where_a_device_has_none() -> None:
+def test_without_float64_on_the_device_float64_is_computed_on_the_cpu() -> None:
     """What scorers compute on the device needs none, and their answers are brought away."""
     base = loader.language_model("pocket", Placement("cpu"))
     fields = (base.name, base.model, base.vocabulary, base.context_length)

@@ -1,4 +1,4 @@
-"""`/v1/recipes`, `/v1/explain` and what `/v1/models` says to whom may write formulas."""
+"""`/v1/recipes`, `/v1/explain`, and the fields of `/v1/models` for the page."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_of_very_many_numbers_the_first_have_values(brings: httpx.Client) -> Non
         ("M + classifier('/etc')", {}, "M + classifier('/etc')", "classifier('/etc')"),
     ],
 )
-def test_a_fault_has_its_place(
+def test_a_fault_of_a_formula_has_its_position(
     brings: httpx.Client, formula: str, terms: dict[str, str], text: str, marked: str
 ) -> None:
     error = explain(brings, 400, formula=formula, terms=terms)["error"]
@@ -129,7 +129,7 @@ def test_a_fault_has_its_place(
         ({"formula": "M", "terms": {"rude": "Be rude."}}, "cannot be redefined"),
     ],
 )
-def test_a_fault_without_a_place_is_a_sentence(
+def test_a_fault_without_a_position_is_a_sentence(
     brings: httpx.Client, body: dict[str, Any], problem: str
 ) -> None:
     error = explain(brings, 400, **body)["error"]
@@ -143,7 +143,7 @@ def test_terms_of_the_file_may_be_sent_as_they_are(brings: httpx.Client) -> None
     assert {one["name"]: one["text"] for one in answered["terms"]} == terms
 
 
-def test_hostile_texts_are_data(brings: httpx.Client) -> None:
+def test_hostile_texts_are_returned_as_data(brings: httpx.Client) -> None:
     name = NAME.replace('\\"', '"')
     answer = brings.get("/v1/models")
     card = next(one for one in answer.json()["data"] if one["id"] == name)

@@ -42,7 +42,7 @@ def stream(web: httpx.Client, **body: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("model", ["polite", "gpt-4o-mini"])
-def test_the_answer_is_the_engines(web: httpx.Client, model: str) -> None:
+def test_the_answer_equals_the_answer_of_the_engine(web: httpx.Client, model: str) -> None:
     told = ask(web, model=model, seed=3, max_tokens=20, temperature=0.9)
     engine = Options().engine()
     wanted = engine.generate(CHAT, FORMULA, TERMS, seed=3, max_tokens=20, temperature=0.9)
@@ -75,7 +75,7 @@ def test_a_refusal_and_what_other_providers_left_are_read_for_their_text(
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: ",".join(kind) or "plain")
-def test_deltas_joined_are_the_whole_answer(web: httpx.Client, kind: dict[str, Any]) -> None:
+def test_the_joined_deltas_are_the_whole_answer(web: httpx.Client, kind: dict[str, Any]) -> None:
     for seed in range(6):  # 200 in tests/evidence
         asked: dict[str, Any] = {"seed": seed, "max_tokens": 30, **kind}
         require_joined(ask(web, **asked), stream(web, **asked))
@@ -98,7 +98,7 @@ def test_reasoning_and_calls_stream_as_they_are_answered(tmp_path: Path, thinkin
                 assert len(calls) == (2 if "clock" in text else 0)
 
 
-def test_a_stream_is_as_recorded(web: httpx.Client) -> None:
+def test_a_stream_equals_the_recorded_one(web: httpx.Client) -> None:
     body = {
         "messages": CHAT, "model": "polite", "seed": 1, "max_tokens": 3, "stream": True,
         "stream_options": {"include_usage": True}, "temperature": 0,
@@ -110,7 +110,7 @@ def test_a_stream_is_as_recorded(web: httpx.Client) -> None:
     assert text == GOLDEN.read_text(encoding="utf-8")
 
 
-def test_a_seeds_answer_is_gone_on_from(web: httpx.Client) -> None:
+def test_a_seeded_answer_can_be_continued(web: httpx.Client) -> None:
     engine, same = Options().engine(), 0
     for seed in range(12):
         whole = ask(web, seed=seed, max_tokens=24)["choices"][0]["message"]["content"]
@@ -137,7 +137,7 @@ def test_costs_come_where_they_are_asked_for(web: httpx.Client) -> None:
     assert costs["passes"] > 0
 
 
-def test_unknown_fields_are_ignored_and_said(web: httpx.Client) -> None:
+def test_unknown_fields_are_ignored_and_reported(web: httpx.Client) -> None:
     told = ask(web, max_tokens=2, user="me", never_heard_of=3)
     assert told["marith"]["warnings"] == ["the field 'never_heard_of' is unknown, and was ignored"]
     chunks = stream(web, max_tokens=2, never_heard_of=3)
@@ -145,7 +145,7 @@ def test_unknown_fields_are_ignored_and_said(web: httpx.Client) -> None:
     assert all(chunk["choices"] for chunk in chunks)
 
 
-def test_who_leaves_frees_the_lanes(server: Server) -> None:
+def test_a_client_that_disconnects_frees_its_lanes(server: Server) -> None:
     body = {"messages": CHAT, "model": "polite", "max_tokens": 900, "ignore_eos": True}
     with client(server) as web:
         with web.stream("POST", "/v1/chat/completions", json={**body, "stream": True}) as answer:

@@ -30,7 +30,7 @@ def writer(kind: str, with_usage: bool, logprobs: bool, model: str) -> ChoiceWri
 @pytest.mark.parametrize("kind", ["chat.completion", "text_completion"])
 @pytest.mark.parametrize("logprobs", [False, True])
 @given(text=TEXTS, index=st.integers(0, 1), with_usage=st.booleans(), model=TEXTS)
-def test_an_event_of_text_is_what_it_would_be_among_others(
+def test_the_fast_event_of_text_has_the_same_bytes_as_the_general_one(
     kind: str, logprobs: bool, text: str, index: int, with_usage: bool, model: str
 ) -> None:
     events = writer(kind, with_usage, logprobs, model)
@@ -47,7 +47,7 @@ def test_an_event_of_text_is_what_it_would_be_among_others(
     assert (found, choice["index"], choice["finish_reason"]) == (text, index, None)
 
 
-def test_the_end_and_reasoning_are_no_text_alone() -> None:
+def test_the_last_event_and_reasoning_are_not_written_the_fast_way() -> None:
     events = writer("chat.completion", False, False, "m")
     text = b"".join(events.of(0, Chunk("a", (1,), "stop")))
     assert b'"content":"a"' in text

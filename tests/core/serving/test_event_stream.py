@@ -1,4 +1,4 @@
-"""What a stream of events owes to others ends with it, however it ends."""
+"""A stream of events always ends its request, however the stream ends."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def stream() -> tuple[EventStream, list[str]]:
     return made, called
 
 
-async def test_it_ends_where_sending_fails() -> None:
+async def test_a_stream_is_ended_if_sending_fails() -> None:
     made, called = stream()
 
     async def send(message: Any) -> None:
@@ -48,7 +48,7 @@ async def test_it_ends_where_sending_fails() -> None:
     assert called == ["RuntimeError", "ended"]
 
 
-async def test_it_ends_where_it_is_cancelled_before_it_begins(
+async def test_a_stream_is_ended_if_it_is_cancelled_before_it_begins(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def wait(*_: Any, **__: Any) -> None:
@@ -68,7 +68,7 @@ async def test_it_ends_where_it_is_cancelled_before_it_begins(
     assert called == ["CancelledError", "ended"]
 
 
-async def test_it_ends_where_all_is_well() -> None:
+async def test_a_stream_is_ended_after_its_last_event() -> None:
     made, called = stream()
     sent: list[Any] = []
 

@@ -1,4 +1,4 @@
-"""Who may ask: keys, hosts, origins, and what is kept of whose texts."""
+"""Access: keys, hosts and origins, and a cache of its own for each key."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ POSTS = [
 
 @pytest.mark.parametrize("path", [*ROUTES, *POSTS])
 @pytest.mark.parametrize("given_key", ["", "Bearer wrong-key-here", f"Basic {KEYS[0]}", "Bearer"])
-def test_without_a_key_every_route_is_shut(server: Server, path: str, given_key: str) -> None:
+def test_without_a_key_every_route_is_refused(server: Server, path: str, given_key: str) -> None:
     headers = {"authorization": given_key} if given_key else {}
     with client(server) as web:
         answer = web.request("POST" if path in POSTS else "GET", path, headers=headers, json={})
@@ -42,7 +42,7 @@ def test_probes_need_no_key(server: Server, path: str) -> None:
         assert web.get(path).status_code == 200
 
 
-def test_each_key_opens(server: Server) -> None:
+def test_each_key_is_accepted(server: Server) -> None:
     for key in KEYS:
         with client(server, headers={"authorization": f"bearer {key}"}) as web:
             assert web.get("/v1/models").status_code == 200
@@ -55,7 +55,7 @@ def test_each_key_opens(server: Server) -> None:
         ("evil.example", 421), ("localhost.evil.example", 421), ("127.0.0.1.evil.example", 421),
     ],
 )  # fmt: skip
-def test_only_its_own_names_are_answered(web: httpx.Client, host: str, status: int) -> None:
+def test_other_host_names_are_refused(web: httpx.Client, host: str, status: int) -> None:
     assert web.get("/v1/models", headers={"host": host}).status_code == status
     assert web.get("/health", headers={"host": host}).status_code == 200
 
@@ -90,7 +90,7 @@ def post(web: httpx.Client, body: str) -> httpx.Response:
     return web.post("/v1/chat/completions", content=body, headers=JSON)
 
 
-def test_what_is_kept_of_a_text_is_its_keys_own(server: Server) -> None:
+def test_cached_prefixes_are_not_shared_between_keys(server: Server) -> None:
     def cached(key: str, text: str) -> int:
         body = {"max_tokens": 2, "messages": [{"role": "user", "content": text}]}
         with client(server, headers={"authorization": f"Bearer {key}"}) as web:

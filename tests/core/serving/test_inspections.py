@@ -139,7 +139,7 @@ def test_an_answer_goes_on_from_tokens_exactly(web: httpx.Client) -> None:
         ("/v1/chat/completions", {"marith": {"prefix": [5000]}}, "5000"),
     ],
 )
-def test_bounds_are_said_in_one_sentence(
+def test_requests_beyond_the_limits_are_refused_in_one_sentence(
     web: httpx.Client, path: str, body: dict[str, Any], problem: str
 ) -> None:
     error = post(web, path, 400, **{"messages": CHAT, **body})["error"]
@@ -194,7 +194,7 @@ def hides(answer: httpx.Response) -> None:
 
 
 @pytest.mark.parametrize("model", ["named", "quoted"])
-def test_without_allow_formulas_no_text_of_a_term_is_told(tmp_path: Path, model: str) -> None:
+def test_without_allow_formulas_no_text_of_a_term_is_revealed(tmp_path: Path, model: str) -> None:
     with served(tmp_path, BOUNDS, SECRET) as server, client(server) as web:
         asked = {"model": model, "messages": CHAT, "seed": 3}
         hides(web.post("/v1/inspect", json={**asked, "continuation": " Well."}))
@@ -221,7 +221,7 @@ def test_without_allow_formulas_no_text_of_a_term_is_told(tmp_path: Path, model:
         hides(web.get("/v1/models"))
 
 
-def test_who_leaves_frees_the_lanes(server: Server) -> None:
+def test_a_client_that_disconnects_frees_its_lanes(server: Server) -> None:
     body = {"messages": CHAT, "model": "polite", "continuation": [7] * 400, "top": 1}
     require_nothing_left(server, "/v1/inspect", body, "submit_inspection")
 
@@ -236,7 +236,7 @@ def test_what_follows_a_prefix_is_inspected(web: httpx.Client) -> None:
     assert problem == "the continuation must begin with the tokens of marith.prefix"
 
 
-def test_nothing_is_left_out_where_nobody_asks_for_it(web: httpx.Client) -> None:
+def test_leave_one_out_can_be_switched_off(web: httpx.Client) -> None:
     asked = {"messages": CHAT, "continuation": [7], "marith": {"formula": "M - union(kind, M)/2"}}
     asked["marith"]["terms"] = {"kind": TERMS["kind"]}  # type: ignore[index]
     for leave_one_out in (True, False):

@@ -1,4 +1,4 @@
-"""What a client sends to another place, or as another server reads it, is said in one sentence."""
+"""Fields and paths of other servers are answered in one sentence."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def test_a_path_of_another_server_has_one_helpful_sentence(
 @pytest.mark.parametrize(
     "formula", ["M - 0.5*rude", "2*polite", "union(nobody, M)", "M - prompted('Do not.')"]
 )
-def test_a_formula_as_the_model_is_said_to_be_a_field(web: httpx.Client, formula: str) -> None:
+def test_a_formula_in_the_field_model_is_answered_with_the_right_field(
+    web: httpx.Client, formula: str
+) -> None:
     found = error(web.post("/v1/chat/completions", json={**BASE, "model": formula}), 404)
     assert found["code"] == "model_not_found"
     assert f"there is no model {formula!r}, but pocket, polite; to use a form" in found["message"]
@@ -50,7 +52,7 @@ def test_a_formula_as_the_model_is_said_to_be_a_field(web: httpx.Client, formula
 
 
 @pytest.mark.parametrize("name", ["command-r (GGUF)", "c4ai-command-r+", "qwen-small", "a*b*"])
-def test_a_name_that_is_no_formula_is_said_to_be_no_model(web: httpx.Client, name: str) -> None:
+def test_an_unknown_model_is_refused_by_its_name(web: httpx.Client, name: str) -> None:
     found = error(web.post("/v1/chat/completions", json={**BASE, "model": name}), 404)
     assert found["message"] == f"there is no model {name!r}, but pocket, polite"
 

@@ -30,7 +30,7 @@ def document(web: httpx.Client) -> Any:
     return web.get("/openapi.json").json()
 
 
-def test_it_names_every_route_and_no_other(server: Server, document: Any) -> None:
+def test_the_document_names_every_route_and_no_other(server: Server, document: Any) -> None:
     routed = {
         (openapi_path(route.path), method.lower())  # type: ignore[attr-defined]
         for route in application(server, loads=False).routes

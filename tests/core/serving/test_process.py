@@ -46,7 +46,7 @@ def body(**fields: Any) -> dict[str, Any]:
     return {"messages": CHAT, "model": "polite", "stream": True, "ignore_eos": True, **fields}
 
 
-def test_requests_that_run_end(tmp_path: Path) -> None:
+def test_running_requests_finish_after_sigterm(tmp_path: Path) -> None:
     with process(tmp_path) as (server, where), client(where) as web:
         assert web.get("/ready").status_code == 200
         with web.stream("POST", "/v1/chat/completions", json=body(max_tokens=300)) as answer:

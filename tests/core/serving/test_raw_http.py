@@ -1,4 +1,4 @@
-"""What HTTP itself is made of: bounded headers, bytes that are no request, and two lengths."""
+"""HTTP itself: limits of headers, invalid bytes, and two lengths of one body."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def header(letters: int) -> bytes:
     ],
     ids=range(5),
 )
-def test_headers_have_a_bound(server: Server, head: bytes, status: int) -> None:
+def test_too_long_headers_are_refused(server: Server, head: bytes, status: int) -> None:
     answer = answered(server, ASKED + head + b"connection: close\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 %d " % status)
 
 
 @pytest.mark.parametrize("path", [b"/", b"/health?"])
-def test_an_address_has_the_same_bound(server: Server, path: bytes) -> None:
+def test_too_long_addresses_are_refused(server: Server, path: bytes) -> None:
     path += b"a" * (HEADER_BYTES + 1)
     start = b"GET " + path + b" HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
     assert answered(server, start).startswith(b"HTTP/1.1 431 ")
@@ -125,7 +125,7 @@ ODD = (
 @given(wire=wires())
 @example(wire=WHOLE + b"transfer-encoding: chunked\r\n" + BODY)
 @example(wire=WHOLE + b"content-length: 15\r\n" + BODY)
-def test_no_bytes_on_the_wire_are_the_servers_fault(wire: bytes) -> None:
+def test_invalid_bytes_never_cause_a_server_error(wire: bytes) -> None:
     answer = answered(_server[0], wire, hurry=True)
     statuses = [int(status) for status in re.findall(rb"HTTP/1\.1 (\d+) ", answer)]
     assert all(status < 500 for status in statuses), answer
@@ -139,7 +139,7 @@ def test_two_lengths_of_a_body_are_refused(server: Server) -> None:
         assert answer.startswith(b"HTTP/1.1 400 ")
 
 
-def test_it_answers_others_after_all_that(server: Server) -> None:
+def test_the_server_still_answers_other_requests(server: Server) -> None:
     assert answered(server, WHOLE + BODY).startswith(b"HTTP/1.1 200 ")
     assert not lanes(server)
 

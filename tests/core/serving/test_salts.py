@@ -85,7 +85,9 @@ def test_a_salt_is_a_text_of_256_letters_at_most(server: Server, salt: Any) -> N
 
 
 @pytest.mark.parametrize("model", ["kind", "pocket"])
-def test_another_keys_text_changes_nothing_but_whose_it_is(tmp_path: Path, model: str) -> None:
+def test_cached_tokens_do_not_depend_on_the_texts_of_another_key(
+    tmp_path: Path, model: str
+) -> None:
     """How long it is, and how alike: a server anew for each, which has read its own prompts."""
     found, keys = set(), ("sk-whose-text-it-is", "sk-who-asks-after-it")
     for i, others in enumerate(

@@ -1,4 +1,4 @@
-"""What a server calls its models, what their files say by default, and what it logs of probes."""
+"""Names of models on a server, defaults of their files, and the log of probes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ brief = { formula = "M", max_tokens = 2 }
 """
 
 
-def test_max_tokens_of_a_file_is_a_default_and_no_bound(tmp_path: Path) -> None:
+def test_max_tokens_of_a_file_is_a_default_and_not_a_limit(tmp_path: Path) -> None:
     bounds = Bounds(tokens=9)
     with served(tmp_path, bounds, SHORT) as server, client(server) as web:
         for model, most, wanted in (

@@ -36,7 +36,7 @@ def ask(web: httpx.Client, **body: Any) -> Any:
 PARTS = "Crème brûlée 🍮, naïve 漢字 and 😀"
 
 
-def test_an_echo_says_of_parts_of_characters_whether_they_are_likeliest(
+def test_an_echo_names_parts_of_characters_and_their_likeliest_alternatives(
     web: httpx.Client, engine: Engine
 ) -> None:
     tokens = engine.encode(PARTS)

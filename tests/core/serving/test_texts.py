@@ -1,4 +1,4 @@
-"""Texts that are continued as they are, tokens, scores, and what a server says of itself."""
+"""Completions of plain text, tokens, scores, and metrics of a server."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_an_echo_has_the_log_probabilities_of_the_prompt(web: httpx.Client, engi
         assert (max(top.values()) == number) is likeliest
 
 
-def test_an_echo_alone_makes_no_token(web: httpx.Client, engine: Engine) -> None:
+def test_an_echo_with_max_tokens_0_generates_no_token(web: httpx.Client, engine: Engine) -> None:
     told = ask(web, prompt="héllo 😀 wörld", echo=True, logprobs=1, max_tokens=0)
     assert told["choices"][0]["text"] == "héllo 😀 wörld"
     assert told["usage"]["completion_tokens"] == 0
@@ -125,7 +125,7 @@ def test_scores_are_the_engines(web: httpx.Client, engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("model", ["pocket", "polite"])
-def test_both_readings_of_a_text_are_on_both_sides(
+def test_a_text_is_scored_as_a_chat_or_as_plain_text_in_python_and_over_http(
     web: httpx.Client, engine: Engine, model: str
 ) -> None:
     """A text is a chat's message in Python, and text as it stands over HTTP."""
@@ -205,7 +205,7 @@ def test_models_are_the_base_and_its_formulas(web: httpx.Client) -> None:
     assert web.get("/v1/models/none").status_code == 404
 
 
-def test_every_count_is_moved(server: Server, web: httpx.Client) -> None:
+def test_every_metric_is_counted(server: Server, web: httpx.Client) -> None:
     def counts() -> dict[str, float]:
         lines = web.get("/metrics").text.splitlines()
         pairs = (line.rpartition(" ") for line in lines if not line.startswith("#"))

@@ -49,7 +49,7 @@ def differs(one: list[int], other: list[int]) -> int | None:
     return next((i for i, (left, right) in pairs if left != right), None)
 
 
-def test_a_flip_that_is_foreseen_is_regenerated(web: httpx.Client) -> None:
+def test_a_predicted_flip_occurs_in_the_regenerated_text(web: httpx.Client) -> None:
     tokens = made(web, ignore_eos=True)
     values = [0.5, 0.0, 0.2, 0.8, 0.95]
     asked = {**TALK, "ignore_eos": True, "continuation": tokens}
@@ -116,14 +116,14 @@ def test_a_value_that_has_no_meaning_is_refused_by_itself(web: httpx.Client) -> 
         ({"marith": {"ban": ["bad"]}}, "a ban takes tokens back"),
     ],
 )
-def test_bounds_are_said_in_one_sentence(
+def test_requests_beyond_the_limits_are_refused_in_one_sentence(
     web: httpx.Client, body: dict[str, Any], problem: str
 ) -> None:
     asked = {**TALK, "continuation": [7, 8], "number": 0, "values": [0.1], **body}
     assert problem in post(web, "/v1/what_if", 400, **asked)["error"]["message"]
 
 
-def test_who_leaves_frees_the_lanes(server: Server) -> None:
+def test_a_client_that_disconnects_frees_its_lanes(server: Server) -> None:
     asked = {**TALK, "continuation": [7] * LENGTH * 2, "number": 0, "values": [0.5] * 21}
     require_nothing_left(server, "/v1/what_if", asked, "submit_what_if")
 

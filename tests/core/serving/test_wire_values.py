@@ -37,7 +37,7 @@ def post(web: httpx.Client, body: bytes | str, **headers: str) -> httpx.Response
     ],
     ids=range(12),
 )
-def test_bodies_that_others_read_otherwise_are_refused(
+def test_invalid_json_and_too_large_bodies_are_refused(
     web: httpx.Client, body: bytes, problem: str
 ) -> None:
     answer = post(web, body)
@@ -45,7 +45,7 @@ def test_bodies_that_others_read_otherwise_are_refused(
     assert problem in answer.json()["error"]["message"]
 
 
-def test_only_json_as_it_is_is_read(web: httpx.Client) -> None:
+def test_other_content_types_and_encodings_are_refused(web: httpx.Client) -> None:
     assert post(web, b"{}", **{"content-type": "text/plain"}).status_code == 415
     for encoding in ("br", "gzip"):
         assert post(web, b"{}", **{"content-encoding": encoding}).status_code == 415
@@ -162,7 +162,7 @@ EXAMPLES = 150 if settings.get_current_profile_name() == "ci" else 10_000 * len(
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(PATHS), FIELDS, st.booleans())
-def test_no_body_is_the_servers_fault(path: str, odd: dict[str, Any], valid: bool) -> None:
+def test_no_body_causes_a_server_error(path: str, odd: dict[str, Any], valid: bool) -> None:
     base = {**BASE, "prompt": "a"}
     body = {**base, **odd} if valid else odd
     assert_no_fault(_web[0], path, json.dumps(body).encode())
@@ -170,7 +170,7 @@ def test_no_body_is_the_servers_fault(path: str, odd: dict[str, Any], valid: boo
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(PATHS), st.binary(max_size=60))
-def test_no_bytes_are_the_servers_fault(path: str, body: bytes) -> None:
+def test_no_bytes_cause_a_server_error(path: str, body: bytes) -> None:
     assert_no_fault(_web[0], path, body)
 
 
@@ -208,6 +208,6 @@ def assert_no_fault(web: httpx.Client, path: str, body: bytes) -> None:
     assert "Traceback" not in answer.text
 
 
-def test_no_lane_is_left(server: Server) -> None:
+def test_no_lane_is_left_after_all_tests(server: Server) -> None:
     assert lanes(server) == 0
     assert server.running == 0

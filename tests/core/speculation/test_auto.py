@@ -183,7 +183,7 @@ def rounds(
     return found
 
 
-def test_what_stands_is_drafted_as_far_as_it_goes() -> None:
+def test_drafts_that_are_always_accepted_become_as_long_as_possible() -> None:
     controller = Controller(Flat)
     assert rounds(controller, [Text()], 50, acceptance=1.0)[-1] == [15]
 
@@ -198,7 +198,7 @@ def test_nothing_is_drafted_at_acceptance_zero_but_a_try_now_and_then() -> None:
     assert all(later - former >= EVERY for former, later in pairwise(tries))
 
 
-def test_drafts_that_stand_again_are_drafted_again() -> None:
+def test_drafting_resumes_once_drafts_are_accepted_again() -> None:
     controller, text = Controller(Mild), Text()
     rounds(controller, [text], 300)
     assert sum(length for (length,) in rounds(controller, [text], 50)) <= 1
@@ -242,7 +242,7 @@ def test_formulas_share_no_acceptance() -> None:
     assert rounds(controller, [one], 1) == [[0]]
 
 
-def test_under_load_choosing_takes_its_share_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_choosing_drafts_takes_a_limited_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Choosing takes 50 µs a text: too much for every round of many texts."""
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr("marith.speculation.auto.time.perf_counter", lambda: clock.now)
@@ -379,7 +379,7 @@ def test_a_number_of_rows_costs_the_median_of_its_last_nine(took: list[float], r
     assert curve([(rows, one) for one in took]).cost(rows) == median_low(took[-9:])
 
 
-def test_a_step_and_a_prompt_say_what_a_few_more_rows_cost() -> None:
+def test_the_cost_of_more_rows_is_estimated_from_a_step_and_a_prompt() -> None:
     times = curve([(4, 0.010), (208, 0.112)])
     assert times.cost(3) is None
     assert times.cost(8) == pytest.approx(0.012)

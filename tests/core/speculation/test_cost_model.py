@@ -1,4 +1,4 @@
-"""The choice of factors: what a check makes, what a token costs, and the cheapest factor."""
+"""The cost model: tokens of a check, cost of a token, and the cheapest factor."""
 
 from __future__ import annotations
 

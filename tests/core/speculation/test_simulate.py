@@ -1,4 +1,4 @@
-"""Algorithm 2 without models: what a plan costs follows from how likely tokens stand."""
+"""Algorithm 2 without models: acceptance rates determine what a plan costs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_one_term_with_a_draft_costs_what_the_closed_form_says(acceptance: float
 
 
 @pytest.mark.parametrize("s", [2, 3, 5])
-def test_a_first_term_speaks_at_every_token_and_a_later_one_checks_blocks(s: int) -> None:
+def test_a_first_term_is_evaluated_at_every_token_and_a_later_one_in_blocks(s: int) -> None:
     kept = rehearsed(M + X, (), 1.0).cost_per_token({X: s})
     assert kept == pytest.approx(1 + 1 / s, rel=0.05)
     refused = rehearsed(M + X, (), 0.0).cost_per_token({X: s})
@@ -49,7 +49,7 @@ def test_terms_that_lag_by_their_own_factors_cost_their_own_share() -> None:
     assert cost == pytest.approx(1 + 1 / 2 + 1 / 4, rel=0.05)
 
 
-def test_a_stage_out_of_step_with_the_one_before_it_verifies_what_that_one_has() -> None:
+def test_a_stage_verifies_only_tokens_that_the_stage_before_has_verified() -> None:
     """Y falls due at every second length where X is not: two tokens, and none is drawn."""
     cost = rehearsed(M + X + Y, (), 1.0).cost_per_token({X: 2, Y: 3})
     assert cost == pytest.approx(1 + 1 / 2 + 1 / 2, rel=0.05)

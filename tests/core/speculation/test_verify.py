@@ -1,4 +1,4 @@
-"""Drafted tokens leave no trace: what stands after a trial is distributed as the truth."""
+"""Verification: whatever was drafted, tokens have the target distribution."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def kept_chance(truth: Tensor, guess: Tensor) -> Tensor:
 
 
 @given(rows, rows)
-def test_accepted_mass_and_residual_make_the_truth(truth: Tensor, guess: Tensor) -> None:
+def test_accepted_and_residual_mass_add_up_to_the_target(truth: Tensor, guess: Tensor) -> None:
     p, q = truth.exp(), guess.exp()
     accepted = q * kept_chance(truth, guess)
     rest = residual(p, q)
@@ -61,7 +61,7 @@ def test_accepted_mass_and_residual_make_the_truth(truth: Tensor, guess: Tensor)
 
 
 @given(rows, rows, st.integers(0, VOCAB - 1))
-def test_a_token_is_kept_exactly_below_the_ratio_of_truth_to_guess(
+def test_a_token_is_accepted_below_the_ratio_of_target_to_draft(
     truth: Tensor, guess: Tensor, token: int
 ) -> None:
     share = kept_chance(truth, guess)[:, token]
@@ -88,7 +88,7 @@ def test_the_overlap_is_one_less_the_total_variation(truth: Tensor, guess: Tenso
 
 
 @given(rows)
-def test_equal_distributions_keep_everything(truth: Tensor) -> None:
+def test_with_equal_distributions_every_draft_is_accepted(truth: Tensor) -> None:
     for token in range(VOCAB):
         chances = torch.tensor([[1 - 2**-53, 0.5]] * ROWS, dtype=torch.float64)
         tokens, overlaps = verify(truth, list(truth), torch.full((ROWS,), token), chances)
@@ -97,7 +97,7 @@ def test_equal_distributions_keep_everything(truth: Tensor) -> None:
     assert torch.equal(residual(truth.exp(), truth.exp()), truth.exp())
 
 
-def test_disjoint_distributions_keep_nothing_and_owe_the_truth() -> None:
+def test_with_disjoint_distributions_no_draft_is_accepted() -> None:
     truth = torch.tensor([0.0, 0.0, 0.3, 0.7], dtype=torch.float64)
     guess = torch.tensor([0.6, 0.4, 0.0, 0.0], dtype=torch.float64)
     assert torch.equal(residual(truth[None], guess[None])[0], truth)
@@ -108,7 +108,7 @@ def test_disjoint_distributions_keep_nothing_and_owe_the_truth() -> None:
     assert overlaps.tolist() == [0.0]
 
 
-def test_one_hots_stand_or_fall_whole() -> None:
+def test_one_hot_distributions_are_accepted_or_rejected_entirely() -> None:
     chances = torch.tensor([[0.999, 0.999]])
     for guessed in range(4):
         for true in range(4):
@@ -118,7 +118,7 @@ def test_one_hots_stand_or_fall_whole() -> None:
             assert overlaps.tolist() == [float(guessed == true)]
 
 
-def test_what_the_truth_forbids_is_never_kept_even_by_a_chance_of_zero() -> None:
+def test_a_token_that_the_target_forbids_is_never_accepted() -> None:
     truth = torch.tensor([0.5, 0.5, 0.0]).log()
     guess = torch.tensor([0.0, 0.5, 0.5]).log()
     tokens = verdicts(truth, guess, 2, torch.tensor([[0.0, 0.0], [0.0, 0.99]]))
@@ -126,7 +126,7 @@ def test_what_the_truth_forbids_is_never_kept_even_by_a_chance_of_zero() -> None
 
 
 @given(rows)
-def test_a_proposed_token_stands_as_often_as_the_truth_draws_it(truth: Tensor) -> None:
+def test_a_proposed_token_is_accepted_with_its_target_probability(truth: Tensor) -> None:
     count = 5_000
     chances = torch.stack([torch.zeros(count, dtype=torch.float64), evenly(count)], dim=1)
     for token in (0, VOCAB - 1):
@@ -169,7 +169,7 @@ def alike(one: Verdict, other: Verdict) -> None:
 
 
 @given(st.integers(0, 2**31))
-def test_many_at_once_are_many_one_by_one(seed: int) -> None:
+def test_many_checks_at_once_equal_one_check_at_a_time(seed: int) -> None:
     source = torch.Generator().manual_seed(seed)
     kinds = [Sampling(0.7, top_p=0.9, seed=1), Sampling(0.0), Sampling(1.5, min_p=0.1)]
     kinds += [replace(kinds[0], seed=2), Sampling(top_k=3)]
@@ -198,7 +198,7 @@ def test_the_numbers_of_all_checks_are_one_call(monkeypatch: pytest.MonkeyPatch)
     assert calls == [7]
 
 
-def test_at_temperature_zero_only_the_likeliest_stands() -> None:
+def test_at_temperature_zero_only_the_likeliest_token_is_accepted() -> None:
     source = torch.Generator().manual_seed(3)
     one = check(source, Sampling(0.0), 8)
     [verdict] = verify_all([one])

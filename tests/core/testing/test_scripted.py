@@ -62,7 +62,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @given(reply=texts)
-def test_whatever_is_written_is_said_as_it_is_written(reply: str) -> None:
+def test_a_script_is_returned_exactly(reply: str) -> None:
     model = scripted_model([("Hello", reply)], TOKENIZER)
     tokens = torch.tensor([prompt("Hello")])
     answer = model.generate(  # transformers' own
@@ -72,7 +72,7 @@ def test_whatever_is_written_is_said_as_it_is_written(reply: str) -> None:
     assert TOKENIZER.decode(answer) == reply
 
 
-def test_rows_of_unequal_length_each_say_their_own() -> None:
+def test_rows_of_unequal_length_get_their_own_replies() -> None:
     model = scripted_model([(r"^<\|user\|>Hi<", "Short."), ("Hello", REPLY)], TOKENIZER)
     short, long = prompt("Hi"), prompt("Hello, and all that one says to begin with?")
     padding = [TOKENIZER.pad_token_id] * (len(long) - len(short))
@@ -84,9 +84,7 @@ def test_rows_of_unequal_length_each_say_their_own() -> None:
 
 
 @given(reply=texts, data=st.data())
-def test_what_follows_hangs_on_the_text_and_not_on_how_it_was_cut(
-    reply: str, data: st.DataObject
-) -> None:
+def test_a_reply_depends_on_the_text_and_not_on_its_tokens(reply: str, data: st.DataObject) -> None:
     """Also inside a character, where no tokenizer would cut it."""
     model, whole = scripted_model([("Hello", reply)], TOKENIZER), reply.encode()
     end = data.draw(st.integers(0, len(whole)))
@@ -101,7 +99,7 @@ def test_what_follows_hangs_on_the_text_and_not_on_how_it_was_cut(
 
 
 @given(tokens=st.lists(st.integers(0, 4095), min_size=2, max_size=20), cut=st.integers(1, 19))
-def test_what_is_cached_changes_nothing(tokens: list[int], cut: int) -> None:
+def test_the_cache_does_not_change_replies(tokens: list[int], cut: int) -> None:
     model = scripted_model(SCRIPT, TOKENIZER)
     tokens = prompt("Hello") + tokens
     cut = min(cut, len(tokens) - 1)
@@ -122,7 +120,9 @@ def test_it_is_loaded_and_cached_like_any_model(engine: marith.Engine) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_engine_says_what_the_reference_says(engine: marith.Engine, seed: int) -> None:
+def test_the_engine_gives_the_text_of_the_reference_decoder(
+    engine: marith.Engine, seed: int
+) -> None:
     """So hot that it leaves the script."""
     model = scripted_model(SCRIPT, TOKENIZER)
     reference = Reference({None: (model, Vocabulary(TOKENIZER, 4096, [1]))})
@@ -142,7 +142,7 @@ def test_a_pattern_sees_what_the_term_sees(engine: marith.Engine) -> None:
     assert engine.generate(messages, "M", None, GREEDY).text == "It is."
 
 
-def test_off_the_script_it_ends() -> None:
+def test_a_prompt_outside_the_script_ends_the_answer() -> None:
     model = scripted_model(SCRIPT, TOKENIZER)
     for question, answer in [("Hello", "Bad"), ("Nothing", ""), ("Hi", "Short. And more")]:
         after = logits(model, prompt(question) + TOKENIZER.encode(answer))[-1]
@@ -158,12 +158,12 @@ def test_off_the_script_it_ends() -> None:
         (["Hello"], "'Hello'"),
     ],
 )
-def test_what_is_no_script_is_refused(script: Any, named: str) -> None:
+def test_an_invalid_script_is_refused(script: Any, named: str) -> None:
     with pytest.raises(ModelError, match=named):
         scripted_model(script, TOKENIZER)
 
 
-def test_a_tokenizer_that_cannot_speak_every_text_is_refused() -> None:
+def test_a_tokenizer_that_cannot_write_every_text_is_refused() -> None:
     with pytest.raises(ModelError, match="byte-level tokenizer"):
         scripted_model(SCRIPT, tiny_tokenizer(chat_template=CHAT_TEMPLATE))
 

@@ -1,4 +1,4 @@
-"""A script with tools and grammars: what the script contains, and what they allow."""
+"""Scripted models with tools and grammars: the script, and what they allow of it."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def calls(completion: marith.Completion) -> list[tuple[str, dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("choice", ["auto", "required", "weather"])
-def test_a_call_that_is_wanted_is_made_as_written(engine: marith.Engine, choice: str) -> None:
+def test_a_scripted_call_is_made_as_written(engine: marith.Engine, choice: str) -> None:
     answer = ask(engine, "And in Tokyo?", tools=Tools(ALL, choice))
     assert calls(answer) == [("weather", {"city": "東京"})]
     assert answer.calls[0].arguments == '{"city": "東京"}'
     assert (answer.text, answer.finish_reason) == ("", "tool_calls")
 
 
-def test_what_is_said_before_a_call_is_text(engine: marith.Engine) -> None:
+def test_scripted_text_before_a_call_is_text(engine: marith.Engine) -> None:
     answer = ask(engine, "Look and tell", tools=Tools(ALL))
     assert answer.text == "Let me look."
     assert calls(answer) == [("weather", {"city": "Zürich"})]
@@ -79,7 +79,7 @@ def test_what_is_said_before_a_call_is_text(engine: marith.Engine) -> None:
         ("ping", {}),
     ],
 )
-def test_who_has_to_call_a_tool_calls_it(
+def test_a_tool_that_tool_choice_demands_is_called(
     engine: marith.Engine, choice: str, arguments: dict[str, Any]
 ) -> None:
     """With the shortest arguments that the schema allows."""
@@ -95,7 +95,7 @@ SCHEMA = {
 }
 
 
-def test_a_script_that_obeys_its_grammar_is_said(engine: marith.Engine) -> None:
+def test_a_script_that_follows_the_grammar_is_returned(engine: marith.Engine) -> None:
     answer = ask(engine, "A person, please", grammar=Grammar.json_schema(SCHEMA))
     assert json.loads(answer.text) == {"name": "Ada", "age": 36}
 
@@ -109,7 +109,7 @@ def test_a_script_that_obeys_its_grammar_is_said(engine: marith.Engine) -> None:
         (Grammar.regex("Good day|Good night"), "Good day"),
     ],
 )
-def test_a_script_that_does_not_obey_gives_way(
+def test_a_script_that_breaks_the_grammar_is_changed(
     engine: marith.Engine, grammar: Grammar, text: str
 ) -> None:
     answer = ask(engine, "Hello", grammar=grammar)

@@ -60,7 +60,7 @@ def test_lengths_double_as_long_as_a_text_has_more_and_end_with_the_whole(sizes:
     assert 2 ** len(cut) >= max(sizes) > (2 ** (len(cut) - 1) if cut else 0)
 
 
-def test_a_line_is_read_by_people() -> None:
+def test_a_line_of_the_report_is_readable() -> None:
     lines = (Line(1, 0.5, 0.25, math.log(2), 3), Line(None, 1.0, 1.0, 0.0, 0))
     assert [*map(cells, lines)] == [
         ("1", "0.500", "0.250", "0.693", "3"),

@@ -71,7 +71,7 @@ def test_classes_without_names_take_those_of_the_data() -> None:
     assert not choose(config, ("cold", "warm")).kept
 
 
-def test_a_language_model_gets_a_head_without_a_word(gpt2: str, warmth: Path) -> None:
+def test_a_language_model_gets_a_head_without_a_warning(gpt2: str, warmth: Path) -> None:
     base = loaded(gpt2, ("a", "b", "c"), warmth)
     assert base.head == Head(("a", "b", "c"), (0, 1, 2), kept=False)
     assert base.model.score.weight.shape == (3, 32)

@@ -1,4 +1,4 @@
-"""The losses: all prefixes at once weigh what each of them weighs alone."""
+"""Losses: all prefixes at once give the loss of each of them alone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def causal(family: str, gpt2: str) -> Any:
 @pytest.mark.parametrize(
     "special_tokens", [SpecialTokens(), SpecialTokens((2,)), SpecialTokens((2, 1))]
 )
-def test_every_prefix_at_once_weighs_what_each_weighs_alone(
+def test_the_loss_of_all_prefixes_at_once_equals_the_loss_of_each_alone(
     family: str, special_tokens: SpecialTokens, gpt2: str
 ) -> None:
     model = causal(family, gpt2)
@@ -52,7 +52,7 @@ def test_every_prefix_at_once_weighs_what_each_weighs_alone(
 
 
 @torch.no_grad()
-def test_the_rows_of_a_batch_weigh_what_they_weigh_alone(roberta: str) -> None:
+def test_the_loss_of_a_batch_equals_the_loss_of_its_rows_alone(roberta: str) -> None:
     model = AutoModelForSequenceClassification.from_pretrained(roberta, num_labels=2).eval()
     batch = Batch.of(ROWS, CLASSES, padding=1)
     alone = torch.cat([model(input_ids=torch.tensor([row])).logits for row in ROWS])
@@ -77,7 +77,7 @@ class LooksAhead(torch.nn.Module):
         return type("Output", (), {"logits": self.score(hidden[:, -1])})
 
 
-def test_what_looks_ahead_or_is_marked_behind_is_judged_prefix_by_prefix(
+def test_bidirectional_models_and_end_markers_need_a_pass_for_each_prefix(
     roberta: str, gpt2: str
 ) -> None:
     encoder = AutoModelForSequenceClassification.from_pretrained(roberta, num_labels=2)

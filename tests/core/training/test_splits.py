@@ -1,4 +1,4 @@
-"""Which texts are on which side, and in what order: laws over all data."""
+"""Which texts are trained on and which are held out, and their order: laws for all data."""
 
 from __future__ import annotations
 

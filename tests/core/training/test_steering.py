@@ -1,4 +1,4 @@
-"""The door: what the command prints, writes and refuses."""
+"""`marith train`: what the command prints, writes and refuses."""
 
 from __future__ import annotations
 

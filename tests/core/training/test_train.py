@@ -44,7 +44,7 @@ def test_equal_seeds_give_equal_weights(unbroken: tuple[Settings, Report], tmp_p
     assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 
-def test_what_fails_while_it_saves_leaves_nothing(
+def test_a_training_that_fails_while_saving_leaves_no_files(
     gpt2: str, warmth: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = Settings(gpt2, warmth, tmp_path / "judge", epochs=1)
@@ -77,7 +77,7 @@ def test_a_classifier_learns_what_prefixes_show(unbroken: tuple[Settings, Report
         ({"base": "model.gguf"}, "name a checkpoint, not 'model.gguf'"),
     ],
 )
-def test_settings_with_a_wrong_value_are_not_made(wrong: dict[str, Any], problem: str) -> None:
+def test_invalid_settings_are_refused(wrong: dict[str, Any], problem: str) -> None:
     with pytest.raises((ModelError, RequestError), match=problem):
         Settings(**{"base": "pocket-toxicity", "data": Path(__file__), "out": Path("out"), **wrong})
 
@@ -101,7 +101,7 @@ def test_texts_over_the_limit_are_counted_and_said(
     assert [line.tokens for line in report.lines] == [1, 2, None]
 
 
-def test_labels_are_the_classes_that_the_head_says_they_are(warmth: Path, tmp_path: Path) -> None:
+def test_classes_are_numbered_as_the_head_numbers_them(warmth: Path, tmp_path: Path) -> None:
     settings = Settings("pocket-toxicity", warmth, tmp_path / "out")
     labels = ("Toxic", "civil")  # in the order of the data, which is not that of the head
     base = load(settings, labels, torch.device("cpu"))
@@ -114,7 +114,7 @@ def test_labels_are_the_classes_that_the_head_says_they_are(warmth: Path, tmp_pa
     assert read.learned.counts(base.head.names) == {"civil": 1, "toxic": 1}
 
 
-def test_numbers_that_are_not_counted_from_nothing_bring_a_word_of_warning(
+def test_number_labels_that_do_not_start_at_0_cause_a_warning(
     gpt2: str, warmth: Path, tmp_path: Path
 ) -> None:
     data = tmp_path / "rows.jsonl"
@@ -124,7 +124,7 @@ def test_numbers_that_are_not_counted_from_nothing_bring_a_word_of_warning(
     assert "write label='1', in quotes" in report.notices[0]
 
 
-def test_a_rate_that_blows_up_is_said_and_the_random_numbers_stay_the_callers(
+def test_a_diverging_loss_is_reported_and_the_callers_random_state_is_kept(
     gpt2: str, warmth: Path, tmp_path: Path
 ) -> None:
     before = torch.get_rng_state()

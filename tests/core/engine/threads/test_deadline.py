@@ -109,7 +109,7 @@ def test_reading_a_prompt_counts_and_is_left_between_two_terms(
 
 
 @pytest.mark.parametrize("ask", ["agenerate", "astream"])
-async def test_an_event_loop_waits_no_longer_than_that_for_a_thread(
+async def test_an_event_loop_does_not_wait_for_a_thread_after_the_deadline(
     engine: Engine, ask: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release, released = threading.Event(), []
@@ -122,7 +122,9 @@ async def test_an_event_loop_waits_no_longer_than_that_for_a_thread(
     await asyncio.to_thread(wait_until_idle, engine)
 
 
-def test_a_grammar_counts(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiling_a_grammar_counts_toward_the_deadline(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compiled = type(engine.answers).compiled
 
     def slow(*given: Any) -> Any:
@@ -179,7 +181,7 @@ def interrupt(begun: threading.Event) -> None:
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_scoring_is_given_up_with_its_caller(engine: Engine) -> None:
+def test_an_interrupted_caller_cancels_its_scoring(engine: Engine) -> None:
     for ask in (engine.score, engine.next_logprobs):
         with held(engine) as begun:
             threading.Thread(target=interrupt, args=[begun]).start()

@@ -86,7 +86,7 @@ def all_refused(engine: Engine) -> dict[str, str]:
 
 
 @needs_fork
-def test_every_call_and_every_load_of_a_child_is_an_error(engine: Engine, want: str) -> None:
+def test_every_call_and_every_load_in_a_forked_child_raises(engine: Engine, want: str) -> None:
     def child() -> tuple[dict[str, str], dict[str, str], bool, str]:
         others = told_by(fork(lambda: all_refused(engine)))  # of the child's own child
         said = all_refused(engine)

@@ -54,7 +54,7 @@ def test_cancelled_futures_are_dropped_and_nobody_else_notices(engine: Engine) -
     assert serves(engine)
 
 
-def test_questions_cancelled_in_the_midst_of_their_passes_are_dropped() -> None:
+def test_scores_cancelled_during_their_passes_are_dropped() -> None:
     with loaded() as engine:
         pending: list[Future[Any]] = []
         hook = model_of(engine).register_forward_pre_hook(
@@ -73,7 +73,7 @@ def test_questions_cancelled_in_the_midst_of_their_passes_are_dropped() -> None:
         assert serves(engine)
 
 
-def test_a_cancelled_question_frees_its_lanes_within_a_step(engine: Engine) -> None:
+def test_a_cancelled_score_frees_its_lanes_within_a_step(engine: Engine) -> None:
     wait_until_idle(engine)
     with held(engine) as begun:
         future = engine.submit_scoring("a", [5] * 3000)
@@ -86,7 +86,7 @@ def test_a_cancelled_question_frees_its_lanes_within_a_step(engine: Engine) -> N
     assert lanes_in_use(engine) == 0
 
 
-async def test_a_task_that_stops_waiting_drops_its_question(engine: Engine) -> None:
+async def test_a_task_that_stops_waiting_cancels_its_score(engine: Engine) -> None:
     with held(engine):
         waits = []
         for _ in range(3):
@@ -165,7 +165,7 @@ def test_a_future_keeps_its_engine_alive() -> None:
     assert not thread.is_alive()
 
 
-def test_a_question_of_a_closed_engine_fails(engine: Engine) -> None:
+def test_scoring_on_a_closed_engine_fails(engine: Engine) -> None:
     with loaded() as other, held(other) as begun:
         future = other.submit_scoring("a", [5] * 3000)
         begun.wait(20)

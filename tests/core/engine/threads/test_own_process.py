@@ -1,4 +1,4 @@
-"""A process that computes beside others and ends: one program for all that it shows."""
+"""Threads of a process, the bits that it computes, and its end, tested with one program."""
 
 from __future__ import annotations
 

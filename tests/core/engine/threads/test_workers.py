@@ -1,4 +1,4 @@
-"""No thread of a caller computes, and none keeps a team of threads while it waits."""
+"""No thread of a caller computes, and no caller keeps OpenMP threads while it waits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from marith.engine.threads import workers
 
 
-def test_what_is_computed_apart_comes_back_and_so_does_an_error() -> None:
+def test_a_worker_thread_returns_results_and_raises_errors() -> None:
     threads: list[threading.Thread] = []
 
     def fail() -> None:

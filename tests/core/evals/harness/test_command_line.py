@@ -48,7 +48,7 @@ def test_arguments_of_the_model_are_refused_in_one_sentence(
     assert sentence in refusal(lambda: model.create_from_arg_obj(given))
 
 
-def test_the_harnesss_own_word_for_a_model_is_ours_too() -> None:
+def test_pretrained_is_another_name_of_model() -> None:
     named = MarithLM(pretrained="pocket", context_length=64)
     assert named._contexts.engine is Engine.shared("pocket", context_length=64)
 
@@ -61,7 +61,7 @@ def test_an_unknown_task_says_where_the_tasks_are_listed() -> None:
     assert "the harness has no task x; `marith eval harness ls tasks` lists the" in result.stderr
 
 
-def test_the_command_line_speaks_of_our_model_where_none_is_named() -> None:
+def test_marith_is_the_default_model_of_the_command() -> None:
     ours = ["--model", "marith", "--batch_size", "auto"]
     assert completed(["--tasks", "a"]) == ["run", "--tasks", "a", *ours]
     named = ["--model=hf", "-b", "4", "--tasks", "a"]

@@ -65,7 +65,9 @@ def test_the_bare_model_has_the_likelihoods_of_the_harnesss_own(
     assert [one for _, one in own][3:5] == [True, False]
 
 
-def test_whole_texts_are_as_likely_in_their_windows(ours: MarithLM, theirs: HFLM) -> None:
+def test_rolling_likelihoods_are_those_of_the_harnesss_own_model(
+    ours: MarithLM, theirs: HFLM
+) -> None:
     requests = [asked("A warm film."), asked(LONG)]
     own = ours.loglikelihood_rolling(requests, True)
     assert own == pytest.approx(theirs.loglikelihood_rolling(requests, True), abs=1e-3)
@@ -81,7 +83,7 @@ def test_greedy_texts_are_the_same(ours: MarithLM, theirs: HFLM) -> None:
 
 
 @pytest.mark.parametrize("begun", ["", "A cat is"])
-def test_a_chat_reads_as_its_template_says_and_an_answer_goes_on(
+def test_chat_templates_are_applied_as_by_the_harnesss_own_model(
     ours: MarithLM, theirs: HFLM, begun: str
 ) -> None:
     answer = [{"role": "assistant", "content": begun}] if begun else []
@@ -180,7 +182,7 @@ def test_local_tasks_have_the_same_results_as_by_the_harnesss_own_model(
     assert texts[0] == texts[1]
 
 
-def test_it_is_found_by_name_and_a_persona_by_its_own(tmp_path: Path) -> None:
+def test_the_model_is_found_by_its_name_and_a_persona_by_its_file(tmp_path: Path) -> None:
     path = tmp_path / "marith.toml"
     text = f'[terms]\nformal = "{FORMAL}"\n[formulas]\nstrong = "2*formal - M"\n'
     path.write_text(text, encoding="utf-8")

@@ -40,7 +40,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     return report, out
 
 
-def test_what_is_found_is_no_worse_than_the_best_of_a_grid_and_keeps_the_bound(
+def test_the_result_is_as_good_as_a_grid_search_within_the_limit(
     found: tuple[Any, Path], tmp_path: Path
 ) -> None:
     report, _ = found
@@ -68,7 +68,7 @@ def test_the_files_tell_every_trial_and_the_formula_can_be_pasted(
     assert (out / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_search_goes_on_where_it_was_broken_off_as_if_it_had_not_been(
+def test_an_interrupted_search_is_resumed_with_the_same_result(
     found: tuple[Any, Path], tmp_path: Path
 ) -> None:
     report, _ = found
@@ -99,7 +99,7 @@ def test_a_formula_is_filled_as_if_it_had_been_written_so(a: float, b: float) ->
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.floats(0, 1))
-def test_a_factor_is_written_short_and_within_its_range(
+def test_a_factor_is_written_with_few_digits_and_within_its_range(
     low: float, width: float, share: float
 ) -> None:
     sought = Range("a", low, low + width)
@@ -116,7 +116,7 @@ def found_by(trials: list[Trial], better: str, most: float) -> Outcome:
     return Outcome("", "height", better, most, (measure(0), measure(0)), tuple(trials))
 
 
-def test_a_search_learns_where_the_bound_is_and_prunes_what_means_nothing(
+def test_a_search_finds_the_bound_and_survives_invalid_formulas(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def ask(_: TuningConfig, formula: str) -> tuple[Estimate, Estimate]:
@@ -150,9 +150,7 @@ points = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=8)
 
 
 @given(points, st.sampled_from(["lower", "higher"]))
-def test_nothing_beats_the_frontier_and_it_beats_all_others(
-    pairs: list[tuple[int, int]], better: str
-) -> None:
+def test_no_trial_beats_the_frontier(pairs: list[tuple[int, int]], better: str) -> None:
     trials = [Trial(i, {}, str(i), measure(a), measure(p)) for i, (a, p) in enumerate(pairs)]
     sign = 1 if better == "lower" else -1
     outcome = found_by(trials, better, 3.0)
@@ -193,7 +191,7 @@ def test_a_bound_is_a_perplexity_or_a_multiple_of_the_bare_models() -> None:
         ({"formulas": ("M",)}, "a search has one formula"),
     ],
 )
-def test_what_cannot_be_sought_is_refused(told: dict[str, Any], words: str) -> None:
+def test_invalid_searches_are_refused(told: dict[str, Any], words: str) -> None:
     with pytest.raises((RequestError, FormulaError), match=words.replace("{", r"\{")):
         run(asked(**told))
 

@@ -16,7 +16,7 @@ NAMES = {name: Prompted(system=name) for name in ("M", "a", "b")}
 HEADLINE = "M - 0.96*union(a, M)"
 
 
-def test_what_recipes_are_made_of_counts_too() -> None:
+def test_parts_of_recipes_count_too() -> None:
     m, a = NAMES["M"], NAMES["a"]
     assert amplification(SelfDebias(m, (a,), 100, 0.01)) == 201
     assert amplification(Posterior((m, a))) == 2

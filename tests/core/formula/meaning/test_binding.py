@@ -18,7 +18,7 @@ M, a, b = Name("M"), Name("a"), Name("b")
 BARE = Prompted()
 
 
-def test_m_may_be_redefined() -> None:
+def test_the_name_m_may_be_redefined() -> None:
     assert parse("M", {"M": "Be brief."}) == Prompted("Be brief.")
     assert parse("M + a", {"M": "Be brief.", "a": M}) == Prompted("Be brief.") * 1 + Prompted(
         "Be brief."
@@ -37,7 +37,7 @@ def test_a_term_stands_for_itself() -> None:
     assert parse("a + b", {"a": Prompted("x"), "b": M}) == Prompted("x") + BARE
 
 
-def test_a_guide_is_bound() -> None:
+def test_the_names_in_a_guide_are_bound() -> None:
     judge = Classifier("m", guide=M - 0.5 * a)
     expected = Classifier("m", guide=BARE - 0.5 * Prompted("x"))
     assert parse("M + C", {"a": "x", "C": judge}) == BARE + expected
@@ -99,6 +99,6 @@ def test_an_unknown_name_inside_a_term_says_which_term() -> None:
 
 @pytest.mark.parametrize("terms", [{"two words": "x"}, {"": "x"}, {"for": "x"}, {"a": 5},
                                    {"a": None}, ["a"], "a"])  # fmt: skip
-def test_terms_that_are_no_names_and_meanings_are_refused(terms: Any) -> None:
+def test_invalid_terms_are_refused(terms: Any) -> None:
     with pytest.raises(FormulaError, match="not"):
         resolve(terms)

@@ -1,4 +1,4 @@
-"""What means nothing is refused before any model loads."""
+"""Invalid formulas are refused before any model loads."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def test_a_formula_that_an_error_suggests_is_accepted(f: Formula) -> None:
 
 
 @given(weighty(speakers(3)))
-def test_what_has_weight_everywhere_passes(f: Formula) -> None:
+def test_a_formula_whose_parts_have_weight_is_valid(f: Formula) -> None:
     warnings_of(f, {})
     assert weight_of(f) > 0
 
 
 @given(weighty(speakers(3)), st.floats(0.01, 100))
-def test_twice_a_formula_means_what_it_means(f: Formula, times: float) -> None:
+def test_scaling_a_formula_does_not_make_it_invalid(f: Formula, times: float) -> None:
     """Rounding of numbers that were to cancel grows with what they multiply."""
     warnings_of(times * f, {})
     warnings_of(f + times * relu(sum((-1 * f for _ in range(2)), 2 * f)), {})
@@ -96,14 +96,14 @@ def test_weights_scale_add_up_and_survive_binding(f: Formula, factor: float) -> 
     assert weight_of(bind(f, everything), everything) == pytest.approx(weight, abs=1e-9)
 
 
-def test_leaves_are_distinct_in_order_and_without_what_counts_zero() -> None:
+def test_leaves_are_distinct_and_in_order_without_members_of_factor_zero() -> None:
     guided = Classifier("g", guide=Prompted("A"))
     f = Prompted("B") + guided + 0 * Prompted("Z") + Prompted("B")
     assert leaves(f) == [Prompted("B"), Prompted("A"), guided]
 
 
 @given(formulas())
-def test_without_classifiers_none_is_left_to_guide_them(f: Formula) -> None:
+def test_without_classifiers_leaves_no_classifier_in_a_formula(f: Formula) -> None:
     everything = {name: Classifier(name) if name == "C" else Prompted(name) for name in NAMES}
     try:
         warnings_of(f, everything)

@@ -1,4 +1,4 @@
-"""What a formula costs is bounded by its length, and so is what its terms cost."""
+"""The cost of a formula and of its terms is limited by their length."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.terms import Classifier, Prompted
 
 
-def test_formulas_that_are_meant_to_cost_much_are_answered_or_refused_within_the_bar() -> None:
+def test_expensive_formulas_are_answered_or_refused_in_time() -> None:
     """A sample; `make evidence` runs 100,000."""
     for seed in range(150):
         asked = drawn(seed)
@@ -33,7 +33,7 @@ def test_a_product_of_sums_keeps_its_weight_above_zero(factor: str) -> None:
     assert "total weight" in explained
 
 
-def test_a_product_that_is_too_long_to_be_taken_apart_is_not_said_to_be_nothing() -> None:
+def test_a_product_that_is_too_long_to_be_expanded_is_not_taken_for_zero() -> None:
     product = "*".join(f"(max_prob(a{i})-margin(b{i}))" for i in range(12))
     with pytest.raises(FormulaError, match="more than zero, not a number from -1 to 1"):
         marith.explain(f"{product}*M")
@@ -102,7 +102,7 @@ def test_the_names_of_a_formula_are_those_of_guides_and_factors_too() -> None:
     "text",
     ['prompted("\\d")', "1if", "0x1for", 'prompted("1if # \\q")', "M.1or", "1.if", "\\", '"\\'],
 )
-def test_python_has_nothing_to_say_of_a_formulas_text(text: str) -> None:
+def test_python_does_not_warn_about_a_formulas_text(text: str) -> None:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:

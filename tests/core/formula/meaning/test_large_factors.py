@@ -1,4 +1,4 @@
-"""Factors are judged as they count after the division by the weight, and what helps is said."""
+"""Factors are checked after division by the weight, and a warning says what helps."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LARGE = [
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_nothing_is_said_of_factors_that_texts_stand(text: str) -> None:
+def test_ordinary_factors_are_not_warned_of(text: str) -> None:
     assert warnings_of(parse(text), TERMS) == []
 
 
@@ -62,7 +62,7 @@ def test_a_large_factor_is_named_as_it_counts(text: str, times: float) -> None:
     assert "smaller numbers" in told
 
 
-def test_a_remedy_is_a_formula_of_which_nothing_is_said() -> None:
+def test_a_suggested_formula_causes_no_warning() -> None:
     (told,) = warnings_of(parse("10*happy - 9*M"), TERMS)
     assert told == (
         "happy counts 10 times; beyond 2.5 times texts often become nonsense: write smaller "
@@ -88,7 +88,7 @@ def test_a_persona_beside_a_union_is_joined_to_it_by_a_relu() -> None:
         ("M - 0.96*union(a, b)", "24*relu(union(a, b) - M)"),
     ],
 )
-def test_a_relu_has_the_factor_that_the_union_counts(text: str, remedy: str) -> None:
+def test_a_suggested_relu_has_the_effective_factor_of_the_union(text: str, remedy: str) -> None:
     (told,) = warnings_of(parse(text), TERMS)
     assert f"{remedy} for the union" in told
 
@@ -109,13 +109,13 @@ def test_a_weight_so_small_that_rounding_shows_is_warned_of(text: str) -> None:
     assert "write smaller numbers, or relu(toxic - M) with a smaller factor for the union" in told
 
 
-def test_a_union_beside_factors_that_vary_is_read() -> None:
+def test_a_union_is_warned_of_beside_varying_factors() -> None:
     varying = parse("(entropy(M) - 1)*a + (2 - entropy(M))*b - 0.5*union(toxic, chef)")
     assert warnings_of(varying, TERMS) == []
     assert "10 times" in warnings_of(parse("a - 0.9*union(M, M)"), TERMS)[0]
 
 
-def test_every_large_factor_enlarges_rounding() -> None:
+def test_a_large_factor_is_warned_of_because_of_rounding() -> None:
     (told,) = warnings_of(parse("M - 999*relu(toxic - M)"), TERMS)
     assert "rounding" in told
     assert told.endswith("write smaller numbers")

@@ -1,4 +1,4 @@
-"""What a formula says before all of its terms have spoken, and what it says in the end."""
+"""The part of a formula that can be evaluated before all of its terms are known."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_without_its_drafts_a_formula_means_the_same(
 
 
 @given(weighty(TERMS))
-def test_a_draft_that_is_a_term_of_its_own_is_none(formula: Formula) -> None:
+def test_a_term_that_occurs_outside_its_draft_is_not_a_draft(formula: Formula) -> None:
     found = drafts(formula)
     named = {node for node in walk(formula) if isinstance(node, Prompted)}
     assert {term for term in (*found, *leaves(formula)) if isinstance(term, Prompted)} == named
@@ -47,7 +47,7 @@ def test_a_draft_that_is_a_term_of_its_own_is_none(formula: Formula) -> None:
 
 
 @given(weighty(TERMS), subsets, spoken(TERMS))
-def test_a_part_is_a_distribution_of_those_who_have_spoken(
+def test_a_part_is_a_distribution_of_the_terms_that_are_known(
     formula: Formula, heard: set[Term], said: Mapping[Term, Tensor]
 ) -> None:
     found = part(formula, heard)
@@ -61,14 +61,14 @@ def test_a_part_is_a_distribution_of_those_who_have_spoken(
 
 
 @given(weighty(TERMS), subsets, subsets)
-def test_who_says_something_is_not_silenced_by_who_speaks_with_weight(
+def test_more_known_terms_never_make_a_part_undefined(
     formula: Formula, heard: set[Term], more: set[Term]
 ) -> None:
     if part(formula, heard) is not None:
         assert part(formula, heard | more) is not None
 
 
-def test_a_sum_is_the_sum_of_what_its_members_can_say() -> None:
+def test_a_part_of_a_sum_is_the_sum_of_the_parts_of_its_members() -> None:
     formula = a - 0.5 * b + 2 * c
     assert part(formula, [a]) == a
     assert part(formula, [c]) == 2 * c
@@ -88,21 +88,21 @@ def test_a_sum_is_the_sum_of_what_its_members_can_say() -> None:
         (a - 0.5 * b + c).min_p(0.1),
     ],
 )
-def test_some_nodes_say_nothing_before_all_their_terms_have_spoken(whole: Formula) -> None:
+def test_some_nodes_are_undefined_until_all_their_terms_are_known(whole: Formula) -> None:
     for heard in ([], [a], [a, b], [b, c], [a, c]):
         assert part(whole, heard) is None
         assert part(d - 0.5 * whole, [*heard, d]) == d
     assert part(whole, [a, b, c]) == whole
 
 
-def test_a_draft_speaks_until_it_is_superseded() -> None:
+def test_a_draft_is_used_until_it_is_superseded() -> None:
     formula = supersede(a, b)
     assert [part(formula, heard) for heard in ([], [a], [b], [a, b])] == [None, a, b, b]
     assert without_drafts(formula) == b
     assert drafts(formula) == [a]
 
 
-def test_a_superseded_member_of_a_sum_speaks_through_its_draft() -> None:
+def test_a_draft_stands_in_for_a_superseded_member_of_a_sum() -> None:
     formula = c - 0.5 * b + supersede(d, a)
     assert part(formula, [c, d]) == c + d
     assert part(formula, [b, c, d]) == c - 0.5 * b + d
@@ -110,7 +110,7 @@ def test_a_superseded_member_of_a_sum_speaks_through_its_draft() -> None:
     assert part(c - 0.5 * supersede(d, a), [d, c]) == c - 0.5 * d
 
 
-def test_in_a_chain_of_drafts_the_last_who_can_speaks() -> None:
+def test_in_a_chain_of_drafts_the_last_known_one_is_used() -> None:
     chain = supersede(a, supersede(b, c))
     assert [part(chain, heard) for heard in ([a], [a, b], [a, b, c])] == [a, b, c]
     nested = supersede(supersede(a, b), c)
@@ -118,7 +118,7 @@ def test_in_a_chain_of_drafts_the_last_who_can_speaks() -> None:
     assert {*drafts(chain)} == {*drafts(nested)} == {a, b}
 
 
-def test_the_draft_of_a_formula_is_silent_once_a_part_of_it_speaks() -> None:
+def test_the_draft_of_a_formula_is_unused_once_a_part_of_the_formula_is_known() -> None:
     formula = supersede(d, a - 0.5 * b)
     assert part(formula, [d, b]) == d
     assert part(formula, [d, a]) == a
@@ -132,7 +132,7 @@ def test_a_term_of_the_formula_may_draft_it() -> None:
     assert part(formula, [a, b]) == without_drafts(formula) == a - 0.5 * union(a, b)
 
 
-def test_a_classifier_waits_for_its_guide_and_never_speaks_alone() -> None:
+def test_a_classifier_counts_only_once_its_guide_is_known() -> None:
     formula = c + 2 * judge
     assert part(formula, [judge]) is None
     assert part(formula, [judge, a]) is None
@@ -141,7 +141,7 @@ def test_a_classifier_waits_for_its_guide_and_never_speaks_alone() -> None:
     assert part(formula, [judge, a, c]) == formula
 
 
-def test_what_is_multiplied_by_zero_is_no_part() -> None:
+def test_a_member_with_factor_zero_is_left_out() -> None:
     formula = a + Uniform() + 0 * b
     assert part(formula, [a, b]) == a
     assert without_drafts(formula) == a + Uniform()

@@ -1,4 +1,4 @@
-"""How much distribution stands behind a score, and how little there may be of it at the least."""
+"""The weight that a score is divided by, and its smallest possible value."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ numbers = st.integers(-4, 4)
 
 
 @given(st.lists(numbers, min_size=8, max_size=8))
-def test_the_least_weight_is_the_least_over_all_that_the_factors_can_be(n: list[int]) -> None:
+def test_the_smallest_weight_is_the_smallest_over_all_values_of_the_factors(n: list[int]) -> None:
     """Three factors from 0 to 1, linear in each: as over a grid."""
     text = "{}*M + {}*x*M + {}*y*M + {}*z*M + {}*x*y*M + {}*x*z*M + {}*y*z*M + {}*x*y*z*M".format(
         *(f"({one})" for one in n)
@@ -128,7 +128,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "says"), REFUSED, ids=[text for text, _ in REFUSED])
-def test_a_weight_that_may_be_nothing_or_differs_by_token_is_refused(text: str, says: str) -> None:
+def test_a_weight_that_may_be_zero_or_differs_by_token_is_refused(text: str, says: str) -> None:
     with pytest.raises(FormulaError) as refused:
         check(parse(text), NAMED)
     assert says in str(refused.value)
@@ -141,6 +141,6 @@ def test_factors_of_a_high_degree_are_bounded_one_by_one() -> None:
     assert weigh(parse(f"M + {many}"), NAMED).least == 1
 
 
-def test_what_nearly_cancels_is_rounding() -> None:
+def test_a_sum_that_nearly_cancels_counts_as_zero() -> None:
     own: Mapping[Any, float] = weigh(parse("M + (0.1 + 0.2 - 0.3)*max_prob(M)*a"), NAMED).numbers
     assert len(own) == 1

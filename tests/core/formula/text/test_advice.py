@@ -71,7 +71,7 @@ def test_what_a_text_has_too_much_of_is_said(text: str, says: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["lambda x: M", "M if a", "a not in", "M[", "$M"])
-def test_what_no_rule_knows_keeps_pythons_sentence(text: str) -> None:
+def test_without_a_rule_the_error_gives_no_advice(text: str) -> None:
     with pytest.raises(FormulaError) as caught:
         parse_text(text)
     assert "write" not in caught.value.problem.replace("is written", "")

@@ -68,7 +68,7 @@ def test_a_wrong_call_is_refused_with_a_sentence_and_a_caret(text: str, said: st
     assert "^" in str(refused.value)
 
 
-def test_what_the_function_does_wrong_is_its_errors_sentence() -> None:
+def test_an_error_of_the_function_is_quoted() -> None:
     def broken(of: Formula) -> Formula:
         return {}[str(of)]
 
@@ -112,7 +112,7 @@ def test_a_name_is_a_plain_word(name: Any) -> None:
         define(name, halved)
 
 
-def test_only_a_function_is_defined() -> None:
+def test_only_a_function_with_known_arguments_can_be_defined() -> None:
     with pytest.raises(FormulaError, match="'mine' is defined by a function, not by 2"):
         define("mine", 2)  # type: ignore[arg-type]
     with pytest.raises(
@@ -149,13 +149,13 @@ def test_two_lists_of_one_process_allow_different_functions() -> None:
             Request("Hi", text, kind, trusted=False, allowed=options.allowed)
 
 
-def test_a_call_allows_itself_nothing() -> None:
+def test_a_call_cannot_extend_the_list_of_allowed_functions() -> None:
     options = Options(trusted=False, allowed=["ramp"])
     with pytest.raises(marith.RequestError, match="takes no 'allowed' for a call"):
         options.over({"formula": "halved(M, M)", "allowed": ["halved"]})
 
 
-def test_what_is_allowed_opens_no_model_and_no_file() -> None:
+def test_an_allowed_function_cannot_open_a_model_or_a_file() -> None:
     allowed = ("halved", "union", "prompted")
     for text in ('ngram("/etc/passwd")', 'classifier("m")', 'halved(M, ngram("/etc/passwd"))'):
         with pytest.raises(FormulaError, match="untrusted formulas may not use"):

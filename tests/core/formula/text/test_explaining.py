@@ -178,7 +178,7 @@ def test_terms_are_the_callers_where_they_are_given() -> None:
 
 
 @given(formulas())
-def test_whatever_is_sound_is_explained_and_nothing_else(f: Formula) -> None:
+def test_every_valid_formula_is_explained_and_no_invalid_one(f: Formula) -> None:
     try:
         check(f, NAMED)
     except FormulaError:
@@ -201,7 +201,7 @@ def test_a_union_beside_a_union_of_itself_loses_nothing() -> None:
 
 
 @pytest.mark.parametrize("named", ["relu(a - M)", "posterior(a, b)", "agreed(M, a)", "2*C"])
-def test_what_has_no_distribution_has_no_logarithm(named: str) -> None:
+def test_a_term_without_a_distribution_is_written_without_log(named: str) -> None:
     written = normalised("M + 0.5*t", t=parse(named), a="x", b="y", C=Classifier("c"))
     assert written == {"2*C": 'log M + classifier("c")'}.get(named, "log M + 0.5·t")
 
@@ -211,7 +211,7 @@ def test_a_named_sum_counts_with_its_weight() -> None:
     assert normalised("M + (2*a).top_k(3)").startswith("0.333333·log M + 0.666667·")
 
 
-def test_the_parts_of_an_explanation_are_its_text() -> None:
+def test_the_fields_of_an_explanation_agree_with_its_text() -> None:
     formula = "M - 0.96*union(toxic, M) + 0.04*C"
     explanation = Explanation.of(formula)
     assert str(explanation) == explain(formula)

@@ -115,14 +115,14 @@ def test_a_name_that_has_a_meaning_keeps_it(install: Install) -> None:
 
 
 @pytest.mark.parametrize("code", ["import nothing_of_this_name", "raise OSError('no')", "x = 1"])
-def test_what_cannot_be_imported_says_which_package_it_is_of(install: Install, code: str) -> None:
+def test_an_import_error_names_the_package(install: Install, code: str) -> None:
     install(code=code)
     with pytest.raises(FormulaError, match="'halved' of mine cannot be imported from") as refused:
         parse("M + halved(M, a)")
     assert "^^^^" in str(refused.value)
 
 
-def test_one_name_is_of_one_package(install: Install) -> None:
+def test_a_name_that_two_packages_offer_is_refused(install: Install) -> None:
     install()
     install("theirs")
     with pytest.raises(FormulaError, match="several packages offer 'halved': mine, theirs"):

@@ -95,7 +95,7 @@ def test_a_fault_is_quoted_with_carets_right_under_it(text: str, part: str, says
 
 
 @pytest.mark.parametrize(("text", "at"), [("M +", 2), ("M a", 2), ("(M", 0), ("M = a", 0)])
-def test_what_is_no_arithmetic_has_a_caret_near_the_fault(text: str, at: int) -> None:
+def test_a_syntax_error_has_a_caret_near_the_fault(text: str, at: int) -> None:
     with pytest.raises(FormulaError, match="not a formula") as caught:
         parse_text(text)
     assert text in str(caught.value)
@@ -117,7 +117,7 @@ def test_empty_and_null_texts_are_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("value", [None, 5, b"M", ["M"], M])
-def test_what_is_no_text_is_refused(value: Any) -> None:
+def test_a_value_that_is_no_text_is_refused(value: Any) -> None:
     with pytest.raises(FormulaError, match="not"):
         parse_text(value)
 
@@ -144,7 +144,7 @@ ATTACKS = [
 
 
 @pytest.mark.parametrize("text", ATTACKS)
-def test_nothing_is_ever_run(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parsing_runs_no_code(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[object] = []
     with monkeypatch.context() as patch:
         for module, name in ((os, "system"), (builtins, "eval"), (builtins, "exec"),

@@ -1,4 +1,4 @@
-"""A text is a system prompt, always; formulas and tables say what they are; all are data again."""
+"""A text is always a system prompt; formulas and tables are marked; all can become data again."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_term_is_a_text_a_table_or_a_formula() -> None:
         ({"formula": "M +"}, "in term 'x': not a formula"),
     ],
 )
-def test_what_is_no_term_is_refused(term: Any, says: str) -> None:
+def test_an_invalid_term_is_refused(term: Any, says: str) -> None:
     with pytest.raises(FormulaError, match=says):
         read_term("x", term)
 
@@ -82,7 +82,7 @@ def test_equal_texts_are_parsed_once() -> None:
 
 
 @pytest.mark.parametrize("text", ["2*kind - M", "M.top_k(3)", "kind", "prompted('k')", "uniform()"])
-def test_a_prompt_that_is_a_formula_is_said_once(
+def test_a_prompt_that_reads_like_a_formula_is_logged_once(
     text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     terms = {"kind": "Be kind.", "x": text}
@@ -104,7 +104,7 @@ def test_a_prompt_that_is_a_formula_is_said_once(
         *("a.safetensors", *EMBEDDED, *ADAPTERS),
     ],
 )
-def test_a_prompt_that_is_a_path_or_a_model_of_the_package_is_said_once(
+def test_a_prompt_that_reads_like_a_path_or_a_model_is_logged_once(
     text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(3):
@@ -124,6 +124,6 @@ def test_a_prompt_with_a_slash_is_no_path(text: str, caplog: pytest.LogCaptureFi
 
 
 @pytest.mark.parametrize("text", ["2*unknown - M", "x", "Be kind - M", "kind, M", "7", "2*M +"])
-def test_of_other_prompts_nothing_is_said(text: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_other_prompts_are_not_logged(text: str, caplog: pytest.LogCaptureFixture) -> None:
     assert read_terms({"kind": "Be kind.", "x": text})["x"] == Prompted(text)
     assert not caplog.records

@@ -1,4 +1,4 @@
-"""What a formula may hold: bounds on its printed size, that no text and no Python code exceeds."""
+"""Limits of a formula: neither text nor Python code can exceed its printed size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a formula is multiplied by: operators build nodes, fold numbers, and refuse strangers."""
+"""Factors: operators build nodes, fold numbers, and refuse other types."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_factor_is_found_in_the_text() -> None:
     assert text[start:end] == "entropy(a - b)"
 
 
-def test_a_comparison_is_no_truth_while_no_text_is_made() -> None:
+def test_a_comparison_has_no_truth_value() -> None:
     with pytest.raises(FormulaError, match="use where"):
         bool(x > 0.5)
     assert str(x >= y) == "jsd(M, a) >= max_prob(M)"
@@ -128,7 +128,7 @@ BAD: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("build", "says"), BAD, ids=range(len(BAD)))
-def test_what_is_no_factor_is_refused_with_the_value(build: Callable[[], Any], says: str) -> None:
+def test_an_invalid_factor_is_refused_with_its_value(build: Callable[[], Any], says: str) -> None:
     with pytest.raises(FormulaError, match=says):
         build()
 

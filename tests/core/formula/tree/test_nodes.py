@@ -1,4 +1,4 @@
-"""The operators build flat sums and folded numbers, and refuse what is no formula."""
+"""Operators build flat sums and folded numbers, and refuse other types."""
 
 from __future__ import annotations
 
@@ -105,13 +105,13 @@ BAD: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("build", "says"), BAD, ids=range(len(BAD)))
-def test_what_is_no_formula_is_refused_with_the_value(build: Callable[[], Any], says: str) -> None:
+def test_an_invalid_part_is_refused_with_its_value(build: Callable[[], Any], says: str) -> None:
     with pytest.raises(FormulaError, match=says):
         build()
 
 
 @given(st.none() | st.booleans() | st.text() | st.lists(st.integers()) | st.complex_numbers())
-def test_strangers_beside_an_operator_are_refused(stranger: Any) -> None:
+def test_operators_refuse_other_types(stranger: Any) -> None:
     for combine in (lambda: M + stranger, lambda: stranger - M, lambda: M * stranger,
                     lambda: stranger * M, lambda: M / stranger):  # fmt: skip
         if isinstance(stranger, list | str):

@@ -99,7 +99,7 @@ BAD: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("build", "says"), BAD, ids=range(len(BAD)))
-def test_what_a_node_does_not_take_is_refused_with_the_value(
+def test_an_invalid_argument_of_a_node_is_refused_with_its_value(
     build: Callable[[], Any], says: str
 ) -> None:
     with pytest.raises(FormulaError, match=says):
@@ -168,17 +168,19 @@ OBSERVED: list[tuple[str, list[Term]]] = [
 
 
 @pytest.mark.parametrize(("text", "terms"), OBSERVED, ids=[text for text, _ in OBSERVED])
-def test_what_a_node_looks_at_is_among_its_leaves(text: str, terms: list[Term]) -> None:
+def test_the_leaves_of_a_node_include_what_its_factors_observe(
+    text: str, terms: list[Term]
+) -> None:
     assert sorted(map(str, leaves(bind(parse(text), TERMS)))) == sorted(map(str, terms))
 
 
-def test_a_drafted_member_is_heard_by_what_supersedes_it() -> None:
+def test_a_superseded_formula_is_replaced_inside_a_factor_too() -> None:
     formula = where(entropy(supersede(P, BARE)) > 1, supersede(Q, BARE), BARE)
     assert leaves(formula) == [BARE]
     assert drafts(formula) == [P, Q]
 
 
-def test_what_changes_with_the_context_waits_for_all_that_it_looks_at() -> None:
+def test_a_factor_of_the_context_needs_all_terms_that_it_observes() -> None:
     formula = BARE + jsd(P, Q) * P
     assert [part(formula, heard) for heard in ([BARE], [BARE, P], [P, Q])] == [BARE, BARE, None]
     assert part(formula, [BARE, P, Q]) == formula
@@ -188,7 +190,7 @@ def test_what_changes_with_the_context_waits_for_all_that_it_looks_at() -> None:
     assert part(BARE + first(2) * P, [BARE, P]) == BARE
 
 
-def test_what_guides_a_classifier_has_none_in_its_nodes() -> None:
+def test_classifiers_are_removed_inside_nodes_too() -> None:
     judge = Classifier("c")
     assert without_classifiers(where(first(2), P + judge, Q)) == where(first(2), sum_of(P), Q)
     assert without_classifiers(P + relu(judge)) == sum_of(P)

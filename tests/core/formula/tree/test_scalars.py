@@ -1,4 +1,4 @@
-"""A number is a number, whoever made it; what is none is refused in a sentence."""
+"""Numbers of numpy and torch are accepted, and other values are refused in a sentence."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def test_a_whole_number_is_a_python_int(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [*NEITHER, 10**400, -(10**9000)], ids=lambda v: shown(v)[:20])
-def test_what_is_no_number_is_none(value: Any) -> None:
+def test_a_value_that_is_no_number_is_refused(value: Any) -> None:
     assert finite(value) is None
     with pytest.raises(RequestError, match="it is a whole number from 1 to 9, not"):
         whole("it", value, 1, 9)
 
 
 @pytest.mark.parametrize("half", [np.float32(0.5), torch.tensor(0.5)], ids=repr)
-def test_scalars_are_factors(half: Any) -> None:
+def test_scalars_of_numpy_and_torch_are_factors(half: Any) -> None:
     bare, other = Prompted(), Prompted("b")
     for formula, same in (
         (half * bare, 0.5 * bare),

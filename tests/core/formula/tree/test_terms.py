@@ -1,4 +1,4 @@
-"""Terms refuse what they cannot mean, with the value in the sentence."""
+"""Terms refuse invalid values, with the value in the sentence."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from marith.inspection.widget.inspection_widget import InspectionWidget, joined_
 HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[31m\u202e`${alert(1)}`"
 
 
-def test_its_traits_are_plain_data() -> None:
+def test_the_traits_are_plain_data() -> None:
     whole = inspection()
     widget = whole.widget()
     assert isinstance(widget, InspectionWidget)
@@ -63,7 +63,7 @@ def test_without_anywidget_one_sentence_says_what_to_install(
         inspection().widget()
 
 
-def test_its_modules_are_one_that_imports_nothing_and_has_each_name_once() -> None:
+def test_the_joined_module_imports_nothing_and_has_unique_names() -> None:
     module = joined_module()
     assert re.findall(r"^ *import\b.*|\bimport\(.*", module, re.MULTILINE) == []
     declared = r"^(?:export )?(?:function|class|const|let) (\w+)"

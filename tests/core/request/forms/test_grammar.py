@@ -1,4 +1,4 @@
-"""Grammars as data: what they let through, what they close, and what is refused at once."""
+"""Grammars as data: which texts they accept, and which grammars are refused at once."""
 
 from __future__ import annotations
 
@@ -87,14 +87,14 @@ described = st.recursive(
 
 
 @given(data=st.data(), described=described)
-def test_what_a_schema_describes_can_be_written_as_json_writes_it(
+def test_a_valid_object_can_be_written_as_json(
     data: st.DataObject, described: tuple[dict[str, Any], Any]
 ) -> None:
     schema, values = described
     assert lets(Grammar.json_schema(schema), written(data.draw(values)))
 
 
-def test_objects_hold_what_they_name_unless_it_is_said() -> None:
+def test_objects_have_only_declared_properties_by_default() -> None:
     told, more = written({"a": 1}), written({"a": 1, "z": 2})
     for strict in (None, True):
         assert lets(Grammar.json_schema(A, strict), told)
@@ -150,7 +150,7 @@ def test_a_property_named_as_a_keyword_is_a_property() -> None:
         {**A, "anyOf": [B, {"type": "object", "properties": {"c": {"type": "integer"}}}]},
     ],
 )
-def test_schemas_that_describe_one_object_together_do_not_shut_each_other_out(
+def test_schemas_in_all_of_do_not_forbid_the_properties_of_each_other(
     schema: dict[str, Any],
 ) -> None:
     grammar = Grammar.json_schema(schema)
@@ -158,14 +158,14 @@ def test_schemas_that_describe_one_object_together_do_not_shut_each_other_out(
     assert not lets(grammar, '{"a": "1", "b": 2}')
 
 
-def test_what_lies_within_an_object_that_others_describe_too_is_closed() -> None:
+def test_objects_inside_all_of_have_only_declared_properties() -> None:
     inner = {"type": "object", "properties": {"n": A}, "required": ["n"]}
     grammar = Grammar.json_schema({"$defs": {"I": inner}, "allOf": [{"$ref": "#/$defs/I"}, B]})
     assert lets(grammar, '{"n": {"a": 1}, "b": 2}')
     assert not lets(grammar, '{"n": {"a": 1, "z": 2}, "b": 2}')
 
 
-def test_which_properties_must_be_there_is_no_description_of_others() -> None:
+def test_required_alone_does_not_allow_undeclared_properties() -> None:
     parts = {name: {"type": "integer"} for name in "ab"}
     schema = {"properties": parts, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
     assert json.loads(schema_text(schema))["additionalProperties"] is False
@@ -218,7 +218,7 @@ def test_lark_derives_from_start() -> None:
         (lambda: Grammar.json_schema(circular()), "at most 100 levels"),
     ],
 )
-def test_what_cannot_be_followed_is_refused_when_it_is_made(make: Any, sentence: str) -> None:
+def test_an_invalid_grammar_is_refused_when_it_is_made(make: Any, sentence: str) -> None:
     with pytest.raises(RequestError, match=sentence) as refused:
         make()
     assert "\n" not in str(refused.value)

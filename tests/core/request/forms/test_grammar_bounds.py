@@ -1,4 +1,4 @@
-"""What a grammar may cost: within the bounds it is followed, beyond them refused at once."""
+"""What a grammar may cost: within the limits it works, and beyond them it is refused at once."""
 
 from __future__ import annotations
 
@@ -79,9 +79,7 @@ def test_a_text_that_comes_to_a_bound_of_the_grammar_says_which(
         (lambda: Grammar.lark(f"start: %json {json.dumps(chained(2_000))}"), "2,002 rules"),
     ],
 )
-def test_what_would_take_too_long_or_end_the_process_is_refused_at_once(
-    make: Any, sentence: str
-) -> None:
+def test_a_grammar_that_would_take_too_long_is_refused_at_once(make: Any, sentence: str) -> None:
     start = time.process_time()
     with pytest.raises(RequestError, match=sentence):
         make()

@@ -117,7 +117,9 @@ def test_the_tool_with_a_bad_schema_is_named() -> None:
         (HttpUrl, '"https://example.org/a?b=c#d"', '"ftp://example.org"'),
     ],
 )
-def test_what_a_class_is_held_to_is_what_it_reads(kind: Any, written: str, wrong: str) -> None:
+def test_the_grammar_of_a_class_accepts_what_the_class_reads(
+    kind: Any, written: str, wrong: str
+) -> None:
     made = create_model("Made", v=(kind, ...))
     source = Grammar.json_schema(made).source
     assert accepts(source, f'{{"v": {written}}}')
@@ -157,6 +159,6 @@ def test_the_tag_of_a_union_is_written_although_it_has_a_default(schema: Any) ->
         assert not accepts(source, TREE.replace(tag, ""))
 
 
-def test_what_is_the_same_in_all_members_of_a_union_is_no_tag() -> None:
+def test_a_field_that_is_equal_in_all_members_of_a_union_is_no_tag() -> None:
     one, two = ({"properties": {"a": {"const": 1}, n: {}}, "type": "object"} for n in "xy")
     assert accepts(Grammar.json_schema({"anyOf": [one, two]}).source, "{}")

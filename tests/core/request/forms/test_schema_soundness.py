@@ -23,7 +23,7 @@ from marith.request.forms.tools import Tools
 @given(
     schema=schemas, strict=st.sampled_from([None, False]), draw=st.randoms(use_true_random=False)
 )
-def test_what_the_grammar_of_a_schema_accepts_is_valid(
+def test_every_text_that_a_grammar_accepts_is_valid_by_its_schema(
     schema: Schema, strict: bool | None, draw: random.Random
 ) -> None:
     """Texts are drawn from the grammar itself, and then changed: of those, some are accepted."""
@@ -140,7 +140,7 @@ def test_a_text_of_a_format_is_one(format_: str, right: list[str], wrong: list[s
         ({"type": "number", "exclusiveMinimum": 1, "maximum": 1}, "exclusiveMinimum"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_held_is_refused_by_its_keyword(schema: Schema, sentence: str) -> None:
+def test_an_unsupported_keyword_is_named_and_refused(schema: Schema, sentence: str) -> None:
     with pytest.raises(RequestError) as refused:
         Grammar.json_schema(schema)
     assert sentence in str(refused.value)
@@ -255,7 +255,9 @@ def test_references_that_come_back_after_a_value_are_read() -> None:
         (lambda: Grammar.lark('start: "a" start'), "the text that it forces .* has no end"),
     ],
 )
-def test_what_fails_at_its_first_token_is_refused_when_it_is_made(make: Any, reason: str) -> None:
+def test_a_schema_that_fails_at_its_first_token_is_refused_when_it_is_made(
+    make: Any, reason: str
+) -> None:
     with pytest.raises(RequestError, match=f"cannot be followed: .*{reason}"):
         make()
 

@@ -1,4 +1,4 @@
-"""Models whose cache is another than keys by lanes, and what is said of those that take none."""
+"""Models with unusual caches, and the warning about models that accept no cache."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check(runner: Any, model: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["bamba", "bart with one layer that encodes"])
-def test_positions_are_told_to_a_model_and_its_layers_counted_where_they_decode(name: str) -> None:
+def test_positions_are_passed_to_a_model_and_decoder_layers_are_counted(name: str) -> None:
     model = build(name)
     runner, said = started(model)
     assert isinstance(runner, StateRunner)
@@ -58,7 +58,7 @@ def test_positions_are_told_to_a_model_and_its_layers_counted_where_they_decode(
         ("xlstm", "its code does not take a cache of marith"),
     ],
 )
-def test_a_model_without_a_cache_says_what_it_lacks(name: str, reason: str) -> None:
+def test_the_reason_for_having_no_cache_is_given(name: str, reason: str) -> None:
     model = build(name)
     runner, [warning] = started(model)
     assert isinstance(runner, PlainRunner)

@@ -1,4 +1,4 @@
-"""What a model would say if it stopped early: as the model cut there, for the price of none."""
+"""Early exits: the log-probabilities of the truncated model, without another pass."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ questions = st.lists(
 @families
 @settings(max_examples=6)
 @given(script=questions)
-def test_an_exit_is_the_model_cut_there_whatever_was_asked_before(
+def test_an_early_exit_equals_the_truncated_model(
     family: str, script: list[dict[int, tuple[int, list[int], dict[int | None, int]]]]
 ) -> None:
     """Cached, rolled back, batched with others, and beside the whole model."""
@@ -132,7 +132,7 @@ def test_beside_the_whole_model_exits_cost_no_row_and_no_token_more() -> None:
     assert beside.runner.passes.count == 6
 
 
-def test_an_exit_reads_what_the_model_has_read() -> None:
+def test_an_early_exit_uses_the_cached_prefix_of_the_model() -> None:
     scorer = scorer_of("llama")
     before = scorer.runner.passes.tokens_read
     told(scorer.score([span(None, 0, text(15))]))
@@ -142,7 +142,7 @@ def test_an_exit_reads_what_the_model_has_read() -> None:
     assert late.passes == {2}
 
 
-def test_a_long_text_is_told_of_when_it_has_been_read() -> None:
+def test_early_exits_of_a_long_text_come_after_its_last_chunk() -> None:
     runner = runner_of(deep("llama"))
     tokens = [1 + i % 20 for i in range(110)]
     [first, _] = ask(runner, [span_of("a", tokens, 3, exits=(1, 3)), span_of("b", tokens[:9])])
@@ -151,7 +151,7 @@ def test_a_long_text_is_told_of_when_it_has_been_read() -> None:
         torch.testing.assert_close(gather(first.exits[layer]), want, atol=CLOSE, rtol=0)
 
 
-def test_a_layer_that_the_model_has_not_is_refused_before_anything_runs() -> None:
+def test_a_layer_that_does_not_exist_is_refused_before_anything_runs() -> None:
     scorer = scorer_of("gpt2")
     assert scorer.read(Prompted(exit_layer=3), Prompt(({"role": "user", "content": "a b"},)))
     for layer in (4, 99):
@@ -164,7 +164,7 @@ def scaled() -> Any:
     return GraniteForCausalLM(GraniteConfig(**SMALL, logits_scaling=8.0))
 
 
-def test_a_model_that_ends_otherwise_is_refused_by_its_name() -> None:
+def test_a_model_without_a_plain_norm_and_head_is_refused_by_its_name() -> None:
     model = scaled().eval()
     checkpoint = loader.from_loaded(model, tiny_tokenizer(), Placement())
     scorer = PromptedScorer(checkpoint, choose_runner.runner_of(checkpoint))
@@ -173,7 +173,7 @@ def test_a_model_that_ends_otherwise_is_refused_by_its_name() -> None:
     scorer.read(Prompted(), Prompt(({"role": "user", "content": "a"},)))
 
 
-def test_a_model_may_run_for_others_while_its_end_is_looked_at() -> None:
+def test_other_threads_may_run_a_model_while_its_head_is_examined() -> None:
     model, calls = deep("llama"), 0
 
     def another(*_: object) -> None:
@@ -190,7 +190,7 @@ def test_a_model_may_run_for_others_while_its_end_is_looked_at() -> None:
     assert calls > 1
 
 
-def test_a_model_without_a_cache_leaves_early_too() -> None:
+def test_early_exits_work_without_a_cache() -> None:
     torch.manual_seed(0)
     model = MistralForCausalLM(MistralConfig(**SMALL, sliding_window=6)).eval()
     runner = PlainRunner(ModelPasses(model, VOCAB), CONTEXT)

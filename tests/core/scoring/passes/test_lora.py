@@ -1,4 +1,4 @@
-"""Rows that speak with adapters of their own: each as its merged model, whoever stands beside."""
+"""Rows with different adapters: each equals its merged model, whatever rows are beside it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def family() -> tuple[Any, list[Adapter | None], list[Any]]:
 
 @pytest.mark.parametrize("kind", FAMILIES)
 @pytest.mark.parametrize("layers", ["attention", "all-linear"])
-def test_every_row_is_its_merged_model(tmp_path: Path, kind: str, layers: str) -> None:
+def test_every_row_equals_the_model_with_its_adapter_merged(
+    tmp_path: Path, kind: str, layers: str
+) -> None:
     model = tiny_model(kind)
     target = ATTENTION.get(kind, ["q_proj", "v_proj"]) if layers == "attention" else layers
     a, merged_a = made(model, tmp_path / "a", 1, target_modules=target)
@@ -87,7 +89,7 @@ def test_every_row_is_its_merged_model(tmp_path: Path, kind: str, layers: str) -
 
 
 @given(st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=5), min_size=1, max_size=4))
-def test_whoever_stands_beside_and_came_before_changes_no_row(passes: list[list[int]]) -> None:
+def test_other_rows_and_earlier_rows_do_not_change_a_row(passes: list[list[int]]) -> None:
     model, adapters, alone = family()
     adapted = Adapted(model)
     for rows in passes:
@@ -142,7 +144,7 @@ def test_texts_of_different_lengths_share_a_pass(texts: list[tuple[int, int]]) -
         torch.testing.assert_close(answer.logprobs, want, atol=1e-4, rtol=0)
 
 
-def test_the_longest_unused_make_room_and_come_back(tmp_path: Path) -> None:
+def test_adapters_that_were_dropped_are_loaded_again(tmp_path: Path) -> None:
     model = tiny_model()
     pairs = [
         made(model, tmp_path / str(i), i, r=1, target_modules=["q_proj"]) for i in range(MOST + 2)
@@ -187,7 +189,7 @@ def test_an_adapter_takes_the_type_of_the_model(tmp_path: Path) -> None:
         assert float((got.logits[0] - merged(IDS[:2]).logits[0]).abs().max()) < 0.5
 
 
-def test_what_overflows_in_one_row_is_no_harm_to_the_others() -> None:
+def test_an_overflow_in_one_row_does_not_change_other_rows() -> None:
     model, adapters, _ = family()
     first = adapters[1]
     assert first is not None

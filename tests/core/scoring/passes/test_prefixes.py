@@ -1,4 +1,4 @@
-"""What one lane has read, no other reads again; and nobody waits for a long text to be read."""
+"""Lanes share prefixes, and no text waits until a long text has been read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ cached_model = cache(tiny_model)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_new_lane_learns_what_a_busy_one_has_read(family: str) -> None:
+def test_a_new_lane_copies_the_prefix_of_a_busy_lane(family: str) -> None:
     model = cached_model(family)
     runner = runner_of(model)
     ask(runner, [span_of("first", text(50))])
@@ -43,7 +43,7 @@ def test_a_system_prompt_that_many_share_is_read_once() -> None:
     assert sum(read) < 400 + 8 * (3 + FEW_TOKENS)
 
 
-def test_who_waits_for_one_token_waits_for_no_more_than_a_chunk() -> None:
+def test_a_text_waits_for_at_most_one_chunk_of_other_texts() -> None:
     model = tiny_model(context_length=2000)
     runner, read = start_runner(model, VOCAB, 2000), []
     runner.passes.reader.register_forward_pre_hook(
@@ -85,7 +85,7 @@ def test_a_long_prompt_waits_for_short_ones_about_as_long_as_its_own_reading_tak
     assert calls <= 2 * -(-length // CHUNK) + 2
 
 
-def test_lanes_asked_together_are_read_where_they_lie() -> None:
+def test_adjacent_rows_are_read_without_a_copy() -> None:
     model = build("gptj")  # whose own code computes attention, so that it reads a rectangle
     runner = start_runner(model, model.config.vocab_size, CONTEXT)
     assert isinstance(runner, CachedRunner)

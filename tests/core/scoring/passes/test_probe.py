@@ -1,4 +1,4 @@
-"""What loading finds out: for which models a cache would answer wrongly, whatever their name."""
+"""Loading finds the models whose cached answers would be wrong, whatever their name."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_a_model_without_a_cache_computes_the_logits_it_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("make", [tiny_model, lambda: gpt_neo(16)])
-def test_a_model_of_no_numbers_is_refused_with_and_without_a_cache(make: Any) -> None:
+def test_a_model_whose_logits_are_nan_is_refused_with_and_without_a_cache(make: Any) -> None:
     broken = make()
     with torch.no_grad():
         broken.get_output_embeddings().weight.fill_(torch.nan)
@@ -198,7 +198,7 @@ def holed() -> Any:
 
 
 @pytest.mark.parametrize("make", [tiny_model, lambda: gpt_neo(16)])
-def test_numbers_that_are_no_tokens_are_never_sampled(make: Any) -> None:
+def test_ids_without_a_token_are_never_sampled(make: Any) -> None:
     formulas = ("M", "uniform()", "ngram(texts=('a b c',)) + 0.1*M", "union(uniform(), M)")
     hot = marith.Sampling(seed=1, temperature=5.0)
     with collecting():
@@ -213,14 +213,14 @@ def test_numbers_that_are_no_tokens_are_never_sampled(make: Any) -> None:
             )
 
 
-def test_a_model_that_reads_what_comes_after_is_refused_with_holes_too() -> None:
+def test_a_bidirectional_model_is_refused_also_with_unused_ids() -> None:
     sizes = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4}
     model = sharpened(BertLMHeadModel(BertConfig(vocab_size=VOCAB, num_hidden_layers=2, **sizes)))
     with pytest.raises(ModelError, match="not a causal language model"):
         marith.Engine.load(model, tokenizer=holed())
 
 
-def test_a_number_that_ends_a_text_is_no_hole() -> None:
+def test_an_id_that_ends_a_text_is_not_unused() -> None:
     assert Vocabulary(holed(), 28).holes == (5, 9)
     assert Vocabulary(holed(), 28, [9]).holes == (5,)
     assert Vocabulary(tiny_tokenizer(), 40).holes == ()

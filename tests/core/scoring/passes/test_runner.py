@@ -1,4 +1,4 @@
-"""Cached, batched, shortened, taken over: the runner's answers are the uncached model's."""
+"""The runner answers as the uncached model: in batches, after rollbacks, and from copied lanes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_any_sequence_of_questions_is_answered_as_without_a_cache(
 @pytest.mark.parametrize("family", FAMILIES)
 @settings(max_examples=EACH // 3)
 @given(script=rounds())
-def test_gentle_models_are_answered_to_a_hundred_thousandth(
+def test_models_with_flat_distributions_are_answered_within_1e_5(
     family: str, script: list[Round]
 ) -> None:
     model = cached_model(family, sharpness=1.0)
@@ -101,7 +101,7 @@ def test_half_precision_is_answered_within_its_own_rounding(
     play(model, runner_of(model), script, close=0.02 if dtype == torch.float16 else 0.15)
 
 
-def test_many_lanes_cost_one_pass_and_say_so() -> None:
+def test_many_lanes_cost_one_pass_and_report_it() -> None:
     runner = runner_of(cached_model("llama"))
     assert runner.passes.count == 0
     texts = [[1, 2, 3 + i] for i in range(6)]
@@ -157,7 +157,7 @@ def test_a_window_as_wide_as_the_context_is_no_window() -> None:
         play(model, runner_of(model), [[(0, 0, [1, 2, 3], 2, False), (1, 0, [4], 1, False)]])
 
 
-def test_the_models_padded_columns_are_no_tokens() -> None:
+def test_padding_columns_of_the_model_are_no_tokens() -> None:
     model = cached_model("llama")
     [answer] = ask(start_runner(model, 20, CONTEXT), [span_of("a", [1, 2, 3])])
     assert answer.logprobs.shape == (1, 20)
@@ -167,9 +167,7 @@ def test_the_models_padded_columns_are_no_tokens() -> None:
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
 @pytest.mark.parametrize("place", [0, 3, VOCAB - 1])
 @pytest.mark.parametrize("holes", [(), (0, VOCAB - 1)])
-def test_one_number_that_is_none_is_found_wherever_it_stands(
-    wrong: float, place: int, holes: tuple[int, ...]
-) -> None:
+def test_one_nan_is_found_wherever_it_is(wrong: float, place: int, holes: tuple[int, ...]) -> None:
     passes = ModelPasses(tiny_model("llama"), VOCAB, holes=holes)
     logits = torch.randn(2, 2, VOCAB)
     assert passes.logprobs(logits).shape == (4, VOCAB)

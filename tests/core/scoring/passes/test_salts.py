@@ -1,4 +1,4 @@
-"""What was read of a text serves texts of its own salt, and of no other."""
+"""Cached prefixes serve texts of their own salt, and of no other."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def questions(draw: st.DrawFn) -> tuple[str | None, tuple[int, ...], bool]:
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=EACH)
 @given(script=st.lists(questions(), min_size=1, max_size=12))
-def test_no_more_is_at_hand_than_texts_of_its_salt_have_in_common(
+def test_only_prefixes_of_the_same_salt_are_cached(
     kind: str, script: list[tuple[str | None, tuple[int, ...], bool]]
 ) -> None:
     runner, before = runner_of(kind), []
@@ -94,7 +94,7 @@ def test_equal_salts_share_and_different_ones_do_not(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_at_hand_says_nothing_of_what_another_salt_has_asked(kind: str) -> None:
+def test_cached_tokens_reveal_nothing_about_other_salts(kind: str) -> None:
     """Neither whether it has, nor how long the text is, nor how much of it is alike."""
     mine = ("b", (*LONG, *[5] * 20))
     for alike in (1, 64, 300):

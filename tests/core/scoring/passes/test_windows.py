@@ -47,7 +47,7 @@ def test_any_sequence_of_questions_is_answered_as_without_a_cache(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_masks_are_those_that_the_models_own_code_makes(name: str) -> None:
+def test_the_masks_are_those_of_the_models_own_code(name: str) -> None:
     model, length = model_of(name), 40
     masks = LayerMasks.of_model(model).of(torch.arange(length)[None], length)
     own = model.config.get_text_config()

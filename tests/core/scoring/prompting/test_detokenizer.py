@@ -113,7 +113,7 @@ def test_a_character_belongs_to_the_token_that_begins_it(text: str, byte_by_byte
     others=st.lists(st.integers(0, byte_level().size - 1), max_size=12),
     at=st.integers(0, 12),
 )
-def test_a_copy_reads_on_by_itself(tokens: list[int], others: list[int], at: int) -> None:
+def test_a_copy_reads_on_independently(tokens: list[int], others: list[int], at: int) -> None:
     vocabulary, detokenizer = byte_level(), Detokenizer(byte_level())
     pieces = [detokenizer.feed(token) for token in tokens[:at]]
     copied = copy(detokenizer)
@@ -165,7 +165,7 @@ def test_a_token_after_a_broken_character_begins_behind_it(
     assert found == places
 
 
-def test_tokens_of_single_bytes_stand_where_their_character_does() -> None:
+def test_tokens_of_single_bytes_have_the_offset_of_their_character() -> None:
     vocabulary = llama_like()
     detokenizer, found = Detokenizer(vocabulary), []
     for byte in b"a" + FISH + b"b":

@@ -1,4 +1,4 @@
-"""Chat templates say what they say in transformers, and reach nothing of the machine."""
+"""Chat templates render as in transformers, and cannot access the machine."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def theirs(tokenizer: Any, chat: Any, **options: Any) -> str:
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("chat", CHATS)
 @pytest.mark.parametrize("tools", [[], [TOOL]])
-def test_a_template_says_what_it_says_in_transformers(name: str, chat: Any, tools: Any) -> None:
+def test_a_template_renders_as_in_transformers(name: str, chat: Any, tools: Any) -> None:
     tokenizer = speaker(name).tokenizer
     try:
         truth = theirs(tokenizer, chat, tools=tools or None, add_generation_prompt=True, deep=True)
@@ -81,7 +81,7 @@ def test_a_template_that_is_too_long_or_calls_itself_harms_no_other_request() ->
         render(tokenizer, CHATS[0])
 
 
-def test_what_transformers_takes_beside_a_templates_own_options_is_reserved() -> None:
+def test_arguments_of_transformers_are_reserved_names() -> None:
     named = inspect.signature(PreTrainedTokenizerBase.apply_chat_template).parameters
     assert {n for n in named if n not in ("self", "kwargs")} <= RESERVED
     with pytest.raises(RequestError, match="'chat_template' is set by the engine"):

@@ -1,4 +1,4 @@
-"""Messages through a term's lens: nothing lost, nothing cut, and no content that gives orders."""
+"""Messages as a term reads them: complete, and without special tokens from their content."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_several_opening_system_messages_are_one_and_later_ones_stay() -> None:
     assert messages_as_read(Prompted(system="T"), messages) == want
 
 
-def test_what_is_hidden_is_gone_from_every_message() -> None:
+def test_hidden_text_is_removed_from_every_message() -> None:
     term = Prompted(hide=r"(?s)<context>.*?</context>")
     secret = "<context>Paris is\nthe capital</context>"
     messages = [system(f"S {secret}"), user(f"{secret} Where?"), assistant(secret), user("u")]
@@ -61,7 +61,7 @@ def test_what_is_hidden_is_gone_from_every_message() -> None:
     assert "Paris" not in read(Prompted(hide=term.hide, template="plain"), messages)
 
 
-def test_what_is_hidden_is_gone_from_reasoning_too() -> None:
+def test_hidden_text_is_removed_from_reasoning_too() -> None:
     thought = {**assistant("a"), "reasoning_content": "The page says 42."}
     (seen,) = messages_as_read(Prompted(hide="[0-9]+"), [thought])
     assert seen["reasoning_content"] == "The page says ."
@@ -157,7 +157,7 @@ def test_a_greeting_follows_an_empty_turn_where_a_user_has_to_begin() -> None:
     assert "Noon." in text
 
 
-def test_what_no_template_can_write_is_refused_in_its_words() -> None:
+def test_an_error_of_a_template_is_quoted() -> None:
     with pytest.raises(RequestError, match="poems alone"):
         read(Prompted(), [assistant("a"), user("u")], "{{ raise_exception('poems alone') }}")
 
@@ -190,7 +190,7 @@ contents = st.lists(
 
 
 @given(first=contents, second=contents, template=st.sampled_from([PLAIN_CHAT, DROPS_SYSTEM]))
-def test_content_that_spells_special_tokens_is_letters(
+def test_content_that_spells_special_tokens_becomes_ordinary_tokens(
     first: str, second: str, template: str
 ) -> None:
     known = vocabulary(template)
@@ -204,13 +204,13 @@ def test_content_that_spells_special_tokens_is_letters(
 
 
 @given(text=contents)
-def test_plain_text_that_spells_special_tokens_is_letters(text: str) -> None:
+def test_plain_text_that_spells_special_tokens_becomes_ordinary_tokens(text: str) -> None:
     tokens = to_tokens(Prompted(text, template="plain"), to_prompt(text), vocabulary())
     assert tokens[0] == 0
     assert all(token >= len(SPECIAL) for token in tokens[1:])
 
 
-def test_a_system_prompt_that_spells_special_tokens_is_letters_when_folded() -> None:
+def test_a_folded_system_prompt_that_spells_special_tokens_becomes_ordinary_tokens() -> None:
     for template in (REFUSES_SYSTEM, DROPS_SYSTEM, PLAIN_CHAT):
         text = to_tokens(Prompted("a</s>b"), to_prompt("u"), vocabulary(template))
         bare = to_tokens(Prompted("ab"), to_prompt("u"), vocabulary(template))
@@ -226,7 +226,7 @@ def test_a_template_that_cuts_a_message_makes_no_special_token() -> None:
     assert "plain" in shown(tokens, vocabulary(cuts))
 
 
-def test_tool_calls_that_spell_special_tokens_are_letters() -> None:
+def test_tool_calls_that_spell_special_tokens_become_ordinary_tokens() -> None:
     template = (
         "{% for m in messages %}<|turn|>{{ m.role }} {{ m.content }}"
         "{% for c in m.tool_calls or [] %}{{ c.function.name }} {{ c.function.arguments.x }}"

@@ -58,7 +58,7 @@ def test_size_counts_what_model_and_tokenizer_both_know() -> None:
     assert Vocabulary(tiny_tokenizer(), 20).size == 20
 
 
-def test_every_end_that_anyone_names_is_an_end() -> None:
+def test_end_tokens_of_tokenizer_and_configuration_are_all_end_tokens() -> None:
     assert Vocabulary(tiny_tokenizer(), 28, [5, 7]).eos_ids == {1, 5, 7}
 
 

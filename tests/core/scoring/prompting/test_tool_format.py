@@ -1,4 +1,4 @@
-"""How families of models write calls, offers, answers and thoughts: read off their templates."""
+"""How families of models write calls, tools, answers and reasoning, as their templates show."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_quoted_name_is_what_json_writes(name: str) -> None:
         "{% endfor %}",  # no mark before the name
     ],
 )
-def test_calls_that_are_not_understood_are_written_as_hermes_does(template: str) -> None:
+def test_calls_of_an_unknown_template_are_written_as_hermes_does(template: str) -> None:
     tokenizer = tiny_tokenizer(chat_template=template)
     assert call_format(tokenizer) is None
     tool_format = read_tool_format(tokenizer)
@@ -137,7 +137,7 @@ def test_a_template_that_joins_calls_in_another_way_may_make_but_one() -> None:
     assert tool_format == CallFormat("<1>", "", None, ";")
 
 
-def test_no_reasoning_is_looked_for_where_nobody_speaks_of_it() -> None:
+def test_a_template_without_reasoning_has_no_reasoning_marks() -> None:
     assert read_tool_format(tiny_tokenizer(chat_template=CHAT_TEMPLATE)).thinking is None
     assert read_tool_format(tiny_tokenizer(("</think>",))).thinking is None
 
@@ -152,7 +152,7 @@ TALK = [
 ]
 
 
-def test_calls_and_answers_are_spelt_out_in_order_and_others_stay() -> None:
+def test_calls_and_answers_become_text_in_order_and_other_messages_stay() -> None:
     kept = json.dumps(TALK)
     told = spelt_out(TALK, HERMES, answers=True)
     assert json.dumps(TALK) == kept
@@ -169,7 +169,7 @@ def test_calls_and_answers_are_spelt_out_in_order_and_others_stay() -> None:
     assert spelt_out(TALK, None, answers=False) == TALK
 
 
-def test_tools_are_told_behind_the_systems_text_or_in_its_place() -> None:
+def test_tools_are_listed_after_the_system_text_or_in_its_place() -> None:
     tools = [tool("f", x="string"), tool("größe")]
     user, system = {"role": "user", "content": "u"}, {"role": "system", "content": "S"}
     for messages in ([system, user], [user], []):
@@ -183,7 +183,7 @@ def test_tools_are_told_behind_the_systems_text_or_in_its_place() -> None:
     assert system == {"role": "system", "content": "S"}
 
 
-def test_calls_are_numbered_anew_and_answers_with_them() -> None:
+def test_calls_and_their_answers_get_new_ids() -> None:
     told = numbered(TALK)
     ids = [c["id"] for m in told for c in m.get("tool_calls", ())]
     assert ids[0] == ids[2] != ids[1]

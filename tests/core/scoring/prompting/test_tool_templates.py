@@ -82,7 +82,7 @@ def test_calls_that_were_made_are_written_as_new_ones_are(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_without_tools_nothing_is_told_of_any(name: str) -> None:
+def test_without_tools_no_tools_are_listed(name: str) -> None:
     text = read(name, [system("S"), user("u")])
     assert "function" not in text
     assert "tool" not in text.lower()
@@ -90,7 +90,7 @@ def test_without_tools_nothing_is_told_of_any(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_every_term_is_told_of_the_tools(name: str) -> None:
+def test_every_term_reads_the_tools(name: str) -> None:
     for term in (Prompted("Be rude."), Prompted("Be rude.", mode="replace")):
         text = read(name, [system("S"), user("u")], TOOLS, term)
         assert "It does weather." in text
@@ -106,7 +106,7 @@ odd = st.lists(st.sampled_from([*ODD, '"', "\\", "\n", "é"]), max_size=5).map("
 @pytest.mark.parametrize("name", FAMILIES)
 @settings(max_examples=15)
 @given(first=odd, second=odd, third=odd, fourth=odd)
-def test_texts_of_tools_that_spell_special_tokens_are_letters(
+def test_tools_that_spell_special_tokens_become_ordinary_tokens(
     name: str, first: str, second: str, third: str, fourth: str
 ) -> None:
     """In descriptions, arguments, answers and what is said beside a call."""
@@ -130,9 +130,7 @@ def test_arguments_that_spell_special_tokens_are_read_as_they_are(name: str) -> 
 
 @pytest.mark.parametrize("arguments", ['{"x": "cut o', "", None, "[1, 2]", '"x"', {"x": 1}, {}])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_arguments_that_are_no_object_of_json_are_told_as_they_were_said(
-    name: str, arguments: Any
-) -> None:
+def test_arguments_that_are_no_json_object_are_kept_as_text(name: str, arguments: Any) -> None:
     made = call("f", {})
     made["function"]["arguments"] = arguments
     text = read(name, [user("u"), calling(made), answering("failed"), user("v")])
@@ -141,7 +139,7 @@ def test_arguments_that_are_no_object_of_json_are_told_as_they_were_said(
         assert arguments in text or json.dumps(arguments)[1:-1] in text
 
 
-def test_an_answer_is_told_by_the_name_of_what_was_called() -> None:
+def test_an_answer_names_the_tool_that_was_called() -> None:
     """Where it has none of its own."""
     two = [call("f", {}, "a"), call("g", {}, "b")]
     told = to_prompt(
@@ -156,7 +154,7 @@ def test_an_answer_is_told_by_the_name_of_what_was_called() -> None:
     assert [message.get("name") for message in told[2:]] == ["g", "own", None]
 
 
-def test_no_calls_are_not_taken_for_some() -> None:
+def test_an_empty_list_of_calls_is_no_call() -> None:
     """Templates ask whether there are any by whether the word is there."""
     template = (
         "{% for m in messages %}{{ 'CALLS' if 'tool_calls' in m else m.content }}{% endfor %}"
@@ -181,7 +179,7 @@ def test_no_calls_are_not_taken_for_some() -> None:
         ({"function": {"name": "f"}}, "a list of calls"),
     ],
 )
-def test_what_is_no_call_is_refused(calls: Any, sentence: str) -> None:
+def test_an_invalid_call_is_refused(calls: Any, sentence: str) -> None:
     with pytest.raises(RequestError, match=sentence):
         to_prompt([user("u"), {"role": "assistant", "content": "", "tool_calls": calls}])
 

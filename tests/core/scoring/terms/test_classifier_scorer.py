@@ -114,7 +114,7 @@ def test_the_prompt_is_read_where_the_term_asks_for_it() -> None:
     assert float(got.logprobs[0, 5]) == pytest.approx(float(want), abs=CLOSE)
 
 
-def test_before_the_first_token_the_classes_of_an_empty_text_are_even() -> None:
+def test_an_empty_text_has_equal_class_probabilities() -> None:
     [got] = llama_scorer().score([span([], [[5, 6]])])
     for token in (5, 6):
         want = float(alone(llama_scorer(), text_of([token]))[1]) - math.log(0.5)
@@ -129,7 +129,7 @@ def test_an_empty_text_between_markers_is_judged_by_the_model() -> None:
 
 
 @pytest.mark.parametrize(("labels", "kind"), [(1, None), (3, "multi_label_classification")])
-def test_labels_that_exclude_no_other_are_judged_by_sigmoid(labels: int, kind: str | None) -> None:
+def test_multi_label_classifiers_are_judged_by_sigmoid(labels: int, kind: str | None) -> None:
     scorer = scorer_of(tiny_bert(labels, problem_type=kind), bert_tokenizer(), 40)
     [got] = scorer.score([span([2, 3], [[4, 9]], asked=Classifier("m", label=0))])
     for token in (4, 9):
@@ -138,7 +138,7 @@ def test_labels_that_exclude_no_other_are_judged_by_sigmoid(labels: int, kind: s
 
 
 @pytest.mark.parametrize("kind", ["one label", "three labels"])
-def test_an_empty_text_is_even_for_a_sigmoid_too(kind: str) -> None:
+def test_an_empty_text_has_probability_one_half_with_a_sigmoid(kind: str) -> None:
     labels = ("only",) if kind == "one label" else ("a", "b", "c")
     model = tiny_classifier(labels=labels)
     model.config.problem_type = None if len(labels) == 1 else "multi_label_classification"

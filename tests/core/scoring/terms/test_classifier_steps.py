@@ -1,4 +1,4 @@
-"""A classifier as requests go on: step by step it says what it would say of a new text."""
+"""A classifier during a request: step by step it judges as it would judge a new text."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_request_costs_one_pass_a_token_and_few_tokens_a_pass() -> None:
     assert scorer.passes == 19
 
 
-def test_two_labels_of_one_text_are_one_reading() -> None:
+def test_two_labels_of_one_classifier_share_a_pass() -> None:
     scorer = scorer_of(tiny_classifier(), tiny_tokenizer())
     other = Classifier("m", label="no")
     first, second = ask(scorer, [span([2, 3], [[4]]), span([2, 3], [[4]], "", other, "other")])

@@ -1,4 +1,4 @@
-"""What a classifier thinks of a text so far, and the scales on which its verdicts are compared."""
+"""The probability of a class for a text so far, and the scales on which it is compared."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def so_far(scorer: ClassifierScorer, one: Span, label: int) -> list[float]:
 @pytest.mark.parametrize(("build", "column"), SCORERS)
 @settings(max_examples=12)
 @given(asked=st.lists(questions, min_size=1, max_size=3))
-def test_a_judgement_is_log_c_of_the_text_so_far(
+def test_a_judgement_is_the_log_probability_of_the_class(
     build: Callable[[], ClassifierScorer], column: int, asked: list[tuple[list[int], int]]
 ) -> None:
     """At each place, alone and with others, and beside the same classifier as a term."""
@@ -80,7 +80,7 @@ def test_a_judgement_is_log_c_of_the_text_so_far(
         torch.testing.assert_close(single.logprobs, answer.logprobs, atol=CLOSE, rtol=CLOSE)
 
 
-def test_a_strength_asks_for_the_label_of_its_classifier() -> None:
+def test_class_prob_uses_the_label_of_its_classifier() -> None:
     runner = Classifier("m", label="joy", candidates=3, read_prompt=True, scale="logit")
     assert judgement_of(runner) == Judgement("m", "joy", True)
     with pytest.raises(RequestError, match="no label 'joy'; it has no, yes"):
@@ -101,7 +101,7 @@ def one_label() -> ClassifierScorer:
 @pytest.mark.parametrize(("build", "column"), [*SCORERS, (one_label, 0)])
 @settings(max_examples=8)
 @given(text=st.lists(st.integers(2, 27), min_size=1, max_size=6))
-def test_a_scale_says_what_is_compared(
+def test_a_scale_decides_which_value_is_compared(
     build: Callable[[], ClassifierScorer], column: int, text: list[int]
 ) -> None:
     scorer, candidates = build(), [4, 17, 9]

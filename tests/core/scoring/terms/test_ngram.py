@@ -63,7 +63,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
 
 
 @pytest.mark.parametrize("content", ["", " \n\n"])
-def test_an_empty_file_is_said_when_it_is_fitted(
+def test_an_empty_file_is_logged_when_the_n_gram_is_fitted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, content: str
 ) -> None:
     path = tmp_path / "text.txt"

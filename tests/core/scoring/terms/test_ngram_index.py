@@ -1,4 +1,4 @@
-"""What followed a context: in a text that was another, and in texts that stand apart."""
+"""Tokens that followed a context: in a text that grows or is replaced, and in separate texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ readings = st.lists(tokens, max_size=12).map(tuple)
 
 
 @given(depth=st.integers(0, 5), history=st.lists(st.tuples(readings, readings), min_size=2))
-def test_a_text_that_was_another_is_as_if_it_had_never_been(
+def test_a_text_that_replaced_another_equals_a_new_text(
     depth: int, history: list[tuple[tuple[int, ...], tuple[int, ...]]]
 ) -> None:
     grown, fresh = GrowingText(depth), GrowingText(depth)
@@ -44,6 +44,6 @@ def test_a_text_given_and_a_text_grown_have_the_same_contexts_and_counts(
     assert [dict(Counter(followers)) for followers in grown.contexts()] == counts
 
 
-def test_no_text_at_all_knows_not_even_the_empty_context() -> None:
+def test_without_a_text_no_context_is_known() -> None:
     assert Corpus(3, []).contexts([2]) == Corpus(3, [[], []]).contexts([2]) == []
     assert GrowingText(3).contexts() == []

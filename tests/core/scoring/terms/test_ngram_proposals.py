@@ -1,4 +1,4 @@
-"""n-grams that guess: the longest known context decides, and no guess changes a score."""
+"""Proposals of n-grams: the longest known context decides, and no proposal changes a score."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def candidates(seen: list[int], newest: bool) -> tuple[int, float]:
 @given(
     order=st.integers(1, 5), given_=texts, reading=tokens, text=tokens, online=st.booleans(),
 )  # fmt: skip
-def test_a_guess_is_what_followed_the_longest_known_context_most_often(
+def test_a_proposal_is_the_most_frequent_continuation_of_the_longest_context(
     order: int, given_: list[str], reading: list[int], text: list[int], online: bool
 ) -> None:
     term = NGram(order=order, texts=tuple(given_), online=online)
@@ -86,7 +86,7 @@ def test_a_guess_is_what_followed_the_longest_known_context_most_often(
 
 
 @given(order=st.integers(1, 5), given_=texts, text=tokens, online=st.booleans())
-def test_many_guesses_are_what_one_guess_at_a_time_gives(
+def test_many_proposals_equal_one_proposal_at_a_time(
     order: int, given_: list[str], text: list[int], online: bool
 ) -> None:
     term = NGram(order=order, texts=tuple(given_), online=online)
@@ -104,7 +104,7 @@ def test_many_guesses_are_what_one_guess_at_a_time_gives(
 
 
 @given(given_=texts, reading=tokens, text=tokens, other=tokens, most=st.integers(0, 6))
-def test_no_guess_changes_a_score(
+def test_proposals_do_not_change_scores(
     given_: list[str], reading: list[int], text: list[int], other: list[int], most: int
 ) -> None:
     term = NGram(order=4, texts=tuple(given_), online=True)

@@ -1,4 +1,4 @@
-"""Texts as a prefix tree: every text can be read off, and sees its own tokens only."""
+"""Texts as a prefix tree: every text can be read from it, and sees only its own tokens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read_off(root: tuple[int, ...], trees: PrefixTree, leaf: int) -> tuple[int, 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(root=words, texts=st.lists(words, max_size=12), room=st.integers(1, 20))
-def test_every_text_stands_where_it_is_said_to_stand(
+def test_every_text_can_be_read_from_the_tree(
     monkeypatch: pytest.MonkeyPatch,
     root: tuple[int, ...],
     texts: list[tuple[int, ...]],
@@ -42,7 +42,9 @@ def test_every_text_stands_where_it_is_said_to_stand(
 
 
 @given(root=words, texts=st.lists(words, max_size=12))
-def test_no_beginning_stands_twice(root: tuple[int, ...], texts: list[tuple[int, ...]]) -> None:
+def test_every_prefix_is_in_the_tree_once(
+    root: tuple[int, ...], texts: list[tuple[int, ...]]
+) -> None:
     _, [trees] = prefix_trees(root, texts)
     beginnings = [read_off(root, trees, i) for i in range(len(trees.tokens))]
     assert len(set(beginnings)) == len(beginnings)

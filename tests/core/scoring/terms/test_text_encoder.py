@@ -1,4 +1,4 @@
-"""Texts encoded from their seams on: the tokens are those of the whole text."""
+"""Texts that are encoded in parts: the tokens are those of the whole text."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_the_tokens_are_those_of_the_whole_text(name: str, text: str, ends: list
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-def test_only_what_tells_words_apart_is_taken_apart(
+def test_only_tokenizers_that_split_words_are_encoded_in_parts(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoder, vocabulary = encoder_of(name)

@@ -1,4 +1,4 @@
-"""How likely a model finds a text so far: the sum over its tokens, however it was asked."""
+"""How likely a text is to a model so far: the sum over its tokens, however it was asked."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def play(scorer: PromptedScorer, family: str, script: list[Turn]) -> None:
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 @settings(max_examples=10)
 @given(script=turns)
-def test_any_sequence_of_questions_is_told_the_sum_of_log_probabilities(
+def test_any_sequence_of_questions_is_answered_with_sums_of_log_probabilities(
     family: str, script: list[Turn]
 ) -> None:
     play(scorer_of(family), family, script)
@@ -107,7 +107,7 @@ def test_any_sequence_of_questions_is_told_the_sum_of_log_probabilities(
 
 @settings(max_examples=6)
 @given(script=turns)
-def test_texts_that_are_read_piece_by_piece_are_told_the_same(script: list[Turn]) -> None:
+def test_texts_that_are_read_in_chunks_have_the_same_likelihood(script: list[Turn]) -> None:
     scorer = scorer_of("llama")
     with pytest.MonkeyPatch.context() as patch:
         for name, size in (("CHUNK", 3), ("FEW_TOKENS", 1), ("FREE_TOKENS", 1)):
@@ -115,7 +115,7 @@ def test_texts_that_are_read_piece_by_piece_are_told_the_same(script: list[Turn]
         play(scorer, "llama", script)
 
 
-def test_one_token_more_costs_one_token_more() -> None:
+def test_one_more_token_costs_reading_one_token() -> None:
     scorer, text = scorer_of("llama"), [5, 9, 7, 3, 8]
     score(scorer, [Span(OWN, NamedLane(0, READING), text[:4])])
     read, passes = scorer.runner.passes.tokens_read, scorer.runner.passes.count
@@ -128,14 +128,14 @@ def test_one_token_more_costs_one_token_more() -> None:
     torch.testing.assert_close(again.logprobs[-1:], answer.logprobs)
 
 
-def test_nothing_said_is_as_likely_as_can_be_and_asks_nobody() -> None:
+def test_an_empty_text_has_log_likelihood_zero_and_costs_no_pass() -> None:
     scorer = scorer_of("llama")
     [answer] = score(scorer, [Span(OWN, NamedLane(0, READING), [])])
     assert answer.logprobs.tolist() == [[0.0]]
     assert scorer.runner.passes.count == 0
 
 
-def test_a_likelihood_reads_as_the_model_it_is_of() -> None:
+def test_a_likelihood_reads_the_prompt_of_its_term() -> None:
     scorer, prompt = scorer_of("llama"), Prompt(({"role": "user", "content": "a b"},))
     for term in (Prompted(), Prompted("b c", mode="prepend")):
         assert scorer.read(Likelihood(term), prompt) == scorer.read(term, prompt)

@@ -1,4 +1,4 @@
-"""Texts judged as a prefix tree: the cache changes what it costs, never the judgement."""
+"""Texts judged as a prefix tree: the cache changes the cost, never the judgement."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_any_sequence_of_questions_is_answered_as_by_the_model_alone(
 
 @patient
 @given(calls=calls)
-def test_small_rooms_and_small_chunks_answer_as_large_ones(
+def test_small_trees_and_chunks_give_the_same_answers(
     monkeypatch: pytest.MonkeyPatch, calls: list[tuple[dict[int, tuple[Text, ...]], set[int]]]
 ) -> None:
     # The probe of a new runner asks once, and small chunks would need several calls.
@@ -206,7 +206,7 @@ def test_a_tree_sees_through_a_window_what_each_of_its_texts_sees(window: int) -
     torch.testing.assert_close(got.logits, want.logits, atol=CLOSE, rtol=0)
 
 
-def test_what_is_not_a_number_is_an_error_and_leaves_nothing_behind() -> None:
+def test_nan_is_an_error_and_leaves_nothing_in_the_cache() -> None:
     runner = TreeRunner(from_config(tiny_model("llama").config), PADDING, CONTEXT, 2**20)
     cases = [Case(0, [(2, 3, 9), (2, 3)])]
     weights = runner.model.score.weight

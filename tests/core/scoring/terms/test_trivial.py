@@ -1,4 +1,4 @@
-"""How many tokens stand before each place, whatever was asked before."""
+"""The number of tokens before each position, whatever was asked before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model would take is known before it is loaded, and said in the unit that suits it."""
+"""The memory that a model needs is known before it is loaded, in a suitable unit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LLAMA = {
 }  # fmt: skip
 
 
-def test_a_footprint_is_that_of_what_is_loaded() -> None:
+def test_a_footprint_equals_the_size_of_the_loaded_model() -> None:
     """Norms are left out: some thousandths of a model."""
     for dtype in ("float32", "bfloat16"):
         checkpoint = language_model("pocket", Placement("cpu", dtype))
@@ -32,7 +32,7 @@ def test_a_footprint_is_that_of_what_is_loaded() -> None:
         assert takes.nbytes(dtype) == pytest.approx(checkpoint.nbytes, rel=0.01)
 
 
-def test_what_files_say_of_texts() -> None:
+def test_the_bytes_of_a_token_are_read_from_the_configuration() -> None:
     assert Footprint.of(10**6, LLAMA).token == 2 * 3 * 2 * 16
     assert Footprint.of(10**6, {"text_config": LLAMA}).token == 2 * 3 * 2 * 16
     assert Footprint.of(10**6, {"n_layer": 2, "n_head": 4, "n_embd": 32}).token == 2 * 2 * 32

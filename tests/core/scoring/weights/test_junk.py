@@ -1,4 +1,4 @@
-"""Checkpoints whose files say nonsense: one sentence, soon, and never another error."""
+"""Checkpoints with invalid files: one sentence, at once, and never another error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is no causal language model is refused in one sentence: what it is, and what is needed."""
+"""Models that are no causal language models are refused in one sentence."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_another_kind_of_model_is_named_loaded_or_not(name: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ["t5", "bart", "classifier"])
-def test_what_the_configuration_says_is_said_before_weights_are_read(
+def test_a_wrong_kind_of_model_is_refused_before_weights_are_read(
     name: str, tmp_path: Path
 ) -> None:
     built(name).config.save_pretrained(tmp_path)

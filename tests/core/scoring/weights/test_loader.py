@@ -146,7 +146,7 @@ def test_files_that_hold_no_model_are_refused(
         *((Placement("cpu", context_length=n), f"128 tokens, not {n}") for n in (-5, 0, 1, 129)),
     ],
 )
-def test_a_place_a_type_or_a_context_that_the_model_has_not_is_refused(
+def test_an_impossible_device_type_or_context_is_refused(
     saved: Path, placement: Placement, says: str
 ) -> None:
     assert says in refusal(str(saved), placement)
@@ -186,7 +186,7 @@ def test_a_hub_id_that_cannot_be_reached_is_refused(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     "name", ["", None, 7, "a/b/c", "https://example.org/x", "./x", "~/x", ".."]
 )
-def test_what_is_no_name_is_refused(name: Any) -> None:
+def test_an_invalid_name_is_refused(name: Any) -> None:
     if name == "..":
         assert "config.json" in refusal(name)
     else:
@@ -209,7 +209,7 @@ def test_a_loaded_model_comes_with_its_tokenizer() -> None:
         loader.from_loaded(tiny_model(), None, Placement())
 
 
-def test_what_is_no_language_model_is_refused() -> None:
+def test_a_model_that_is_no_language_model_is_refused() -> None:
     with pytest.raises(ModelError, match="not Linear"):
         loader.from_loaded(torch.nn.Linear(2, 2), tiny_tokenizer(), Placement())
 

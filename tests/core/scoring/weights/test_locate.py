@@ -1,4 +1,4 @@
-"""What is known of a checkpoint before it is loaded: the same as after, or nothing."""
+"""The context length of a checkpoint before it is loaded: as after loading, or None."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from marith.scoring.weights.locate import context_length_of
 from marith.testing import FAMILIES, tiny_model
 
 
-def test_what_is_known_is_what_is_loaded(tiny_dir: str) -> None:
+def test_the_known_context_length_is_that_of_the_loaded_model(tiny_dir: str) -> None:
     for name in ("pocket", "pocket-draft", tiny_dir):
         assert context_length_of(name) == language_model(name, Placement()).context_length
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_each_family_says_its_context_or_nothing(family: str, tmp_path: Path) -> None:
+def test_the_context_length_of_each_family_is_read_from_its_configuration(
+    family: str, tmp_path: Path
+) -> None:
     model = tiny_model(family)
     model.save_pretrained(tmp_path)
     known = getattr(model.config, "max_position_embeddings", None)
@@ -49,7 +51,7 @@ def test_a_configuration_is_read_as_it_is_written(
     assert context_length_of(str(tmp_path)) == known
 
 
-def test_nothing_is_known_of_what_is_not_here(tmp_path: Path) -> None:
+def test_the_context_length_of_a_missing_model_is_unknown(tmp_path: Path) -> None:
     for name in ("/nowhere", "pocket-nobody", "", "nobody/has-this", "--", str(tmp_path)):
         assert context_length_of(name) is None
     (tmp_path / "config.json").write_text("{", encoding="utf-8")

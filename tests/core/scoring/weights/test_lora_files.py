@@ -1,4 +1,4 @@
-"""What is no plain LoRA of the model is refused in one sentence, before any pass."""
+"""Adapters that are no plain LoRA of the model are refused in one sentence, before any pass."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ OTHER_KINDS: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("given", "says"), OTHER_KINDS, ids=[says for _, says in OTHER_KINDS])
 @pytest.mark.filterwarnings("ignore::UserWarning")  # peft on what may not merge
-def test_what_is_no_plain_lora_is_refused(tmp_path: Path, given: dict[str, Any], says: str) -> None:
+def test_variants_of_lora_are_refused(tmp_path: Path, given: dict[str, Any], says: str) -> None:
     model = tiny_model("gpt2") if "c_attn" in given.get("target_modules", ()) else MODEL
     if model is not MODEL:
         given = {**given, "fan_in_fan_out": True}
@@ -61,12 +61,12 @@ def test_what_is_no_plain_lora_is_refused(tmp_path: Path, given: dict[str, Any],
     assert any(word in refusal(name, model) for word in says.split("|"))
 
 
-def test_what_is_no_lora_at_all_is_refused(tmp_path: Path) -> None:
+def test_adapters_of_other_kinds_are_refused(tmp_path: Path) -> None:
     name = save(tmp_path, IA3Config, feedforward_modules=[])
     assert "IA3" in refusal(name)
 
 
-def test_a_switch_that_nobody_here_knows_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_option_of_peft_is_refused(tmp_path: Path) -> None:
     name = save(tmp_path)
     configure(name, use_tomorrows_idea=True)
     assert "use_tomorrows_idea" in refusal(name)
@@ -89,9 +89,7 @@ BAD_NUMBERS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("values", "says"), BAD_NUMBERS, ids=[says for _, says in BAD_NUMBERS])
-def test_a_strength_that_is_none_is_refused(
-    tmp_path: Path, values: dict[str, Any], says: str
-) -> None:
+def test_an_invalid_alpha_is_refused(tmp_path: Path, values: dict[str, Any], says: str) -> None:
     name = save(tmp_path)
     configure(name, **values)
     assert says in refusal(name)
@@ -105,7 +103,7 @@ def test_a_configuration_that_says_nothing_is_refused(tmp_path: Path, text: str)
 
 
 @pytest.mark.parametrize("content", [b"", b"no tensors, and long enough to be read as a header"])
-def test_tensors_that_are_none_are_refused(tmp_path: Path, content: bytes) -> None:
+def test_invalid_tensors_are_refused(tmp_path: Path, content: bytes) -> None:
     name = save(tmp_path)
     (tmp_path / TENSORS).write_bytes(content)
     assert "cannot read" in refusal(name)

@@ -1,4 +1,4 @@
-"""A name that no model has is refused in less than a second, with what may have been meant."""
+"""An unknown name of a model is refused in less than a second, with a suggestion."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_fp8_becomes_floats_on_a_cpu(fp8: Path) -> None:
         ({"load_in_4bit": True}, r"requires bitsandbytes: `pip install -U bitsandbytes"),
     ],
 )
-def test_what_is_missing_is_named(stated: Any, problem: str, tmp_path: Path) -> None:
+def test_a_missing_package_is_named(stated: Any, problem: str, tmp_path: Path) -> None:
     for package in ("kernels", "optimum", "bitsandbytes"):
         if package in problem and find_spec(package):
             pytest.skip(f"{package} is installed")
@@ -63,7 +63,7 @@ def test_what_is_missing_is_named(stated: Any, problem: str, tmp_path: Path) -> 
         Engine.load(tmp_path)
 
 
-def test_what_is_quantised_stays_so_where_its_method_computes_on_a_cpu() -> None:
+def test_a_quantised_model_stays_quantised_if_its_method_runs_on_a_cpu() -> None:
     found = quantised("it", {"quantization_config": {"quant_method": "bitnet"}}, CPU)
     assert found is not None
     assert not found.unpacked

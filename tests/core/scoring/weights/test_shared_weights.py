@@ -46,7 +46,7 @@ def test_parameters_buffers_and_outputs_are_the_same_bits_after_use(
     assert torch.equal(uncached(model.eval(), TEXT), uncached(other, TEXT))
 
 
-def test_weights_are_shared_but_where_a_pass_writes_to_them() -> None:
+def test_weights_are_shared_unless_a_pass_writes_to_them() -> None:
     for name, shared in (("gpt2", True), ("rwkv", False), ("phi3 longrope", True)):
         model = build(name)
         own = independent(model)

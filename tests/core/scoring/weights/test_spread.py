@@ -73,6 +73,8 @@ def test_options_carry_the_limits(home: Path) -> None:
         ({"device": "auto", "backend": "llama.cpp"}, "backend='llama.cpp' computes on one device"),
     ],
 )
-def test_what_excludes_each_other_is_refused(options: Any, problem: str, home: Path) -> None:
+def test_options_that_exclude_each_other_are_refused(
+    options: Any, problem: str, home: Path
+) -> None:
     with pytest.raises(ModelError, match=problem):
         Engine.load(home, **options)

@@ -33,7 +33,9 @@ TERMS: dict[str, Any] = {"rude": "You are rude.", "kind": "You are kind and calm
 FORMULA = "M - 0.4*rude + 0.3*kind"
 
 
-def test_it_computes_the_dequantised_model(engine: Engine, folder: Path, numbers: str) -> None:
+def test_llama_cpp_computes_the_dequantised_model(
+    engine: Engine, folder: Path, numbers: str
+) -> None:
     with Engine.load(folder / f"{numbers}.gguf") as plain:
         for prompt in PROMPTS:
             rows = [one.next_logprobs(chat(prompt), FORMULA, TERMS) for one in (engine, plain)]
@@ -46,7 +48,7 @@ def test_k_formats_are_read_by_both(folder: Path) -> None:
         assert one.encode("the thing") == other.encode("the thing")
 
 
-def test_alone_it_is_llama_cpp_itself(engine: Engine) -> None:
+def test_one_request_alone_equals_a_direct_call_of_llama_cpp(engine: Engine) -> None:
     """The same call gives the same numbers."""
     tokens = engine.open(Request(chat(PROMPTS[0]))).prompt
     context = GGMLContext(scorer_of(engine).checkpoint.model)
@@ -58,7 +60,7 @@ def test_alone_it_is_llama_cpp_itself(engine: Engine) -> None:
     assert float((found - wanted).abs().max()) <= 2e-6  # of torch's own last bits
 
 
-def test_batched_is_alone(engine: Engine, folder: Path, numbers: str) -> None:
+def test_batched_scores_equal_scores_alone(engine: Engine, folder: Path, numbers: str) -> None:
     continuation = "They say that dogs are kind."
     with Engine.load(folder / f"{numbers}.gguf", backend="llama.cpp") as fresh:
         alone = [fresh.score(chat(one), continuation, FORMULA, TERMS) for one in PROMPTS]
@@ -69,7 +71,9 @@ def test_batched_is_alone(engine: Engine, folder: Path, numbers: str) -> None:
         assert max(far) <= FORMATS[numbers][0]
 
 
-def test_rewind_is_fresh_and_shared_is_own(engine: Engine, folder: Path, numbers: str) -> None:
+def test_cached_prefixes_and_rollbacks_do_not_change_results(
+    engine: Engine, folder: Path, numbers: str
+) -> None:
     """Texts that begin alike, one after another, in an engine that keeps what it has read."""
     start = "Once there were three dogs, and they lived by the sea, and every day they "
     for end, count in itertools.product(("ran.", "slept in the sun", ""), (1, 2)):

@@ -1,4 +1,4 @@
-"""What llama.cpp holds of texts, what it gives back, and what it refuses."""
+"""What llama.cpp keeps of texts, what it frees, and what it refuses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from marith.scoring.passes.llama_cpp.sequence_lanes import SequenceBytes, Sequen
 from marith.scoring.weights.llama_cpp.ggml import FEWEST
 
 
-def test_windows_are_read_anew_where_their_keys_are_gone(tmp_path: Path, tokenizer: Any) -> None:
+def test_texts_of_windowed_models_are_read_again_if_their_keys_are_gone(
+    tmp_path: Path, tokenizer: Any
+) -> None:
     """llama.cpp gives places behind a window to others, whatever it says of a cut."""
     model = family_model("gemma2", 4096, max_position_embeddings=2048)
     write_family(model, tmp_path / "it.gguf", tokenizer)
@@ -53,9 +55,7 @@ def test_a_text_without_a_place_is_refused_if_it_cannot_be_truncated() -> None:
         lanes.make_places([Lane(row=0)], 9)
 
 
-def test_long_rotary_factors_do_not_depend_on_who_else_is_read(
-    tmp_path: Path, tokenizer: Any
-) -> None:
+def test_long_rotary_factors_do_not_depend_on_other_texts(tmp_path: Path, tokenizer: Any) -> None:
     factors = np.linspace(1, 4, 4, dtype=np.float32)
     path = tmp_path / "it.gguf"
     write_family(
@@ -111,7 +111,9 @@ def test_a_term_over_the_base_models_own_file_is_the_base_model(folder: Path) ->
         assert len(engine.status().checkpoints) == 1
 
 
-def test_what_it_cannot_do_is_one_sentence(folder: Path, tmp_path: Path, exact: Engine) -> None:
+def test_an_unsupported_request_is_refused_in_one_sentence(
+    folder: Path, tmp_path: Path, exact: Engine
+) -> None:
     path = folder / "f32.gguf"
     for options, problem in [
         ({"dtype": "bfloat16"}, "computes in the numbers of the file"),

@@ -1,4 +1,4 @@
-"""Steps of fixed shapes say what passes of any shape say, and can be recorded as they are."""
+"""Steps of fixed shapes give the results of ordinary passes, and can be captured."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def refuse_padding(model: Any, args: Any, given: dict[str, Any]) -> None:
         raise RuntimeError("operation not permitted when stream is capturing")
 
 
-def test_a_failing_capture_is_told_once_and_never_tried_again() -> None:
+def test_a_failing_capture_is_logged_once_and_never_tried_again() -> None:
     model = tiny_model()
     runner = captured_runner(model)
     model.register_forward_pre_hook(refuse_padding, with_kwargs=True)
@@ -206,7 +206,7 @@ def speak_up(model: Any, args: Any, given: dict[str, Any], out: Any) -> None:
         out.logits[..., 3] += 1
 
 
-def test_captured_steps_that_say_something_else_are_not_used() -> None:
+def test_captured_steps_with_other_results_are_not_used() -> None:
     model = tiny_model()
     model.register_forward_hook(speak_up, with_kwargs=True)
     with pytest.warns(UserWarning, match="without captured passes.*differ"):
@@ -221,7 +221,7 @@ def test_captured_steps_that_say_something_else_are_not_used() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="graphs need a GPU")
 @pytest.mark.parametrize("family", FAMILIES)
-def test_graphs_are_replayed_and_say_what_the_uncached_model_says(family: str) -> None:
+def test_replayed_graphs_give_the_results_of_the_uncached_model(family: str) -> None:
     model, there = tiny_model(family), tiny_model(family).to("cuda")
     runner, shapes = start_runner(there, VOCAB, CONTEXT), shapes_of(there)
     for length in range(9, 60):

@@ -1,4 +1,4 @@
-"""Rows of different lengths side by side: what is written is read, whatever grows or rolls back."""
+"""Rows of different lengths: written keys are read, whatever grows or is rolled back."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_row_reads_what_was_last_written_to_it(script: list[tuple[int, int, in
         torch.testing.assert_close(layer.values[row, :, : want.shape[1]], 2 * want)
 
 
-def test_padding_is_written_out_of_sight_of_every_row() -> None:
+def test_padding_is_written_where_no_row_reads() -> None:
     cache = KVCache(1)
     cache.resize(2, 4)
     written(cache, [0, 1], [[0, 1, 2], [cache.padding_slot, cache.padding_slot, 0]], 3)

@@ -1,4 +1,4 @@
-"""Rows given out, kept, copied and dropped: what a lane says it holds is what its row holds."""
+"""Rows of lanes: the tokens of a lane are the tokens in its row."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def holds(lanes: RectangleLanes, lane: Lane) -> list[int]:
     most=st.sampled_from([0, 65 * SLOT, 500 * SLOT, 1 << 20]),
     front=st.booleans(),
 )
-def test_what_a_lane_says_it_holds_is_in_its_row(
+def test_the_tokens_of_a_lane_are_the_tokens_in_its_row(
     script: list[tuple[int, str, list[int], bool]], most: int, front: bool
 ) -> None:
     lanes, held = fresh(most), {}
@@ -102,7 +102,7 @@ def test_a_lane_that_goes_on_is_taken_over_and_one_that_differs_is_copied() -> N
     assert first.tokens == text
 
 
-def test_another_voice_has_nothing_to_teach() -> None:
+def test_lanes_with_other_keys_share_no_prefix() -> None:
     lanes, text = fresh(), list(range(50))
     lane = lanes.take("a", "polite", text)
     lanes.make_room(50)
@@ -116,7 +116,7 @@ def test_another_voice_has_nothing_to_teach() -> None:
 
 
 @pytest.mark.parametrize("rows", [2, 5])
-def test_idle_lanes_are_dropped_where_they_weigh_too_much_the_longest_unused_first(
+def test_idle_lanes_beyond_the_limit_are_dropped_least_recently_used_first(
     rows: int,
 ) -> None:
     lanes = fresh(most_bytes=rows * 65 * SLOT)  # a row has 64 positions, and one for padding
@@ -144,7 +144,7 @@ def test_a_long_text_leaves_no_large_cache_behind() -> None:
     assert cache.bytes_of(cache.rows, cache.capacity) < 1000 * SLOT
 
 
-def test_the_same_prompt_is_compared_once_and_another_or_a_list_anew() -> None:
+def test_the_same_prompt_is_compared_once() -> None:
     lanes = rows_of(KVCache(1), 2**20)
     prompt, continuation = (1, 2, 3), [4, 5]
     lane = lanes.take("a", None, prompt, continuation)
@@ -159,7 +159,7 @@ def test_the_same_prompt_is_compared_once_and_another_or_a_list_anew() -> None:
 
 
 @pytest.mark.parametrize("layers_before", [0, 1])
-def test_where_memory_runs_out_nothing_stays_taken(
+def test_after_running_out_of_memory_no_lane_stays_taken(
     layers_before: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = KVCache(2)

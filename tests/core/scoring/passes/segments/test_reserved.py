@@ -1,4 +1,4 @@
-"""Reserved memory: what is written is read, and what is given back is zero and free again."""
+"""Reserved memory: written values are read back, and freed memory is zero again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CPU = torch.device("cpu")
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("dim", [16, 48, 64])
-def test_what_is_written_is_read_and_the_rest_is_zero(dtype: torch.dtype, dim: int) -> None:
+def test_written_memory_is_read_back_and_the_rest_is_zero(dtype: torch.dtype, dim: int) -> None:
     kept = Reserved(torch.zeros(1, 3, 1, dim, dtype=dtype), rows=4, capacity=1000)
     rows, heads, capacity, width = kept.tensor.shape
     assert (rows, heads, width) == (4, 3, dim)
@@ -26,7 +26,7 @@ def test_what_is_written_is_read_and_the_rest_is_zero(dtype: torch.dtype, dim: i
 @pytest.mark.parametrize(
     ("first", "last"), [(0, None), (64, None), (0, 10_000), (0, 100), (37, 801), (64, 128), (5, 6)]
 )
-def test_what_is_given_back_is_within_its_positions(first: int, last: int | None) -> None:
+def test_only_whole_pages_within_the_positions_are_given_back(first: int, last: int | None) -> None:
     kept = Reserved(torch.zeros(1, 2, 1, 16), rows=3, capacity=1024)
     kept.tensor.fill_(1)
     kept.give_back(1, first, last)

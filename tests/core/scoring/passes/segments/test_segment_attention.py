@@ -22,7 +22,7 @@ def masks(count: int) -> torch.Tensor:
 @pytest.mark.parametrize("at_once", [1, 2**15, 2**17, 2**30])
 @pytest.mark.parametrize("masked", [0, 1, TEXTS])
 @pytest.mark.parametrize("groups", [1, 2, 8])
-def test_it_is_that_of_float64_but_for_one_rounding(
+def test_attention_equals_float64_rounded_once(
     monkeypatch: pytest.MonkeyPatch, at_once: int, masked: int, groups: int
 ) -> None:
     monkeypatch.setattr(segment_attention, "_AT_ONCE", at_once)
@@ -66,7 +66,7 @@ def test_a_text_has_the_same_bits_alone_and_among_others(shared: bool, dtype: to
         assert among.dtype == dtype
 
 
-def test_more_digits_than_float32_has_are_kept() -> None:
+def test_attention_in_float64_keeps_its_precision() -> None:
     draw = torch.Generator().manual_seed(0)
     query = torch.randn(2, HEADS, 1, DIM, generator=draw).double()
     keys, values = (torch.randn(2, HEADS, 30, DIM, generator=draw).double() for _ in range(2))

@@ -1,4 +1,4 @@
-"""Idle lanes of segments: what nobody reads goes, and gives its memory back."""
+"""Idle lanes of segments: positions that nobody reads are freed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_an_idle_lane_that_others_read_keeps_what_they_read() -> None:
 
 
 @pytest.mark.skipif(not lazy(tiny_model().device), reason="no memory is given back by pages")
-def test_a_row_that_is_left_to_its_readers_gives_back_what_they_do_not_read() -> None:
+def test_a_row_that_its_lane_leaves_frees_the_positions_that_nobody_reads() -> None:
     runner, lanes = started()
     ask(runner, [span_of("first", text(800))])
     ask(runner, [span_of("second", [*text(200), 1, 2, 3])])

@@ -76,7 +76,7 @@ def test_texts_that_begin_alike_are_answered_as_without_a_cache(
                     runner.release(lane)
 
 
-def test_a_prefix_of_many_is_held_once() -> None:
+def test_a_shared_prefix_is_held_once() -> None:
     runner = start_runner(tiny_model(context_length=700), VOCAB, 700)
     shared = text(400)
     ask(runner, [span_of(i, [*shared, i, *text(20)]) for i in range(8)])
@@ -86,7 +86,7 @@ def test_a_prefix_of_many_is_held_once() -> None:
     assert lanes.nbytes == lanes.cache.bytes_of(*[400 + 8 * 21] * 2)
 
 
-def test_memory_is_taken_by_what_is_held_and_not_by_the_longest_text() -> None:
+def test_memory_depends_on_the_tokens_held_and_not_on_the_longest_text() -> None:
     model = tiny_model(context_length=4000)
     runner = start_runner(model, VOCAB, 4000)
     assert isinstance(runner, CachedRunner)
@@ -108,7 +108,7 @@ def resident() -> int:
     return int(line.split()[1]) * 1024
 
 
-def test_who_is_cut_back_leaves_the_others_what_they_read() -> None:
+def test_rolling_back_a_lane_does_not_change_lanes_that_share_its_prefix() -> None:
     model = model_of("llama")
     runner = runner_by_segments(model)
     shared = text(90)
@@ -123,7 +123,7 @@ def test_who_is_cut_back_leaves_the_others_what_they_read() -> None:
     torch.testing.assert_close(answer.logprobs, uncached(model, later), atol=1e-4, rtol=0)
 
 
-def test_layers_with_windows_hold_their_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layers_with_windows_hold_only_their_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     model = model_of("gemma3_text")
     monkeypatch.setattr(segment_lanes, "KEPT_BEHIND", 4)
     monkeypatch.setattr(segment_lanes, "STEP", 1)
@@ -144,7 +144,7 @@ def test_layers_with_windows_hold_their_windows(monkeypatch: pytest.MonkeyPatch)
         torch.testing.assert_close(answer.logprobs, want, atol=1e-3, rtol=0)
 
 
-def test_others_may_run_the_model_while_a_pass_reads_segments() -> None:
+def test_other_threads_may_run_the_model_during_a_pass() -> None:
     model = tiny_model()
     first, second = runner_by_segments(model), runner_by_segments(model)
     tokens, found = text(20), []

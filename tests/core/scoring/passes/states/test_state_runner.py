@@ -135,7 +135,7 @@ def test_where_chunks_end_does_not_depend_on_who_else_asks() -> None:
         assert torch.equal(alone.logprobs, answer.logprobs)
 
 
-def test_those_who_wait_for_the_same_long_text_do_not_read_it() -> None:
+def test_a_long_text_that_several_lanes_wait_for_is_read_once() -> None:
     runner, prompt = runner_of("qwen3_next"), tuple(text(600))
     answers = ask(runner, [span_of(lane, prompt) for lane in range(4)])
     assert runner.passes.tokens_read == 600 + 3
@@ -169,7 +169,7 @@ def test_a_second_turn_goes_on_from_the_first() -> None:
     assert answer.cached == 41
 
 
-def test_states_weigh_no_more_than_their_bound() -> None:
+def test_idle_states_take_no_more_bytes_than_their_limit() -> None:
     runner = runner_of("mamba", most_bytes=200_000)
     for lane in range(30):
         ask(runner, [span_of(lane, [lane, *text(30)])])
@@ -182,7 +182,7 @@ def test_states_weigh_no_more_than_their_bound() -> None:
     assert not runner.states.idle
 
 
-def test_states_in_use_count_and_leave_less_room_for_others() -> None:
+def test_states_in_use_count_toward_the_limit() -> None:
     runner = runner_of("mamba")
     ask(runner, [span_of("a", text(30))])
     [state] = runner.states.idle

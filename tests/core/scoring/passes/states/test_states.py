@@ -94,7 +94,7 @@ def test_a_pass_that_fails_leaves_nothing_behind() -> None:
     )
 
 
-def test_joined_states_weigh_what_they_weigh_alone_and_are_the_same_when_split() -> None:
+def test_joined_states_have_the_same_bytes_and_are_the_same_when_split() -> None:
     runner = runner_of("qwen3_next")
     begun(runner)
     states = [runner.states.held[lane] for lane in range(len(LENGTHS))]
@@ -114,7 +114,7 @@ def contents(state: State) -> list[torch.Tensor]:
     return [one for layer in state.cache.layers for one in tensors(vars(layer))]
 
 
-def test_what_cannot_lie_side_by_side_stays_as_it_is() -> None:
+def test_states_that_cannot_be_joined_stay_as_they_are() -> None:
     first, second = runner_of("mamba"), runner_of("mamba2")
     begun(first)
     begun(second)
@@ -127,7 +127,7 @@ def test_what_cannot_lie_side_by_side_stays_as_it_is() -> None:
         Joined([states[0], State(None, [])])
 
 
-def test_padding_weighs_no_more_than_its_bound() -> None:
+def test_padding_takes_no_more_bytes_than_its_limit() -> None:
     runner = runner_of("qwen3_next")
     begun(runner)
     states = [runner.states.held[lane] for lane in range(len(LENGTHS))]

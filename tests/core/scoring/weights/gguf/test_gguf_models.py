@@ -161,7 +161,9 @@ def rewritten(source: Path, target: Path, **changes: Any) -> Path:
     return target
 
 
-def test_what_cannot_be_loaded_is_one_sentence(pocket: Path, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_loaded_is_refused_in_one_sentence(
+    pocket: Path, tmp_path: Path
+) -> None:
     whole = (pocket / "f16.gguf").read_bytes()
     (tmp_path / "cut.gguf").write_bytes(whole[:5000])
     (tmp_path / "half.gguf").write_bytes(whole[: len(whole) // 2])

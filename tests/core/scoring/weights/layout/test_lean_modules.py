@@ -71,7 +71,7 @@ def test_passes_of_models_and_of_classifiers_run_the_lean_modules(tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen3", "gemma3_text"])
-def test_in_bfloat16_rounding_alone_differs(name: str) -> None:
+def test_in_bfloat16_only_rounding_differs(name: str) -> None:
     model = build(name).eval()
     before = logits(model)
     short = model.to(torch.bfloat16)
@@ -134,7 +134,7 @@ def test_a_copy_of_a_lean_model_stands_alone() -> None:
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_parts_of_a_product_are_the_layers_that_they_replace(bias: bool) -> None:
+def test_joined_layers_compute_what_the_single_layers_did(bias: bool) -> None:
     module: Any = nn.Module()
     module.first, module.second = nn.Linear(6, 3, bias=bias), nn.Linear(6, 5, bias=bias)
     plain, x = copy.deepcopy(module), torch.randn(2, 4, 6)

@@ -82,7 +82,7 @@ def test_a_row_has_the_same_bits_alone_and_among_others(
 
 
 @torch.inference_mode()
-def test_a_model_of_zeros_decides_nothing_for_the_next() -> None:
+def test_a_model_of_zeros_does_not_decide_the_layout_of_the_next() -> None:
     require(torch.bfloat16)
     torch.manual_seed(4)
     random, zeros = (nn.Linear(512, 512, bias=False).to(torch.bfloat16) for _ in range(2))
@@ -110,7 +110,7 @@ def close(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> bool:
     view=st.sampled_from(["contiguous", "transposed", "strided", "expanded"]),
     seed=st.integers(0, 99),
 )
-def test_a_packed_layer_is_the_layer(
+def test_a_packed_layer_computes_what_the_layer_did(
     sizes: list[int], ins: int, outs: int, bias: bool, kind: Any, view: str, seed: int
 ) -> None:
     with torch.random.fork_rng(devices=[]):
@@ -131,7 +131,7 @@ def test_a_packed_layer_is_the_layer(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_says_the_same_when_packed(family: str) -> None:
+def test_packing_changes_the_results_of_no_family(family: str) -> None:
     model = tiny_model(family)
     want = logprobs(model)
     before = len(linears(model))
@@ -141,7 +141,7 @@ def test_every_family_says_the_same_when_packed(family: str) -> None:
     assert close(logprobs(model, IDS[:1]), want[:1])
 
 
-def test_a_wide_model_says_the_same_and_keeps_its_embedding() -> None:
+def test_packing_does_not_change_a_wide_model_or_its_embedding() -> None:
     model = wide_model()
     ids = torch.randint(0, 1024, (4, 30), generator=torch.Generator().manual_seed(2))
     want = logprobs(model, ids)
@@ -177,7 +177,7 @@ class Alive(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
-def test_each_weight_is_let_go_of_before_the_next_is_packed(family: str) -> None:
+def test_each_weight_is_freed_before_the_next_is_packed(family: str) -> None:
     model = tiny_model(family)
     with Alive(model) as alive:
         packing.pack(model, smallest=1)
@@ -193,7 +193,7 @@ def hooked(*args: Any) -> None:
     """What another library does before a linear runs."""
 
 
-def test_what_is_no_plain_linear_is_left_alone() -> None:
+def test_other_layers_than_plain_linear_ones_are_not_packed() -> None:
     watched, moved = nn.Linear(8, 8), nn.Linear(8, 8)
     watched.register_forward_pre_hook(hooked)
     moved.forward = lambda x: x  # type: ignore[assignment, method-assign]  # as other libraries do

@@ -25,7 +25,7 @@ def expected(model: Any, tokens: list[int], as_part_of: int = 0) -> Tensor:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_texts_are_short_ones_where_no_context_is_named(
+def test_by_default_texts_have_the_frequencies_of_short_texts(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = build(name)
@@ -42,7 +42,7 @@ def test_texts_are_short_ones_where_no_context_is_named(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_all_texts_of_a_longer_context_are_read_as_long_ones(
+def test_with_a_longer_context_all_texts_have_the_frequencies_of_long_texts(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = build(name)

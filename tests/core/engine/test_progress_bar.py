@@ -1,4 +1,4 @@
-"""The bar of a list of requests: for who looks on, once it takes long enough to ask for one."""
+"""The progress bar of a list of requests: on a terminal, if the list takes long."""
 
 from __future__ import annotations
 
