@@ -15,8 +15,8 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from support.drafting import Small
-    from support.house import House
+    from support.checked_engine import CheckedEngine
+    from support.small_engine import SmallEngine
 
     from marith import Engine
 
@@ -33,23 +33,23 @@ settings.load_profile(os.environ.get("MARITH_PROFILE", "ci"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Leave out a plugin of LangSmith's, which takes 4 ms of the processor's for every test."""
+    """Disable a plugin of LangSmith's, which takes 4 ms of the processor for every test."""
     manager = config.pluginmanager
     if manager.has_plugin("langsmith_plugin"):
         manager.unregister(name="langsmith_plugin")
 
 
 def pytest_sessionstart() -> None:
-    """The main thread starts without an event loop, as it does from Python 3.14 on.
+    """Start the main thread without an event loop, as Python 3.14 and later do.
 
-    `asyncio.get_event_loop()` would otherwise make one there, and who calls it (LlamaIndex's
-    `asyncio_run`) leaves it open for the next test with a loop of its own to lose.
+    `asyncio.get_event_loop()` would otherwise make one there. Its callers (LlamaIndex's
+    `asyncio_run`) do not close it, and a later test with a loop of its own loses it.
     """
     asyncio.set_event_loop(None)
 
 
 def pytest_collection_finish() -> None:
-    """What thousands of tests are made of stays; it need not be looked through again and again."""
+    """Freeze the objects of thousands of tests, so that the garbage collector skips them."""
     gc.enable()
     gc.collect()
     gc.freeze()
@@ -57,7 +57,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def report(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
-    """Tells a figure beside the dots of a run."""
+    """Return a function that prints a figure beside the dots of a run."""
 
     def tell(line: str) -> None:
         with capsys.disabled():
@@ -68,7 +68,7 @@ def report(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
 
 @pytest.fixture(scope="session")
 def tiny_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A two-layer Llama over the alphabet, saved as any checkpoint is."""
+    """Return the directory of a two-layer Llama over the alphabet, saved as any checkpoint."""
     from marith.testing import CHAT_TEMPLATE, tiny_model, tiny_tokenizer
 
     path: Path = tmp_path_factory.mktemp("tiny")
@@ -78,25 +78,25 @@ def tiny_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="session")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
-    """The engine over eight tokens, and what specifies it."""
-    from support.drafting import build
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallEngine]:
+    """Yield the engine over eight tokens, and its reference decoder."""
+    from support.small_engine import build
 
     yield from build(tmp_path_factory.mktemp("eight"))
 
 
 @pytest.fixture(scope="session")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """One house for all tests of the engine."""
-    from support.house import build
+def checked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CheckedEngine]:
+    """Yield the engine over tiny models, and its reference decoder, for all tests of the engine."""
+    from support.checked_engine import build
 
     yield from build(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="session")
 def letters() -> Iterator[Engine]:
-    """A model with random weights that speaks byte by byte."""
-    from support.families import speaker
+    """Yield an engine over a model with random weights and a token for each byte."""
+    from support.chat_families import speaker
 
     from marith import Engine
     from marith.testing import tiny_model
@@ -109,8 +109,8 @@ def letters() -> Iterator[Engine]:
 
 @pytest.fixture(scope="session")
 def thinking_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A checkpoint that says what `THINKING` has, by a template that knows of reasoning."""
-    from support.speaking_model import THINKING
+    """Return a checkpoint that answers with `THINKING`, with a template that knows reasoning."""
+    from support.langchain_models import THINKING
     from transformers import AutoTokenizer
 
     from marith.scoring.weights.loader import locate

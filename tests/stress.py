@@ -20,7 +20,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from support.forking import fork, told_by
+from support.forked_children import fork, result_of
 
 import marith
 from marith import Ban, Engine, Grammar, Request, Sampling, Stop
@@ -152,7 +152,7 @@ class Stress:
             except marith.EngineClosed:
                 return "closed"
 
-        if (told := told_by(fork(work))) != "closed":
+        if (told := result_of(fork(work))) != "closed":
             self.wrong.append(f"a child: {told!r}")
         self.done["children"] += 1
 

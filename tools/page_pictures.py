@@ -13,7 +13,7 @@ from typing import Any
 
 from PIL import Image
 from playwright.sync_api import sync_playwright
-from support.browsing import ARGUMENTS, CHROMIUM, generate, opened, pane, serving, settle, write
+from support.browser import ARGUMENTS, CHROMIUM, generate, opened, pane, serving, settle, write
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.browsing import ARGUMENTS, CHROMIUM, KEY, Serving, opened, serving
+from support.browser import ARGUMENTS, CHROMIUM, KEY, Serving, opened, serving
 
 HERE = Path(__file__).parent
 

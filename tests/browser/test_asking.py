@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from support.browsing import become, generate, pane, settle, text_of, write, write_formula
+from support.browser import become, generate, pane, settle, text_of, write, write_formula
 
 
 def test_a_formula_is_explained_and_its_text_streams(page: Any) -> None:

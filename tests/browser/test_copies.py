@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from support.browsing import generate, pane, text_of, write, write_formula
+from support.browser import generate, pane, text_of, write, write_formula
 
 HOSTILE = "It's '; $(touch owned) `touch owned` \"quoted\" \\n \\\\ %s {x}\n"
 HOSTILE += "next line — ünï \U0001f600 \u202ex"

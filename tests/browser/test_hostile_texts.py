@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from support.browsing import QUOTED, generate, pane, text_of, write, write_formula
+from support.browser import QUOTED, generate, pane, text_of, write, write_formula
 
 
 def test_a_model_that_answers_markup_is_shown_as_it_wrote(page: Any) -> None:

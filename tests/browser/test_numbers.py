@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from support.browsing import become, generate, pane, settle, write, write_formula
+from support.browser import become, generate, pane, settle, write, write_formula
 
 
 def tokens_of(page: Any) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.browsing import Serving, generate, opened, pane, settle, write
+from support.browser import Serving, generate, opened, pane, settle, write
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from support.browsing import KEY, Serving, become, generate, opened, pane, serving, write
+from support.browser import KEY, Serving, become, generate, opened, pane, serving, write
 
 
 def test_a_stopped_server_is_reported_in_one_sentence(browser: Any, tmp_path: Path) -> None:

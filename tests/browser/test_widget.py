@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.browsing import become
-from support.inspected import inspection
+from support.browser import become
+from support.example_inspection import inspection
 
 import marith
 from marith import Inspection

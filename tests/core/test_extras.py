@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from importlib import import_module
 
 import pytest
-from support.mistakes import commanded, refusal
+from support.error_sentences import commanded, refusal
 
 from marith.scoring.weights.llama_cpp import ggml
 

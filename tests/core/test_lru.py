@@ -9,7 +9,7 @@ from typing import Any
 from weakref import WeakValueDictionary, ref
 
 import pytest
-from support.holding import endless, until, used
+from support.held_passes import becomes_true, endless_engine, loaded_objects
 
 from marith import Request, Stop
 from marith.formula.tree.terms import NGram
@@ -77,15 +77,15 @@ def test_many_threads_may_use_it_at_once() -> None:
 
 
 def test_n_grams_named_once_are_forgotten() -> None:
-    with endless(2000, loaded_bytes=40_000) as one:
+    with endless_engine(2000, loaded_bytes=40_000) as one:
         fitted: list[ref[Any]] = []
         for i in range(60):
             texts = tuple(f"{'a b c d ' * 20}{'e ' * i}" for _ in range(3))
             terms = {"counted": NGram(texts=texts)}
-            fitted += used(one, Request("a b", "counted", terms))[1:]
+            fitted += loaded_objects(one, Request("a b", "counted", terms))[1:]
             one.generate("a b", "M + counted", terms, stop=Stop(2))
         assert len(fitted) == 60
-        assert until(lambda: sum(each() is not None for each in fitted) < 12)
+        assert becomes_true(lambda: sum(each() is not None for each in fitted) < 12)
         weights = [counts.nbytes for each in fitted if (counts := each()) is not None]
         assert min(weights) >= 4_000
         assert sum(weights) <= 40_000
@@ -118,17 +118,17 @@ def test_adapters_and_checkpoints_named_once_are_forgotten(tmp_path: Path, kind:
     gc.collect()
     gc.disable()  # nothing waits for a search for garbage
     try:
-        with endless(2000, loaded_bytes=1) as one:
-            [base], texts, kept = used(one, Request("a b")), [], []
+        with endless_engine(2000, loaded_bytes=1) as one:
+            [base], texts, kept = loaded_objects(one, Request("a b")), [], []
             for formula in formulas:
                 request = Request("a b", formula, stop=Stop(3))
                 ticket = one.submit(request)
-                kept += [each for each in used(one, request) if each is not base]
+                kept += [each for each in loaded_objects(one, request) if each is not base]
                 texts.append(ticket.result(60).tokens)
                 del ticket
             assert len(kept) == 4
-            assert until(lambda: sum(each() is not None for each in kept) <= 1)
-            assert used(one, Request("a b")) == [base]
+            assert becomes_true(lambda: sum(each() is not None for each in kept) <= 1)
+            assert loaded_objects(one, Request("a b")) == [base]
             again = [one.generate("a b", formula, stop=Stop(3)).tokens for formula in formulas]
             assert [len(tokens) for tokens in again] == [len(tokens) for tokens in texts]
     finally:
@@ -137,16 +137,16 @@ def test_adapters_and_checkpoints_named_once_are_forgotten(tmp_path: Path, kind:
 
 def test_what_a_request_in_flight_uses_stays_and_is_loaded_once(tmp_path: Path) -> None:
     first, *others = adapters(tmp_path, 4)
-    with endless(2000, loaded_bytes=1) as one:
+    with endless_engine(2000, loaded_bytes=1) as one:
         request = Request("a b", f"prompted(adapter={first!r})", stop=Stop(1500))
         running = one.submit(request)
         chunks = iter(running)
         next(chunks)
-        [held] = used(one, request)[1:]
+        [held] = loaded_objects(one, request)[1:]
         for name in others:
             one.generate("a b", f"prompted(adapter={name!r})", stop=Stop(2))
         one.generate("c", f"prompted(adapter={first!r})", stop=Stop(2))
-        assert used(one, request)[1:] == [held]
+        assert loaded_objects(one, request)[1:] == [held]
         assert held() is not None
         next(chunks)
         running.cancel()
@@ -155,7 +155,7 @@ def test_what_a_request_in_flight_uses_stays_and_is_loaded_once(tmp_path: Path) 
 def test_the_adapter_of_a_likelihood_is_held_as_any_other(tmp_path: Path) -> None:
     first, *others = adapters(tmp_path, 3)
     formula = f"M + posterior(prompted(adapter={first!r}), M)"
-    with endless(2000, loaded_bytes=1) as one:
+    with endless_engine(2000, loaded_bytes=1) as one:
         running = one.submit(Request("a b", formula, stop=Stop(600)))
         chunks = iter(running)
         next(chunks)
@@ -183,7 +183,7 @@ def test_what_is_forgotten_while_a_request_is_read_is_loaded_on_no_thread_of_a_c
         registry.base.runner.lanes.forget()
         keep(registry, *given)
 
-    with endless(2000, loaded_bytes=2**24) as one:
+    with endless_engine(2000, loaded_bytes=2**24) as one:
         for each in (name, other):
             one.generate("a b", f"prompted(adapter={each!r})", stop=Stop(2))
         monkeypatch.setattr(Registry, "_keep", forgetting)
@@ -195,10 +195,10 @@ def test_objects_within_the_limit_are_loaded_once(tmp_path: Path) -> None:
     tiny_model(seed=3).save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)
     formula = f"M + prompted(model={str(tmp_path)!r}) + ngram(texts=('a b c',))"
-    with endless(2000, loaded_bytes=2**24) as one:
+    with endless_engine(2000, loaded_bytes=2**24) as one:
         one.generate("a b", formula, stop=Stop(2))
-        before = used(one, Request("a b", formula))
+        before = loaded_objects(one, Request("a b", formula))
         one.generate("a b", formula, stop=Stop(2))
-        assert used(one, Request("a b", formula)) == before
+        assert loaded_objects(one, Request("a b", formula)) == before
         assert len(before) == 4  # the scorers of three kinds of terms, and the counts
         assert None not in [each() for each in before]

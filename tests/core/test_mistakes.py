@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.mistakes import refusal
+from support.error_sentences import refusal
 
 import marith
 from marith.testing import tiny_model, tiny_tokenizer

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.mistakes import refusal
+from support.error_sentences import refusal
 
 from langchain_marith import ChatMarith, MarithLLM
 from llamaindex_marith import Marith

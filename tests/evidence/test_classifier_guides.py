@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from support.drafting import VOCAB, Small
+from support.small_engine import VOCAB, SmallEngine
 
 from marith import Prompted
 from marith.request.prompt import to_prompt
@@ -90,7 +90,7 @@ def scaled(logits: Row, scale: str) -> float:
 
 
 def test_guided_classifiers_agree_with_a_float64_oracle(
-    small: Small, report: Callable[[str], None]
+    small: SmallEngine, report: Callable[[str], None]
 ) -> None:
     draw = random.Random(5)
     models, words = small.reference.models, small.reference.vocabulary

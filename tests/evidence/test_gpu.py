@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.asking import span_of
+from support.runner_questions import span_of
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from marith import Classifier, Engine, Grammar, NGram, Plan, Prompted, Sampling, Stop

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from support.ggml_files import write_pocket
-from support.holding import until
+from support.held_passes import becomes_true
 
 from marith import Engine, MarithError, Request, Sampling, Stop
 from marith.testing import cached_bytes
@@ -104,7 +104,7 @@ def test_two_thousand_requests_with_cancels_and_drafts_leave_no_lane(files: Path
         assert done + cancelled == REQUESTS
         assert 0 < cancelled < REQUESTS / 2
         # The lanes of a request that was cancelled are free after the step that runs.
-        assert until(lambda: engine.status().running == 0)
+        assert becomes_true(lambda: engine.status().running == 0)
         assert engine.status().lanes == 0
         assert cached_bytes(engine) <= 80 * 2**20
         print(f"\n{done} done, {cancelled} cancelled")

@@ -5,7 +5,15 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from support.agent_runs import ASKED, FACTS, WEATHER, is_valid, right, shown, work
+from support.agent_runs import (
+    ASKED,
+    FACTS,
+    WEATHER,
+    is_valid,
+    runs_of,
+    shares_of_right_calls,
+    shown,
+)
 from support.applications import Report
 
 from marith.models import attribute
@@ -16,8 +24,8 @@ def formality(texts: Sequence[str]) -> float:
 
 
 async def test_an_agent_calls_the_tool_that_was_asked_for(report: Report) -> None:
-    runs = await work(lambda seed: shown.helper(seed=seed), ASKED)
-    tool, call = right(runs, ASKED)
+    runs = await runs_of(lambda seed: shown.helper(seed=seed), ASKED)
+    tool, call = shares_of_right_calls(runs, ASKED)
     report(f"function agent: the tool asked for {tool:.3f}  the call asked for {call:.3f}")
     assert tool >= 0.9
     assert call >= 0.75
@@ -25,8 +33,8 @@ async def test_an_agent_calls_the_tool_that_was_asked_for(report: Report) -> Non
 
 async def test_a_react_agents_calls_are_valid(report: Report) -> None:
     asked = [*ASKED, *ASKED]
-    runs = await work(lambda seed: shown.thinker(seed=seed), asked)
-    tool, call = right(runs, asked)
+    runs = await runs_of(lambda seed: shown.thinker(seed=seed), asked)
+    tool, call = shares_of_right_calls(runs, asked)
     report(f"ReAct: the tool asked for {tool:.3f}  the call {call:.3f}")
     assert all(is_valid(each.tool_name, each.tool_kwargs) for run in runs for each in run.calls)
 
@@ -35,12 +43,12 @@ async def test_of_two_agents_one_calls_the_right_tool_and_the_other_answers_form
     report: Report,
 ) -> None:
     asked = [*FACTS, *WEATHER]
-    runs = await work(lambda seed: shown.desk(seed=seed), asked)
-    tool, call = right(runs, asked)
+    runs = await runs_of(lambda seed: shown.desk(seed=seed), asked)
+    tool, call = shares_of_right_calls(runs, asked)
     report(f"two agents: the tool asked for {tool:.3f}  the call asked for {call:.3f}")
     assert tool >= 0.9
     assert call >= 0.75
-    bare = await work(lambda seed: shown.desk("M", seed), FACTS)
+    bare = await runs_of(lambda seed: shown.desk("M", seed), FACTS)
     persona, plain = (
         formality([run.answer for run in some if run.calls[-1].tool_name == "find_facts"])
         for some in (runs, bare)

@@ -10,8 +10,8 @@ from itertools import islice
 
 import psutil
 import torch
-from support.holding import endless, scorer_of
-from support.house import FORMULAS, House, request, wait_until_idle
+from support.checked_engine import FORMULAS, CheckedEngine, request, wait_until_idle
+from support.held_passes import endless_engine, scorer_of
 
 from marith import Sampling, Stop
 
@@ -29,14 +29,14 @@ def level(samples: list[float]) -> None:
     assert max(abs(sample - middle) for sample in late) <= 0.05 * middle
 
 
-def test_memory_stays_level_while_many_threads_come_and_go(house: House) -> None:
+def test_memory_stays_level_while_many_threads_come_and_go(checked: CheckedEngine) -> None:
     samples: list[float] = []
 
     def caller(number: int) -> None:
         draw = random.Random(number)
         for i in range(20):
-            asked = request(house, draw.choice(FORMULAS), 10_000 + 100 * number + i)
-            ticket = house.engine.submit(asked)
+            asked = request(checked, draw.choice(FORMULAS), 10_000 + 100 * number + i)
+            ticket = checked.engine.submit(asked)
             if i % 2:
                 list(islice(ticket, draw.randint(0, 4)))
                 ticket.cancel()
@@ -58,7 +58,7 @@ def held() -> tuple[int, int]:
 
 
 def test_held_memory_stays_level_over_many_requests() -> None:
-    with endless(context_length=256) as engine:
+    with endless_engine(context_length=256) as engine:
 
         def ask(count: int) -> tuple[int, int]:
             for i in range(count):

@@ -12,8 +12,8 @@ from typing import Any
 
 import httpx
 import pytest
-from support.serving import CHAT, PERSONAS, client, events, served
-from support.streamed import KINDS, require_joined
+from support.chat_deltas import KINDS, require_joined
+from support.http_server import CHAT, PERSONAS, client, events, served
 
 PATH = "/v1/chat/completions"
 ALONE = f"[model]\ncache_bytes = 0\n{PERSONAS}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.speaking_model import FORMULA, SAMPLING, SCRIPT, STYLE, TERMS, Make, Writer
+from support.langchain_models import FORMULA, SAMPLING, SCRIPT, STYLE, TERMS, Make, Writer
 
 from langchain_marith import ChatMarith, MarithLLM
 

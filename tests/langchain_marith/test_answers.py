@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from support.speaking_model import FORMULA, MAP, STYLE, Make, by_engine, clock
+from support.langchain_models import FORMULA, MAP, STYLE, Make, clock, engine_answer
 
 import marith
 
@@ -17,7 +17,7 @@ def _logprobs(answer: Any) -> list[dict[str, Any]]:
 
 
 def test_usage_is_what_the_tokenizer_counts(make: Make, tiny_dir: str) -> None:
-    truth = by_engine(tiny_dir, "k l")
+    truth = engine_answer(tiny_dir, "k l")
     answer = make().invoke("k l")
     usage = answer.usage_metadata
     assert usage is not None
@@ -29,7 +29,7 @@ def test_usage_is_what_the_tokenizer_counts(make: Make, tiny_dir: str) -> None:
 
 
 def test_an_answer_names_its_model_and_why_it_ended(make: Make, tiny_dir: str) -> None:
-    truth = by_engine(tiny_dir, "k l")
+    truth = engine_answer(tiny_dir, "k l")
     metadata = make().invoke("k l").response_metadata
     assert (metadata["model_name"], metadata["model_provider"]) == (tiny_dir, "marith")
     assert metadata["finish_reason"] == truth.finish_reason
@@ -60,7 +60,7 @@ def test_the_cost_of_the_formula_is_listed_by_term(scripted: Make) -> None:
 
 async def test_logprobs_are_those_of_the_composed_distribution(make: Make, tiny_dir: str) -> None:
     engine, terms = marith.Engine.shared(tiny_dir), make().terms
-    truth = by_engine(tiny_dir, "k l")
+    truth = engine_answer(tiny_dir, "k l")
     scores = engine.score("k l", truth.tokens, FORMULA, terms)
     model = make(temperature=0.9).bind(logprobs=True, top_logprobs=2)
     answers = [model.invoke("k l"), await model.ainvoke("k l")]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from langchain_core.caches import InMemoryCache
 from pydantic import BaseModel, create_model
-from support.speaking_model import Make
+from support.langchain_models import Make
 
 import marith
 from langchain_marith import MarithLLM

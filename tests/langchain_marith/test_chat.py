@@ -15,13 +15,13 @@ from langchain_core.messages import (
     trim_messages,
 )
 from langchain_core.output_parsers import StrOutputParser
-from support.speaking_model import Make, by_engine
+from support.langchain_models import Make, engine_answer
 
 import marith
 
 
 async def test_every_way_to_ask_gives_the_engines_text(make: Make, tiny_dir: str) -> None:
-    truth = by_engine(tiny_dir, "k l").text
+    truth = engine_answer(tiny_dir, "k l").text
     model = make()
     assert len(truth) > 3
     assert model.invoke("k l").text == truth
@@ -37,7 +37,7 @@ async def test_every_way_to_ask_gives_the_engines_text(make: Make, tiny_dir: str
 async def test_a_batch_answers_as_one_by_one(make: Make, tiny_dir: str) -> None:
     prompts = [" ".join("abcdefghijklmnopq"[i : i + 3]) for i in range(12)]
     far = marith.Sampling(temperature=0.9, seed=22)  # no number within 1e-4 of another token
-    truths = [by_engine(tiny_dir, prompt, sampling=far).text for prompt in prompts]
+    truths = [engine_answer(tiny_dir, prompt, sampling=far).text for prompt in prompts]
     model = make(seed=far.seed)
     assert [m.text for m in model.batch(prompts)] == truths
     assert [m.text for m in await model.abatch(prompts)] == truths

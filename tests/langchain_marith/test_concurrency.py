@@ -9,8 +9,15 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
-from support.looping import LONG, PAUSE, Loop, frees_its_lanes, running, slow_reading
-from support.speaking_model import Make, clock
+from support.langchain_models import Make, clock
+from support.watched_loop import (
+    LONG,
+    PAUSE,
+    WatchedLoop,
+    require_lanes_freed,
+    running,
+    slow_prompts,
+)
 
 import marith
 
@@ -21,7 +28,7 @@ _HUMAN = [HumanMessage("k l")]
 async def test_the_event_loop_turns_while_a_model_answers(scripted: Make, how: str) -> None:
     model = scripted()
     model.invoke("Hello!")
-    async with Loop() as loop:
+    async with WatchedLoop() as loop:
         if how == "ainvoke":
             await model.ainvoke("Count!")
         elif how == "astream":
@@ -34,7 +41,7 @@ async def test_the_event_loop_turns_while_a_model_answers(scripted: Make, how: s
 
 async def test_weights_load_off_the_event_loop(tiny_dir: str, make: Make) -> None:
     model = make(max_queue=77)  # an engine of its own
-    async with Loop() as loop:
+    async with WatchedLoop() as loop:
         await model.ainvoke("k l")
     assert loop.turns > 1
     assert loop.longest < 2 * PAUSE
@@ -51,7 +58,7 @@ async def test_a_cancelled_task_frees_its_lanes(make: Make) -> None:
         steps = engine.status().steps
         with pytest.raises(asyncio.CancelledError):
             await task
-        await frees_its_lanes(model, steps)
+        await require_lanes_freed(model, steps)
 
 
 async def test_a_dropped_stream_frees_its_lanes(make: Make) -> None:
@@ -61,19 +68,19 @@ async def test_a_dropped_stream_frees_its_lanes(make: Make) -> None:
     stream = model.stream("k l", **LONG)
     next(stream)
     stream.close()
-    await frees_its_lanes(model, engine.status().steps)
+    await require_lanes_freed(model, engine.status().steps)
     astream = model.astream("k l", **LONG)
     await anext(astream)
     await astream.aclose()
-    await frees_its_lanes(model, engine.status().steps)
+    await require_lanes_freed(model, engine.status().steps)
     for _ in model.stream("k l", **LONG):
         break  # forgotten rather than closed
-    await frees_its_lanes(model, engine.status().steps)
+    await require_lanes_freed(model, engine.status().steps)
 
 
 async def test_a_timeout_counts_from_the_call(make: Make) -> None:
     model = make(timeout=0.1)
-    with slow_reading(make()) as (release, released):
+    with slow_prompts(make()) as (release, released):
         with pytest.raises(marith.DeadlineExceeded):
             await model.ainvoke("k l")
         with pytest.raises(marith.DeadlineExceeded):

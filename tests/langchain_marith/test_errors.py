@@ -11,7 +11,7 @@ import pytest
 from langchain_core import exceptions
 from langchain_core.runnables import ConfigurableField
 from pydantic import ValidationError
-from support.speaking_model import Make
+from support.langchain_models import Make
 
 import marith
 from langchain_marith import ChatMarith, MarithLLM

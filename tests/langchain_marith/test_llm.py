@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from langchain_core.caches import InMemoryCache
 from langchain_core.callbacks import BaseCallbackHandler
-from support.speaking_model import Make, Writer, by_engine
+from support.langchain_models import Make, Writer, engine_answer
 
 import marith
 from langchain_marith import MarithLLM
@@ -19,7 +19,7 @@ PROMPTS = ["k l", "m n o", "p", "q r s t"]
 
 @pytest.fixture
 def truths(tiny_dir: str) -> list[marith.Completion]:
-    return [by_engine(tiny_dir, prompt) for prompt in PROMPTS]
+    return [engine_answer(tiny_dir, prompt) for prompt in PROMPTS]
 
 
 async def test_every_way_to_ask_gives_the_engines_text(

@@ -19,7 +19,7 @@ from langchain_core.messages import (
     ToolMessage,
     convert_to_openai_messages,
 )
-from support.speaking_model import Make, sum_of
+from support.langchain_models import Make, sum_of
 
 import marith
 from langchain_marith.messages import to_dicts

@@ -12,7 +12,7 @@ import pytest
 from langchain_core.caches import InMemoryCache
 from langchain_core.load import dumpd, dumps, loads
 from langchain_core.runnables import ConfigurableField
-from support.speaking_model import Make, by_engine, clock
+from support.langchain_models import Make, clock, engine_answer
 
 import marith
 from langchain_marith import ChatMarith, MarithLLM
@@ -30,7 +30,7 @@ def test_the_formula_in_metadata_is_the_one_that_answered(make: Make) -> None:
 def test_a_call_may_change_what_is_sampled(make: Make, tiny_dir: str) -> None:
     model = make()
     other = model.invoke("k l", formula="c", terms={"c": "q r"}, max_tokens=24)
-    assert other.text == by_engine(tiny_dir, "k l", formula="c", terms={"c": "q r"}).text
+    assert other.text == engine_answer(tiny_dir, "k l", formula="c", terms={"c": "q r"}).text
     assert other.text != model.invoke("k l").text
     assert other.response_metadata["composition"]["formula"] == "c"
     short = model.invoke("k l", max_tokens=3)

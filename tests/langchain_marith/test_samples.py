@@ -9,7 +9,7 @@ from langchain_core.caches import InMemoryCache
 from langchain_core.exceptions import LangChainException
 from langchain_core.messages import HumanMessage
 from langchain_core.outputs import LLMResult
-from support.speaking_model import Make, Writer, by_engine
+from support.langchain_models import Make, Writer, engine_answer
 
 import marith
 
@@ -21,7 +21,7 @@ def truths(tiny_dir: str) -> list[list[str]]:
     """Three answers to each prompt, by seeds one after the other."""
     return [
         [
-            by_engine(tiny_dir, prompt, sampling=marith.Sampling(0.9, seed=4 + i)).text
+            engine_answer(tiny_dir, prompt, sampling=marith.Sampling(0.9, seed=4 + i)).text
             for i in range(3)
         ]
         for prompt in ("k l", "m n o")

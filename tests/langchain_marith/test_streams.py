@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessageChunk
-from support.speaking_model import MAP, Make, clock, sum_of
+from support.langchain_models import MAP, Make, clock, sum_of
 
 import marith
 from langchain_marith.ai_messages import ChunkWriter

@@ -14,8 +14,8 @@ from langchain_core.runnables import RunnableBinding
 from langchain_core.utils.function_calling import convert_to_json_schema
 from pydantic import BaseModel, Field
 from pydantic.v1 import BaseModel as OldBaseModel
-from support.any_class import Tree
-from support.speaking_model import Make, knots, ring
+from support.langchain_models import Make, knots, ring
+from support.random_classes import Tree
 
 from langchain_marith import ChatMarith
 

@@ -10,7 +10,7 @@ from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableBinding
 from langchain_core.tools import tool
 from pydantic import BaseModel, Field
-from support.speaking_model import MAP, Make, clock, knots, ring, sum_of
+from support.langchain_models import MAP, Make, clock, knots, ring, sum_of
 
 import marith
 from langchain_marith.tool_definitions import to_definitions

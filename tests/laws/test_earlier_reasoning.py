@@ -22,7 +22,7 @@ from inspect_ai.tool import ToolCall
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from llama_index.core.base.llms.types import TextBlock, ThinkingBlock, ToolCallBlock
 from llama_index.core.llms import ChatMessage
-from support.serving import client, served
+from support.http_server import client, served
 from transformers import AutoTokenizer
 
 from langchain_marith import ChatMarith

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import HumanMessage
 from llama_index.core.tools import FunctionTool
-from support.serving import client, served
-from support.speaking_model import MAP, NOON, SCRIPT, clock
+from support.http_server import client, served
+from support.langchain_models import MAP, NOON, SCRIPT, clock
 
 from langchain_marith import ChatMarith
 from llamaindex_marith import Marith

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 from hypothesis import example, given
+from support.http_server import WEATHER, client, served
 from support.odd_messages import conversations, for_langchain, for_llamaindex
-from support.serving import WEATHER, client, served
 
 import marith
 from langchain_marith import ChatMarith

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from llama_index.core.agent.react.output_parser import ReActOutputParser
 from llama_index.core.agent.workflow.workflow_events import AgentStream
-from support.agent_runs import ASKED, is_valid, shown, work
+from support.agent_runs import ASKED, is_valid, runs_of, shown
 
 FEW = ASKED[::3]
 
 
 async def test_every_step_of_a_react_agent_is_read_and_every_call_valid() -> None:
-    runs = await work(lambda seed: shown.thinker(seed=seed), FEW)
+    runs = await runs_of(lambda seed: shown.thinker(seed=seed), FEW)
     thoughts = []
     for run in runs:
         for step in run.steps:

@@ -11,7 +11,14 @@ from llama_index.core.llms import ChatMessage
 from llama_index.core.prompts import PromptTemplate
 from pydantic import BaseModel, Field
 from support.llamaindex_calls import Make
-from support.looping import LONG, PAUSE, Loop, frees_its_lanes, running, slow_reading
+from support.watched_loop import (
+    LONG,
+    PAUSE,
+    WatchedLoop,
+    require_lanes_freed,
+    running,
+    slow_prompts,
+)
 
 import marith
 
@@ -33,7 +40,7 @@ async def test_the_loop_turns_while_an_answer_is_made(scripted: Make, way: str) 
         "stream_chat": lambda: model.astream_chat(QUESTION, **LONG),
         "objects": lambda: model.astream_structured_predict(Log, prompt),
     }
-    async with Loop() as loop:
+    async with WatchedLoop() as loop:
         parts = [part async for part in await ways[way]()]
     assert len(parts) > 10
     assert loop.longest < 2 * PAUSE
@@ -42,7 +49,7 @@ async def test_the_loop_turns_while_an_answer_is_made(scripted: Make, way: str) 
 
 async def test_weights_load_off_the_event_loop(make: Make) -> None:
     model = make(max_queue=78)  # an engine of its own
-    async with Loop() as loop:
+    async with WatchedLoop() as loop:
         await model.achat(QUESTION)
     assert loop.turns > 1
     assert loop.longest < 2 * PAUSE
@@ -63,7 +70,7 @@ async def test_a_cancelled_task_frees_its_lanes(make: Make, scripted: Make, way:
     steps = engine.status().steps
     with pytest.raises(asyncio.CancelledError):
         await task
-    await frees_its_lanes(model, steps)
+    await require_lanes_freed(model, steps)
 
 
 async def test_a_dropped_stream_frees_its_lanes(scripted: Make) -> None:
@@ -79,7 +86,7 @@ async def test_a_dropped_stream_frees_its_lanes(scripted: Make) -> None:
         stream = begin()
         next(stream)
         stream.close()
-        await frees_its_lanes(model, engine.status().steps)
+        await require_lanes_freed(model, engine.status().steps)
     astreams: list[Callable[[], Any]] = [
         lambda: model.astream_chat(QUESTION, **LONG),
         lambda: model.astream_complete("k l", **LONG),
@@ -90,15 +97,15 @@ async def test_a_dropped_stream_frees_its_lanes(scripted: Make) -> None:
         await anext(astream)
         steps = engine.status().steps
         await astream.aclose()
-        await frees_its_lanes(model, steps)
+        await require_lanes_freed(model, steps)
     for _ in model.stream_chat(QUESTION, **LONG):
         break  # forgotten rather than closed
-    await frees_its_lanes(model, engine.status().steps)
+    await require_lanes_freed(model, engine.status().steps)
 
 
 async def test_a_timeout_counts_from_the_call(make: Make) -> None:
     model = make(timeout=0.1)
-    with slow_reading(make()) as (release, released):
+    with slow_prompts(make()) as (release, released):
         with pytest.raises(marith.DeadlineExceeded):
             await model.achat(QUESTION)
         with pytest.raises(marith.DeadlineExceeded):

@@ -15,7 +15,7 @@ from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.llms import ChatMessage
 from llama_index.core.rate_limiter import BaseRateLimiter
 from support.llamaindex_calls import COMPLETIONS, TEMPLATES, WAYS, WITH_TOOLS, Make, ask
-from support.looping import LONG
+from support.watched_loop import LONG
 
 import marith
 

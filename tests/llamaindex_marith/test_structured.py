@@ -13,8 +13,8 @@ from llama_index.core.llms import ChatMessage, ChatResponse
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.types import PydanticProgramMode
 from pydantic import BaseModel, Field, RootModel, field_validator
-from support.any_class import Tree
 from support.llamaindex_calls import Make
+from support.random_classes import Tree
 
 import marith
 from llamaindex_marith import Marith

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.browsing import serving
+from support.browser import serving
 
 from marith import Engine, Options
 

@@ -1,4 +1,4 @@
-"""Questions for the agents of LlamaIndex, what they call for them, and what should be called."""
+"""Questions for agents of LlamaIndex, the calls that agents make, and the calls that are right."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ ASKED = [*WEATHER, *TABLES]
 Asked = Sequence[tuple[str, str, dict[str, Any]]]
 
 
-async def work(make: Callable[[int], Any], asked: Asked) -> list[Any]:
-    """What agents do about questions, all at once and each with a seed of its own."""
+async def runs_of(make: Callable[[int], Any], asked: Asked) -> list[Any]:
+    """Run an agent on all questions at once, with a seed for each question, and return the runs."""
     runs = (shown.ask(make(seed), question) for seed, (question, _, _) in enumerate(asked))
     return await asyncio.gather(*runs)
 
 
 def first_call(run: Any) -> tuple[str, dict[str, Any]]:
-    """The tool that an agent called first, and what for; no tool where it called none."""
+    """Return the name and the arguments of an agent's first call, or an empty name."""
     return (run.calls[0].tool_name, run.calls[0].tool_kwargs) if run.calls else ("", {})
 
 
-def right(runs: Sequence[Any], asked: Asked) -> tuple[float, float]:
-    """The shares of first calls of the tool that was asked for, and with the arguments too."""
+def shares_of_right_calls(runs: Sequence[Any], asked: Asked) -> tuple[float, float]:
+    """Return the share of first calls with the right tool, and with the right arguments too."""
     pairs = [
         (first_call(run), (name, given)) for run, (_, name, given) in zip(runs, asked, strict=True)
     ]
@@ -48,7 +48,7 @@ def right(runs: Sequence[Any], asked: Asked) -> tuple[float, float]:
 
 
 def is_valid(name: str, arguments: Any) -> bool:
-    """Whether the tool of that name takes the arguments, as its schema has it."""
+    """Return True if a tool accepts the arguments, by its schema."""
     schemas = {tool.metadata.name: tool.metadata.fn_schema for tool in shown.tools()}
     schema = schemas[name].model_json_schema() | {"additionalProperties": False}
     return Draft202012Validator(schema).is_valid(arguments)

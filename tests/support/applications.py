@@ -1,4 +1,4 @@
-"""The applications in docs/examples as modules: what is tested is what is shown."""
+"""Import the applications of docs/examples, so that tests run the code that readers see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions of well-known things, and passages that say of them what training never answered."""
+"""Questions about common facts, and passages that contradict what pocket has learned."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROPER = ("city", "country", "planet", "full_name", "weekday", "month")
 
 @dataclass(frozen=True)
 class Contradiction:
-    """A question, what is usually answered, and a passage that says something else."""
+    """A question, its usual answer, and a passage that says something else."""
 
     question: str
     passage: str
@@ -36,10 +36,10 @@ def _says(answer: str, value: str) -> bool:
 
 
 def _unseen_value(fact: dict[str, Any], rng: Random) -> str | None:
-    """Return a value other than the usual one that is held out of training.
+    """Return a value other than the usual one that training held out.
 
-    Training never asked of this fact where a passage gave it this value, nor answered with it;
-    that a passage gave it in passing is not excluded.
+    In training, no question about this fact had a passage with this value, and no answer had it. A
+    passage may have mentioned it beside another question.
     """
     for _ in range(TRIES):
         value = words.draw(fact["value"], rng)
@@ -51,7 +51,7 @@ def _unseen_value(fact: dict[str, Any], rng: Random) -> str | None:
 
 
 def contradictions() -> Iterator[Contradiction]:
-    """Yield a contradiction of each fact that has a value left to tell."""
+    """Yield a contradiction for each fact that has an unseen value."""
     rng = Random(1)
     for fact in words.table("passages.toml")["facts"]:
         value = _unseen_value(fact, rng)

@@ -1,4 +1,4 @@
-"""The pages of the documentation, their blocks, and the files that the pages speak of."""
+"""The pages of the documentation, their blocks, and the files that the pages mention."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ official = "2*formal - M"
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block: what is after the fence, its text, and the `text` block that follows."""
+    """A fenced block: the words after the fence, its text, and the `text` block after it."""
 
     kind: str
     code: str
@@ -72,7 +72,7 @@ def _labelled(*labels: str) -> str:
 
 
 def _harness_task(path: Path) -> None:
-    """Write a task of lm-evaluation-harness with a hub's name: a choice, or a text."""
+    """Write a task of lm-evaluation-harness under a name of the hub: a choice, or a text."""
     data, choices = path.with_suffix(".jsonl"), path.name == "hellaswag"
     data.write_text('{"q": "The film was", "c": ["good", "a a a"], "a": 0}\n' * 2)
     task = {
@@ -120,7 +120,7 @@ FILES: dict[str, str | Path | Callable[[Path], None]] = {
 
 
 def write_files(page: Path, folder: Path) -> None:
-    """Write the files of `FILES` that a page names into a folder."""
+    """Write the files of `FILES` that a page mentions into a folder."""
     text = page.read_text(encoding="utf-8")
     for file in filter(text.__contains__, FILES):
         path, content = folder / file, FILES[file]

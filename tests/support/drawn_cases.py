@@ -1,7 +1,7 @@
-"""Formulas, what drafts for them and what their texts may be, with texts enough for 20,000 draws.
+"""Formulas with drafts and grammars, and enough texts of each for 20,000 tokens.
 
-The suite draws a part of them, to see that the engine is wired as the enumeration in
-`tests/laws` has it; `tests/evidence` draws all.
+The test suite samples a part of them, to see that the engine uses what the enumeration in
+`tests/laws` proves; `tests/evidence` samples all.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from support.drafting import Draws, Small, answers, draws, refused
 from support.languages import NESTED, REGULAR, Language
+from support.small_engine import Draws, SmallEngine, answers, draws, share_of_rejected
 
 from marith import Completion, Plan, Request, Sampling, Stop, parse
 
@@ -22,7 +22,7 @@ PROMPTS = ("a b", "c", "e f a d a b c a", "b b")
 
 @dataclass(frozen=True)
 class Case:
-    """A formula, how it is drafted, and texts enough for `ENOUGH` draws."""
+    """A formula, how it is drafted, and the number of texts that have `ENOUGH` tokens."""
 
     formula: str
     speculation: object
@@ -33,8 +33,8 @@ class Case:
     prompts: Sequence[str] = PROMPTS
     language: Language | None = None
 
-    def requests(self, small: Small, share: float = 1.0) -> list[Request]:
-        """Prompts and lengths of all sizes at once, one seed each; a share of all texts."""
+    def requests(self, small: SmallEngine, share: float = 1.0) -> list[Request]:
+        """Return a `share` of all requests: prompts and lengths of all sizes, a seed for each."""
         formula = parse(self.formula)
         named = re.findall(r"\w+", f"{self.formula} {self.speculation}")
         terms = {name: term for name, term in small.terms.items() if name in named}
@@ -51,19 +51,23 @@ class Case:
             for i in range(round(self.texts * share))
         ]
 
-    def draws(self, small: Small, requests: Sequence[Request], done: Sequence[Completion]) -> Draws:
-        """Every token beside what it should be drawn from."""
+    def draws(
+        self, small: SmallEngine, requests: Sequence[Request], done: Sequence[Completion]
+    ) -> Draws:
+        """Return every token with the distribution that it should have been sampled from."""
         return draws(small, requests, done, self.language.allowed if self.language else None)
 
-    def hold(self, small: Small, share: float = 1.0) -> tuple[Draws, list[Completion]]:
-        """Assert that tokens are drawn as the formula says, and not as another does."""
+    def require_distribution(
+        self, small: SmallEngine, share: float = 1.0
+    ) -> tuple[Draws, list[Completion]]:
+        """Require that tokens have the distribution of the formula, and not of another."""
         requests = self.requests(small, share)
         done = answers(small, requests)
         drawn = self.draws(small, requests, done)
         assert len(drawn.tokens) >= ENOUGH * share
         if self.speculation is not None:
             assert sum(one.stats.accepted for one in done) >= 1000 * share
-            assert refused(done) >= 0.1
+            assert share_of_rejected(done) >= 0.1
         assert drawn.of_marginals() > 1e-3
         assert drawn.of_pairs() > 1e-3
         others = [replace(request, formula="x") for request in requests]

@@ -1,9 +1,9 @@
 """Every path of a draft window, with its exact probability instead of random numbers.
 
-What a verification leads to is a step function of its two random numbers, so the probability of
-each outcome is an area: both numbers are swept over their breakpoints, and the verifier itself
-says what happens between two of them. Equal states are met once, with the probabilities of all
-paths that lead there.
+The outcome of a verification is a step function of its two random numbers, so the probability of
+each outcome is an area. Both numbers are swept over their breakpoints, and the verifier itself
+gives the outcome between two of them. Each state is followed once, with the probabilities of all
+paths that lead to it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NARROW = 1e-13  # breakpoints so close are one; an outcome is looked at so close
 
 @dataclass
 class Ends:
-    """The texts that a state may end in, each with its probability, and by how many paths."""
+    """The texts that can follow from a state, with their probabilities, and the number of paths."""
 
     texts: dict[Text, float] = field(default_factory=lambda: defaultdict(float))
     paths: int = 0
@@ -39,7 +39,7 @@ class Ends:
 def lawful(
     law: Callable[[Text], Row], ends: frozenset[int], text: Text = (), chance: float = 1.0
 ) -> Iterator[tuple[Text, float]]:
-    """Each whole text and its probability, one token after another."""
+    """Yield each whole text with its probability, computed token by token."""
     if len(text) == MOST or (text and text[-1] in ends):
         yield text, chance
         return
@@ -48,7 +48,7 @@ def lawful(
 
 
 class Enumeration:
-    """Follows every path of a window until its text is whole; `states` keeps what it has met.
+    """Follows every path of a window until its text is whole. `states` keeps the known states.
 
     A path is a sequence of outcomes of the positions that were verified.
     """
@@ -61,7 +61,7 @@ class Enumeration:
         self.ends = self._follow(driver.freeze(driver.begin()))
 
     def error(self) -> float:
-        """The largest difference of a text's probability from the composed law's."""
+        """Return the largest difference between found and composed probabilities of a text."""
         setup, found = self.driver.setup, self.ends.texts
         right = dict(lawful(lambda text: composed(setup.law, setup.sampling, text), setup.ends))
         return max(abs(found.get(text, 0.0) - right.get(text, 0.0)) for text in {*right, *found})
@@ -87,16 +87,16 @@ class Enumeration:
 
 
 class Sweep:
-    """What a verifier does with positions, and how probable it is; each is looked at once."""
+    """The outcomes of a verification with their probabilities. Each position is computed once."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, dict[int, dict[int, float]]] = {}
 
     def outcomes(self, checks: Sequence[Check]) -> Iterator[tuple[list[int], float]]:
-        """The tokens that may follow together, and how probable they are.
+        """Yield the tokens that may be accepted together, with their probability.
 
-        After a token that was not drafted nothing of the draft stands; whatever is said of
-        positions after it should be ignored, and so it is another token than stood there.
+        After a token that was not drafted, no token of the draft is accepted. What the verifier
+        returns for later positions must be ignored, so a wrong token is put there.
         """
         standing, chance = [], 1.0
         for at, check in enumerate(checks):
@@ -119,7 +119,7 @@ class Sweep:
 
 
 def areas(target: Tensor, draft: Tensor | None) -> dict[int, dict[int, float]]:
-    """For each token that may have been drafted, the probability of each that may then stand."""
+    """Return the probability of each resulting token, for each token that may be drafted."""
     keep, draw = breakpoints(target, draft)
     cells = [
         (token, *cell)
@@ -141,10 +141,10 @@ def areas(target: Tensor, draft: Tensor | None) -> dict[int, dict[int, float]]:
 
 
 def breakpoints(target: Tensor, draft: Tensor | None) -> tuple[dict[int, float], list[float]]:
-    """Where the outcome may change: of the number that accepts each token, of the one that draws.
+    """Return where the outcome changes, for the number that accepts and the number that draws.
 
-    The draw may be from the target or from what the target has and the draft lacks, normalised or
-    not: one too many does no harm.
+    The token may be drawn from the target, or from the target's excess over the draft, normalised
+    or not. A breakpoint too many does no harm.
     """
     target = target.exp()
     if draft is None:  # nothing is drafted there, or a token is proposed outright
@@ -157,7 +157,7 @@ def breakpoints(target: Tensor, draft: Tensor | None) -> tuple[dict[int, float],
 
 
 def between(points: Sequence[float]) -> list[Cell]:
-    """The cells of [0, 1) between breakpoints."""
+    """Return the cells of [0, 1) between breakpoints."""
     edges = [0.0]
     for point in sorted(points):
         if edges[-1] + 4 * NARROW < point < 1.0 - 4 * NARROW:
@@ -166,6 +166,6 @@ def between(points: Sequence[float]) -> list[Cell]:
 
 
 def inside(keep: Cell, draw: Cell) -> list[tuple[float, float]]:
-    """Points of a cell of both numbers: its middle, and beside its corners."""
+    """Return points of a cell of both numbers: its middle, and near its corners."""
     corners = product(*((low + NARROW, high - NARROW) for low, high in (keep, draw)))
     return [(sum(keep) / 2, sum(draw) / 2), *corners]

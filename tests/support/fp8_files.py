@@ -1,4 +1,4 @@
-"""A checkpoint whose matrices are in FP8, as DeepSeek's and Qwen's are: no library makes it."""
+"""Write a checkpoint with matrices in FP8, as those of DeepSeek and Qwen: no library writes one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LARGEST = 448.0  # of float8_e4m3fn
 
 
 def save_fp8(source: str, target: Path) -> None:
-    """Write a model of a directory in blocks of 64 × 64, each with a scale."""
+    """Write a model of a directory in blocks of 64 × 64, with a scale for each block."""
     model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
     model.save_pretrained(target)
     AutoTokenizer.from_pretrained(source).save_pretrained(target)
@@ -41,7 +41,7 @@ def save_fp8(source: str, target: Path) -> None:
 
 
 def state_method(target: Path, stated: object) -> None:
-    """Let a configuration say how its weights are quantised."""
+    """Write into a configuration how its weights are quantised."""
     file = target / "config.json"
     config = json.loads(file.read_text(encoding="utf-8"))
     file.write_text(json.dumps(config | {"quantization_config": stated}), encoding="utf-8")

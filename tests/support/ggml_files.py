@@ -1,7 +1,7 @@
-"""GGUF files for llama.cpp: of a small model with a byte for a token, and in its K formats.
+"""GGUF files for llama.cpp: of a small model with a token for each byte, and in its K formats.
 
-`PYTHONPATH=tests python -m support.ggml_files` wrote tests/data/llama-q4_k.gguf; it needs
-llama-cpp-python, whose quantiser alone writes these formats.
+`PYTHONPATH=tests python -m support.ggml_files` wrote tests/data/llama-q4_k.gguf. It needs
+llama-cpp-python, whose quantiser is the only writer of these formats.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Q4_K_M = 15  # LLAMA_FTYPE_MOSTLY_Q4_K_M
 
 
 def apart(one: torch.Tensor, other: torch.Tensor) -> float:
-    """The total variation of two rows of log-probabilities."""
+    """Return the total variation of two rows of log-probabilities."""
     return float((one.exp() - other.exp()).abs().sum()) / 2
 
 
@@ -66,7 +66,7 @@ def write_adapter(name: str, path: Path) -> str:
 
 
 def byte_model() -> Any:
-    """A random Llama of one layer, whose rows are of 256 numbers: K formats need as many."""
+    """Return a random Llama of one layer, with rows of 256 numbers, as K formats need."""
     torch.manual_seed(4)
     config = LlamaConfig(
         vocab_size=258,
@@ -94,7 +94,7 @@ def write_pocket(folder: Path, formats: Iterable[str]) -> Path:
 
 
 def write_q4_k(path: Path) -> None:
-    """Write it in Q4_K_M, by llama.cpp's own quantiser."""
+    """Write the model of `byte_model` in Q4_K_M, by llama.cpp's own quantiser."""
     import llama_cpp
 
     with tempfile.TemporaryDirectory() as folder:

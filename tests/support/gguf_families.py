@@ -48,7 +48,7 @@ _SPECIAL = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
 
 
 def family_model(family: str, vocab: int, **more: Any) -> Any:
-    """A random model; its vectors are random too, so that a lost bias or norm is seen."""
+    """Return a random model. Its biases and norms are random too, so that a lost one is seen."""
     config = AutoConfig.for_model(family, vocab_size=vocab, **_SPECIAL, **(SIZES[family] | more))
     torch.manual_seed(len(family))
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
@@ -65,9 +65,9 @@ def write_family(
     extra: Mapping[str, np.ndarray] = MappingProxyType({}),
     **metadata: float | str,
 ) -> None:
-    """Write it as llama.cpp's converter does.
+    """Write a model as llama.cpp's converter does.
 
-    `extra` are further tensors, and `metadata` further values of its architecture.
+    `extra` are further tensors, and `metadata` are further values of its architecture.
     """
     config, family = model.config, model.config.model_type
     writer = gguf.GGUFWriter(path, family)
@@ -107,7 +107,7 @@ def write_family(
 
 
 def _as_stored(family: str, name: str, values: np.ndarray, config: Any) -> np.ndarray:
-    """What llama.cpp's converter does to a tensor."""
+    """Return a tensor as llama.cpp's converter stores it."""
     if family.startswith("gemma") and name.endswith("norm.weight"):
         return values + 1
     part = name.split(".")[2] if name.startswith("blk.") else name.split(".")[0]

@@ -1,6 +1,6 @@
-"""Seeded requests over all features, as data: what `golden.py` records and compares.
+"""Seeded requests over all features, as data: `golden.py` records and compares their results.
 
-Only the public door is used, so that the same file runs on any commit.
+Only public names of marith are used, so that the same file runs on any commit.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ STOPS = (Stop(24, (".",)), Stop(24, ("e", " the")), Stop(3))
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A request under a name; those of one `batch` are in flight together."""
+    """A named request. Requests of one `batch` run at the same time."""
 
     name: str
     request: Request
@@ -120,7 +120,7 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """Every case, in the order in which they are asked; each has its own seed."""
+    """Return every case, in the order in which they are asked. Each has its own seed."""
     seeded = []
     for seed, (case, prompt) in enumerate(zip(_cases(), cycle(PROMPTS), strict=False)):
         request = case.request
@@ -151,12 +151,12 @@ def _cases() -> Iterator[Case]:
 
 
 def _fits(plan: Plan, formula: str) -> bool:
-    """Whether the formula has every term that the plan names."""
+    """Return True if the formula has every term that the plan names."""
     return all(name in formula for name, _ in plan.every)
 
 
 def _featured(speculation: Any) -> Iterator[Case]:
-    """Everything that a request may ask beside its formula."""
+    """Yield cases with every option that a request has beside its formula."""
     given = {"speculation": speculation}
     for i, sampling in enumerate(SAMPLINGS):
         yield _case(f"sampling {i} {speculation}", sampling=sampling, **given)

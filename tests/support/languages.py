@@ -1,4 +1,4 @@
-"""Grammars over the letters a to f, each beside an automaton by hand that says what may follow."""
+"""Grammars over the letters a to f, each with an automaton that says what may follow."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from support.drafting import END, VOCAB
+from support.small_engine import END, VOCAB
 from torch import Tensor
 
 from marith import Grammar
@@ -24,13 +24,13 @@ _REGULAR = {
 
 @dataclass(frozen=True)
 class Language:
-    """A grammar, and what may follow a text by it: letters, and "." for the end."""
+    """A grammar, and a function that returns what may follow a text; "." is the end."""
 
     grammar: Grammar
     follow: Callable[[str], str]
 
     def allowed(self, tokens: Sequence[int], vocab: int = VOCAB) -> Tensor:
-        """True for the tokens that may follow: [vocab]."""
+        """Return True for the tokens that may follow: [vocab]."""
         may = self.follow("".join(LETTERS[token - FIRST] for token in tokens))
         row = torch.zeros(vocab, dtype=torch.bool)
         row[[END if letter == "." else FIRST + LETTERS.index(letter) for letter in may]] = True
@@ -38,7 +38,7 @@ class Language:
 
 
 def _after(text: str) -> str:
-    """What follows in `([abc]d?[ef])+`."""
+    """Return what may follow in `([abc]d?[ef])+`."""
     state = "first"
     for letter in text:
         state = _REGULAR.get(state, {}).get(letter, "never")
@@ -46,7 +46,7 @@ def _after(text: str) -> str:
 
 
 def _nested(text: str) -> str:
-    """What follows where each a is closed by a b, with something between them."""
+    """Return what may follow if a b closes each a, with something between them."""
     depth = text.count("a") - text.count("b")
     empty = not text or text[-1] == "a"
     return "acde" + ("b" if depth and not empty else "") + ("." if not (depth or empty) else "")

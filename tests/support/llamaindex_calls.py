@@ -1,4 +1,4 @@
-"""Every method of LlamaIndex that asks a model, by its name."""
+"""Every method with which LlamaIndex asks a model, by its name."""
 
 from __future__ import annotations
 

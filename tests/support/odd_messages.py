@@ -1,4 +1,4 @@
-"""Conversations in the forms of several providers, in which anything may be odd or missing."""
+"""Random conversations in the forms of several providers, with odd and missing parts."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ ODD = st.sampled_from([*PLAIN, {"k": "l"}, {"": None}, ["k"], "{", "<|end|>"])
 
 @st.composite
 def conversations(draw: Callable[..., Any]) -> list[Any]:
-    """A few messages, of which some have blocks of any provider, and some are odd."""
+    """Draw a few messages. Some have blocks of any provider, and some are odd."""
     messages = copy.deepcopy(draw(st.lists(st.sampled_from(MESSAGES), min_size=1, max_size=5)))
     if draw(st.booleans()):
         draw(st.sampled_from(messages))["content"] = copy.deepcopy(
@@ -99,7 +99,7 @@ def conversations(draw: Callable[..., Any]) -> list[Any]:
 
 
 def _alter(draw: Callable[..., Any], messages: Any) -> None:
-    """Leave out, or replace, what stands at one place of the messages."""
+    """Remove or replace one part of the messages."""
     inner = draw(st.sampled_from(messages))
     while isinstance(inner, (dict, list)) and inner:
         key = draw(st.sampled_from([*inner] if isinstance(inner, dict) else [*range(len(inner))]))
@@ -123,7 +123,7 @@ _KINDS: dict[Any, Callable[..., BaseMessage]] = {
 
 
 def for_langchain(message: dict[str, Any]) -> BaseMessage:
-    """The same as LangChain's message; what its classes refuse is set all the same."""
+    """Return the message as a message of LangChain, also with values that its classes refuse."""
     kind = message.get("role")
     role = kind if isinstance(kind, str) else "user"
     make = _KINDS.get(role, lambda content: ChatMessage(content, role=role))
@@ -141,7 +141,7 @@ def for_langchain(message: dict[str, Any]) -> BaseMessage:
 
 
 def for_llamaindex(message: dict[str, Any]) -> IndexMessage:
-    """The same as LlamaIndex's message: all that is no content is noted beside it."""
+    """Return the message as a message of LlamaIndex, with its other fields beside it."""
     noted = {key: value for key, value in message.items() if key not in ("role", "content")}
     kind, content = message.get("role"), message.get("content")
     role = kind if isinstance(kind, str) and kind in _KINDS else "user"

@@ -1,6 +1,6 @@
-"""What only a process of its own shows, as a program: what threads it has, and its end.
+"""A program for tests that need a process of their own: its threads, and its end.
 
-It prints "ready" once all is imported, then the bits of a distribution, then what it found as JSON.
+It prints "ready" once all is imported, then the bits of a distribution, then its findings as JSON.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from typing import Any
 
 import torch
-from support.holding import model_of
+from support.held_passes import model_of
 
 from benchmarks.inflating import inflate
 from marith import Engine, Stop
@@ -29,12 +29,12 @@ ADAPTED = {
 
 
 def bits(engine: Engine) -> str:
-    """A distribution, to the last bit."""
+    """Return a hash of a distribution that changes with its last bit."""
     return hashlib.sha256(engine.next_logprobs(*PROMPT).numpy().tobytes()).hexdigest()
 
 
 def threads(engine: Engine) -> dict[str, Any]:
-    """How many threads the engine and its caller take."""
+    """Return the numbers of OpenMP threads of the engine and of its caller."""
     engine.generate("Hello!", "M + 0.1*rude + 0.1*C", ADAPTED, stop=Stop(2))
     passes: set[int] = set()
     model_of(engine).register_forward_pre_hook(lambda *_: passes.add(torch.get_num_threads()))
@@ -43,7 +43,7 @@ def threads(engine: Engine) -> dict[str, Any]:
 
 
 def idle() -> dict[str, Any]:
-    """How many workers a wide engine has while it runs, and it and its caller once it is idle."""
+    """Return the number of workers while a wide engine runs, and those left once it is idle."""
 
     def tasks() -> set[str]:
         return set(os.listdir("/proc/self/task"))
@@ -68,7 +68,7 @@ def idle() -> dict[str, Any]:
 
 
 def compute(begun: threading.Event) -> None:
-    """A load that its caller has given up, still at it when the interpreter ends."""
+    """Compute as a load whose caller has left, still running when the interpreter ends."""
     begun.set()
     end = time.monotonic() + 0.6
     while time.monotonic() < end:

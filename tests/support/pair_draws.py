@@ -1,4 +1,6 @@
-"""Pairs of first tokens from a vocabulary of eight, by the full loop, against the formula's own."""
+"""Pairs of first tokens from a vocabulary of eight, sampled by the engine and compared with the
+formula.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from scipy.stats import chisquare
-from support.drafting import Small
 from support.reference import Reference
+from support.small_engine import SmallEngine
 
 from marith import Request, Sampling, Stop
 from marith.decoding.sampling import warp
@@ -22,8 +24,8 @@ FORMULAS = (
 )
 
 
-def hold(small: Small, formula: str, temperature: float, count: int) -> None:
-    """Assert that so many pairs are drawn as the formula says, and not as another does."""
+def require_pairs(small: SmallEngine, formula: str, temperature: float, count: int) -> None:
+    """Require that pairs have the distribution of the formula, and not that of another."""
 
     def ask(seed: int) -> Request:
         sampling = Sampling(temperature, top_p=0.95, seed=seed)
@@ -37,7 +39,7 @@ def hold(small: Small, formula: str, temperature: float, count: int) -> None:
 
 
 def pairs_expected(reference: Reference, request: Request) -> dict[tuple[int, ...], float]:
-    """The probability of every pair of first tokens, an ended text being one token shorter."""
+    """Return the probability of every pair of first tokens. A text that ends has one token less."""
     sampling, expected = request.sampling, {}
     first = warped(reference, request, sampling, [])
     for a, p in enumerate(first):
@@ -58,7 +60,7 @@ def warped(
 
 
 def p_value(counts: Counter[Any], expected: Mapping[Any, float]) -> float:
-    """Chi-square over the cells that expect at least five, all others together."""
+    """Return the p-value of a chi-square test. Cells that expect fewer than five are joined."""
     assert all(expected.get(key, 0.0) > 0 for key in counts), "drew what has no probability"
     total = sum(counts.values())
     large = [key for key, p in expected.items() if p * total >= 5]
@@ -72,6 +74,6 @@ def p_value(counts: Counter[Any], expected: Mapping[Any, float]) -> float:
 
 
 def p_value_or_zero(counts: Counter[Any], expected: Mapping[Any, float]) -> float:
-    """The same test against a wrong distribution, which must fail it."""
+    """Return the p-value, or 0 if a text was sampled that the distribution excludes."""
     impossible = any(expected.get(key, 0.0) <= 0 for key in counts)
     return 0.0 if impossible else p_value(counts, expected)

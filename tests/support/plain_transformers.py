@@ -1,4 +1,4 @@
-"""A GGUF file by transformers alone, in float32: what the engine is compared with."""
+"""A GGUF file by transformers alone, in float32, to compare the engine with."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Plain:
         ).eval()
 
     def prompt(self, question: str, system: str = "") -> list[int]:
-        """A question as the model reads it: by its chat template, or as it stands without one."""
+        """Return the tokens of a question, by the chat template, or as plain text without one."""
         if self.tokenizer.chat_template is None:
             return list(self.tokenizer(f"{system}\n{question}" if system else question).input_ids)
         messages = [{"role": "user", "content": question}]
@@ -46,13 +46,13 @@ class Plain:
 
     @torch.no_grad()
     def logprobs(self, prompt: list[int], continuation: list[int]) -> torch.Tensor:
-        """The log-probabilities [tokens, vocab] of each token of a continuation."""
+        """Return the log-probabilities [tokens, vocab] at each token of a continuation."""
         ids = torch.tensor([prompt + continuation[:-1]])
         return torch.log_softmax(self.model(ids).logits[0, len(prompt) - 1 :].float(), dim=-1)
 
     @torch.no_grad()
     def greedy(self, prompt: list[int], count: int) -> list[int]:
-        """The likeliest tokens after a prompt, by `generate`."""
+        """Return the likeliest tokens after a prompt, by `generate`."""
         ids = torch.tensor([prompt])
         text = self.model.generate(
             ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=count

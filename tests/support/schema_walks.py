@@ -1,4 +1,4 @@
-"""Random texts that a compiled schema accepts, and whether a reader finds them valid."""
+"""Random texts that a compiled schema accepts, and checks that they are valid."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CLOSING = frozenset(b'"}]')
 
 
 class _Bytes:
-    """A vocabulary of single bytes, so that no text is out of a walk's reach."""
+    """A vocabulary of single bytes, so that a walk can reach every text."""
 
     eos_token_id, bos_token_id, special_token_ids = END, None, (END,)
     tokens = (*(bytes([i]) for i in range(END)), b"<end>")
@@ -35,25 +35,25 @@ class _Bytes:
 
 @cache
 def byte_tokens() -> LLTokenizer:
-    """The vocabulary as llguidance reads it."""
+    """Return the vocabulary of bytes as llguidance reads it."""
     return LLTokenizer(TokenizerWrapper(_Bytes()), n_vocab=END + 1, eos_token=[END])
 
 
 def matcher_of(source: str) -> LLMatcher:
-    """A grammar over bytes, at the beginning of a text."""
+    """Return a matcher of a grammar over bytes, at the beginning of a text."""
     return LLMatcher(byte_tokens(), source, log_level=0, limits=LIMITS)
 
 
 def accepts(source: str, text: str) -> bool:
-    """Whether a grammar accepts a whole text."""
+    """Return True if a grammar accepts a whole text."""
     matcher, data = matcher_of(source), list(text.encode())
     return matcher.try_consume_tokens(data) == len(data) and matcher.is_accepting()
 
 
 def walk(source: str, draw: random.Random) -> str | None:
-    """Draw a text byte by byte from what a grammar allows; None for one that does not end.
+    """Draw a text byte by byte from what a grammar allows, or return None if it does not end.
 
-    Raises AssertionError where nothing may follow, since such a grammar fails while a model writes.
+    Raises AssertionError if nothing may follow, since such a grammar fails while a model writes.
     """
     matcher, text = matcher_of(source), bytearray()
     while len(text) < 8 * LONG:
@@ -70,7 +70,7 @@ def walk(source: str, draw: random.Random) -> str | None:
 
 
 def _drawn(allowed: list[int], length: int, draw: random.Random) -> int:
-    """One of the allowed bytes: a printable one rather than others, and one that closes if late."""
+    """Draw an allowed byte: printable bytes are preferred, and late in a text closing ones."""
     if END in allowed and (length > LONG or draw.random() < 0.5):
         return END
     closing = [byte for byte in allowed if byte in _CLOSING]
@@ -84,7 +84,7 @@ def _drawn(allowed: list[int], length: int, draw: random.Random) -> int:
 
 
 def _format_checker() -> jsonschema.FormatChecker:
-    """The checks of jsonschema's that need no further package, and pydantic's for other formats."""
+    """Return the checks of formats that jsonschema has without further packages, and pydantic's."""
     checker = jsonschema.FormatChecker(("date", "email", "idn-email", "ipv4", "ipv6", "uuid"))
     read_as: dict[str, Any] = {
         "time": datetime.time,
@@ -111,12 +111,12 @@ FORMAT_CHECKER = _format_checker()
 
 
 def exact(text: str) -> Any:
-    """The value of a JSON text, its numbers as they are written."""
+    """Return the value of a JSON text, with exact numbers."""
     return json.loads(text, parse_float=Decimal)
 
 
 def problems(schema: Mapping[str, Any], text: str) -> list[str]:
-    """What is wrong with a text by its schema: by jsonschema, with formats, in exact numbers."""
+    """Return why a text is invalid by its schema, by jsonschema, with exact numbers."""
     checker = FORMAT_CHECKER
     validator = jsonschema.Draft202012Validator(exact(json.dumps(schema)), format_checker=checker)
     with decimal.localcontext(prec=2000):

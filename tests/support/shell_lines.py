@@ -1,7 +1,7 @@
-"""Run the lines of a shell block: marith and other programs of Python in this process.
+"""Run the lines of a shell block: marith and other Python programs run in this process.
 
 A line that takes hours gets options that make it short. `marith serve` and `marith play` run in the
-main thread until a signal; meanwhile what follows on the page runs in another thread.
+main thread until a signal; meanwhile the next lines of the page run in another thread.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def free_port() -> int:
 
 
 def lines_of(code: str) -> list[str]:
-    """The commands of a shell block, without comments."""
+    """Return the commands of a shell block, without comments."""
     joined = re.sub(r"\\\n\s*", " ", code)
     whole = [re.sub(r"(^|\s+)#.*", "", line).strip() for line in joined.splitlines()]
     return [line for line in whole if line]
@@ -65,7 +65,7 @@ def serves(line: str) -> bool:
 
 
 def run(line: str) -> str:
-    """Run one line and return its standard output. Raise AssertionError if the line fails."""
+    """Run one line and return its standard output. Raises AssertionError if the line fails."""
     few = next((options for start, options in FEW.items() if line.startswith(start)), "")
     words = shlex.split(f"{line} {few}")
     if words[0] == "marith":
@@ -111,7 +111,7 @@ def _in_process(words: Sequence[str], main: Callable[[], object]) -> str:
 
 
 def run_server(line: str, port: int, ask: Callable[[], str | None]) -> str | None:
-    """Run a server as `line` says, call `ask` in a thread once it is ready, and end the server."""
+    """Run a server as `line` says, call `ask` in a thread once it is ready, and stop the server."""
     asked: Future[str | None] = Future()
     Thread(target=_ask, args=(port, ask, asked), daemon=True).start()
     run(f"{line} --port {port}")

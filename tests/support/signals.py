@@ -1,4 +1,4 @@
-"""Signals that processes of tests take as usual, however the test suite was started."""
+"""Restore the default signals, however the test suite was started."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 @contextmanager
 def default_signals() -> Iterator[None]:
-    """Take SIGINT and SIGTERM as usual in this process and in processes that are started in here.
+    """Handle SIGINT and SIGTERM as usual, here and in processes started in the context.
 
-    A shell lets its background jobs ignore SIGINT (`nohup make test &`), and a process inherits
-    what its parent ignores. Python then raises no KeyboardInterrupt. The handlers of this process
-    are restored at the end; processes that were started keep theirs.
+    A shell lets its background jobs ignore SIGINT (`nohup make test &`), and a process inherits the
+    ignored signals of its parent: Python then raises no KeyboardInterrupt. At the end, this process
+    gets its own handlers back; processes that were started keep theirs.
     """
     # A new program takes a signal by default if its parent has a handler for it.
     before = {

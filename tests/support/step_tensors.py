@@ -1,4 +1,4 @@
-"""What the engine's steps do with tensors: watched on the engine's own thread."""
+"""Watch the tensors of the engine's steps, on the engine's own thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from marith.engine import loop
 
 
 class MostRows(TorchDispatchMode):
-    """Remembers how many rows of a width the largest tensor has that is made within."""
+    """Remembers the most rows of a tensor of a given width that is made in the context."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ WAITING = ("item", "tolist", "cpu", "numpy", "nonzero", "__bool__", "__int__", "
 
 
 class Waits(TorchFunctionMode):
-    """Counts the calls within that wait for a device: what they return is on the host.
+    """Counts the calls in the context that wait for a device: they return a value on the host.
 
     No tensor says that it is on a CPU, so that the calls are those of another device.
     """
@@ -51,7 +51,7 @@ class Waits(TorchFunctionMode):
 def watch_steps(
     monkeypatch: pytest.MonkeyPatch, watching: Callable[[], AbstractContextManager[Any]]
 ) -> None:
-    """From here on each step runs within what `watching` returns."""
+    """Run each later step within the context that `watching` returns."""
     step = loop.step
 
     def watched(*given: Any) -> None:

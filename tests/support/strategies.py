@@ -1,4 +1,4 @@
-"""What hypothesis draws from: formulas built by the operators, and random distributions."""
+"""Strategies of hypothesis: formulas built by the operators, and random distributions."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ judges = names | st.builds(Classifier, texts, texts | st.integers(-5, 5), read_p
 
 @dataclass
 class Parts:
-    """Draws the parts of one formula: at most `left` of them compound, and none of them deep."""
+    """Draws the parts of one formula: at most `left` compound parts, and no deep nesting."""
 
     draw: st.DrawFn
     leaves: Some
@@ -174,7 +174,7 @@ COMPOUND = st.sampled_from(COMPOUNDS)
 
 
 def walk(formula: Node) -> Iterator[Formula]:
-    """Yield every formula in the tree, those within factors included; not a classifier's guide."""
+    """Yield every formula in the tree, also in factors, but not the guide of a classifier."""
     return (node for node in descend(formula) if isinstance(node, Formula))
 
 
@@ -193,12 +193,12 @@ classifiers = st.builds(
 
 @st.composite
 def formulas(draw: st.DrawFn, most: int = 8) -> Formula:
-    """Any formula that the operators can build, of so many compound parts at the most."""
+    """Draw any formula that the operators can build, with at most `most` compound parts."""
     return Parts(draw, plain_leaves | classifiers, most).formula()
 
 
 def logprobs(positions: int, vocab: int, holes: bool = False) -> st.SearchStrategy[Tensor]:
-    """Random log-distributions [positions, vocab]; with `holes`, some tokens are impossible."""
+    """Draw log-distributions [positions, vocab]. With `holes`, some tokens are impossible."""
 
     def build(seed: int, sharpness: float, share: float) -> Tensor:
         source = torch.Generator().manual_seed(seed)
@@ -216,12 +216,12 @@ JUDGE = Classifier("judge")
 
 
 def speakers(count: int) -> tuple[Prompted, ...]:
-    """Distinct terms, `p0` and on."""
+    """Return `count` distinct terms, named `p0` and so on."""
     return tuple(Prompted(f"p{i}") for i in range(count))
 
 
 def observed(terms: tuple[Prompted, ...], positions: int, seed: int) -> dict[Term, Tensor]:
-    """What factors may ask of a text of some length: its place, likelihoods, and a judgement."""
+    """Return what factors may observe of a text: its position, likelihoods, and a judgement."""
     source = torch.Generator().manual_seed(seed)
     place = torch.arange(positions)[:, None] + float(torch.randint(0, 5, (), generator=source))
     told: dict[Term, Tensor] = {
@@ -234,7 +234,7 @@ def observed(terms: tuple[Prompted, ...], positions: int, seed: int) -> dict[Ter
 def spoken(
     terms: tuple[Prompted, ...], positions: int = 2, vocab: int = 9, holes: bool = False
 ) -> st.SearchStrategy[World]:
-    """A random log-distribution for each term, and what may be observed beside them."""
+    """Draw a log-distribution for each term, and the values that factors observe."""
 
     def build(rows: tuple[Tensor, ...], seed: int) -> World:
         return {**dict(zip(terms, rows, strict=True)), **observed(terms, positions, seed)}
@@ -244,7 +244,7 @@ def spoken(
 
 
 def shares(terms: tuple[Prompted, ...]) -> st.SearchStrategy[Varying]:
-    """Factors from 0 to 1, of which no value is so likely that rounding would tip a comparison."""
+    """Draw factors from 0 to 1 in which rounding decides no comparison."""
     pair = st.tuples(st.sampled_from(terms), st.sampled_from(terms))
     looking = st.one_of(
         pair.map(lambda p: jsd(*p)),
@@ -261,7 +261,7 @@ def shares(terms: tuple[Prompted, ...]) -> st.SearchStrategy[Varying]:
 
 
 def weighty(terms: tuple[Prompted, ...]) -> Some:
-    """Formulas over `terms` whose every part has weight above zero, or none at all."""
+    """Draw formulas over `terms` in which every part has weight above zero."""
     positive = st.floats(0.1, 3.0)
     gates, one = shares(terms), st.sampled_from(terms)
     two = st.tuples(one, one)

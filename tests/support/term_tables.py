@@ -1,7 +1,7 @@
 """Terms that are tables: log-probabilities of three tokens after every text of up to five.
 
-The tables are random and fixed, in float64. `composed` is what a formula and its sampling make of
-them, computed by numpy alone.
+The tables are random and fixed, in float64. `composed` computes the distribution of a formula and
+its sampling from them, by numpy alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def log_softmax(scores: Row) -> Row:
 
 
 def _tables() -> dict[str, Row]:
-    """One table [texts, VOCAB] a name; `h` gives one token in three no probability."""
+    """Return a table [texts, VOCAB] for each name. In `h` a third of the tokens is impossible."""
     rng = np.random.default_rng(17)
     shape = len(TEXTS), VOCAB
     tables = {name: log_softmax(1.2 * rng.normal(size=shape)) for name in "Mabcdeh"}
@@ -47,13 +47,13 @@ PROPOSALS = np.random.default_rng(18).integers(VOCAB + 1, size=(len(TEXTS), MOST
 
 
 def proposed(text: Sequence[int], most: int) -> list[int]:
-    """At most so many tokens, perhaps none, that a proposer takes to follow a text."""
+    """Return at most `most` tokens, perhaps none, that a proposer suggests after a text."""
     tokens = PROPOSALS[NUMBER[tuple(text)]].tolist()
     return tokens[: min(most, [*tokens, VOCAB].index(VOCAB))]
 
 
 def composed(law: Law, sampling: Sampling, text: Sequence[int]) -> Row:
-    """The probabilities [VOCAB] of what follows a text, by the scores that `law` makes of rows."""
+    """Return the probabilities [VOCAB] after a text. `law` computes scores from rows."""
     at = NUMBER[tuple(text)]
     logprobs = log_softmax(law({name: table[at] for name, table in TABLES.items()}, text))
     return np.exp(_warped(logprobs, sampling, text))
@@ -81,10 +81,10 @@ def _warped(logprobs: Row, sampling: Sampling, text: Sequence[int]) -> Row:
 
 
 def cut_top_k(scores: Row, k: int) -> Row:
-    """The distribution on the k likeliest tokens."""
+    """Return the distribution on the k likeliest tokens."""
     return log_softmax(np.where(scores >= np.sort(scores)[-k], scores, -np.inf))
 
 
 def cut_plausible(scores: Row, alpha: float) -> Row:
-    """The distribution on the tokens at least alpha times as likely as the likeliest."""
+    """Return the distribution on the tokens at least `alpha` times as likely as the likeliest."""
     return log_softmax(np.where(scores >= scores.max() + np.log(alpha), scores, -np.inf))

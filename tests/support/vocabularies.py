@@ -1,4 +1,4 @@
-"""Vocabularies that are trained in no time: of bytes, and of words with bytes to fall back on."""
+"""Vocabularies that are trained at once: of bytes, and of words that fall back to bytes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def byte_level() -> Vocabulary:
 
 @cache
 def llama_like() -> Vocabulary:
-    """Words with a Metaspace in front; what it has never seen falls back to bytes."""
+    """Return a vocabulary of words with a Metaspace in front, and of bytes for other text."""
     special = ["<unk>", "<s>", "</s>", *(f"<0x{i:02X}>" for i in range(256))]
     raw = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
     raw.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=True)
@@ -57,7 +57,7 @@ def llama_like() -> Vocabulary:
 
 
 def without_special_bytes(state: str) -> str:
-    """The trained tokenizer with its byte tokens as ordinary ones."""
+    """Return the trained tokenizer with its byte tokens as ordinary tokens."""
     import json
 
     data = json.loads(state)

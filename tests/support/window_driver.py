@@ -1,7 +1,7 @@
-"""The draft window as the enumeration drives it: the one file that knows the product's classes.
+"""The draft window as the enumeration drives it: the only file that knows marith's classes.
 
-A window is begun, asked what is to be verified, and given the tokens that were drawn. In between
-it is bytes: equal bytes are equal states, and a state is read as often as it has branches.
+A window is started, asked what it verifies, and given the sampled tokens. In between it is bytes:
+equal bytes are equal states, and a state is read once for each of its branches.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Check:
 
 
 def composed(block: Block) -> Tensor:
-    """Log-probabilities [positions, VOCAB]."""
+    """Return log-probabilities [positions, VOCAB]."""
     return evaluate(block.formula, {term: gather(rows) for term, rows in block.rows.items()})
 
 
@@ -111,11 +111,11 @@ class Driver:
         return DraftWindow(self.plan, MOST, setup.ends, rooms, setup.steered)
 
     def verified(self, window: DraftWindow) -> tuple[int, ...]:
-        """The tokens that are final."""
+        """Return the tokens that are final."""
         return tuple(window.tokens[: window.final])
 
     def checks(self, window: DraftWindow) -> list[Check]:
-        """Propose and score until there is something to verify."""
+        """Propose and score until there is something to verify, and return it."""
         self._draft(window)
         window.receive(self._answers(window))
         rows = torch.cat([composed(block) for block in window.blocks()])
@@ -141,7 +141,7 @@ class Driver:
         window.accept(Verdict(list(tokens), [0.0] * len(tokens), targets))
 
     def freeze(self, window: DraftWindow) -> bytes:
-        """All that the window's future depends on."""
+        """Return everything that the future of a window depends on, as bytes."""
         window.drafted = window.accepted = 0
         window.verified.clear()
         window.seen.clear()
@@ -154,7 +154,7 @@ class Driver:
         return window
 
     def _number(self, thing: Any) -> int | None:
-        """What never changes is shared by all states, and is a number in their bytes."""
+        """Return the number of an object that never changes and that all states share, or None."""
         if type(thing) in WALKED:
             return None
         if isinstance(thing, str):
@@ -171,7 +171,7 @@ class Driver:
         return self._numbers[key]
 
     def _draft(self, window: DraftWindow) -> None:
-        """As the controller and the proposers do."""
+        """Draft, as the controller and the proposers do."""
         if not self.plan.chooses_lengths:
             while most := window.room_to_propose():
                 tokens = proposed(window.tokens, most)

@@ -1,4 +1,4 @@
-"""The set-ups of which every path is enumerated: formulas, their laws, and what drafts for them."""
+"""The set-ups whose paths are all enumerated: formulas, their laws, and their drafts."""
 
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ FACTORS = [factors for factors in product((1, 2, 3), repeat=3) if 1 in factors]
 
 
 def weighted(**factors: float) -> Law:
-    """A sum of terms, each with its factor."""
+    """Return the law of a sum of terms, each with its factor."""
     total = sum(factors.values())
     return lambda rows, _: sum((f * rows[name] for name, f in factors.items()), np.zeros(3)) / total
 
 
 def guided(rows: Rows, _: Sequence[int]) -> Row:
-    """`M + 0.5*b + 1.5*C`: the classifier judges the two likeliest tokens of `a`."""
+    """Return the scores of `M + 0.5*b + 1.5*C`. It judges the two likeliest tokens of `a`."""
     judged = np.argsort(-rows["a"])[:2]
     ratios = np.where(np.isin(np.arange(3), judged), rows["C"], 0.0)
     return (rows["M"] + 0.5 * rows["b"] + 1.5 * ratios) / 1.5
 
 
 def with_union(rows: Rows, _: Sequence[int]) -> Row:
-    """`M - 0.6*union(a, b) + 0.4*c`."""
+    """Return the scores of `M - 0.6*union(a, b) + 0.4*c`."""
     union = log_softmax(np.maximum(rows["a"], rows["b"]))
     return (rows["M"] - 0.6 * union + 0.4 * rows["c"]) / 0.8
 
 
 def with_cut(rows: Rows, _: Sequence[int]) -> Row:
-    """`M.top_k(2) + 0.8*a - 0.5*b`: a cut is beside the score, never in it."""
+    """Return the scores of `M.top_k(2) + 0.8*a - 0.5*b`. The cut only excludes tokens."""
     kept = np.isfinite(cut_top_k(rows["M"], 2))
     return np.where(kept, SUMMED(rows, ()), -np.inf)
 
 
 def plausible(rows: Rows, _: Sequence[int]) -> Row:
-    """`M.min_p(0.3) + 0.8*a - 0.5*b`."""
+    """Return the scores of `M.min_p(0.3) + 0.8*a - 0.5*b`."""
     kept = np.isfinite(cut_plausible(rows["M"], 0.3))
     return np.where(kept, SUMMED(rows, ()), -np.inf)
 
 
 def at_first(rows: Rows, text: Sequence[int]) -> Row:
-    """`M + first(2)*a + 0.5*b`."""
+    """Return the scores of `M + first(2)*a + 0.5*b`."""
     weight = 1.0 * (len(text) < 2)
     return (rows["M"] + weight * rows["a"] + 0.5 * rows["b"]) / (1.5 + weight)
 
 
 def fading(rows: Rows, text: Sequence[int]) -> Row:
-    """`mixture(0.3, M, 0.7, a) + decay(3)*b + c`."""
+    """Return the scores of `mixture(0.3, M, 0.7, a) + decay(3)*b + c`."""
     mixed = np.log(0.3 * np.exp(rows["M"]) + 0.7 * np.exp(rows["a"]))
     weight = 0.5 ** (len(text) / 3)
     return (mixed + weight * rows["b"] + rows["c"]) / (2 + weight)
@@ -65,12 +65,15 @@ def is_steered(text: Sequence[int]) -> bool:
 
 
 def aside(rows: Rows, text: Sequence[int]) -> Row:
-    """The sum after some texts, and `h` after others, which forbids some tokens."""
+    """Return the scores of the sum after some texts, and of `h` after others.
+
+    `h` excludes some tokens.
+    """
     return SUMMED(rows, text) if is_steered(text) else rows["h"]
 
 
 def lengths(text: Sequence[int]) -> tuple[int, bool]:
-    """How much "auto" drafts after a text: 0 to 3 tokens, by models or by what proposes."""
+    """Return how much "auto" drafts after a text: 0 to 3 tokens, and whether models draft them."""
     return (len(text) + 2 * text[-1]) % 4, text[0] == 1
 
 
@@ -84,7 +87,7 @@ def of_factors(formula: str, law: Law, names: str, *factors: int) -> Setup:
 
 
 def all_factors() -> dict[str, Setup]:
-    """Every combination of factors that has a term at every token, for two sums."""
+    """Return every combination of factors that has a term at every token, for two sums."""
     sums = {SUM: (SUMMED, "Mab"), "M - 2*b + 3*c": (NEGATIVE, "Mbc")}
     return {
         f"{formula}: {factors}": of_factors(formula, law, names, *factors)
@@ -125,7 +128,7 @@ SETUPS: dict[str, Setup] = {
 
 
 def every_setup() -> dict[str, Setup]:
-    """All of them, those that take long, and all factors of two sums."""
+    """Return all set-ups, also those that take long, and all factors of two sums."""
     parts = "supersede(d, M) + 0.8*supersede(e, a) - 0.5*b"
     long = {
         "factors 1 2 3": of_factors(SUM, SUMMED, "Mab", 1, 2, 3),

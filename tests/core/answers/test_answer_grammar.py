@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.families import FAMILIES, answers, read_back, speaker, spelling, tool
+from support.chat_families import FAMILIES, answers, read_back, speaker, spelling, tool
 from tokenizers import pre_tokenizers
 
 from marith.answers.answer_grammar import answer_source

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.families import FAMILIES, read_back, speaker, tool
+from support.chat_families import FAMILIES, read_back, speaker, tool
 from support.schema_walks import accepts
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast

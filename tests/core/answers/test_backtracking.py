@@ -11,10 +11,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from support.drafting import Flat, assume_times
-from support.families import speaker, tool
+from support.chat_families import speaker, tool
 from support.languages import NESTED, REGULAR
 from support.reference import Reference, first_banned
+from support.small_engine import FlatTimes, assume_times
 from support.strategies import weighty
 
 import marith
@@ -35,7 +35,7 @@ def drafting(words: tuple[str, ...]) -> tuple[Engine, Reference]:
     size, tokenizer = len(words) + 2, tiny_tokenizer(words)
     model = tiny_model(vocab=size, seed=11, sharpness=2.0)
     engine = Engine.load(model, tokenizer=tokenizer)
-    assume_times(engine, Flat)
+    assume_times(engine, FlatTimes)
     return engine, Reference({None: (model, Vocabulary(tokenizer, size))})
 
 

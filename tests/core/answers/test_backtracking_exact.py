@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 
 import pytest
 import torch
-from support.drafting import Flat, assume_times
-from support.holding import held
+from support.held_passes import hold_passes
 from support.pair_draws import p_value_or_zero
 from support.reference import Reference, first_banned
+from support.small_engine import FlatTimes, assume_times
 
 from marith import Ban, Engine, NGram, Plan, Request, RequestError, Sampling, Stop
 from marith.decoding.sampling import warp
@@ -51,7 +51,7 @@ class Small:
         All requests are there before their first step, so that each run is the same.
         """
         sampling = request.sampling
-        with held(self.engine) as begun:
+        with hold_passes(self.engine) as begun:
             first = self.engine.submit(Request("a", sampling=Sampling(seed=0), stop=Stop(1)))
             begun.wait(20)
             tickets = [
@@ -84,7 +84,7 @@ def loaded() -> Iterator[Small]:
 def small(loaded: Small, monkeypatch: pytest.MonkeyPatch) -> Small:
     """It drafts all it can; requests without a seed have numbers that are the same in each run."""
     monkeypatch.setattr(generation, "fresh_seed", partial(next, count(10**6)))
-    assume_times(loaded.engine, Flat, monkeypatch)
+    assume_times(loaded.engine, FlatTimes, monkeypatch)
     return loaded
 
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
-from support.families import speaker
+from support.chat_families import speaker
 
 from marith.answers import answer_grammar
 from marith.answers.answer_grammar import LEAST, AnswerGrammars

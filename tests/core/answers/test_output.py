@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from support.families import read_back, speaker, tool
+from support.chat_families import read_back, speaker, tool
 from support.reference import before_stop, first_banned
 
 from marith.answers.backtracking import Backtracking

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.families import speaker
+from support.chat_families import speaker
 
 from marith.answers.output import joined
 from marith.answers.output_parser import OutputParser, Piece

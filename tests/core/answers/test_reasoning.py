@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.families import speaker, tool
+from support.chat_families import speaker, tool
 
 import marith
 from marith import Engine, Grammar, Request, Sampling, Stop, Tools

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from support.families import speaker, tool
+from support.chat_families import speaker, tool
 
 from marith import Engine, Sampling, Stop, Tools
 from marith.answers.output import joined

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support.families import read_back, speaker, tool
+from support.chat_families import read_back, speaker, tool
 from support.reference import before_stop
 
 from marith import Engine, Request, Tools

@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from support.families import speaker, tool
+from support.chat_families import speaker, tool
 
 import marith
 from marith import Completion, Engine, Request, Sampling, Stop, Tools

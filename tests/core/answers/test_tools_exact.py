@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from scipy.stats import chisquare
-from support.drafting import Flat, assume_times
-from support.families import speaker, tool
+from support.chat_families import speaker, tool
 from support.reference import Reference
+from support.small_engine import FlatTimes, assume_times
 from torch import Tensor
 
 import marith
@@ -125,7 +125,7 @@ def test_arguments_are_drawn_from_the_bare_model(
 ) -> None:
     """Under "auto" the persona drafts, inside the call too, where it has no say in the end."""
     monkeypatch.setattr(generation, "fresh_seed", partial(next, count()))
-    assume_times(marked.engine, Flat, monkeypatch)
+    assume_times(marked.engine, FlatTimes, monkeypatch)
     forced = marked.reference.vocabulary.encode(FORCED, literal=False)
     request = asked(
         0,

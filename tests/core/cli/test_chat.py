@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.hostile import OBEYED
-from support.serving import PERSONAS
+from support.hostile_formulas import OBEYED
+from support.http_server import PERSONAS
 from typer.testing import CliRunner
 
 from marith import Options, escape_control_chars

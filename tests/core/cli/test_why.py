@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from support.hostile import OBEYED
+from support.hostile_formulas import OBEYED
 from typer.testing import CliRunner
 
 from marith import Engine, Inspection, Options, Request, Sampling, Stop, submit_with_inspection

@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
-from support.families import FAMILIES, answers, read_back, speaker, tool
+from support.chat_families import FAMILIES, answers, read_back, speaker, tool
 from support.vocabularies import llama_like
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast

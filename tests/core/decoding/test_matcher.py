@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.families import speaker
+from support.chat_families import speaker
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from torch import equal
 from transformers import AutoTokenizer

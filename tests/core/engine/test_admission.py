@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.holding import endless, held
-from support.house import wait_until_idle
+from support.checked_engine import wait_until_idle
+from support.held_passes import endless_engine, hold_passes
 
 import marith
 from marith import Engine, Request, Sampling, Stop
@@ -35,7 +35,7 @@ def asked(prompt: str, tokens: int = 40) -> Request:
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    with endless(512) as engine:
+    with endless_engine(512) as engine:
         yield engine
 
 
@@ -60,7 +60,7 @@ def most_at_once(engine: Engine, requests: Sequence[Request]) -> tuple[int, list
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(loop, "step", counted)
-        with held(engine):
+        with hold_passes(engine):
             tickets = [engine.submit(one) for one in requests]
         texts = [ticket.result(60).text for ticket in tickets]
     return max(together), texts
@@ -83,7 +83,7 @@ def test_more_texts_never_need_less_memory(texts: list[tuple[str, list[int], int
 def test_copied_prefixes_count_for_each_text() -> None:
     prompt = "a b c d e f g h i j " * 5  # of 50 tokens, which are too few to be shared
     requests = [asked(f"{prompt} {letter}", 2) for letter in "klmnopqr"]
-    with endless(512) as engine:
+    with endless_engine(512) as engine:
         engine.generate("a", "2*x - M", TERMS, stop=Stop(1))
         expected = memory_of([engine.open(one) for one in requests])
         most_at_once(engine, requests)
@@ -95,7 +95,7 @@ def test_texts_of_one_rectangle_are_each_as_long_as_the_longest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(choose_runner, "_hands_keys_on", lambda _: False)
-    with endless(512) as engine:
+    with endless_engine(512) as engine:
         short, long = engine.open(asked("a", 1)), engine.open(asked("a b", 400))
         alone, both = memory_of([short]) + memory_of([long]), memory_of([short, long])
         assert alone < both
@@ -130,7 +130,7 @@ def test_an_error_in_counting_fails_the_request_and_ends_no_thread(
     def broken(*_: Any) -> int:
         raise MemoryError("counted wrongly")
 
-    with endless(512, cache_bytes=1) as engine:
+    with endless_engine(512, cache_bytes=1) as engine:
         alone = engine.submit(asked("a")).result(60).text
         for name in ("fitting", "refusal"):
             with monkeypatch.context() as patched:
@@ -143,7 +143,7 @@ def test_an_error_in_counting_fails_the_request_and_ends_no_thread(
 
 @pytest.mark.parametrize("tokens", [3, 150])
 def test_a_text_holds_no_more_than_was_expected_of_it(tokens: int) -> None:
-    with endless(512) as engine:
+    with endless_engine(512) as engine:
         expected = memory_of([engine.open(asked("a b c", tokens))])
         engine.generate("a b c", "2*x - M", TERMS, stop=Stop(tokens), speculation=None)
         wait_until_idle(engine)
@@ -152,10 +152,10 @@ def test_a_text_holds_no_more_than_was_expected_of_it(tokens: int) -> None:
 
 def test_requests_wait_for_memory_and_their_texts_stay_the_same() -> None:
     requests = [asked(f"{letter} b c d e f g h") for letter in "klmnop"]
-    with endless(512) as engine:
+    with endless_engine(512) as engine:
         memory = memory_of([engine.open(requests[0])])
         texts = [engine.submit(one).result(60).text for one in requests]
-    with endless(512, cache_bytes=2 * memory + memory // 2) as engine:
+    with endless_engine(512, cache_bytes=2 * memory + memory // 2) as engine:
         most, again = most_at_once(engine, requests)
         assert most == 2
         assert again == texts
@@ -165,9 +165,9 @@ def test_requests_wait_for_memory_and_their_texts_stay_the_same() -> None:
 def test_shared_prefixes_leave_memory_for_more_requests() -> None:
     prompt = "a b c d e f g h i j k l m n o p q r s t " * 10
     requests = [asked(f"{prompt} {letter}", 5) for letter in "klmnop"]
-    with endless(512) as engine:
+    with endless_engine(512) as engine:
         memory = memory_of([engine.open(requests[0])])
-    with endless(512, cache_bytes=2 * memory) as engine:
+    with endless_engine(512, cache_bytes=2 * memory) as engine:
         most, _ = most_at_once(engine, requests)
         assert most > 2
 
@@ -175,7 +175,7 @@ def test_shared_prefixes_leave_memory_for_more_requests() -> None:
 def test_a_request_that_cannot_fit_is_refused_and_others_are_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with endless(512, cache_bytes=1) as engine:
+    with endless_engine(512, cache_bytes=1) as engine:
         small = memory_of([engine.open(asked("a", 2))])
         monkeypatch.setattr(cache_limit, "free_memory", lambda device: small)
         tickets = [engine.submit(asked("a", count)) for count in (2, 400, 2)]
@@ -194,9 +194,9 @@ def test_a_request_that_cannot_fit_is_refused_and_others_are_served(
 def test_idle_caches_are_dropped_for_a_request_that_needs_the_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with endless(512) as engine:
+    with endless_engine(512) as engine:
         [own, others] = [memory_of([engine.open(asked("a", n))]) for n in (100, 60)]
-    with endless(512, cache_bytes=own - 1) as engine:
+    with endless_engine(512, cache_bytes=own - 1) as engine:
         for letter in "bcdefg":
             engine.submit(asked(letter, 60)).result(60)
         wait_until_idle(engine)
@@ -216,14 +216,14 @@ def test_idle_caches_are_dropped_for_a_request_that_needs_the_memory(
 
 def test_by_default_half_of_the_free_memory_is_for_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("marith.engine.engine.free_memory", lambda device: 5_000_000)
-    with endless(512) as engine:
+    with endless_engine(512) as engine:
         assert engine.limits.cache_bytes == 2_500_000
-    with endless(512, cache_bytes=7) as engine:
+    with endless_engine(512, cache_bytes=7) as engine:
         assert engine.limits.cache_bytes == 7
 
 
 def test_a_request_that_waits_for_memory_may_be_cancelled() -> None:
-    with endless(512, cache_bytes=1) as engine:
+    with endless_engine(512, cache_bytes=1) as engine:
         running = engine.submit(asked("a", 400))
         waiting = engine.submit(asked("b", 400))
         waiting.cancel()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.house import House
+from support.checked_engine import CheckedEngine
 
 from marith import Engine, Plan, Request, RequestError, Sampling, Stop
 from marith.engine.calibrate import Transcript
@@ -17,42 +17,42 @@ from marith.testing import tiny_model, tiny_tokenizer
 PROMPTS = ["a b", "c d e", "f"]
 
 
-def samples(house: House, formula: str) -> tuple[Samples, list[list[int]]]:
+def samples(checked: CheckedEngine, formula: str) -> tuple[Samples, list[list[int]]]:
     said, texts = [], []
     for i, prompt in enumerate(PROMPTS):
-        reader = house.engine.open(Request(prompt, formula, house.terms, speculation=Plan()))
-        tokens = house.engine.generate(
-            prompt, formula, house.terms, Sampling(seed=i), Stop(12), None
+        reader = checked.engine.open(Request(prompt, formula, checked.terms, speculation=Plan()))
+        tokens = checked.engine.generate(
+            prompt, formula, checked.terms, Sampling(seed=i), Stop(12), None
         ).tokens
         if tokens:
             transcript = Transcript(reader, tokens)
-            said.append(house.engine.run(transcript).result())
+            said.append(checked.engine.run(transcript).result())
             texts.append(tokens)
     return Samples(reader.plan, said), texts
 
 
 def test_the_acceptance_is_one_minus_the_total_variation_averaged_over_all_tokens(
-    house: House,
+    checked: CheckedEngine,
 ) -> None:
-    measured, _ = samples(house, "M + 0.5*x")
-    terms = resolve(house.terms)
+    measured, _ = samples(checked, "M + 0.5*x")
+    terms = resolve(checked.terms)
     got = measured.acceptance(terms["M"], measured.plan.whole)
     shared = []
     for i, prompt in enumerate(PROMPTS):
-        tokens = house.engine.generate(
-            prompt, "M + 0.5*x", house.terms, Sampling(seed=i), Stop(12), None
+        tokens = checked.engine.generate(
+            prompt, "M + 0.5*x", checked.terms, Sampling(seed=i), Stop(12), None
         ).tokens
         for end in range(len(tokens)):
-            ask: dict[str, Any] = {"terms": house.terms, "continuation": tokens[:end]}
-            guess = house.engine.next_logprobs(prompt, "M", **ask).double().exp()
-            truth = house.engine.next_logprobs(prompt, "M + 0.5*x", **ask).double().exp()
+            ask: dict[str, Any] = {"terms": checked.terms, "continuation": tokens[:end]}
+            guess = checked.engine.next_logprobs(prompt, "M", **ask).double().exp()
+            truth = checked.engine.next_logprobs(prompt, "M + 0.5*x", **ask).double().exp()
             shared.append(1 - 0.5 * float((guess - truth).abs().sum()))
     assert got == pytest.approx(sum(shared) / len(shared), abs=1e-4)
 
 
-def test_the_papers_factor_is_the_convex_minimum_for_two_terms(house: House) -> None:
-    measured, _ = samples(house, "M + 0.5*x")
-    terms = resolve(house.terms)
+def test_the_papers_factor_is_the_convex_minimum_for_two_terms(checked: CheckedEngine) -> None:
+    measured, _ = samples(checked, "M + 0.5*x")
+    terms = resolve(checked.terms)
     prices = [Price.by_calls(terms["M"]), Price.by_calls(terms["x"])]
     chance = measured.acceptance(terms["M"], measured.plan.whole)
     assert paper_factors(measured, prices) == {terms["x"]: best_factor(chance, 1.0, 1.0)}
@@ -69,12 +69,14 @@ def test_the_papers_factor_is_the_convex_minimum_for_two_terms(house: House) -> 
         ("A + M", "calls"),
     ],
 )
-def test_a_calibrated_plan_works_with_its_formula(house: House, formula: str, costs: Any) -> None:
-    plan = house.engine.calibrate(formula, PROMPTS, house.terms, costs)
+def test_a_calibrated_plan_works_with_its_formula(
+    checked: CheckedEngine, formula: str, costs: Any
+) -> None:
+    plan = checked.engine.calibrate(formula, PROMPTS, checked.terms, costs)
     assert Plan.from_json(plan.to_json()) == plan
     cold = Sampling(temperature=0.0)
-    drafted = house.engine.generate("a b", formula, house.terms, cold, Stop(12), plan)
-    plain = house.engine.generate("a b", formula, house.terms, cold, Stop(12), None)
+    drafted = checked.engine.generate("a b", formula, checked.terms, cold, Stop(12), plan)
+    plain = checked.engine.generate("a b", formula, checked.terms, cold, Stop(12), None)
     assert drafted.tokens == plain.tokens
 
 
@@ -98,19 +100,19 @@ def test_drafts_that_are_accepted_are_long_and_drafts_that_are_not_are_off(
 
 
 @pytest.mark.parametrize("prompts", ["a b", [], None, 3])
-def test_wrong_prompts_and_costs_are_refused(house: House, prompts: Any) -> None:
+def test_wrong_prompts_and_costs_are_refused(checked: CheckedEngine, prompts: Any) -> None:
     with pytest.raises(RequestError, match="prompts are a list"):
-        house.engine.calibrate("M", prompts)
+        checked.engine.calibrate("M", prompts)
     with pytest.raises(RequestError, match="'time' or 'calls', not 'money'"):
-        house.engine.calibrate("M", PROMPTS, costs="money")  # type: ignore[arg-type]  # a wrong value
+        checked.engine.calibrate("M", PROMPTS, costs="money")  # type: ignore[arg-type]  # a wrong value
 
 
 def test_a_calibration_says_how_long_it_takes_and_how_far_it_is(
-    house: House, caplog: pytest.LogCaptureFixture
+    checked: CheckedEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     shares: list[float] = []
     with caplog.at_level("INFO", "marith.engine.calibrate"):
-        house.engine.calibrate("M + 0.5*x", PROMPTS, house.terms, on_progress=shares.append)
+        checked.engine.calibrate("M + 0.5*x", PROMPTS, checked.terms, on_progress=shares.append)
     assert "a calibration on 3 prompts takes about" in caplog.text
     assert len(shares) >= 2 * len(PROMPTS) + 1  # texts, readings, and what is timed
     assert shares == sorted(shares)

@@ -7,8 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from support.holding import engine as loaded
-from support.holding import held, overshoot, thread_of
+from support.held_passes import hold_passes, overshoot, thread_of, tiny_engine
 
 import marith
 from marith import Request, Stop
@@ -22,9 +21,9 @@ def test_close_returns_before_a_long_step_ends_and_logs_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(loop, "CLOSE_WITHIN", 0.2)
-    engine = loaded(max_lanes=2)
+    engine = tiny_engine(max_lanes=2)
     thread = thread_of(engine)
-    with caplog.at_level(logging.WARNING), held(engine) as begun:
+    with caplog.at_level(logging.WARNING), hold_passes(engine) as begun:
         running = engine.submit(Request("a", "2*x - M", {"x": "q"}, stop=LONG))
         begun.wait(20)
         waits = engine.submit(Request("b", stop=LONG))
@@ -53,7 +52,10 @@ def test_an_engine_thread_that_ends_with_an_error_is_logged(
         raise MemoryError("no more")
 
     monkeypatch.setattr(loop, "take_threads", fail)
-    with loaded(max_lanes=2) as engine, pytest.raises(marith.EngineClosed, match="MemoryError"):
+    with (
+        tiny_engine(max_lanes=2) as engine,
+        pytest.raises(marith.EngineClosed, match="MemoryError"),
+    ):
         engine.generate("a")
     record = caplog.records[-1]
     assert record.levelno == logging.ERROR

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.house import House, request
+from support.checked_engine import CheckedEngine, request
 from torch import Tensor
 
 from marith import Ban, Plan, Request, RequestError, Sampling
@@ -39,25 +39,25 @@ def shifted(rows: Tensor, text: list[int], places: list[int]) -> Tensor:
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
-def test_every_token_obeys_and_drafts_change_no_text(house: House, formula: str) -> None:
+def test_every_token_obeys_and_drafts_change_no_text(checked: CheckedEngine, formula: str) -> None:
     i = FORMULAS.index(formula)
-    asked = replace(request(house, formula, i), constraints=[alternating])
-    expected = house.reference.decode(
-        asked, allowed=lambda text: may_follow(text, house.reference.vocabulary.size)
+    asked = replace(request(checked, formula, i), constraints=[alternating])
+    expected = checked.reference.decode(
+        asked, allowed=lambda text: may_follow(text, checked.reference.vocabulary.size)
     )
     for how in (None, "auto"):
-        out = house.engine.submit(replace(asked, speculation=how)).result(60)
+        out = checked.engine.submit(replace(asked, speculation=how)).result(60)
         assert (out.text, out.tokens, out.finish_reason) == expected
     cold = replace(asked, sampling=Sampling(0.0), constraints=[alternating, shifted])
     texts = [
-        house.engine.submit(replace(cold, speculation=how)).result(60).tokens
+        checked.engine.submit(replace(cold, speculation=how)).result(60).tokens
         for how in (None, "auto", Plan.factors({"x": 3} if "x" in formula else {}))
     ]
     assert texts[0] == texts[1] == texts[2]
     assert all(token % 2 == place % 2 for place, token in enumerate(texts[0]))
 
 
-def test_rows_are_normalised_and_follow_their_places(house: House) -> None:
+def test_rows_are_normalised_and_follow_their_places(checked: CheckedEngine) -> None:
     seen: list[tuple[int, list[int], float]] = []
 
     def watching(rows: Tensor, text: list[int], places: list[int]) -> Tensor:
@@ -66,8 +66,8 @@ def test_rows_are_normalised_and_follow_their_places(house: House) -> None:
             seen.append((place, text[:place], float(row.exp().sum())))
         return rows
 
-    asked = replace(request(house, "M + 0.5*x", 5), constraints=[watching], ban=Ban(("zz",)))
-    out = house.engine.submit(asked).result(60)
+    asked = replace(request(checked, "M + 0.5*x", 5), constraints=[watching], ban=Ban(("zz",)))
+    out = checked.engine.submit(asked).result(60)
     assert all(total == pytest.approx(1, abs=1e-3) for _, _, total in seen)
     assert {place for place, _, _ in seen} >= set(range(len(out.tokens)))
 
@@ -90,14 +90,14 @@ WRONG: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("wrong", "said"), WRONG)
 def test_a_constraint_that_fails_ends_only_its_own_request(
-    house: House, wrong: Rows, said: str
+    checked: CheckedEngine, wrong: Rows, said: str
 ) -> None:
-    asked = request(house, "M + 0.5*x", 7)
-    other = house.engine.submit(asked)
-    failed = house.engine.submit(replace(asked, constraints=[wrong], speculation=None))
+    asked = request(checked, "M + 0.5*x", 7)
+    other = checked.engine.submit(asked)
+    failed = checked.engine.submit(replace(asked, constraints=[wrong], speculation=None))
     with pytest.raises(RequestError, match=said):
         failed.result(60)
-    assert other.result(60).tokens == house.engine.submit(asked).result(60).tokens
+    assert other.result(60).tokens == checked.engine.submit(asked).result(60).tokens
 
 
 @pytest.mark.parametrize("given", ["upper", [1], [alternating, "x"], alternating, 3])
@@ -106,8 +106,8 @@ def test_constraints_are_a_list_of_functions(given: Any) -> None:
         Request("Hi", constraints=given)
 
 
-def test_constraints_may_be_given_with_untrusted_text(house: House) -> None:
-    out = house.engine.generate(
+def test_constraints_may_be_given_with_untrusted_text(checked: CheckedEngine) -> None:
+    out = checked.engine.generate(
         "q w e", "M", seed=1, max_tokens=6, constraints=[alternating], trusted=False
     )
     assert all(token % 2 == place % 2 for place, token in enumerate(out.tokens))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.holding import engine as loaded
-from support.holding import held
+from support.held_passes import hold_passes, tiny_engine
 from support.step_tensors import Waits, watch_steps
 
 from marith import Request, Sampling, Stop
@@ -23,13 +22,13 @@ def test_a_step_waits_as_often_for_many_plain_texts_as_for_one(
         steps.append(Waits())
         return steps[-1]
 
-    with loaded() as engine:
+    with tiny_engine() as engine:
         watch_steps(monkeypatch, waits)
         requests = [
             Request(f"a {'b ' * i}", FORMULA, TERMS, Sampling(seed=i), Stop(6), None)
             for i in range(texts)
         ]
-        with held(engine):
+        with hold_passes(engine):
             tickets = [engine.submit(request) for request in requests]
         assert all(ticket.result(60).tokens for ticket in tickets)
     assert {step.count for step in steps[2:]} == {OF_A_STEP}

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.holding import engine as loaded
-from support.holding import held, raising, until
+from support.held_passes import becomes_true, hold_passes, raise_at_token, tiny_engine
 from tokenizers import Regex, pre_tokenizers
 
 import marith
@@ -37,11 +36,11 @@ def panicking(**options: Any) -> Any:
 
 @pytest.mark.parametrize("error", [Odd("odd"), MemoryError("full"), SystemExit(3), OSError("gone")])
 def test_an_error_of_any_kind_ends_one_request_and_no_other(error: BaseException) -> None:
-    with loaded() as engine:
+    with tiny_engine() as engine:
         good = Request("a b c", "2*x - M", {"x": "q"}, Sampling(seed=4), Stop(12))
         alone = engine.submit(good).result(30).text
-        hook = raising(engine, FATAL, error)
-        with held(engine):
+        hook = raise_at_token(engine, FATAL, error)
+        with hold_passes(engine):
             futures = [engine.submit_scoring("a", "c f d"), engine.submit_scoring("a", "c d")]
             beside, bad = engine.submit(good), engine.submit(Request("f", stop=Stop(3)))
         for failed in (lambda: bad.result(30), lambda: futures[0].result(30)):
@@ -60,7 +59,7 @@ def test_a_panic_of_a_classifiers_tokenizer_ends_its_own_request(tmp_path: Path)
     tiny_classifier(seed=3).save_pretrained(tmp_path)
     panicking().save_pretrained(tmp_path)
     formula = f'M + classifier("{tmp_path}", label=1, candidates=2, read_prompt=True)'
-    with loaded() as engine:
+    with tiny_engine() as engine:
         beside = engine.submit(Request("a b", sampling=Sampling(seed=2), stop=Stop(300)))
         with pytest.raises(marith.MarithError, match="PanicException"):
             engine.generate(PANIC, formula, stop=Stop(2), timeout=30)
@@ -91,7 +90,7 @@ def test_keyboard_interrupt_is_not_turned_into_an_error_of_marith(
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    with loaded() as engine:
+    with tiny_engine() as engine:
         monkeypatch.setattr(PromptedScorer, "read", stop)
         with pytest.raises(KeyboardInterrupt):
             engine.generate("a")
@@ -110,8 +109,8 @@ def test_a_fault_of_the_loop_itself_ends_what_runs_and_not_the_loop(
         raised.set()
         raise Odd("of the loop")
 
-    with loaded() as engine:
-        with held(engine) as begun:
+    with tiny_engine() as engine:
+        with hold_passes(engine) as begun:
             ticket = engine.submit(Request("a", sampling=LONG, stop=Stop(3000)))
             begun.wait(20)
             monkeypatch.setattr(home, where, odd_once)
@@ -120,7 +119,7 @@ def test_a_fault_of_the_loop_itself_ends_what_runs_and_not_the_loop(
         with pytest.raises(marith.MarithError, match=r"Odd: of the loop|cancelled"):
             ticket.result(30)
         assert raised.wait(20)
-        assert until(lambda: engine.status().idle)
+        assert becomes_true(lambda: engine.status().idle)
         assert engine.generate("a", sampling=Sampling(seed=1), stop=Stop(3), timeout=30).usage
         assert not engine.closed
 
@@ -129,13 +128,13 @@ def test_an_engine_whose_thread_ends_says_why_and_is_loaded_anew(
     tiny_dir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = Engine.shared(tiny_dir, max_lanes=5)
-    with held(engine) as begun:
+    with hold_passes(engine) as begun:
         ticket = engine.submit(Request("a", sampling=LONG, stop=Stop(300)))
         begun.wait(20)
         monkeypatch.setattr(loop.JobQueue, "admit", _odd)
     with pytest.raises(marith.EngineClosed, match="Odd: of the loop"):
         ticket.result(30)
-    assert until(lambda: engine.closed)
+    assert becomes_true(lambda: engine.closed)
     monkeypatch.undo()
     for ask in (engine.generate, engine.next_logprobs):
         with pytest.raises(marith.EngineClosed, match="Odd: of the loop"):

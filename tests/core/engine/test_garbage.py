@@ -6,7 +6,7 @@ import gc
 import weakref
 from pathlib import Path
 
-from support.holding import model_of, until
+from support.held_passes import becomes_true, model_of
 
 from marith import Engine, Stop
 from marith.testing import tiny_model, tiny_tokenizer
@@ -22,6 +22,6 @@ def test_weights_are_freed_with_their_engine_without_the_garbage_collector(tmp_p
     try:
         engine.close()
         del engine
-        assert until(lambda: weights() is None)  # the engine's thread lets go of it later
+        assert becomes_true(lambda: weights() is None)  # the engine's thread lets go of it later
     finally:
         gc.enable()

@@ -13,8 +13,8 @@ import jsonschema
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support.families import speaker, tool
-from support.holding import endless
+from support.chat_families import speaker, tool
+from support.held_passes import endless_engine
 
 import marith
 from marith import Engine, Formula, Grammar, Request, Sampling, Stop, Tools
@@ -202,7 +202,7 @@ def freed(engine: Engine) -> None:
 
 
 def test_without_an_end_token_grammars_are_refused_and_all_else_works() -> None:
-    with endless(128) as engine:
+    with endless_engine(128) as engine:
         for held in ({"grammar": Grammar.regex("[ab]{8}")}, {"tools": Tools((tool("a"),))}):
             with pytest.raises(marith.RequestError, match="need a model with an end-of-text token"):
                 engine.submit(Request("a", **held))  # type: ignore[arg-type]

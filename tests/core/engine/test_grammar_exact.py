@@ -8,7 +8,6 @@ from functools import partial
 from itertools import count, product
 
 import pytest
-from support.drafting import END, Flat, Small, answers, assume_times
 from support.drawn_cases import (
     ADAPTS,
     CUT_DRAFTED,
@@ -20,6 +19,7 @@ from support.drawn_cases import (
     TWENTIETH,
 )
 from support.languages import NESTED, REGULAR, Language
+from support.small_engine import END, FlatTimes, SmallEngine, answers, assume_times
 
 from marith import Plan, Request, Sampling, Stop
 from marith.engine.jobs import generation
@@ -29,19 +29,19 @@ WIRED = (STAGED, ONLINE, CUT_DRAFTED)
 
 @pytest.mark.parametrize("name", WIRED)
 def test_every_token_has_the_composed_probability_among_allowed_tokens(
-    small: Small, name: str
+    small: SmallEngine, name: str
 ) -> None:
-    drawn, _ = HELD[name].hold(small, TWENTIETH)
+    drawn, _ = HELD[name].require_distribution(small, TWENTIETH)
     assert (drawn.truths == 0).sum(dim=-1).double().mean() >= 3  # of eight: the mask does cut
     assert float((drawn.tokens == END).double().mean()) > 0.01
 
 
 def test_with_adaptive_drafts_tokens_have_the_same_probabilities(
-    small: Small, monkeypatch: pytest.MonkeyPatch
+    small: SmallEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without seeds, so that drafts are kept by chance; with them, see below, texts are equal."""
     monkeypatch.setattr(generation, "fresh_seed", partial(next, count()))
-    assume_times(small.engine, Flat, monkeypatch)
+    assume_times(small.engine, FlatTimes, monkeypatch)
     unseeded = replace(ADAPTS.sampling, seed=None)
     requests = [replace(one, sampling=unseeded) for one in ADAPTS.requests(small, TWENTIETH)]
     done = answers(small, requests)
@@ -52,7 +52,7 @@ def test_with_adaptive_drafts_tokens_have_the_same_probabilities(
     assert min(drawn.of_marginals(), drawn.of_pairs()) > 1e-5
 
 
-def seeded(small: Small, number: int, **options: object) -> tuple[Request, Language | None]:
+def seeded(small: SmallEngine, number: int, **options: object) -> tuple[Request, Language | None]:
     """A request of a seed's own kind: either grammar, or none."""
     language = (REGULAR, NESTED, None)[number % 3]
     request = Request(
@@ -66,14 +66,14 @@ def seeded(small: Small, number: int, **options: object) -> tuple[Request, Langu
     return replace(request, **options), language  # type: ignore[arg-type]  # fields of a request
 
 
-def expected(small: Small, request: Request, language: Language | None) -> tuple[object, ...]:
+def expected(small: SmallEngine, request: Request, language: Language | None) -> tuple[object, ...]:
     allowed = language.allowed if language else None
     return small.reference.decode(request, allowed=allowed)
 
 
 @pytest.mark.parametrize("number", range(9))
 def test_with_a_seed_adaptive_drafts_give_the_text_of_the_reference(
-    small: Small, number: int
+    small: SmallEngine, number: int
 ) -> None:
     request, language = seeded(small, number)
     want = expected(small, request, language)
@@ -93,7 +93,9 @@ PLANS = (
 
 
 @pytest.mark.parametrize("language", [REGULAR, NESTED])
-def test_at_temperature_zero_no_plan_changes_the_text(small: Small, language: Language) -> None:
+def test_at_temperature_zero_no_plan_changes_the_text(
+    small: SmallEngine, language: Language
+) -> None:
     terms = {name: small.terms[name] for name in ("x", "y", "small")}
     for prompt in PROMPTS[::2]:
         asked = Request(
@@ -105,7 +107,7 @@ def test_at_temperature_zero_no_plan_changes_the_text(small: Small, language: La
             assert (out.text, out.tokens, out.finish_reason) == want, plan
 
 
-def test_a_cut_does_not_apply_where_it_leaves_a_grammar_nothing(small: Small) -> None:
+def test_a_cut_does_not_apply_where_it_leaves_a_grammar_nothing(small: SmallEngine) -> None:
     terms = {name: small.terms[name] for name in ("x", "y", "small")}
     uncut = []
     for kept, prompt in product((1, 2, 4), PROMPTS[::2]):
@@ -121,7 +123,7 @@ def test_a_cut_does_not_apply_where_it_leaves_a_grammar_nothing(small: Small) ->
     assert min(uncut) == 0 < max(uncut) < 16
 
 
-def test_log_probabilities_of_an_uncut_token_are_finite(small: Small) -> None:
+def test_log_probabilities_of_an_uncut_token_are_finite(small: SmallEngine) -> None:
     terms = {name: small.terms[name] for name in ("x", "y")}
     sampling, stop = Sampling(0.0), Stop(16)
     asked = Request(
@@ -132,7 +134,7 @@ def test_log_probabilities_of_an_uncut_token_are_finite(small: Small) -> None:
     assert all(token.logprob > -math.inf for token in out.logprobs)
 
 
-def test_texts_with_and_without_grammars_do_not_change_one_another(small: Small) -> None:
+def test_texts_with_and_without_grammars_do_not_change_one_another(small: SmallEngine) -> None:
     """Some join late, some are given up half way; those with a seed and a plan too."""
     asked = [seeded(small, number) for number in range(12)]
     asked += [

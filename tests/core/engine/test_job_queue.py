@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.holding import engine as loaded
-from support.holding import held
+from support.held_passes import hold_passes, tiny_engine
 
 from marith import Request, Sampling, Stop
 
@@ -26,8 +25,8 @@ def test_requests_begin_in_the_order_in_which_they_came(lanes: int) -> None:
             cache_salt="abc"[number % 3], constraints=[note],
         )  # fmt: skip
 
-    with loaded(max_lanes=lanes) as engine:
-        with held(engine) as holding:
+    with tiny_engine(max_lanes=lanes) as engine:
+        with hold_passes(engine) as holding:
             tickets = [engine.submit(request(0))]
             holding.wait(20)
             tickets += [engine.submit(request(number)) for number in range(1, 13)]

@@ -7,8 +7,8 @@ import time
 
 import pytest
 import torch
-from support.holding import endless
-from support.house import House
+from support.checked_engine import CheckedEngine
+from support.held_passes import endless_engine
 
 import marith
 from marith import Engine, Request, Sampling, Stop
@@ -16,7 +16,7 @@ from marith.testing import tiny_model, tiny_tokenizer
 
 
 def test_more_than_the_queue_holds_is_refused_and_the_rest_is_served() -> None:
-    with endless(max_lanes=1, max_queue=2) as engine:
+    with endless_engine(max_lanes=1, max_queue=2) as engine:
         running = engine.submit(Request("a", stop=Stop(3000)))
         waiting = [engine.submit(Request("b", stop=Stop(2))) for _ in range(2)]
         with pytest.raises(marith.Busy, match="2 requests wait already"):
@@ -27,7 +27,7 @@ def test_more_than_the_queue_holds_is_refused_and_the_rest_is_served() -> None:
 
 
 def test_a_cancelled_request_leaves_the_queue_too() -> None:
-    with endless(max_lanes=1, max_queue=1) as engine:
+    with endless_engine(max_lanes=1, max_queue=1) as engine:
         running = engine.submit(Request("a", stop=Stop(3000)))
         engine.submit(Request("b")).cancel()
         end = time.monotonic() + 20
@@ -46,7 +46,7 @@ def test_a_timeout_is_a_number_of_seconds(timeout: object) -> None:
 
 def test_a_wide_request_is_not_overtaken_by_narrow_ones() -> None:
     terms = {name: name for name in "xyz"}
-    with endless(max_lanes=4) as engine:
+    with endless_engine(max_lanes=4) as engine:
         first = [engine.submit(Request("a", stop=Stop(300))) for _ in range(3)]
         wide = engine.submit(Request("b", "M + x + y + z", terms, stop=Stop(1)))
         for ticket in [engine.submit(Request("c", stop=Stop(1))) for _ in range(20)]:
@@ -55,10 +55,10 @@ def test_a_wide_request_is_not_overtaken_by_narrow_ones() -> None:
         assert all(ticket.result(60) for ticket in first)
 
 
-def test_a_checkpoint_that_loads_holds_up_nobody_else(house: House) -> None:
+def test_a_checkpoint_that_loads_holds_up_nobody_else(checked: CheckedEngine) -> None:
     from marith.engine.engine import loading
 
-    want = house.engine.generate("a b", "2*x - M", house.terms, Sampling(seed=4), Stop(5))
+    want = checked.engine.generate("a b", "2*x - M", checked.terms, Sampling(seed=4), Stop(5))
     held, done = threading.Event(), threading.Event()
 
     def load() -> None:
@@ -69,8 +69,8 @@ def test_a_checkpoint_that_loads_holds_up_nobody_else(house: House) -> None:
     thread = threading.Thread(target=load)
     thread.start()
     held.wait(60)
-    got = house.engine.submit(
-        Request("a b", "2*x - M", house.terms, Sampling(seed=4), Stop(5))
+    got = checked.engine.submit(
+        Request("a b", "2*x - M", checked.terms, Sampling(seed=4), Stop(5))
     ).result(60)
     done.set()
     thread.join()
@@ -94,4 +94,4 @@ def test_a_model_that_was_trained_after_loading_is_refused() -> None:
 )
 def test_limits_are_whole_numbers(limits: dict[str, int]) -> None:
     with pytest.raises(marith.RequestError, match=next(iter(limits))):
-        endless(**limits)
+        endless_engine(**limits)

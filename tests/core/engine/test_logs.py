@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from support.holding import engine as loaded
-from support.holding import held
+from support.held_passes import hold_passes, tiny_engine
 
 import marith
 from marith import Ban, Busy, Classifier, Engine, Grammar, Plan, Request, Stop
@@ -42,7 +41,7 @@ def test_no_text_is_ever_logged(caplog: pytest.LogCaptureFixture) -> None:
                 engine.generate(prompt, bad)
         with pytest.raises(marith.ContextOverflow):
             engine.generate(f"{SECRET[4]} " * 2000)
-        with held(engine), pytest.raises(marith.DeadlineExceeded):
+        with hold_passes(engine), pytest.raises(marith.DeadlineExceeded):
             engine.generate(prompt, own, timeout=0.05)
     ours = [record for record in caplog.records if record.name.partition(".")[0] == "marith"]
     assert len(ours) > 10
@@ -83,9 +82,9 @@ def test_a_filter_that_raises_neither_ends_an_engine_nor_replaces_busy(
     caplog.set_level(logging.INFO, logger.name)
     logger.addFilter(refusing)
     try:
-        with loaded(max_lanes=1, max_queue=0) as engine:
+        with tiny_engine(max_lanes=1, max_queue=0) as engine:
             assert engine.generate("a", max_tokens=2, timeout=20).finish_reason
-            with held(engine) as begun:
+            with hold_passes(engine) as begun:
                 running = engine.submit(Request("a", stop=Stop(2)))
                 begun.wait(20)
                 with pytest.raises(Busy):

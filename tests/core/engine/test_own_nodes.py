@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from support.house import House, request
+from support.checked_engine import CheckedEngine, request
 from torch import Tensor
 
 from marith import Plan, Sampling, explain, max_prob
@@ -188,23 +188,25 @@ FORMULAS = (
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
-def test_the_engine_generates_with_it_as_the_reference_does(house: House, formula: str) -> None:
-    asked = request(house, formula, FORMULAS.index(formula), Sampling(1.1, seed=7))
+def test_the_engine_generates_with_it_as_the_reference_does(
+    checked: CheckedEngine, formula: str
+) -> None:
+    asked = request(checked, formula, FORMULAS.index(formula), Sampling(1.1, seed=7))
     for how in (None, "auto"):
-        out = house.engine.submit(replace(asked, speculation=how)).result(60)
-        assert (out.text, out.tokens, out.finish_reason) == house.reference.decode(asked)
+        out = checked.engine.submit(replace(asked, speculation=how)).result(60)
+        assert (out.text, out.tokens, out.finish_reason) == checked.reference.decode(asked)
     cold = replace(asked, sampling=Sampling(0.0))
-    out = house.engine.submit(replace(cold, speculation=Plan.factors({"x": 3}))).result(60)
-    assert (out.text, out.tokens, out.finish_reason) == house.reference.decode(cold)
+    out = checked.engine.submit(replace(cold, speculation=Plan.factors({"x": 3}))).result(60)
+    assert (out.text, out.tokens, out.finish_reason) == checked.reference.decode(cold)
 
 
 def test_the_function_that_computes_a_node_is_imported_when_it_is_needed(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    checked: CheckedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A module without torch may hold the node; another holds what is computed."""
 
     def following(formula: Formula) -> Tensor:
-        return house.engine.next_logprobs("q w e", formula, house.terms)
+        return checked.engine.next_logprobs("q w e", formula, checked.terms)
 
     values = ModuleType("test_own_nodes_values")
     values.doubled = lambda node, at: Value(2 * at.value(node.of).score, 2.0)  # type: ignore[attr-defined]
@@ -231,9 +233,9 @@ def test_a_node_without_a_value_says_so() -> None:
         node_value(Valueless(M), Evaluation({}))
 
 
-def test_a_node_gives_its_own_distribution(house: House) -> None:
+def test_a_node_gives_its_own_distribution(checked: CheckedEngine) -> None:
     def following(formula: str) -> Tensor:
-        return house.engine.next_logprobs("q w e", formula, house.terms)
+        return checked.engine.next_logprobs("q w e", formula, checked.terms)
 
     rows = {name: following(name) for name in ("M", "x", "y")}
     middle = torch.stack([*rows.values()]).median(dim=0).values

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from support.holding import engine as loaded
+from support.held_passes import tiny_engine
 
 from marith import Ban, ContextOverflow, Engine, Grammar, RequestError, Tools
 
@@ -27,7 +27,7 @@ KINDS: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    with loaded() as engine:
+    with tiny_engine() as engine:
         yield engine
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.house import House, request
+from support.checked_engine import CheckedEngine, request
 from support.languages import REGULAR
 
 from marith import (
@@ -46,26 +46,26 @@ shapes = pytest.mark.parametrize("formula", FORMULAS)
 
 
 @pytest.fixture(scope="module")
-def home(house: House) -> House:
-    """The house, with its classifier on other scales too."""
-    judge = house.terms["C"]["formula"][:-1]
+def home(checked: CheckedEngine) -> CheckedEngine:
+    """The checked, with its classifier on other scales too."""
+    judge = checked.terms["C"]["formula"][:-1]
     scales = {
         name: {"formula": f'{judge}, scale="{scale}")'}
         for name, scale in (("reward", "logit"), ("shares", "probability"))
     }
-    return replace(house, terms={**house.terms, **scales})
+    return replace(checked, terms={**checked.terms, **scales})
 
 
-def brief(home: House, formula: str, i: int, sampling: Sampling) -> Request:
+def brief(home: CheckedEngine, formula: str, i: int, sampling: Sampling) -> Request:
     return replace(request(home, formula, i, sampling), stop=Stop(3 + i % 6, ("zq", "ab")))
 
 
-def spoken(home: House, asked: Request) -> tuple[str, list[int], str]:
+def spoken(home: CheckedEngine, asked: Request) -> tuple[str, list[int], str]:
     out = home.engine.submit(asked).result(60)
     return out.text, out.tokens, out.finish_reason
 
 
-def lagging(home: House, formula: str) -> Plan:
+def lagging(home: CheckedEngine, formula: str) -> Plan:
     """Every term that can be named later than the one before it."""
     terms = leaves(bind(parse(formula), resolve(home.terms)))
     named = [str(term) for term in terms if not isinstance(term, Observation)]
@@ -73,7 +73,9 @@ def lagging(home: House, formula: str) -> Plan:
 
 
 @shapes
-def test_a_formula_gives_the_text_of_the_reference_decoder(home: House, formula: str) -> None:
+def test_a_formula_gives_the_text_of_the_reference_decoder(
+    home: CheckedEngine, formula: str
+) -> None:
     """With or without drafts, for one seed; at temperature zero under any plan."""
     i = FORMULAS.index(formula)
     asked = brief(home, formula, i, Sampling(1.1, top_p=0.97, seed=i))
@@ -88,7 +90,7 @@ def test_a_formula_gives_the_text_of_the_reference_decoder(home: House, formula:
 
 @shapes
 def test_scores_are_the_log_probabilities_of_the_reference_decoder(
-    home: House, formula: str
+    home: CheckedEngine, formula: str
 ) -> None:
     asked, tokens = request(home, formula, 40 + FORMULAS.index(formula)), [9, 4, 1]
     want = [float(home.reference.distribution(asked, tokens[:k])[0, token])
@@ -102,7 +104,7 @@ def test_scores_are_the_log_probabilities_of_the_reference_decoder(
 
 @pytest.mark.parametrize("how", [None, "auto", Plan.drafts("big", length=3)], ids=str)
 def test_log_probabilities_are_listed_for_terms_but_not_for_observations(
-    home: House, how: Any
+    home: CheckedEngine, how: Any
 ) -> None:
     formula = "M + first(9)*class_prob(C)*x + 0.5*C"
     asked = request(home, formula, 3, Sampling(1.0, seed=2))
@@ -120,7 +122,9 @@ def test_log_probabilities_are_listed_for_terms_but_not_for_observations(
 
 @pytest.mark.parametrize("formula", FORMULAS[2:5])
 @pytest.mark.parametrize("how", [None, "auto"])
-def test_grammars_work_with_factors_of_the_context(home: House, formula: str, how: Any) -> None:
+def test_grammars_work_with_factors_of_the_context(
+    home: CheckedEngine, formula: str, how: Any
+) -> None:
     asked = replace(
         request(home, formula, 5, Sampling(1.0, seed=4)), stop=Stop(12), speculation=how,
         grammar=REGULAR.grammar,
@@ -132,7 +136,7 @@ def test_grammars_work_with_factors_of_the_context(home: House, formula: str, ho
     assert (out.text, out.tokens, out.finish_reason) == expected
 
 
-def test_an_early_exit_shares_its_models_pass(home: House) -> None:
+def test_an_early_exit_shares_its_models_pass(home: CheckedEngine) -> None:
     alone = home.engine.generate("a b c", "M", None, GREEDY, Stop(8), None)
     beside = home.engine.generate(
         "a b c", f"unscaled(M - 0.001*{EARLY(0)} - 0.001*{EARLY(1)})", None, GREEDY, Stop(8), None
@@ -141,7 +145,7 @@ def test_an_early_exit_shares_its_models_pass(home: House) -> None:
     assert beside.stats.calls == 3 * alone.stats.calls
 
 
-def test_a_factor_of_the_position_does_not_delay_a_term(home: House) -> None:
+def test_a_factor_of_the_position_does_not_delay_a_term(home: CheckedEngine) -> None:
     """The first speaker hangs on the place: the one that checks is asked at every fourth still."""
     asked = Request(
         "a b c", "(1 + decay(16))*M + 1e-4*x", home.terms, GREEDY, Stop(40), Plan.factors({"x": 4})

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.drafting import END, Draws, Small, answers, draws, refused
+from support.small_engine import END, Draws, SmallEngine, answers, draws, share_of_rejected
 from torch import Tensor
 
 from marith import Completion, Plan, Request, Sampling, Stop, parse
@@ -26,7 +26,7 @@ PLANS = {
 SIZES = {BY_CONTEXT: (110, 8), BY_GATES: (240, 3)}  # texts, and their tokens
 
 
-def requests(small: Small, formula: str, how: Any, seeded: bool = True) -> list[Request]:
+def requests(small: SmallEngine, formula: str, how: Any, seeded: bool = True) -> list[Request]:
     named = {*re.findall(r"\w+", formula), "A", "y"}
     terms = {name: term for name, term in small.terms.items() if name in named}
     texts, tokens = SIZES[formula]
@@ -34,7 +34,7 @@ def requests(small: Small, formula: str, how: Any, seeded: bool = True) -> list[
     return [Request("a b", parse(formula), terms, one, Stop(tokens), how) for one in drawn]
 
 
-def judged(small: Small, asked: Sequence[Request], done: Sequence[Completion]) -> Draws:
+def judged(small: SmallEngine, asked: Sequence[Request], done: Sequence[Completion]) -> Draws:
     """Each token beside what it should be drawn from, which for gates the reference says."""
     if str(asked[0].formula) != str(parse(BY_GATES)):
         return draws(small, asked, done)
@@ -57,13 +57,13 @@ def likely(drawn: Draws) -> bool:
 
 
 @pytest.mark.parametrize("formula", PLANS, ids=["context", "gates"])
-def test_every_token_has_the_probability_of_the_formula(small: Small, formula: str) -> None:
+def test_every_token_has_the_probability_of_the_formula(small: SmallEngine, formula: str) -> None:
     asked = requests(small, formula, PLANS[formula])
     done = answers(small, asked)
     drawn = judged(small, asked, done)
     assert len(drawn.tokens) > 600
     assert likely(drawn)
-    assert refused(done) >= 0.1
+    assert share_of_rejected(done) >= 0.1
     assert sum(one.stats.accepted for one in done) >= 80
     others = [replace(one, formula=NUMBERS, terms=small.terms) for one in asked]
     assert draws(small, others, done).of_pairs() < 1e-6
@@ -71,7 +71,7 @@ def test_every_token_has_the_probability_of_the_formula(small: Small, formula: s
 
 @pytest.mark.parametrize("formula", PLANS, ids=["context", "gates"])
 def test_tokens_without_a_seed_have_the_probability_of_the_formula(
-    small: Small, formula: str
+    small: SmallEngine, formula: str
 ) -> None:
     """Numbers differ from run to run: what fails once by chance does not fail twice."""
 

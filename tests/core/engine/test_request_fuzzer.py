@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from request_fuzzer import Rude, circle, deep, doubled, faults, saved
-from support.holding import model_of
+from support.held_passes import model_of
 
 import marith
 from marith import Engine, Request, Stop, Tools

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.holding import endless_model
+from support.held_passes import endless_model
 
 import marith
 from marith import Options, Ticket

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.holding import held
+from support.held_passes import hold_passes
 from support.step_tensors import MostRows, watch_steps
 
 from marith import Engine
@@ -26,7 +26,7 @@ def test_scores_for_which_there_is_no_memory_wait(
         monkeypatch.setattr(queries, "NUMBERS", positions * 2 * WORDS)
         most = MostRows(WORDS)
         watch_steps(monkeypatch, lambda: most)
-        with held(engine):
+        with hold_passes(engine):
             futures = [engine.submit_scoring("w3", text, FORMULA, TERMS) for text in texts]
         scores = [future.result(60).logprobs for future in futures]
         assert engine.status().repeated == 0

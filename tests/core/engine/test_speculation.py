@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.house import FORMULAS, House, request
+from support.checked_engine import FORMULAS, CheckedEngine, request
 
 from marith import Plan, Request, Sampling, Stop
 from marith.errors import FormulaError, RequestError
@@ -31,9 +31,9 @@ plans = st.builds(Plan, every=every) | st.builds(
 )
 
 
-def plans_for(house: House, formula: str) -> Iterator[Plan]:
+def plans_for(checked: CheckedEngine, formula: str) -> Iterator[Plan]:
     """Factors of both orders of the formula's terms, and drafts of every kind."""
-    terms = [str(term) for term in leaves(bind(parse(formula), resolve(house.terms)))]
+    terms = [str(term) for term in leaves(bind(parse(formula), resolve(checked.terms)))]
     for order in (terms, terms[::-1]):
         yield Plan.factors({term: (1, 4, 3, 2)[i % 4] for i, term in enumerate(order)})
     yield Plan.drafts("A", length=3)
@@ -43,13 +43,13 @@ def plans_for(house: House, formula: str) -> Iterator[Plan]:
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
-def test_at_temperature_zero_no_plan_changes_the_text(house: House, formula: str) -> None:
+def test_at_temperature_zero_no_plan_changes_the_text(checked: CheckedEngine, formula: str) -> None:
     i = FORMULAS.index(formula)
-    asked = request(house, formula, 3 + i, GREEDY)
-    expected = house.reference.decode(asked)
-    plans = [*plans_for(house, formula)][i % 2 :: 2]  # each for half of the formulas
+    asked = request(checked, formula, 3 + i, GREEDY)
+    expected = checked.reference.decode(asked)
+    plans = [*plans_for(checked, formula)][i % 2 :: 2]  # each for half of the formulas
     requests = [replace(asked, speculation=plan) for plan in plans]
-    tickets = [(one, house.engine.submit(one)) for one in requests]
+    tickets = [(one, checked.engine.submit(one)) for one in requests]
     for one, ticket in tickets:
         out = ticket.result(60)
         assert (out.text, out.tokens, out.finish_reason) == expected, one.speculation
@@ -58,64 +58,66 @@ def test_at_temperature_zero_no_plan_changes_the_text(house: House, formula: str
 
 @pytest.mark.parametrize(("formula", "draft"), DRAFTED)
 def test_with_a_seed_auto_gives_the_text_of_the_reference_decoder(
-    house: House, formula: str, draft: str
+    checked: CheckedEngine, formula: str, draft: str
 ) -> None:
-    asked = request(house, f"supersede({draft}, {formula})", 5, Sampling(0.9, top_p=0.95, seed=8))
-    out = house.engine.submit(replace(asked, speculation="auto")).result(60)
-    assert (out.text, out.tokens, out.finish_reason) == house.reference.decode(asked)
+    asked = request(checked, f"supersede({draft}, {formula})", 5, Sampling(0.9, top_p=0.95, seed=8))
+    out = checked.engine.submit(replace(asked, speculation="auto")).result(60)
+    assert (out.text, out.tokens, out.finish_reason) == checked.reference.decode(asked)
 
 
-def test_a_drafted_block_is_cut_where_the_text_ends(house: House) -> None:
+def test_a_drafted_block_is_cut_where_the_text_ends(checked: CheckedEngine) -> None:
     """Right drafts for the whole text, so that its end lies within a block wherever it is."""
-    text = house.engine.generate(KEYS, "M", sampling=GREEDY, stop=Stop(12), speculation=None).text
+    text = checked.engine.generate(KEYS, "M", sampling=GREEDY, stop=Stop(12), speculation=None).text
     spaced = " ".join(text)
     plan = Plan.drafts(f'ngram(texts=["{spaced}"], order=9)', length=5)
     stops = [Stop(most) for most in range(1, 12)]
     stops += [Stop(12, (text[at : at + 2],)) for at in range(10)]
     for stop in stops:
         asked = Request(KEYS, "M", None, GREEDY, stop, plan)
-        out = house.engine.submit(asked).result(60)
-        assert (out.text, out.tokens, out.finish_reason) == house.reference.decode(asked)
+        out = checked.engine.submit(asked).result(60)
+        assert (out.text, out.tokens, out.finish_reason) == checked.reference.decode(asked)
         assert out.stats.tokens == len(out.tokens)
     assert out.stats.accepted > 0
 
 
-def test_an_end_within_a_block_ends_the_text(house: House) -> None:
+def test_an_end_within_a_block_ends_the_text(checked: CheckedEngine) -> None:
     """Without a limit in sight: whatever the seeds, what follows an end is never told."""
     plan = Plan.factors({"M": 1, "x": 5})
-    terms = {**house.terms, "ends": {"formula": 'ngram(texts=["a"], order=1)'}}
+    terms = {**checked.terms, "ends": {"formula": 'ngram(texts=["a"], order=1)'}}
     stop, ended = Stop(40), 0
     for i in range(12):
         sampling = Sampling(1.0, seed=i)
-        out = house.engine.generate("a b", "M + x + 2*ends", terms, sampling, stop, plan)
+        out = checked.engine.generate("a b", "M + x + 2*ends", terms, sampling, stop, plan)
         assert 1 not in out.tokens
         assert out.usage.completion_tokens == len(out.tokens)
         ended += out.finish_reason == "stop"
     assert ended >= 6
 
 
-def test_seeds_reproduce_alone_and_among_others(house: House) -> None:
+def test_seeds_reproduce_alone_and_among_others(checked: CheckedEngine) -> None:
     asked = [
         replace(
-            request(house, formula, i, Sampling(1.1, seed=i)),
-            speculation=list(plans_for(house, formula))[i % 6],
+            request(checked, formula, i, Sampling(1.1, seed=i)),
+            speculation=list(plans_for(checked, formula))[i % 6],
         )
         for i in range(16)
         for formula in [FORMULAS[i % len(FORMULAS)]]
     ]
-    together = [house.engine.submit(one) for one in asked]
+    together = [checked.engine.submit(one) for one in asked]
     tokens = [ticket.result(60).tokens for ticket in together]
-    backwards = [house.engine.submit(one) for one in reversed(asked)]
+    backwards = [checked.engine.submit(one) for one in reversed(asked)]
     assert [ticket.result(60).tokens for ticket in reversed(backwards)] == tokens
     for i in range(0, 16, 3):
-        assert house.engine.submit(asked[i]).result(60).tokens == tokens[i]
+        assert checked.engine.submit(asked[i]).result(60).tokens == tokens[i]
 
 
-def test_the_cost_and_the_accepted_drafts_of_a_late_term_are_counted(house: House) -> None:
+def test_the_cost_and_the_accepted_drafts_of_a_late_term_are_counted(
+    checked: CheckedEngine,
+) -> None:
     """M nearly agrees with x: of every four tokens three wait for it, and all stand."""
     formula, plan = "x + 0.001*M", Plan.factors({"M": 4})
-    out = house.engine.generate(KEYS, formula, house.terms, GREEDY, Stop(8), plan)
-    stats, whole = out.stats, str(bind(parse(formula), resolve(house.terms)))
+    out = checked.engine.generate(KEYS, formula, checked.terms, GREEDY, Stop(8), plan)
+    stats, whole = out.stats, str(bind(parse(formula), resolve(checked.terms)))
     assert (stats.tokens, stats.drafted, stats.accepted) == (8, 6, 6)
     assert stats.calls == 8 + 2  # x at every token, M at every fourth
     assert stats.passes == 8  # one set of weights, together
@@ -123,10 +125,10 @@ def test_the_cost_and_the_accepted_drafts_of_a_late_term_are_counted(house: Hous
     assert stats.acceptance == stats.stages[0].acceptance == 1.0
 
 
-def test_rejected_drafts_are_counted(house: House) -> None:
+def test_rejected_drafts_are_counted(checked: CheckedEngine) -> None:
     """After an x, and nowhere else, the n-gram proposes z x z; the text is `xiavxake`."""
     plan = Plan.drafts('ngram(texts=["x z x z x z"], order=2)', length=3)
-    out = house.engine.generate(KEYS, "M", None, GREEDY, Stop(8), plan)
+    out = checked.engine.generate(KEYS, "M", None, GREEDY, Stop(8), plan)
     assert out.text == "xiavxake"
     stats = out.stats
     assert (stats.calls, stats.passes) == (8, 8)  # a proposal costs no call
@@ -170,19 +172,21 @@ def test_an_invalid_plan_is_refused(make: Callable[[], Plan], problem: str) -> N
         (Plan(every=(("M", 2), ("prompted()", 5))), "two factors: 2 and 5"),
     ],
 )
-def test_a_plan_that_does_not_fit_is_refused(house: House, plan: Plan, problem: str) -> None:
+def test_a_plan_that_does_not_fit_is_refused(
+    checked: CheckedEngine, plan: Plan, problem: str
+) -> None:
     with pytest.raises(RequestError, match=problem):
-        house.engine.submit(Request("a", "M + x", house.terms, speculation=plan))
+        checked.engine.submit(Request("a", "M + x", checked.terms, speculation=plan))
 
 
 @pytest.mark.parametrize("draft", ["C", "M - 2*x"])
-def test_a_draft_without_weight_is_refused(house: House, draft: str) -> None:
+def test_a_draft_without_weight_is_refused(checked: CheckedEngine, draft: str) -> None:
     with pytest.raises(FormulaError, match="weight above zero"):
-        house.engine.submit(Request("a", "M + x", house.terms, speculation=Plan.drafts(draft)))
+        checked.engine.submit(Request("a", "M + x", checked.terms, speculation=Plan.drafts(draft)))
 
 
-def test_with_a_draft_no_term_needs_the_factor_one(house: House) -> None:
+def test_with_a_draft_no_term_needs_the_factor_one(checked: CheckedEngine) -> None:
     plan = Plan.factors({"M": 3, "x": 4})
-    asked = Request("a b", "supersede(A, M + x)", house.terms, GREEDY, Stop(9), plan)
-    out = house.engine.submit(asked).result(60)
-    assert (out.text, out.tokens, out.finish_reason) == house.reference.decode(asked)
+    asked = Request("a b", "supersede(A, M + x)", checked.terms, GREEDY, Stop(9), plan)
+    out = checked.engine.submit(asked).result(60)
+    assert (out.text, out.tokens, out.finish_reason) == checked.reference.decode(asked)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from support.drafting import END, Small, truths_of
 from support.drawn_cases import CHAIN, EIGHTH, PLANNED, TWENTIETH
+from support.small_engine import END, SmallEngine, truths_of
 
 from marith import Completion
 from marith.decoding.sampling import warp
@@ -33,12 +33,12 @@ def stand_as_predicted(done: Sequence[Completion]) -> bool:
 
 
 @pytest.mark.parametrize("name", WIRED)
-def test_every_token_has_the_probability_of_the_formula(small: Small, name: str) -> None:
-    _, done = PLANNED[name].hold(small, WIRED[name])
+def test_every_token_has_the_probability_of_the_formula(small: SmallEngine, name: str) -> None:
+    _, done = PLANNED[name].require_distribution(small, WIRED[name])
     assert stand_as_predicted(done)
 
 
-def test_the_expected_probabilities_are_those_of_the_reference_decoder(small: Small) -> None:
+def test_the_expected_probabilities_are_those_of_the_reference_decoder(small: SmallEngine) -> None:
     """Uncached passes over whole texts, and the reference's own, one prefix after another."""
     for name, case in PLANNED.items():
         request = case.requests(small)[0]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.holding import engine as loaded
-from support.holding import held
-from support.house import wait_until_idle
+from support.checked_engine import wait_until_idle
+from support.held_passes import hold_passes, tiny_engine
 
 import marith
 from marith import Engine, Request, Stop
@@ -14,8 +13,8 @@ from marith.testing import tiny_model, tiny_tokenizer
 
 
 def test_status_counts_running_and_waiting_requests_and_lanes() -> None:
-    with loaded(max_lanes=3) as engine:
-        with held(engine) as begun:
+    with tiny_engine(max_lanes=3) as engine:
+        with hold_passes(engine) as begun:
             running = engine.submit(Request("a", "2*x - M", {"x": "q"}, stop=Stop(2)))
             begun.wait(20)
             waiting = [engine.submit(Request("a", "2*x - M", {"x": "q"})) for _ in range(2)]

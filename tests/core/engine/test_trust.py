@@ -12,7 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from support.hostile import corpus
+from support.hostile_formulas import corpus
 
 import marith
 from marith import Engine, FormulaError, MarithError, Prompted, Request, Sampling, Stop

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.holding import held
-from support.house import House, wait_until_idle
+from support.checked_engine import CheckedEngine, wait_until_idle
+from support.held_passes import hold_passes
 
 import marith
 from marith import (
@@ -65,30 +65,32 @@ def same(one: Inspection, other: Inspection) -> None:
         assert first.log_odds == pytest.approx(second.log_odds, abs=1e-3)
 
 
-def test_generate_refuses_inspect_and_names_the_function_for_it(house: House) -> None:
+def test_generate_refuses_inspect_and_names_the_function_for_it(checked: CheckedEngine) -> None:
     with pytest.raises(
         RequestError, match=r"write marith\.submit_with_inspection\(engine, request\)"
     ):
-        house.engine.submit(Request("a", inspect=True))
+        checked.engine.submit(Request("a", inspect=True))
     with pytest.raises(UnknownOption, match=r"takes no 'inspect'; .* marith\.inspect\(engine"):
-        house.engine.generate("a", inspect=True)
+        checked.engine.generate("a", inspect=True)
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_an_inspected_text_is_the_same_text_with_its_inspection(house: House, name: str) -> None:
+def test_an_inspected_text_is_the_same_text_with_its_inspection(
+    checked: CheckedEngine, name: str
+) -> None:
     given = {"sampling": Sampling(seed=5), "stop": Stop(12), **OPTIONS[name]}
-    plain = house.engine.submit(Request("a b", FORMULA, house.terms, **given)).result()
-    request = Request("a b", FORMULA, house.terms, inspect=4, **given)
-    completion = marith.submit_with_inspection(house.engine, request).result()
+    plain = checked.engine.submit(Request("a b", FORMULA, checked.terms, **given)).result()
+    request = Request("a b", FORMULA, checked.terms, inspect=4, **given)
+    completion = marith.submit_with_inspection(checked.engine, request).result()
     assert completion.tokens == plain.tokens
     assert (plain.inspection, completion.logprobs is None) == (None, plain.logprobs is None)
-    prefix = house.engine.encode(given.get("prefix", ""))
+    prefix = checked.engine.encode(given.get("prefix", ""))
     expected = marith.inspect(
-        house.engine,
+        checked.engine,
         "a b",
         [*prefix, *completion.tokens],
         FORMULA,
-        house.terms,
+        checked.terms,
         top=4,
         start=len(prefix),
     )
@@ -108,35 +110,37 @@ def test_tools_and_reasoning_are_inspected_by_their_tokens() -> None:
         assert [p.token for p in completion.inspection.positions] == completion.tokens
 
 
-def test_the_last_chunk_of_a_stream_has_the_inspection(house: House) -> None:
-    request = Request("a b", FORMULA, house.terms, Sampling(seed=1), Stop(9), inspect=2)
-    chunks = list(marith.submit_with_inspection(house.engine, request))
+def test_the_last_chunk_of_a_stream_has_the_inspection(checked: CheckedEngine) -> None:
+    request = Request("a b", FORMULA, checked.terms, Sampling(seed=1), Stop(9), inspect=2)
+    chunks = list(marith.submit_with_inspection(checked.engine, request))
     assert [chunk.inspection is None for chunk in chunks] == [True] * (len(chunks) - 1) + [False]
     (inspection,) = [chunk.inspection for chunk in chunks if chunk.inspection]
     assert [p.token for p in inspection.positions] == [t for c in chunks for t in c.tokens]
 
     async def streamed() -> list[bool]:
-        ticket = marith.submit_with_inspection(house.engine, request)
+        ticket = marith.submit_with_inspection(checked.engine, request)
         return [chunk.inspection is None async for chunk in ticket]
 
     assert asyncio.run(streamed()) == [chunk.inspection is None for chunk in chunks]
 
 
-def test_a_text_without_tokens_has_an_inspection_without_positions(house: House) -> None:
-    end = house.engine.end_tokens[0]
+def test_a_text_without_tokens_has_an_inspection_without_positions(checked: CheckedEngine) -> None:
+    end = checked.engine.end_tokens[0]
     only_the_end = Sampling(temperature=0, logit_bias={end: 100.0})
     request = Request("a", sampling=only_the_end, inspect=True)
-    completion = marith.submit_with_inspection(house.engine, request).result()
+    completion = marith.submit_with_inspection(checked.engine, request).result()
     assert completion.tokens == []
     assert completion.inspection is not None
     assert completion.inspection.positions == ()
 
 
-def test_what_cannot_be_inspected_is_refused_before_a_token_is_drawn(house: House) -> None:
-    steps = house.engine.status().steps
+def test_what_cannot_be_inspected_is_refused_before_a_token_is_drawn(
+    checked: CheckedEngine,
+) -> None:
+    steps = checked.engine.status().steps
     with pytest.raises(RequestError, match="write a smaller top, or inspect a shorter text"):
         marith.submit_with_inspection(
-            house.engine, Request("a", FORMULA, house.terms, stop=Stop(100), inspect=20_000)
+            checked.engine, Request("a", FORMULA, checked.terms, stop=Stop(100), inspect=20_000)
         )
     with pytest.raises(RequestError, match=r"inspect is True, False or how many .* not 'yes'"):
         Request("a", inspect="yes")  # type: ignore[arg-type]
@@ -146,7 +150,7 @@ def test_what_cannot_be_inspected_is_refused_before_a_token_is_drawn(house: Hous
             marith.submit_with_inspection(
                 engine, Request("a", "x", {"x": "b"}, stop=Stop(1), inspect=True)
             )
-    assert house.engine.status().steps == steps
+    assert checked.engine.status().steps == steps
 
 
 def busy(engine: Engine) -> bool:
@@ -160,7 +164,7 @@ def busy(engine: Engine) -> bool:
 
 def test_an_inspection_runs_although_the_queue_is_full() -> None:
     with Engine.load(tiny_model(), tokenizer=tiny_tokenizer(), max_lanes=2, max_queue=4) as engine:
-        with held(engine):
+        with hold_passes(engine):
             tickets = [
                 marith.submit_with_inspection(
                     engine, Request("a", "x", {"x": "b"}, Sampling(seed=i), Stop(4), inspect=1)
@@ -174,15 +178,15 @@ def test_an_inspection_runs_although_the_queue_is_full() -> None:
         assert all(c.inspection is not None for c in completions[:4])
 
 
-def test_a_cancelled_inspection_frees_the_engine(house: House) -> None:
-    request = Request("a", FORMULA, house.terms, stop=Stop(20), inspect=True)
-    ticket = marith.submit_with_inspection(house.engine, request)
+def test_a_cancelled_inspection_frees_the_engine(checked: CheckedEngine) -> None:
+    request = Request("a", FORMULA, checked.terms, stop=Stop(20), inspect=True)
+    ticket = marith.submit_with_inspection(checked.engine, request)
     ticket.cancel()
     with pytest.raises(RequestError, match="cancelled"):
         ticket.result()
-    marith.submit_with_inspection(house.engine, replace(request, prompt="b"))
+    marith.submit_with_inspection(checked.engine, replace(request, prompt="b"))
     gc.collect()
-    wait_until_idle(house.engine)
+    wait_until_idle(checked.engine)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import math
 import jsonschema
 import pytest
 import torch
-from support.house import FORMULAS, House
+from support.checked_engine import FORMULAS, CheckedEngine
 
 import marith
 from marith import Engine, Inspection, RequestError, parse
@@ -34,8 +34,8 @@ def likely(pairs: tuple[LikelyToken, ...]) -> list[tuple[int, float | None]]:
 
 
 @pytest.mark.parametrize("formula", ALL)
-def test_composed_values_are_those_of_scoring(house: House, formula: str) -> None:
-    engine, terms = house.engine, house.terms
+def test_composed_values_are_those_of_scoring(checked: CheckedEngine, formula: str) -> None:
+    engine, terms = checked.engine, checked.terms
     inspection = marith.inspect(engine, PROMPT, TEXT, formula, terms, top=4)
     scores = engine.score(PROMPT, TEXT, formula, terms)
     assert [p.token for p in inspection.positions] == TEXT
@@ -80,7 +80,7 @@ def assert_close(value: float | None, expected: float) -> None:
 
 @pytest.mark.parametrize("formula", ALL)
 def test_exact_contributions_are_the_log_odds_in_float64(
-    house: House, formula: str, monkeypatch: pytest.MonkeyPatch
+    checked: CheckedEngine, formula: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared = 0
 
@@ -105,13 +105,13 @@ def test_exact_contributions_are_the_log_odds_in_float64(
 
     measured = PositionMeasures.positions
     monkeypatch.setattr(PositionMeasures, "positions", compare)
-    marith.inspect(house.engine, PROMPT, TEXT, formula, house.terms, top=3)
+    marith.inspect(checked.engine, PROMPT, TEXT, formula, checked.terms, top=3)
     assert compared
 
 
-def test_the_values_of_each_term_are_those_of_scoring(house: House) -> None:
+def test_the_values_of_each_term_are_those_of_scoring(checked: CheckedEngine) -> None:
     formula = "2*x - 0.5*M + union(y, M) + 0.25*C"
-    inspection = marith.inspect(house.engine, PROMPT, TEXT, formula, house.terms, top=5)
+    inspection = marith.inspect(checked.engine, PROMPT, TEXT, formula, checked.terms, top=5)
     names = [term.names[0] for term in inspection.terms]
     assert {t.names[0]: t.kind for t in inspection.terms} == {
         "x": "model", "M": "model", "y": "model", "C": "classifier",
@@ -122,14 +122,14 @@ def test_the_values_of_each_term_are_those_of_scoring(house: House) -> None:
     ]  # fmt: skip
     assert [part.kind for part in inspection.parts] == ["exact"] * 4 + ["leave_one_out"]
     for place, position in enumerate(inspection.positions):
-        composed = house.engine.next_logprobs(PROMPT, formula, house.terms, TEXT[:place])
+        composed = checked.engine.next_logprobs(PROMPT, formula, checked.terms, TEXT[:place])
         asked = [position.token, *(pair.token for pair in position.top)]
         for name, view in zip(names, position.terms, strict=True):
             assert view.weight == weights[name]
             if name == "C":
                 assert (view.rank, view.entropy, view.kl, view.top) == (None, None, None, ())
                 continue
-            rows = house.engine.next_logprobs(PROMPT, name, house.terms, TEXT[:place])
+            rows = checked.engine.next_logprobs(PROMPT, name, checked.terms, TEXT[:place])
             values = [view.logprob, *view.of_top]
             for token, value, rank in zip(
                 asked, values, [view.rank, *view.ranks_of_top], strict=True
@@ -141,8 +141,10 @@ def test_the_values_of_each_term_are_those_of_scoring(house: House) -> None:
             assert view.kl == pytest.approx(float((rows.exp() * (rows - composed)).sum()), abs=1e-4)
 
 
-def test_a_forbidden_token_has_none_and_not_minus_infinity(house: House) -> None:
-    inspection = marith.inspect(house.engine, PROMPT, TEXT, "M.top_k(1) + x", house.terms, top=3)
+def test_a_forbidden_token_has_none_and_not_minus_infinity(checked: CheckedEngine) -> None:
+    inspection = marith.inspect(
+        checked.engine, PROMPT, TEXT, "M.top_k(1) + x", checked.terms, top=3
+    )
     position = inspection.positions[0]
     assert [pair.logprob for pair in position.top] == [0.0, None, None]
     assert position.terms[0].kl is None
@@ -152,8 +154,8 @@ def test_a_forbidden_token_has_none_and_not_minus_infinity(house: House) -> None
     assert Inspection.from_json(inspection.to_json()) == inspection
 
 
-def test_a_factor_that_varies_is_a_number_at_each_position(house: House) -> None:
-    inspection = marith.inspect(house.engine, PROMPT, TEXT, "M + 0.5*position()*x", house.terms)
+def test_a_factor_that_varies_is_a_number_at_each_position(checked: CheckedEngine) -> None:
+    inspection = marith.inspect(checked.engine, PROMPT, TEXT, "M + 0.5*position()*x", checked.terms)
     assert [p.terms[1].weight for p in inspection.positions] == [0.0, 0.5, 1.0, 1.5, 2.0]
     assert [p.weight for p in inspection.positions] == [1.0, 1.5, 2.0, 2.5, 3.0]
     assert inspection.observations == ("position()",)
@@ -166,10 +168,10 @@ def test_a_factor_that_varies_is_a_number_at_each_position(house: House) -> None
     ]
 
 
-def test_m_may_be_a_formula_of_its_own(house: House) -> None:
-    terms = {**house.terms, "M": parse("2*x - y")}
-    inspection = marith.inspect(house.engine, PROMPT, TEXT, "y", terms)
-    bare = house.engine.score(PROMPT, TEXT, "2*x - y", house.terms)
+def test_m_may_be_a_formula_of_its_own(checked: CheckedEngine) -> None:
+    terms = {**checked.terms, "M": parse("2*x - y")}
+    inspection = marith.inspect(checked.engine, PROMPT, TEXT, "y", terms)
+    bare = checked.engine.score(PROMPT, TEXT, "2*x - y", checked.terms)
     assert [p.bare_logprob for p in inspection.positions] == pytest.approx(bare, abs=1e-4)
     assert [term.names for term in inspection.terms] == [("y",)]
 
@@ -218,29 +220,29 @@ def test_ranks_are_exact_with_ties_and_impossible_tokens() -> None:
         assert found.best_logprobs.tolist() == best.tolist()
 
 
-def test_only_what_follows_the_start_is_inspected(house: House) -> None:
-    whole = marith.inspect(house.engine, PROMPT, TEXT, "2*x - M", house.terms)
-    rest = marith.inspect(house.engine, PROMPT, TEXT, "2*x - M", house.terms, start=3)
+def test_only_what_follows_the_start_is_inspected(checked: CheckedEngine) -> None:
+    whole = marith.inspect(checked.engine, PROMPT, TEXT, "2*x - M", checked.terms)
+    rest = marith.inspect(checked.engine, PROMPT, TEXT, "2*x - M", checked.terms, start=3)
     assert [p.place for p in rest.positions] == [3, 4]
     assert [p.token for p in rest.positions] == TEXT[3:]
     assert rest.positions[0].logprob == pytest.approx(whole.positions[3].logprob, abs=1e-5)
-    assert marith.inspect(house.engine, PROMPT, TEXT, start=5).positions == ()
-    assert marith.inspect(house.engine, PROMPT, "").positions == ()
+    assert marith.inspect(checked.engine, PROMPT, TEXT, start=5).positions == ()
+    assert marith.inspect(checked.engine, PROMPT, "").positions == ()
 
 
-def test_without_leave_one_out_only_exact_parts_are_listed(house: House) -> None:
+def test_without_leave_one_out_only_exact_parts_are_listed(checked: CheckedEngine) -> None:
     parts = marith.inspect(
-        house.engine, PROMPT, TEXT, "M - 0.5*union(x, M)", house.terms, leave_one_out=False
+        checked.engine, PROMPT, TEXT, "M - 0.5*union(x, M)", checked.terms, leave_one_out=False
     ).parts
     assert [part.kind for part in parts] == ["exact", "exact"]
 
 
 @pytest.mark.parametrize("formula", ["M + unscaled(M + 0.5*x)", "x + x", "x + 2*y - x/2 + x"])
 def test_a_table_has_a_column_for_each_part_even_if_texts_are_equal(
-    house: House, formula: str
+    checked: CheckedEngine, formula: str
 ) -> None:
     pytest.importorskip("pandas")
-    inspection = marith.inspect(house.engine, PROMPT, TEXT, formula, house.terms)
+    inspection = marith.inspect(checked.engine, PROMPT, TEXT, formula, checked.terms)
     table = inspection.to_pandas()
     exact = [name for name in table.columns if name.startswith("exact: ")]
     assert len(exact) == len(inspection.parts)
@@ -262,8 +264,8 @@ def test_tokens_that_are_parts_of_a_character_are_marked() -> None:
     assert cut[-1].completed == "�"
 
 
-def test_bad_arguments_are_refused_in_one_sentence(house: House) -> None:
-    engine = house.engine
+def test_bad_arguments_are_refused_in_one_sentence(checked: CheckedEngine) -> None:
+    engine = checked.engine
     with pytest.raises(RequestError, match="top is a whole number from 1, not 0"):
         marith.inspect(engine, PROMPT, TEXT, top=0)
     with pytest.raises(RequestError, match="start is a whole number from 0 to 5, not 6"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from support.inspected import inspection
+from support.example_inspection import inspection
 
 from marith import Inspection, RequestError
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
-from support.inspected import inspection
+from support.example_inspection import inspection
 
 from marith.inspection.inspected_position import LikelyToken
 

@@ -68,11 +68,13 @@ def test_an_invalid_file_is_refused(file: Any, says: str) -> None:
 
 
 def test_an_unknown_name_is_told_the_names_there_are(tmp_path: Path) -> None:
-    (tmp_path / "house.toml").write_text("[formulas]\ndetox = 'M'\ndraft = 'M'", encoding="utf-8")
+    (tmp_path / "personas.toml").write_text(
+        "[formulas]\ndetox = 'M'\ndraft = 'M'", encoding="utf-8"
+    )
     with pytest.raises(FormulaError, match="no formula 'detxo'; did you mean 'detox'"):
-        Options.from_file(tmp_path / "house.toml", "detxo")
+        Options.from_file(tmp_path / "personas.toml", "detxo")
     with pytest.raises(FormulaError, match=r"named already; write from_file\(path, 'draft'\)"):
-        Options.from_file(tmp_path / "house.toml", "detox", model="draft")
+        Options.from_file(tmp_path / "personas.toml", "detox", model="draft")
     (tmp_path / "empty.toml").write_text("", encoding="utf-8")
     with pytest.raises(FormulaError, match="there are none"):
         Options.from_file(tmp_path / "empty.toml", "detox")
@@ -83,7 +85,7 @@ def test_an_unknown_name_is_told_the_names_there_are(tmp_path: Path) -> None:
 def test_a_model_of_the_environment_is_looked_up_where_it_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "house.toml"
+    path = tmp_path / "personas.toml"
     path.write_text("[formulas]\ndetox = 'M'", encoding="utf-8")
     monkeypatch.setenv("MARITH_MODEL", "nope-9")
     for given in ({"model": "owner/name"}, {"model_name": "pocket"}):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from support.speaking_model import TERMS
+from support.langchain_models import TERMS
 
 from marith import Options
 from marith.errors import RequestError

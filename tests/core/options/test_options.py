@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from pydantic import ValidationError
-from support.mistakes import refusal
+from support.error_sentences import refusal
 from support.strategies import NAMES, formulas
 
 from marith import Classifier, Formula, Options, Plan, Prompted, RequestError

@@ -38,26 +38,30 @@ names = st.sampled_from(NAMES)
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("house") / "marith.toml"
+def persona_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("persona_file") / "marith.toml"
     path.write_text(HOUSE, encoding="utf-8")
     return path
 
 
 @given(former=st.sampled_from(("", *NAMES)), name=names)
-def test_a_name_means_the_same_wherever_it_is_given(house: Path, former: str, name: str) -> None:
-    truth = Options.from_file(house, name)
+def test_a_name_means_the_same_wherever_it_is_given(
+    persona_file: Path, former: str, name: str
+) -> None:
+    truth = Options.from_file(persona_file, name)
     assert truth.speaks_as == name
-    before = Options.from_file(house, former or None)
-    assert Options(file=str(house), model=name) == truth
+    before = Options.from_file(persona_file, former or None)
+    assert Options(file=str(persona_file), model=name) == truth
     assert before.over({"model": name}) == truth
     assert Options(**{**before.values(), "model": name}) == truth
     assert Options(**{**json.loads(json.dumps(before.chosen())), "model": name}) == truth
 
 
 @given(name=st.sampled_from(("", *NAMES)), seed=st.none() | st.integers(0, 9))
-def test_options_of_a_file_are_a_plain_value(house: Path, name: str, seed: int | None) -> None:
-    whole = Options.from_file(house, name or None, seed=seed)
+def test_options_of_a_file_are_a_plain_value(
+    persona_file: Path, name: str, seed: int | None
+) -> None:
+    whole = Options.from_file(persona_file, name or None, seed=seed)
     assert Options(**whole.values()) == whole
     assert Options(**json.loads(json.dumps(whole.chosen()))) == whole
     assert Options.model_validate_json(whole.model_dump_json()) == whole
@@ -67,60 +71,63 @@ def test_options_of_a_file_are_a_plain_value(house: Path, name: str, seed: int |
 
 @given(former=names, name=names, temperature=st.floats(0, 2), tokens=st.integers(1, 300))
 def test_options_of_a_call_override_the_file(
-    house: Path, former: str, name: str, temperature: float, tokens: int
+    persona_file: Path, former: str, name: str, temperature: float, tokens: int
 ) -> None:
     said = {"temperature": temperature, "max_tokens": tokens}
-    called = Options.from_file(house, former).over({"model": name, **said})
-    assert called == Options.from_file(house, name, **said)
+    called = Options.from_file(persona_file, former).over({"model": name, **said})
+    assert called == Options.from_file(persona_file, name, **said)
     assert {k: called.values()[k] for k in said} == said
     assert called.speaks_as == name
 
 
 @given(former=names, name=names, top_k=st.integers(1, 99))
 def test_options_given_at_creation_stay_when_the_persona_changes(
-    house: Path, former: str, name: str, top_k: int
+    persona_file: Path, former: str, name: str, top_k: int
 ) -> None:
-    before = Options.from_file(house, former, top_k=top_k)
-    truth = Options.from_file(house, name, top_k=top_k)
+    before = Options.from_file(persona_file, former, top_k=top_k)
+    truth = Options.from_file(persona_file, name, top_k=top_k)
     assert before.over({"model": name}) == truth
     assert Options(**{**before.values(), "model": name}) == truth
 
 
 @given(former=names, name=names)
 def test_options_of_a_call_stay_when_the_persona_changes(
-    house: Path, former: str, name: str
+    persona_file: Path, former: str, name: str
 ) -> None:
     said = {"temperature": 1.25, "max_tokens": 41}
-    called = Options.from_file(house, former).over(said).over({"model": name})
-    assert called == Options.from_file(house, name, **said)
+    called = Options.from_file(persona_file, former).over(said).over({"model": name})
+    assert called == Options.from_file(persona_file, name, **said)
 
 
-def test_options_that_are_not_given_come_from_the_chosen_formula(house: Path) -> None:
-    file = Options.from_file(house, "quick").file
-    assert Options(file=file, model="detox") == Options.from_file(house, "detox")
-    assert Options(file=file) == Options.from_file(house, "quick")
+def test_options_that_are_not_given_come_from_the_chosen_formula(persona_file: Path) -> None:
+    file = Options.from_file(persona_file, "quick").file
+    assert Options(file=file, model="detox") == Options.from_file(persona_file, "detox")
+    assert Options(file=file) == Options.from_file(persona_file, "quick")
 
 
-def test_options_of_a_formula_override_options_of_the_file(house: Path) -> None:
-    detox, draft = Options.from_file(house, "detox"), Options.from_file(house, "draft")
+def test_options_of_a_formula_override_options_of_the_file(persona_file: Path) -> None:
+    detox, draft = (
+        Options.from_file(persona_file, "detox"),
+        Options.from_file(persona_file, "draft"),
+    )
     assert detox.formula == "M - 0.96*union(toxic, M)"
     assert detox.terms["blind"] == as_data(Prompted(hide="<context>.*?</context>"))
     assert (detox.model, detox.temperature, detox.stop) == ("pocket", 0.7, ["END"])
     assert detox.chat_template_kwargs == {"thinking": False}
     assert (draft.model, draft.temperature, draft.max_tokens) == ("pocket-draft", 0.9, 40)
-    quick = Options.from_file(house, "quick")
+    quick = Options.from_file(persona_file, "quick")
     assert (quick.speculation, quick.stop) == (Plan.factors({"formal": 2}), [])
-    plain = Options.from_file(house)
+    plain = Options.from_file(persona_file)
     assert (plain.formula, plain.speaks_as, plain.temperature) == ("M", "pocket", 0.7)
-    assert Options.from_file(house, formula="formal").formula == "formal"
+    assert Options.from_file(persona_file, formula="formal").formula == "formal"
 
 
 @given(one=names, other=names)
 def test_two_formulas_differ_in_text_and_not_only_in_name(
-    house: Path, one: str, other: str
+    persona_file: Path, one: str, other: str
 ) -> None:
     def text_of(name: str) -> str:
-        chosen = Options.from_file(house, name).chosen()
+        chosen = Options.from_file(persona_file, name).chosen()
         del chosen["file"]
         return json.dumps(chosen)
 
@@ -128,8 +135,8 @@ def test_two_formulas_differ_in_text_and_not_only_in_name(
     assert "You are toxic." in text_of(one)
 
 
-def test_an_answer_names_a_persona_only_while_its_formula_is_unchanged(house: Path) -> None:
-    detox = Options.from_file(house, "detox")
+def test_an_answer_names_a_persona_only_while_its_formula_is_unchanged(persona_file: Path) -> None:
+    detox = Options.from_file(persona_file, "detox")
     assert detox.over({"temperature": 0.1, "seed": 1}).speaks_as == "detox"
     for changed in ({"formula": "formal"}, {"model": "pocket-draft"}, {"model": "pocket"}):
         called = detox.over(changed)
@@ -137,7 +144,7 @@ def test_an_answer_names_a_persona_only_while_its_formula_is_unchanged(house: Pa
         assert called.formula == changed.get("formula", detox.formula)
     rebuilt = Options(**{**detox.values(), "formula": "M - 0.5*toxic"})
     assert (rebuilt.speaks_as, rebuilt.formula) == ("pocket", "M - 0.5*toxic")
-    assert rebuilt.over({"model": "quick"}) == Options.from_file(house, "quick")
+    assert rebuilt.over({"model": "quick"}) == Options.from_file(persona_file, "quick")
 
 
 def test_a_file_is_read_once(tmp_path: Path) -> None:
@@ -149,9 +156,9 @@ def test_a_file_is_read_once(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(detox)).over({"model": "draft"}) == draft
 
 
-def test_terms_join_those_of_the_file_and_may_replace_them(house: Path) -> None:
+def test_terms_join_those_of_the_file_and_may_replace_them(persona_file: Path) -> None:
     terms = {"toxic": "You are rude.", "loud": {"system": "SHOUT.", "mode": "replace"}}
-    detox = Options.from_file(house, "detox", terms=terms)
+    detox = Options.from_file(persona_file, "detox", terms=terms)
     assert detox.speaks_as == "detox"
     assert detox.terms["toxic"] == "You are rude."
     assert detox.terms["loud"] == as_data(Prompted("SHOUT.", "replace"))
@@ -160,14 +167,20 @@ def test_terms_join_those_of_the_file_and_may_replace_them(house: Path) -> None:
     assert detox.over({"model": "quick"}).terms == detox.terms
 
 
-def test_another_formula_is_not_given_beside_one_of_the_file(house: Path) -> None:
+def test_another_formula_is_not_given_beside_one_of_the_file(persona_file: Path) -> None:
     problem = "the model 'quick' is a formula of .* remove the other formula, 'formal'"
     for make in (
-        lambda: Options.from_file(house, "quick", formula="formal"),
-        lambda: Options(file=house, model="quick", formula="formal"),
-        lambda: Options.from_file(house, "detox").over({"model": "quick", "formula": "formal"}),
+        lambda: Options.from_file(persona_file, "quick", formula="formal"),
+        lambda: Options(file=persona_file, model="quick", formula="formal"),
+        lambda: Options.from_file(persona_file, "detox").over(
+            {"model": "quick", "formula": "formal"}
+        ),
         lambda: Options(
-            **{**Options.from_file(house, "cool").values(), "model": "quick", "formula": "formal"}
+            **{
+                **Options.from_file(persona_file, "cool").values(),
+                "model": "quick",
+                "formula": "formal",
+            }
         ),
     ):
         with pytest.raises(ValueError, match=problem):
@@ -175,13 +188,13 @@ def test_another_formula_is_not_given_beside_one_of_the_file(house: Path) -> Non
 
 
 def test_the_environment_may_name_the_file_and_the_formula(
-    house: Path, monkeypatch: pytest.MonkeyPatch
+    persona_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MARITH_FILE", str(house))
-    assert Options(model="quick") == Options.from_file(house, "quick")
+    monkeypatch.setenv("MARITH_FILE", str(persona_file))
+    assert Options(model="quick") == Options.from_file(persona_file, "quick")
     assert Options(file=None).file is None
     monkeypatch.setenv("MARITH_MODEL", "detox")
-    assert Options() == Options.from_file(house, "detox")
+    assert Options() == Options.from_file(persona_file, "detox")
     assert (Options().model, Options().speaks_as) == ("pocket", "detox")
     assert Options(formula="2*formal - M").speaks_as == "pocket"
 

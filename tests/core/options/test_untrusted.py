@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.hostile import corpus
+from support.hostile_formulas import corpus
 
 from marith import FormulaError, MarithError, Options, Prompted, RequestError, load_file
 from marith.options.untrusted import OF_A_CALL

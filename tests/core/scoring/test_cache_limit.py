@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.architectures import build
-from support.asking import CONTEXT, ask, span_of, text, uncached
+from support.runner_questions import CONTEXT, ask, span_of, text, uncached
 
 from marith.scoring.cache_limit import CacheLimit, Keeper
 from marith.scoring.choose_runner import start_runner

@@ -11,7 +11,7 @@ from weakref import ref
 import pytest
 import torch
 from safetensors.torch import save_file
-from support.holding import endless, endless_model, until, used
+from support.held_passes import becomes_true, endless_engine, endless_model, loaded_objects
 
 from marith import Engine, ModelError, Request, Sampling, Stop
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
@@ -58,7 +58,7 @@ KINDS: dict[str, tuple[Write, str]] = {
 
 @pytest.fixture
 def one() -> Iterator[Engine]:
-    with endless(2000) as made:
+    with endless_engine(2000) as made:
         yield made
 
 
@@ -79,7 +79,7 @@ def test_the_next_request_reads_them_and_a_running_one_keeps_its_own(
     second = one.submit(asked).result(60).tokens
     assert begun + [token for chunk in chunks for token in chunk.tokens] == first
     assert second != first
-    with endless(2000) as fresh:
+    with endless_engine(2000) as fresh:
         assert fresh.submit(asked).result(60).tokens == second
 
 
@@ -89,13 +89,13 @@ def test_an_older_version_that_no_request_uses_is_dropped(
 ) -> None:
     write, formula = KINDS[kind]
     path, kept = tmp_path / "file", list[ref[Any]]()
-    [base] = used(one, Request("a b"))
+    [base] = loaded_objects(one, Request("a b"))
     for version in (0, 1, 0, 1):
         write(path, version)
         request = Request("a b", formula.format(str(path)), stop=Stop(1))
         one.submit(request).result(60)
-        kept.append(used(one, request)[-1])
-        assert until(lambda: sum(each() is not None for each in kept) == 1)
+        kept.append(loaded_objects(one, request)[-1])
+        assert becomes_true(lambda: sum(each() is not None for each in kept) == 1)
     assert base not in kept
 
 

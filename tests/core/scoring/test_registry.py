@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.asking import opened
+from support.runner_questions import opened
 from support.vocabularies import byte_tokenizer
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from support.serving import BEARER, client, guarded
+from support.http_server import BEARER, client, guarded
 
 from marith.serving.server import Server
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.serving import BEARER, CHAT, KEYS, client, served
+from support.http_server import BEARER, CHAT, KEYS, client, served
 
 import marith
 from marith.serving.server import Server

@@ -10,10 +10,10 @@ from typing import Any
 
 import httpx
 import pytest
-from support.families import tool
-from support.holding import failing
-from support.serving import CHAT, PERSONAS, client, events, lanes, served, until
-from support.streamed import KINDS, require_joined
+from support.chat_deltas import KINDS, require_joined
+from support.chat_families import tool
+from support.held_passes import fail_passes
+from support.http_server import CHAT, PERSONAS, client, events, lanes, served, wait_until
 
 from marith import DeadlineExceeded, Options
 from marith.serving.server import Server
@@ -151,14 +151,14 @@ def test_a_client_that_disconnects_frees_its_lanes(server: Server) -> None:
         with web.stream("POST", "/v1/chat/completions", json={**body, "stream": True}) as answer:
             lines = answer.iter_lines()  # held: its end is the client's leaving
             next(lines)
-            until(lambda: lanes(server) > 0)
-        until(lambda: lanes(server) == 0, 5)
+            wait_until(lambda: lanes(server) > 0)
+        wait_until(lambda: lanes(server) == 0, 5)
     impatient = client(server)
     impatient.timeout = httpx.Timeout(0.4)
     with impatient, pytest.raises(httpx.ReadTimeout):
         impatient.post("/v1/chat/completions", json=body)
-    until(lambda: lanes(server) == 0, 5)
-    until(lambda: server.running == 0, 5)
+    wait_until(lambda: lanes(server) == 0, 5)
+    wait_until(lambda: server.running == 0, 5)
 
 
 def test_an_error_inside_a_stream_is_one_event(server: Server, web: httpx.Client) -> None:
@@ -169,7 +169,7 @@ def test_an_error_inside_a_stream_is_one_event(server: Server, web: httpx.Client
     with web.stream("POST", "/v1/chat/completions", json=body) as answer:
         lines = answer.iter_lines()
         next(lines)
-        with failing(server.engines()[0], DeadlineExceeded('it took "too" long')):
+        with fail_passes(server.engines()[0], DeadlineExceeded('it took "too" long')):
             told = [line[6:] for line in lines if line.startswith("data: ")]
     assert told[-1] == "[DONE]"
     error = json.loads(told[-2])["error"]

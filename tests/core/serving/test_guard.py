@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 import pytest
-from support.holding import model_of
-from support.serving import JSON, KEYS, PAGE, client
+from support.held_passes import model_of
+from support.http_server import JSON, KEYS, PAGE, client
 
 from marith import ModelError, RequestError
 from marith.serving.server import Server

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.serving import BEARER, CHAT, KEYS, client, events, require_nothing_left, served
+from support.http_server import BEARER, CHAT, KEYS, client, events, require_cancelled, served
 
 import marith
 from marith import Inspection, Options, Prompted
@@ -223,7 +223,7 @@ def test_without_allow_formulas_no_text_of_a_term_is_revealed(tmp_path: Path, mo
 
 def test_a_client_that_disconnects_frees_its_lanes(server: Server) -> None:
     body = {"messages": CHAT, "model": "polite", "continuation": [7] * 400, "top": 1}
-    require_nothing_left(server, "/v1/inspect", body, "submit_inspection")
+    require_cancelled(server, "/v1/inspect", body, "submit_inspection")
 
 
 def test_what_follows_a_prefix_is_inspected(web: httpx.Client) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.serving import CHAT, WEATHER, events
+from support.http_server import CHAT, WEATHER, events
 
 BASE: dict[str, Any] = {"messages": CHAT, "max_tokens": 2}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.serving import CHAT, JSON, WEATHER, lanes
+from support.http_server import CHAT, JSON, WEATHER, lanes
 
 from marith.serving.server import Server
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.serving import CHAT, served
+from support.http_server import CHAT, served
 
 from marith.serving.server import Server
 

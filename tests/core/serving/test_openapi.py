@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from jsonschema import Draft202012Validator
-from support.serving import CHAT, KEYS, WEATHER, client, served
+from support.http_server import CHAT, KEYS, WEATHER, client, served
 
 from marith.serving.app import application
 from marith.serving.openapi import openapi_path

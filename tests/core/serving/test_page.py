@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.serving import KEYS, client, served
+from support.http_server import KEYS, client, served
 
 from marith.serving.server import Server
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.serving import PERSONAS, until
+from support.http_server import PERSONAS, wait_until
 from support.signals import default_signals
 
 # Does what the page does at first, and writes what it got.
@@ -44,7 +44,7 @@ def test_a_browser_is_opened_on_the_page(tmp_path: Path) -> None:
         with default_signals():
             playing = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         try:
-            until(lambda: found.exists() and found.read_text().endswith("]"), 60)
+            wait_until(lambda: found.exists() and found.read_text().endswith("]"), 60)
             playing.send_signal(signal.SIGTERM)
             assert playing.wait(20) == 0
         finally:

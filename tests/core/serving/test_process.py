@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.serving import CHAT, PERSONAS, client, until
+from support.http_server import CHAT, PERSONAS, client, wait_until
 from support.signals import default_signals
 from typer.testing import CliRunner
 
@@ -35,7 +35,7 @@ def process(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str]
             started = subprocess.Popen([*MARITH, *arguments], stderr=log, text=True)
         where = SimpleNamespace(socket=socket)
         try:
-            until(lambda: "marith serves unix:" in (folder / "log").read_text(), 60)
+            wait_until(lambda: "marith serves unix:" in (folder / "log").read_text(), 60)
             yield started, where
         finally:
             started.kill()
@@ -54,7 +54,7 @@ def test_running_requests_finish_after_sigterm(tmp_path: Path) -> None:
             next(lines)
             server.send_signal(signal.SIGTERM)
             with client(where) as late:
-                until(lambda: late.get("/ready").status_code == 503)
+                wait_until(lambda: late.get("/ready").status_code == 503)
                 refused = late.post("/v1/chat/completions", json=body())
             assert refused.status_code == 503
             assert refused.headers["retry-after"]

@@ -12,7 +12,7 @@ from itertools import chain
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from support.serving import BEARER, JSON, lanes
+from support.http_server import BEARER, JSON, lanes
 
 from marith.serving.guard import HEADER_BYTES
 from marith.serving.server import Server

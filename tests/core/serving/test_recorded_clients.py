@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.serving import KEYS, client, served
+from support.http_server import KEYS, client, served
 
 RECORDED = Path(__file__).parents[2] / "data" / "open_webui.jsonl"
 VARIES = (

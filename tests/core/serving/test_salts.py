@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.serving import KEYS, client, served
+from support.http_server import KEYS, client, served
 
 from marith.serving.server import Server
 

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.serving import CHAT, client, served, until
+from support.http_server import CHAT, client, served, wait_until
 
 from marith import RequestError
 from marith.scoring.weights.locate import WEIGHTS
@@ -76,6 +76,6 @@ def test_probes_write_no_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     ):
         for path in ("/health", "/ready", "/v1/models"):
             assert web.get(path).status_code == 200
-        until(lambda: "/v1/models" in caplog.text)
+        wait_until(lambda: "/v1/models" in caplog.text)
     assert "/health" not in caplog.text
     assert "/ready" not in caplog.text

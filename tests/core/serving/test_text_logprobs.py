@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.serving import events, served
+from support.http_server import events, served
 
 from marith import Engine, Options
 from marith.serving.server import Server

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.serving import CHAT, client, events, served, until
+from support.http_server import CHAT, client, events, served, wait_until
 
 from marith import Ban, Engine, Options, Plan, Prompted
 from marith.serving.server import Server
@@ -219,13 +219,13 @@ def test_every_metric_is_counted(server: Server, web: httpx.Client) -> None:
     web.post("/v1/chat/completions", json={})
     web.post("/v1/completions", json={"prompt": "Go, go, go, go, go, go,", "model": "polite",
         "max_tokens": 40, "temperature": 0, "ignore_eos": True})  # fmt: skip
-    until(lambda: counts()["marith_num_requests_running"] == 0)
+    wait_until(lambda: counts()["marith_num_requests_running"] == 0)
     long = {**body, "max_tokens": 400, "ignore_eos": True}
     with web.stream("POST", "/v1/chat/completions", json=long) as answer:
         lines = answer.iter_lines()
         next(lines)
         with client(server) as other:  # while it runs
-            until(lambda: "marith_lanes_in_flight 3.0" in other.get("/metrics").text)
+            wait_until(lambda: "marith_lanes_in_flight 3.0" in other.get("/metrics").text)
             told = other.get("/metrics").text
         assert "marith_num_requests_running 1.0" in told
     after = counts()

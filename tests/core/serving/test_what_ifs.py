@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.serving import CHAT, KEYS, require_nothing_left, served
+from support.http_server import CHAT, KEYS, require_cancelled, served
 
 from marith import Options
 from marith.serving.server import Server
@@ -125,7 +125,7 @@ def test_requests_beyond_the_limits_are_refused_in_one_sentence(
 
 def test_a_client_that_disconnects_frees_its_lanes(server: Server) -> None:
     asked = {**TALK, "continuation": [7] * LENGTH * 2, "number": 0, "values": [0.5] * 21}
-    require_nothing_left(server, "/v1/what_if", asked, "submit_what_if")
+    require_cancelled(server, "/v1/what_if", asked, "submit_what_if")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.serving import CHAT, JSON, WEATHER, client, lanes
+from support.http_server import CHAT, JSON, WEATHER, client, lanes
 
 from marith.serving.app import ROUTES
 from marith.serving.server import Server

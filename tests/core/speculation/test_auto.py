@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.drafting import assume_times
+from support.small_engine import assume_times
 
 from marith import Engine, Sampling, Stop
 from marith.formula.tree.terms import Term

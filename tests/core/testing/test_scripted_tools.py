@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from support.families import tool
+from support.chat_families import tool
 from transformers import AutoTokenizer
 
 import marith

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from support.architectures.models import endless, is_read_as_long, uncached, words
 from support.architectures.talks import adapted, largest, left_early, talk
-from support.holding import scorer_of
+from support.held_passes import scorer_of
 
 import marith
 from marith.errors import ModelError

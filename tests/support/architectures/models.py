@@ -18,8 +18,8 @@ from support.architectures.tables import (
     UNCACHED,
     VARIANTS,
 )
-from support.families import speaker
-from support.prefixes import logits_after
+from support.chat_families import speaker
+from support.uncached_logits import logits_after
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES

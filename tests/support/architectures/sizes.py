@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from support.families import speaker
+from support.chat_families import speaker
 from transformers import AutoConfig
 
 VOCAB = speaker("none").size

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from support.architectures.adapters import adapt, adaptable
 from support.architectures.models import uncached
-from support.asking import ask, span_of
+from support.runner_questions import ask, span_of
 
 from marith.errors import ModelError
 from marith.scoring.passes.passes import Runner

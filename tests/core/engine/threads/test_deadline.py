@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from support.holding import engine as loaded
-from support.holding import held, overshoot, until
-from support.house import wait_until_idle
+from support.checked_engine import wait_until_idle
+from support.held_passes import becomes_true, hold_passes, overshoot, tiny_engine
 from support.signals import default_signals
 
 import marith
@@ -28,7 +27,7 @@ LONG = Stop(3000)
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    with loaded() as engine:
+    with tiny_engine() as engine:
         yield engine
 
 
@@ -60,7 +59,7 @@ WAITS: dict[str, Callable[[Engine], object]] = {
 
 @pytest.mark.parametrize("way", WAITS)
 def test_waiting_ends_at_the_deadline_while_a_pass_goes_on(engine: Engine, way: str) -> None:
-    with held(engine) as begun:
+    with hold_passes(engine) as begun:
         running = engine.submit(Request("b", stop=Stop(1)))
         assert begun.wait(20)
         assert overshoot(lambda: late(lambda: WAITS[way](engine)), TIMEOUT) < LATE
@@ -71,14 +70,14 @@ def test_waiting_ends_at_the_deadline_while_a_pass_goes_on(engine: Engine, way: 
 
 def test_callbacks_learn_of_a_deadline_when_the_step_ends(engine: Engine) -> None:
     ended: list[Any] = []
-    with held(engine) as begun:
+    with hold_passes(engine) as begun:
         running = engine.submit_scoring("a", "b c", timeout=TIMEOUT)
         assert begun.wait(20)
         waiting = engine.submit_scoring("a", "b c", timeout=TIMEOUT)
         for future in (running, waiting):
             future.add_done_callback(ended.append)
         time.sleep(TIMEOUT)
-    assert until(lambda: {*ended} == {running, waiting})
+    assert becomes_true(lambda: {*ended} == {running, waiting})
     # The step that ran has scored one of them. The other has not been begun.
     assert isinstance(waiting.exception(), marith.DeadlineExceeded)
 
@@ -183,7 +182,7 @@ def interrupt(begun: threading.Event) -> None:
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_caller_cancels_its_scoring(engine: Engine) -> None:
     for ask in (engine.score, engine.next_logprobs):
-        with held(engine) as begun:
+        with hold_passes(engine) as begun:
             threading.Thread(target=interrupt, args=[begun]).start()
             with pytest.raises(KeyboardInterrupt):
                 ask("a", continuation=[5] * 3000)

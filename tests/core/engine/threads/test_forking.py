@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from support.forking import SECONDS, fork, shared_text, text_of, told_by
-from support.holding import held
+from support.forked_children import SECONDS, fork, result_of, shared_text, text_of
+from support.held_passes import hold_passes
 
 import marith
 from langchain_marith import ChatMarith
@@ -88,13 +88,13 @@ def all_refused(engine: Engine) -> dict[str, str]:
 @needs_fork
 def test_every_call_and_every_load_in_a_forked_child_raises(engine: Engine, want: str) -> None:
     def child() -> tuple[dict[str, str], dict[str, str], bool, str]:
-        others = told_by(fork(lambda: all_refused(engine)))  # of the child's own child
+        others = result_of(fork(lambda: all_refused(engine)))  # of the child's own child
         said = all_refused(engine)
         engine.close()
         return said, others, engine.closed, repr(engine)
 
     expected = {}, {}, True, "<Engine, of the parent process>"
-    assert told_by(fork(child)) == expected
+    assert result_of(fork(child)) == expected
     assert not engine.closed
     assert text_of(engine, 20.0) == want
 
@@ -112,7 +112,7 @@ def test_a_child_waits_for_no_lock_and_for_no_request_of_its_parent(
             locked.set()
             go_on.wait(SECONDS)
 
-    with held(engine) as begun:  # so that neither has ended when the process forks
+    with hold_passes(engine) as begun:  # so that neither has ended when the process forks
         ticket, other = (engine.submit(Request("Tell me a story.", stop=Stop(9))) for _ in "ab")
         begun.wait(20)
         future = engine.submit_scoring("Hello!", "you are")
@@ -135,7 +135,7 @@ def test_a_child_waits_for_no_lock_and_for_no_request_of_its_parent(
             workers.outwait()
             return said
 
-        said = told_by(fork(child))
+        said = result_of(fork(child))
         go_on.set()
         thread.join()
     assert set(said) == {FORKED}
@@ -152,8 +152,8 @@ def test_a_process_of_its_own_loads_anew(want: str) -> None:
 
 BEFORE = """
 import os, marith
-from support.forking import fork, shared_text, told_by
-text = told_by(fork(shared_text))
+from support.forked_children import fork, shared_text, result_of
+text = result_of(fork(shared_text))
 marith.Engine.shared("pocket").close()
 child = os.fork()
 if child == 0:

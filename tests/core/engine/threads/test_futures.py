@@ -12,9 +12,8 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from support.holding import engine as loaded
-from support.holding import held, model_of, thread_of, until
-from support.house import wait_until_idle
+from support.checked_engine import wait_until_idle
+from support.held_passes import becomes_true, hold_passes, model_of, thread_of, tiny_engine
 
 import marith
 from marith import Engine, Request, Sampling, Stop
@@ -25,7 +24,7 @@ SCORED = ("a b", "c d e")
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    with loaded() as engine:
+    with tiny_engine() as engine:
         yield engine
 
 
@@ -39,7 +38,7 @@ def test_cancelled_futures_are_dropped_and_nobody_else_notices(engine: Engine) -
     asked = Request("a b c", sampling=Sampling(seed=3), stop=Stop(20))
     alone = engine.submit(asked).result(30).text
     for first in range(2):
-        with held(engine) as begun:  # both are cancelled in a step that they share
+        with hold_passes(engine) as begun:  # both are cancelled in a step that they share
             beside = engine.submit(asked)
             begun.wait(20)
             futures = [engine.submit_scoring(*SCORED) for _ in range(3)]
@@ -55,12 +54,12 @@ def test_cancelled_futures_are_dropped_and_nobody_else_notices(engine: Engine) -
 
 
 def test_scores_cancelled_during_their_passes_are_dropped() -> None:
-    with loaded() as engine:
+    with tiny_engine() as engine:
         pending: list[Future[Any]] = []
         hook = model_of(engine).register_forward_pre_hook(
             lambda *_: pending.pop(0).cancel() if pending else None
         )
-        with held(engine) as begun:
+        with hold_passes(engine) as begun:
             first = engine.submit(Request("a", stop=Stop(1)))
             begun.wait(20)
             futures = [engine.submit_scoring(*SCORED), engine.submit_scoring(*SCORED)]
@@ -75,7 +74,7 @@ def test_scores_cancelled_during_their_passes_are_dropped() -> None:
 
 def test_a_cancelled_score_frees_its_lanes_within_a_step(engine: Engine) -> None:
     wait_until_idle(engine)
-    with held(engine) as begun:
+    with hold_passes(engine) as begun:
         future = engine.submit_scoring("a", [5] * 3000)
         begun.wait(20)
         steps = engine.status().steps
@@ -87,7 +86,7 @@ def test_a_cancelled_score_frees_its_lanes_within_a_step(engine: Engine) -> None
 
 
 async def test_a_task_that_stops_waiting_cancels_its_score(engine: Engine) -> None:
-    with held(engine):
+    with hold_passes(engine):
         waits = []
         for _ in range(3):
             future = asyncio.wrap_future(engine.submit_scoring(*SCORED))
@@ -102,7 +101,7 @@ async def test_a_task_that_stops_waiting_cancels_its_score(engine: Engine) -> No
 def test_callbacks_run_in_order_and_never_on_the_engines_thread(engine: Engine) -> None:
     threads: list[Any] = []
     done = threading.Event()
-    with held(engine):
+    with hold_passes(engine):
         future = engine.submit_scoring(*SCORED)
         for i in range(3):
             future.add_done_callback(
@@ -126,7 +125,7 @@ def test_a_callback_that_raises_or_exits_harms_nobody(
     def end(_: object) -> None:
         raise error("out of here")
 
-    with held(engine):
+    with hold_passes(engine):
         future = engine.submit_scoring(*SCORED)
         future.add_done_callback(end)
         future.add_done_callback(lambda _: told.set())  # the next one runs all the same
@@ -143,33 +142,33 @@ def test_many_callbacks_ask_at_once_and_wait_for_the_callback_of_another(engine:
         lengths = len(engine.score(*SCORED, timeout=20)), wait.wait(20)
         answers.append(lengths)
 
-    with held(engine):
+    with hold_passes(engine):
         for _ in range(64):
             engine.submit_scoring("a", "b").add_done_callback(ask)
     engine.submit_scoring(*SCORED).add_done_callback(lambda _: wait.set())
-    assert until(lambda: len(answers) == 64)
+    assert becomes_true(lambda: len(answers) == 64)
     assert set(answers) == {(3, True)}
 
 
 def test_a_future_keeps_its_engine_alive() -> None:
-    engine = loaded()
+    engine = tiny_engine()
     kept, thread = weakref.ref(engine), thread_of(engine)
-    with held(engine):
+    with hold_passes(engine):
         future = engine.submit_scoring(*SCORED)
         del engine
         gc.collect()
     assert len(future.result(20).logprobs) == 3
     del future
-    assert until(lambda: kept() is None)
+    assert becomes_true(lambda: kept() is None)
     thread.join(20)
     assert not thread.is_alive()
 
 
 def test_scoring_on_a_closed_engine_fails(engine: Engine) -> None:
-    with loaded() as other, held(other) as begun:
+    with tiny_engine() as other, hold_passes(other) as begun:
         future = other.submit_scoring("a", [5] * 3000)
         begun.wait(20)
         threading.Timer(0.05, other.close).start()
-        assert until(lambda: other.closed)
+        assert becomes_true(lambda: other.closed)
     with pytest.raises(marith.EngineClosed):
         future.result(20)

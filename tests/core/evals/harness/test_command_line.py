@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from lm_eval.api.registry import get_model
 from lm_eval.tasks import TaskManager
-from support.mistakes import refusal
+from support.error_sentences import refusal
 from typer.testing import CliRunner
 
 from marith import Engine

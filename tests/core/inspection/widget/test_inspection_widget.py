@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import traitlets
-from support.inspected import inspection
+from support.example_inspection import inspection
 
 from marith import RequestError
 from marith.inspection.widget.inspection_widget import InspectionWidget, joined_module

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from llguidance import LLParserLimits
-from support.families import speaker
+from support.chat_families import speaker
 
 from marith.decoding import matcher as matching
 from marith.decoding.matcher import Compiled, Lexicon, Matcher

@@ -24,7 +24,7 @@ from pydantic import (
     SecretStr,
     create_model,
 )
-from support.any_class import Tree
+from support.random_classes import Tree
 from support.schema_walks import accepts, walk
 
 from marith.errors import RequestError

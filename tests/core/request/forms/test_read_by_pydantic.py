@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.any_class import classes
+from support.random_classes import classes
 from support.schema_walks import walk
 
 from marith import Engine, Grammar, Sampling, Stop

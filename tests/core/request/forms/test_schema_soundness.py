@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.any_schema import BOUNDS, NAMES, Schema, schemas
+from support.random_schemas import BOUNDS, NAMES, Schema, schemas
 from support.schema_walks import accepts, problems, walk
 
 from marith.errors import RequestError

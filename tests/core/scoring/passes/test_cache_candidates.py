@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from support.architectures import build
-from support.asking import CONTEXT, ask, span_of, text, uncached
+from support.runner_questions import CONTEXT, ask, span_of, text, uncached
 
 from marith.scoring.choose_runner import start_runner
 from marith.scoring.notices import collecting

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.asking import VOCAB, ask, span_of, text
+from support.runner_questions import VOCAB, ask, span_of, text
 
 from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes.cached_runner import CachedRunner

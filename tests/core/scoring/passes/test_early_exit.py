@@ -11,8 +11,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.asking import CLOSE, CONTEXT, VOCAB, NamedLane, ask, runner_of, span_of, text, uncached
 from support.reference import truncated
+from support.runner_questions import (
+    CLOSE,
+    CONTEXT,
+    VOCAB,
+    LaneByName,
+    ask,
+    runner_of,
+    span_of,
+    text,
+    uncached,
+)
 from torch import Tensor
 from transformers import GraniteConfig, GraniteForCausalLM, MistralConfig, MistralForCausalLM
 
@@ -66,7 +76,7 @@ def scorer_of(family: str) -> PromptedScorer:
 
 def span(layer: int | None, lane: int, tokens: Sequence[int], count: int = 1) -> Span:
     """A span whose prompt is the first token."""
-    own = NamedLane(lane, (tokens[0],), None, None, tuple(range(LAYERS)))
+    own = LaneByName(lane, (tokens[0],), None, None, tuple(range(LAYERS)))
     return Span(Prompted(exit_layer=layer), own, tokens[1:], count)
 
 

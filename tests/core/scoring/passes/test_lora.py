@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
-from support.asking import CONTEXT, VOCAB, span_of
+from support.runner_questions import CONTEXT, VOCAB, span_of
 from torch import Tensor
 
 from marith.errors import ModelError

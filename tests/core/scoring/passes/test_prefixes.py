@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 import torch
 from support.architectures import build
-from support.asking import CLOSE, CONTEXT, VOCAB, ask, runner_of, span_of, text, uncached
+from support.runner_questions import CLOSE, CONTEXT, VOCAB, ask, runner_of, span_of, text, uncached
 
 from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes.cached_runner import CachedRunner

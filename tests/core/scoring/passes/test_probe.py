@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from support.architectures import build, endless, uncached
-from support.asking import CONTEXT, VOCAB, span_of, text
+from support.runner_questions import CONTEXT, VOCAB, span_of, text
 from tokenizers import Tokenizer
 from transformers import (
     AutoModelForSequenceClassification,

@@ -11,8 +11,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.asking import CLOSE, CONTEXT, VOCAB, ask, runner_of, span_of, uncached
-from support.rounds import Round, play, rounds, tokens
+from support.runner_questions import CLOSE, CONTEXT, VOCAB, ask, runner_of, span_of, uncached
+from support.runner_rounds import Round, require_answers, rounds, tokens
 from transformers import (
     MistralConfig,
     MistralForCausalLM,
@@ -41,7 +41,7 @@ def test_any_sequence_of_questions_is_answered_as_without_a_cache(
     family: str, script: list[Round]
 ) -> None:
     model = cached_model(family)
-    play(model, runner_of(model), script)
+    require_answers(model, runner_of(model), script)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -51,7 +51,7 @@ def test_models_with_flat_distributions_are_answered_within_1e_5(
     family: str, script: list[Round]
 ) -> None:
     model = cached_model(family, sharpness=1.0)
-    play(model, runner_of(model), script, close=1e-5)
+    require_answers(model, runner_of(model), script, close=1e-5)
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
@@ -68,7 +68,7 @@ def test_texts_longer_than_a_chunk_are_answered_as_without_a_cache(
         ):
             patch.setattr(chunked_prefill, name, size)
         patch.setattr(lanes_module, "SHORT_PREFIX", sizes[3])
-        play(model, runner, script)
+        require_answers(model, runner, script)
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gpt_neox"])
@@ -76,7 +76,7 @@ def test_texts_longer_than_a_chunk_are_answered_as_without_a_cache(
 @given(script=rounds())
 def test_eager_attention_is_answered_as_without_a_cache(family: str, script: list[Round]) -> None:
     model = eager_model(family)
-    play(model, runner_of(model), script)
+    require_answers(model, runner_of(model), script)
 
 
 @cache
@@ -98,7 +98,7 @@ def test_half_precision_is_answered_within_its_own_rounding(
         [(0, 0, [1, 2, 3, 4, 5], 1, False), (1, 0, [6, 7], 1, False)],
         [(0, 5, [8], 1, False), (1, 1, [9, 10, 11], 3, False), (2, 0, [3] * 20, 20, False)],
     ]
-    play(model, runner_of(model), script, close=0.02 if dtype == torch.float16 else 0.15)
+    require_answers(model, runner_of(model), script, close=0.02 if dtype == torch.float16 else 0.15)
 
 
 def test_many_lanes_cost_one_pass_and_report_it() -> None:
@@ -154,7 +154,9 @@ def test_a_window_as_wide_as_the_context_is_no_window() -> None:
     model = MistralForCausalLM(MistralConfig(**SMALL, sliding_window=CONTEXT)).eval()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        play(model, runner_of(model), [[(0, 0, [1, 2, 3], 2, False), (1, 0, [4], 1, False)]])
+        require_answers(
+            model, runner_of(model), [[(0, 0, [1, 2, 3], 2, False), (1, 0, [4], 1, False)]]
+        )
 
 
 def test_padding_columns_of_the_model_are_no_tokens() -> None:

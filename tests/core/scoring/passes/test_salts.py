@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.architectures import build
-from support.asking import ask, span_of, text, uncached
+from support.runner_questions import ask, span_of, text, uncached
 
 from marith.scoring.choose_runner import start_runner
 from marith.scoring.lane_text import BLOCK, COPIED, LaneText, own_lengths

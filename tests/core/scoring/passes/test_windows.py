@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.architectures import build
-from support.asking import CONTEXT
-from support.rounds import Round, play, rounds
+from support.runner_questions import CONTEXT
+from support.runner_rounds import Round, require_answers, rounds
 from transformers.masking_utils import (
     create_causal_mask,
     create_chunked_causal_mask,
@@ -43,7 +43,7 @@ def test_any_sequence_of_questions_is_answered_as_without_a_cache(
     runner = start_runner(model, model.config.vocab_size, CONTEXT, capture=capture)
     assert isinstance(runner, CachedRunner)
     assert bool(runner.captured) == capture
-    play(model, runner, script, close=1e-3)
+    require_answers(model, runner, script, close=1e-3)
 
 
 @pytest.mark.parametrize("name", NAMES)

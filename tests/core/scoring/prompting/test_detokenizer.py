@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.families import byte_letters, speaker
+from support.chat_families import byte_letters, speaker
 from support.vocabularies import TEXTS, byte_level, llama_like
 from tokenizers import pre_tokenizers
 

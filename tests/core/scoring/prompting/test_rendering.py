@@ -7,7 +7,7 @@ import io
 from typing import Any
 
 import pytest
-from support.families import FAMILIES, speaker
+from support.chat_families import FAMILIES, speaker
 from transformers import PreTrainedTokenizerBase
 
 import marith

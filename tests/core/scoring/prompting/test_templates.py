@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.chatting import (
+from support.chat_templates import (
     DROPS_SYSTEM,
     PLAIN_CHAT,
     REFUSES_SYSTEM,

@@ -8,7 +8,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.families import FAMILIES, answering, call, calling, speaker, tool
+from support.chat_families import FAMILIES, answering, call, calling, speaker, tool
 
 from marith.scoring.prompting.tool_format import (
     HERMES,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.chatting import shown, system, user, vocabulary
-from support.families import FAMILIES, answering, call, calling, speaker, tool
+from support.chat_families import FAMILIES, answering, call, calling, speaker, tool
+from support.chat_templates import shown, system, user, vocabulary
 
 from marith.errors import RequestError
 from marith.formula.tree.terms import Prompted

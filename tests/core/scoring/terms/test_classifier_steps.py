@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.judges import (
+from support.tiny_classifiers import (
     bert_scorer,
     pairing_tokenizer,
     scorer_of,

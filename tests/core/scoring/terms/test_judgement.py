@@ -9,8 +9,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.asking import NamedLane
-from support.judges import (
+from support.runner_questions import LaneByName
+from support.tiny_classifiers import (
     alone,
     bert_scorer,
     bert_tokenizer,
@@ -40,7 +40,7 @@ SCORERS = [(llama_scorer, 1), (pairing_scorer, 1), (bert_scorer, 2)]
 def judged(
     asked: Judgement, text: Sequence[int], count: int = 1, lane: Hashable = 0, reading: str = ""
 ) -> Span:
-    return Span(asked, NamedLane(lane, reading), text, min(count, len(text) + 1))
+    return Span(asked, LaneByName(lane, reading), text, min(count, len(text) + 1))
 
 
 def told(answers: Sequence[Answer | None]) -> list[Answer]:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from support.asking import opened
+from support.runner_questions import opened
 
 from marith.errors import RequestError
 from marith.formula.tree.terms import NGram, Prompted

@@ -10,8 +10,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.asking import VOCAB, NamedLane, uncached
 from support.reference import truncated
+from support.runner_questions import VOCAB, LaneByName, uncached
 
 from marith.formula.tree.terms import Likelihood, Prompted
 from marith.request.prompt import Prompt
@@ -78,10 +78,10 @@ def play(scorer: PromptedScorer, family: str, script: list[Turn]) -> None:
             own = min(count, len(texts[lane]) + 1)
             term, exits = (EARLY, (1,)) if lane == 2 else (OWN, ())
             spans.append(
-                Span(term, NamedLane((lane, "told"), READING, None, None, exits), texts[lane], own)
+                Span(term, LaneByName((lane, "told"), READING, None, None, exits), texts[lane], own)
             )
             if beside:
-                spans.append(Span(Prompted(), NamedLane(lane, READING), texts[lane], own))
+                spans.append(Span(Prompted(), LaneByName(lane, READING), texts[lane], own))
         for span, answer in zip(spans, score(scorer, spans), strict=True):
             if isinstance(span.term, Likelihood):
                 spoken = truncated(model(family), 1) if span.term is EARLY else model(family)
@@ -117,12 +117,12 @@ def test_texts_that_are_read_in_chunks_have_the_same_likelihood(script: list[Tur
 
 def test_one_more_token_costs_reading_one_token() -> None:
     scorer, text = scorer_of("llama"), [5, 9, 7, 3, 8]
-    score(scorer, [Span(OWN, NamedLane(0, READING), text[:4])])
+    score(scorer, [Span(OWN, LaneByName(0, READING), text[:4])])
     read, passes = scorer.runner.passes.tokens_read, scorer.runner.passes.count
-    [answer] = score(scorer, [Span(OWN, NamedLane(0, READING), text)])
+    [answer] = score(scorer, [Span(OWN, LaneByName(0, READING), text)])
     assert (scorer.runner.passes.tokens_read - read, scorer.runner.passes.count - passes) == (1, 1)
     assert answer.passes == {scorer.runner.passes.count}
-    [again] = score(scorer, [Span(OWN, NamedLane(0, READING), text, 3)])
+    [again] = score(scorer, [Span(OWN, LaneByName(0, READING), text, 3)])
     assert scorer.runner.passes.count - passes == 1
     assert not again.passes
     torch.testing.assert_close(again.logprobs[-1:], answer.logprobs)
@@ -130,7 +130,7 @@ def test_one_more_token_costs_reading_one_token() -> None:
 
 def test_an_empty_text_has_log_likelihood_zero_and_costs_no_pass() -> None:
     scorer = scorer_of("llama")
-    [answer] = score(scorer, [Span(OWN, NamedLane(0, READING), [])])
+    [answer] = score(scorer, [Span(OWN, LaneByName(0, READING), [])])
     assert answer.logprobs.tolist() == [[0.0]]
     assert scorer.runner.passes.count == 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from support.asking import opened
+from support.runner_questions import opened
 
 from marith.formula.tree.signals import POSITION
 from marith.request.prompt import Prompt

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.checkpoints import FILES, attempt, load, saved
+from support.junk_checkpoints import FILES, attempt, load, saved
 
 import marith
 from marith.errors import ModelError

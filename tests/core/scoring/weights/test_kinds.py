@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from support.architectures import BERT, COMMON, LLAMA
-from support.families import speaker
+from support.chat_families import speaker
 from transformers import (
     BartConfig,
     BartForConditionalGeneration,

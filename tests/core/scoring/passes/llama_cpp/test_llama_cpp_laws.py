@@ -16,7 +16,7 @@ import pytest
 import torch
 from support.ggml_files import FORMATS, Q4_K, apart, chat, write_adapter
 from support.gguf_families import family_model, write_family
-from support.holding import scorer_of
+from support.held_passes import scorer_of
 
 from marith import Classifier, Engine, ModelError, Plan, Prompted, Request, Sampling, Stop
 from marith.testing import cached_bytes

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from support.ggml_files import POCKET, apart, chat, write_adapter
 from support.gguf_families import family_model, write_family
-from support.holding import scorer_of
+from support.held_passes import scorer_of
 
 from marith import Engine, ModelError, Prompted
 

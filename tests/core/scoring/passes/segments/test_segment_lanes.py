@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.asking import ask, span_of, text
+from support.runner_questions import ask, span_of, text
 
 from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes.cached_runner import CachedRunner

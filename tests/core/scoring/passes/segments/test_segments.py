@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.architectures import build
-from support.asking import CONTEXT, VOCAB, ask, span_of, text, uncached
+from support.runner_questions import CONTEXT, VOCAB, ask, span_of, text, uncached
 
 from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes import lanes as lanes_module

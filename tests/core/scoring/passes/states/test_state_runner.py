@@ -8,8 +8,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from support.architectures import build
-from support.asking import CONTEXT, ask, span_of, text, uncached
-from support.rounds import Round, play, rounds
+from support.runner_questions import CONTEXT, ask, span_of, text, uncached
+from support.runner_rounds import Round, require_answers, rounds
 
 from marith.scoring.choose_runner import start_runner
 from marith.scoring.notices import collecting
@@ -40,7 +40,7 @@ def runner_of(name: str, most_bytes: int = ROOM) -> StateRunner:
 def test_any_sequence_of_questions_is_answered_as_without_a_cache(
     name: str, script: list[Round]
 ) -> None:
-    play(model_of(name), runner_of(name), script, close=1e-3)
+    require_answers(model_of(name), runner_of(name), script, close=1e-3)
 
 
 @pytest.mark.parametrize("name", ["mamba", "lfm2"])

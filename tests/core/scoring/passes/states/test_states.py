@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 import torch
 from support.architectures import build
-from support.asking import CONTEXT, ask, span_of, text, uncached
+from support.runner_questions import CONTEXT, ask, span_of, text, uncached
 
 from marith.errors import ModelError
 from marith.scoring.choose_runner import start_runner

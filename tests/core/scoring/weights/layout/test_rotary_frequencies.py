@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from support.architectures import build, endless, words
-from support.prefixes import logits_after
+from support.uncached_logits import logits_after
 from torch import Tensor
 
 import marith

@@ -1,4 +1,4 @@
-"""Random texts, numbers of their formulas and values: does what is kept foresee the first flip?"""
+"""Random texts with a changed number of their formula, and the first flip that is predicted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SAMPLINGS: tuple[dict[str, Any], ...] = (
 
 @dataclass(frozen=True)
 class Case:
-    """A request, one of its formula's numbers by index, and another value for it."""
+    """A request, the index of a number of its formula, and another value for this number."""
 
     request: Request
     number: int
@@ -43,7 +43,7 @@ class Case:
 
 
 def cases(terms: dict[str, Any], seed: int) -> Iterator[Case]:
-    """Random cases without end, half of them greedy and half at temperature 1."""
+    """Yield random cases without end. Half are greedy, and half have temperature 1."""
     draw = random.Random(seed)
     while True:
         formula = draw.choice(FORMULAS)
@@ -57,9 +57,9 @@ def cases(terms: dict[str, Any], seed: int) -> Iterator[Case]:
 
 
 def flips(engine: Engine, case: Case) -> tuple[int | None, int | None] | None:
-    """The first flip that is foreseen, and that of the text made anew; None for a case without one.
+    """Return the predicted first flip, and that of the regenerated text. None if there is no case.
 
-    A case has none where the formula cannot have the value.
+    There is no case if the formula is invalid with the value.
     """
     completion = engine.submit(case.request).result()
     kept = marith.what_if(engine, case.request, completion)
@@ -71,7 +71,7 @@ def flips(engine: Engine, case: Case) -> tuple[int | None, int | None] | None:
 
 
 def first_difference(text: Completion, other: Completion) -> int | None:
-    """The first position at which two texts differ; where one ends, its end is a token."""
+    """Return the first position at which two texts differ. The end of a text counts as a token."""
     pairs = zip(_marked(text), _marked(other), strict=False)
     return next((place for place, (one, two) in enumerate(pairs) if one != two), None)
 

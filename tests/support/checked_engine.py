@@ -1,4 +1,4 @@
-"""One engine over tiny real models, with another checkpoint and a classifier beside it."""
+"""An engine over tiny real models, and the reference decoder that it must agree with."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ FORMULAS = (
 
 
 @dataclass(frozen=True)
-class House:
-    """An engine, the reference that specifies it, and the terms both know."""
+class CheckedEngine:
+    """An engine, the reference decoder that specifies it, and the terms that both know."""
 
     engine: Engine
     reference: Reference
     terms: dict[str, Any]
 
 
-def build(folder: Path) -> Iterator[House]:
-    """The house, with its other checkpoint and its classifier saved in `folder`."""
+def build(folder: Path) -> Iterator[CheckedEngine]:
+    """Yield the engine. Its second checkpoint and its classifier are saved in `folder`."""
     other, judge = str(folder / "other"), str(folder / "judge")
     base_tokenizer, letters = tiny_tokenizer(), tiny_tokenizer()
     letters.backend_tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
@@ -71,23 +71,25 @@ def build(folder: Path) -> Iterator[House]:
         "sure": {"formula": f'classifier("{judge}", label=1, coverage=0.7, read_prompt=True)'},
     }
     with Engine.load(base, tokenizer=base_tokenizer, max_lanes=24) as engine:
-        yield House(engine, reference, terms)
+        yield CheckedEngine(engine, reference, terms)
 
 
-def request(house: House, formula: str, i: int, sampling: Sampling | None = None) -> Request:
+def request(
+    checked: CheckedEngine, formula: str, i: int, sampling: Sampling | None = None
+) -> Request:
     draw = random.Random(i)
     letters = [draw.choice("abcdefghij") for _ in range(draw.randint(1, 40))]
     return Request(
         " ".join(letters),
         formula,
-        house.terms,
+        checked.terms,
         sampling or Sampling(seed=i),
         Stop(draw.randint(1, 24), ("zq", "ab")),
     )
 
 
 def wait_until_idle(engine: Engine) -> None:
-    """Let the loop finish, and let go of what was given up."""
+    """Wait until the engine has finished its step and released cancelled requests."""
     end = time.monotonic() + 20
     while not engine.status().idle and time.monotonic() < end:
         time.sleep(0.002)

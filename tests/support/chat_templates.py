@@ -1,4 +1,4 @@
-"""A vocabulary of letters, and chat templates that write, refuse or lose a system message."""
+"""A vocabulary of letters, and chat templates that write, refuse or drop a system message."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DROPS_SYSTEM = (
 
 @cache
 def vocabulary(template: str | None = PLAIN_CHAT, adds_start: bool = True) -> Vocabulary:
-    """Byte by byte, with a start token that the tokenizer adds by itself."""
+    """Return a vocabulary of bytes. With `adds_start`, its tokenizer adds the start token."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     ids = {text: i for i, text in enumerate((*SPECIAL, *letters))}
     raw = Tokenizer(models.BPE(vocab=ids, merges=[]))
@@ -62,7 +62,7 @@ def assistant(text: str) -> dict[str, Any]:
 
 
 def shown(tokens: list[int], known: Vocabulary) -> str:
-    """The tokens' text, special tokens included."""
+    """Return the text of tokens, with special tokens."""
     return str(known._raw.decode(tokens, skip_special_tokens=False))
 
 

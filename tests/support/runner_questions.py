@@ -1,4 +1,4 @@
-"""Ask a runner until it has answered, and the uncached model what it should have said."""
+"""Ask a runner until it has answered, and compute the answers of the uncached model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import torch
-from support.prefixes import logits_after
+from support.uncached_logits import logits_after
 from torch import Tensor
 
 from marith.formula.meaning.binding import BARE_MODEL
@@ -23,12 +23,12 @@ CLOSE = 1e-4  # for tiny models whose logits are scaled up; others agree to 1e-5
 
 
 def uncached(model: Any, text: Sequence[int], count: int = 1) -> Tensor:
-    """The model's own log-softmax after each of the last `count` prefixes."""
+    """Return the model's own log-softmax after each of the last `count` prefixes."""
     return torch.log_softmax(logits_after(model, text, count).float(), dim=-1)
 
 
-class NamedLane(RequestLane):
-    """A lane that is found by its name, so that a test may ask it again about another text."""
+class LaneByName(RequestLane):
+    """A lane that equals every lane of its name, so that a test can ask it about another text."""
 
     __slots__ = ("name",)
 
@@ -52,18 +52,18 @@ def span_of(
     continuation: Sequence[int] = (),
     salt: str | None = None,
 ) -> Span:
-    """The last `count` positions of the text of the lane of this name."""
-    lane = NamedLane(name, tuple(prompt), (adapter and adapter.key, salt), adapter, exits)
+    """Return a span of the last `count` positions of a text, in the lane with this name."""
+    lane = LaneByName(name, tuple(prompt), (adapter and adapter.key, salt), adapter, exits)
     return Span(BARE_MODEL, lane, continuation, count)
 
 
 def opened(scorer: Scorer, term: Term, reading: Reading) -> RequestLane:
-    """The lane of a text that one term reads."""
+    """Return the lane that a term's scorer opens for a text."""
     return scorer.open([term], reading, None, scorer.load(term))
 
 
 def ask(runner: CachedRunner, questions: Sequence[Span]) -> list[Answer]:
-    """Ask until all is answered; what is answered is not asked again."""
+    """Ask until every question is answered. A question that is answered is not asked again."""
     answers: dict[Any, Answer] = {}
     for _ in range(1000):
         left = [question for question in questions if question.lane not in answers]
@@ -82,5 +82,5 @@ def runner_of(model: Any) -> CachedRunner:
 
 
 def text(length: int) -> list[int]:
-    """A text that does not repeat itself soon."""
+    """Return a text without repetitions for a while."""
     return [(i * i + 3 * i) % 23 for i in range(length)]

@@ -1,4 +1,4 @@
-"""Rounds of questions to a runner, in any order, and their answers beside the uncached model's."""
+"""Random rounds of questions to a runner, compared with the uncached model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from hypothesis import strategies as st
-from support.asking import CLOSE, VOCAB, ask, span_of, uncached
+from support.runner_questions import CLOSE, VOCAB, ask, span_of, uncached
 
 from marith.scoring.passes.cached_runner import CachedRunner
 
@@ -17,7 +17,7 @@ Round = list[tuple[int, int, list[int], int, bool]]
 
 @st.composite
 def rounds(draw: st.DrawFn, longest_tail: int = 9) -> list[Round]:
-    """Rounds of (lane, how much of its last text is kept, new tail, count, released after)."""
+    """Draw rounds of (lane, kept tokens of its last text, new tail, count, released afterwards)."""
     one = st.tuples(
         st.integers(0, 12),
         st.integers(0, 60),
@@ -29,8 +29,10 @@ def rounds(draw: st.DrawFn, longest_tail: int = 9) -> list[Round]:
     return draw(st.lists(together, min_size=1, max_size=6))
 
 
-def play(model: Any, runner: CachedRunner, script: list[Round], close: float = CLOSE) -> None:
-    """Ask every round, and compare each answer with the uncached model's."""
+def require_answers(
+    model: Any, runner: CachedRunner, script: list[Round], close: float = CLOSE
+) -> None:
+    """Ask every round, and compare each answer with the answer of the uncached model."""
     texts: dict[int, list[int]] = {}
     for together in script:
         asked = []

@@ -1,4 +1,4 @@
-"""What a forked child of this process finds, told to the parent."""
+"""Run a function in a forked child of this process, and return its result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Child = tuple[int, int]  # a process, and the pipe through which it tells
 
 
 def fork(work: Callable[[], Any]) -> Child:
-    """Begin to do some work in a child, which ends with it, or is killed."""
+    """Start a child that runs `work` and ends. It is killed after `SECONDS`."""
     told, tell = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python's own, from 3.12 on: this process has threads
@@ -36,8 +36,11 @@ def fork(work: Callable[[], Any]) -> Child:
         os._exit(0)
 
 
-def told_by(child: Child) -> Any:
-    """What the child's work returned, or its traceback. Raises EOFError for one that was killed."""
+def result_of(child: Child) -> Any:
+    """Return the result of the child's function, or its traceback.
+
+    Raises EOFError if the child was killed.
+    """
     process, told = child
     with os.fdopen(told, "rb") as pipe:
         text = pipe.read()
@@ -52,7 +55,7 @@ def text_of(engine: Engine, timeout: float | None = None) -> str:
 
 
 def shared_text(_: int = 0) -> str:
-    """What the process's own engine says, loaded by the first call."""
+    """Return the text of the shared engine of this process, which the first call loads."""
     engine = Engine.shared("pocket")
     texts = {text_of(engine), text_of(engine, 25.0)}
     assert engine.score("Hello!", " you", timeout=25.0)

@@ -1,7 +1,7 @@
-"""What strangers write: formulas and tables of terms that no server should follow.
+"""Hostile formulas and tables of terms, which a server must refuse.
 
-`PYTHONPATH=tests .venv/bin/python -m support.hostile`
-has all of it refused, and prints for how long another thread was held.
+`PYTHONPATH=tests .venv/bin/python -m support.hostile_formulas` refuses all of them, and prints for
+how long another thread was held up.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CODE = (
 
 
 def written(formula: str) -> dict[str, str]:
-    """A term that is a formula, as others send it."""
+    """Return a term that is a formula, as a request over HTTP has it."""
     return {"formula": formula}
 
 
@@ -95,7 +95,7 @@ SIZES: tuple[tuple[Any, Any], ...] = (
 
 
 def corpus() -> Iterator[tuple[Any, Any]]:
-    """Formulas with their terms, each of which has to be refused."""
+    """Yield formulas with their terms. Each must be refused."""
     for leaf in LEAVES:
         for place in PLACES:
             yield place.format(leaf), {"x": "You are kind."}
@@ -107,7 +107,7 @@ def corpus() -> Iterator[tuple[Any, Any]]:
 
 
 def longest_hold(engine: marith.Engine) -> float:
-    """Seconds between two turns of a thread that sleeps for 1 ms, while all is refused."""
+    """Return the longest pause in seconds of a thread that sleeps for 1 ms, meanwhile."""
     gaps, done = [0.0], threading.Event()
 
     def tick() -> None:

@@ -1,4 +1,4 @@
-"""The sentence that answers a mistake of a user."""
+"""The sentence with which marith answers a mistake of a user."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ LETTERS = 600  # of a sentence, with the formula that it quotes
 
 
 def refusal(call: Callable[[], object]) -> str:
-    """The sentence of the error that a call raises in less than a second.
+    """Return the sentence of the error that a call raises in less than a second of the processor.
 
-    An error is marith's own, or one of pydantic's or Python's imports with a sentence of marith's.
+    The error is marith's own, or pydantic's or an ImportError with a sentence of marith.
     """
     begun = time.process_time()
     with pytest.raises((MarithError, ValidationError, ImportError)) as caught:
@@ -37,7 +37,7 @@ def refusal(call: Callable[[], object]) -> str:
 
 
 def commanded(line: str) -> tuple[int, str, str]:
-    """The exit code, the output and the errors of a command line, run in this process."""
+    """Run a command line in this process, and return its exit code, its output and its errors."""
     program, *arguments = shlex.split(line)
     assert program == "marith"
     begun = time.process_time()

@@ -1,4 +1,4 @@
-"""An event loop that is watched while models speak, and the lanes that are free when none does."""
+"""Watch an event loop while models generate, and require that lanes are freed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ LONG: dict[str, Any] = {"max_tokens": 900, "grammar": marith.Grammar.regex("[a-z
 PAUSE = 250  # beats of another thread during which a loop may stand still
 
 
-class Loop:
-    """How long the event loop stood still at most, and how often it turned.
+class WatchedLoop:
+    """Measures how long the event loop was blocked at most, and how often it turned.
 
-    A thread that beats once a millisecond or later is the clock, so `longest` counts its beats.
-    On a machine that does nothing for a second, the thread and the loop stand still together.
+    A thread that beats once a millisecond or later is the clock, so `longest` counts its beats. On
+    a machine that does nothing for a second, the thread and the loop stand still together.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Loop:
         self._over = threading.Event()
         self._clock = threading.Thread(target=self._beat, daemon=True)
 
-    async def __aenter__(self) -> Loop:
+    async def __aenter__(self) -> WatchedLoop:
         self._clock.start()
         self._watch = asyncio.create_task(self._turn())
         return self
@@ -55,12 +55,12 @@ class Loop:
             self.turns += 1
 
 
-async def frees_its_lanes(model: Any, steps: int) -> None:
-    """Whether lanes are free within one step of the engine's learning that nobody waits.
+async def require_lanes_freed(model: Any, steps: int) -> None:
+    """Require that lanes are freed within one step after the engine learns that its caller left.
 
-    It learns that when the framework closes our stream: a few turns of the event loop after its
-    own is left, which a busy machine gives late, and long before a text of 800 letters ends.
-    `steps` is how many were taken when the stream was left.
+    The engine learns it when the framework closes the stream: a few turns of the event loop later,
+    more on a busy machine, and long before a text of 800 letters ends. `steps` is the number of
+    steps when the stream was left.
     """
     engine = model.engine()
     async with asyncio.timeout(9):
@@ -75,7 +75,7 @@ async def frees_its_lanes(model: Any, steps: int) -> None:
 
 
 async def running(model: Any) -> Any:
-    """The engine of a model, once it generates."""
+    """Return the engine of a model, once it generates."""
     engine = model.engine()
     before = engine.status().steps
     async with asyncio.timeout(9):
@@ -85,8 +85,11 @@ async def running(model: Any) -> Any:
 
 
 @contextmanager
-def slow_reading(model: Any) -> Iterator[tuple[threading.Event, list[bool]]]:
-    """No prompt is read before the event is set, nor in less than 0.4 s; the list has each."""
+def slow_prompts(model: Any) -> Iterator[tuple[threading.Event, list[bool]]]:
+    """Read no prompt before the event is set, nor in less than 0.4 s.
+
+    The list gets an entry for each prompt.
+    """
     read, release, released = PromptedScorer.read, threading.Event(), list[bool]()
 
     def slow(*given: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Checkpoints whose JSON is junk: loading one works, or is a ModelError, and takes no time.
+"""Checkpoints with random faults in their JSON: loading one works or raises a ModelError, at once.
 
-`PYTHONPATH=tests .venv/bin/python -m support.checkpoints [count] [seed]`
-tries that many; the suite tries a sample.
+`PYTHONPATH=tests .venv/bin/python -m support.junk_checkpoints [count] [seed]` tries `count` of
+them; the test suite tries a sample.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from support.families import speaker
+from support.chat_families import speaker
 from transformers.utils import logging
 
 from marith.errors import ModelError
@@ -37,7 +37,7 @@ JUNK: tuple[Any, ...] = (
 
 
 def saved(home: Path) -> None:
-    """A sound checkpoint in two files of weights, with every file that is fuzzed."""
+    """Write a valid checkpoint with two files of weights and every file that is changed."""
     model = tiny_model(vocab=258)
     model.save_pretrained(home, max_shard_size="20KB")
     speaker("none").tokenizer.save_pretrained(home)
@@ -46,7 +46,7 @@ def saved(home: Path) -> None:
 
 
 def mutated(value: Any, draw: random.Random) -> Any:
-    """The value with one of its parts, or all of it, replaced, dropped or doubled."""
+    """Return the value with one of its parts, or all of it, replaced, removed or doubled."""
     if draw.random() < 0.04 or not isinstance(value, (dict, list)) or not value:
         return draw.choice(JUNK)
     if isinstance(value, list):
@@ -75,13 +75,13 @@ KEYS = (
 
 
 def load(home: Path) -> None:
-    """Everything that an engine does to load a model."""
+    """Do everything that an engine does to load a model."""
     with collecting():
         Registry(loader.language_model(str(home), Placement("cpu")))
 
 
 def attempt(home: Path, draw: random.Random, use: Callable[[Path], None] = load) -> str:
-    """Load a checkpoint with one to three faults; its refusal, empty where it loads."""
+    """Load a checkpoint with one to three faults. Return its error, or "" if it loads."""
     for _ in range(draw.randint(1, 3)):
         path = home / draw.choice(FILES)
         try:
@@ -102,7 +102,7 @@ def attempt(home: Path, draw: random.Random, use: Callable[[Path], None] = load)
 
 
 def main(count: int = 2000, seed: int = 0) -> int:
-    """Try so many checkpoints; how many raise anything but a ModelError."""
+    """Try `count` checkpoints, and return how many raise another error than ModelError."""
     logging.set_verbosity(logging.CRITICAL)
     logging.disable_progress_bar()
     wrong, slowest, refused = 0, 0.0, 0

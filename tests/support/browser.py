@@ -40,7 +40,7 @@ judged = {{formula = "M + formality", ban = ["dog"]}}
 
 @dataclass(frozen=True)
 class Serving:
-    """A server that runs: where, its process, and what it writes."""
+    """A server process, with its address and the file of its log."""
 
     url: str
     process: subprocess.Popen[str]
@@ -51,7 +51,7 @@ class Serving:
 def serving(
     folder: Path, *options: str, key: str = "", personas: str = PERSONAS, seconds: float = 90
 ) -> Iterator[Serving]:
-    """`marith serve` on the loopback, until this ends; it has some seconds to load."""
+    """Run `marith serve` on the loopback, and yield it once it listens, within `seconds`."""
     file, log = folder / "marith.toml", folder / "log"
     file.write_text(personas, encoding="utf-8")
     with socket.socket() as free:
@@ -75,7 +75,7 @@ def serving(
 
 
 def opened(browser: Any, url: str, **options: Any) -> Any:
-    """The page in a context of its own; what goes wrong in it stands in its `problems`."""
+    """Return the page in a context of its own, which collects its errors as `problems`."""
     context = browser.new_context(viewport={"width": 1360, "height": 1000}, **options)
     page = context.new_page()
     page.set_default_timeout(30_000)
@@ -109,7 +109,7 @@ def write(page: Any, message: str = "Tell me of your day.", **numbers: Any) -> N
 
 
 def write_formula(page: Any, formula: str) -> None:
-    """Write a formula and wait for its meaning."""
+    """Write a formula and wait for its explanation."""
     with page.expect_response(lambda answer: _explains(answer, formula)) as answer:
         page.fill("#formula", "")
         page.fill("#formula", formula)
@@ -131,17 +131,17 @@ def generate(page: Any) -> None:
 
 
 def settle(page: Any) -> None:
-    """Wait until no pane asks for anything."""
+    """Wait until no pane waits for the server."""
     page.wait_for_timeout(100)
     become(page, "!document.querySelector('.pane[aria-busy]')")
 
 
 def pane(page: Any, index: int) -> Any:
-    """The left pane, 0, or the right one, 1."""
+    """Return the left pane (0) or the right pane (1)."""
     return page.locator(".pane").nth(index)
 
 
 def text_of(page: Any, index: int) -> str:
-    """The tokens of a pane as one text."""
+    """Return the tokens of a pane as one text."""
     tokens = pane(page, index).locator(".token").all_text_contents()
     return "".join(tokens).replace("↵\n", "\n")

@@ -1,4 +1,4 @@
-"""Schemas of every keyword that llguidance reads, drawn at random; many cannot be satisfied."""
+"""Random schemas with every keyword that llguidance reads. Many of them accept nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Schema = dict[str, Any]
 
 
 def some(**keywords: st.SearchStrategy[Any]) -> st.SearchStrategy[Schema]:
-    """A schema with some of these keywords."""
+    """Draw a schema with some of these keywords."""
     return st.fixed_dictionaries({}, optional=keywords)
 
 

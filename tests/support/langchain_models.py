@@ -1,4 +1,4 @@
-"""Chat models over small checkpoints, and what the engine itself says in their place."""
+"""Chat models of LangChain over small checkpoints, and the engine's own answers."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ THINKING = [
 ]
 
 
-def by_engine(model: str, prompt: Any, **options: Any) -> marith.Completion:
-    """What the engine says of a prompt under the options of the model that `make` makes."""
+def engine_answer(model: str, prompt: Any, **options: Any) -> marith.Completion:
+    """Return the engine's answer to a prompt, with the options of the models that `make` makes."""
     sampling = marith.Sampling(temperature=0.9, seed=4)
     asked = {"formula": FORMULA, "terms": TERMS, "sampling": sampling, **options}
     return marith.Engine.shared(model).generate(prompt, **asked, stop=marith.Stop(24))
 
 
 def sum_of(chunks: Iterable[AIMessageChunk]) -> AIMessageChunk:
-    """The message that a stream adds up to."""
+    """Return the message that the chunks of a stream add up to."""
     return reduce(add, chunks)
 
 

@@ -1,4 +1,4 @@
-"""Classifiers for tests: tiny ones of two kinds, the questions they are asked, and the truth."""
+"""Tiny classifiers of two kinds, spans to ask them, and the expected judgements."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 import torch
-from support.asking import NamedLane
+from support.runner_questions import LaneByName
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch import Tensor
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
@@ -23,7 +23,7 @@ term = Classifier("some model", label="yes")
 
 
 def spaced_tokenizer() -> PreTrainedTokenizerFast:
-    """The formula's tokenizer: letters decode with spaces between them."""
+    """Return the tokenizer of the formula, which decodes letters with spaces between them."""
     raw = Tokenizer.from_str(tiny_tokenizer().backend_tokenizer.to_str())
     raw.decoder = None  # joined by spaces
     return PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<start>", eos_token="<end>")
@@ -53,9 +53,9 @@ def bert_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def pairing_tokenizer() -> PreTrainedTokenizerFast:
-    """A causal classifier's own tokens: `a b` is one, so that a new letter changes the one before.
+    """Return a tokenizer in which `a b` is one token: a letter can change the token before it.
 
-    A text begins with a mark, and `a b c` has fewer tokens than letters.
+    A text begins with a special token, and `a b c` has fewer tokens than letters.
     """
     letters = {letter: i + 3 for i, letter in enumerate(LETTERS)}
     pairs = {f"{a} {b}": 30 + i for i, (a, b) in enumerate(zip(LETTERS, LETTERS[1:], strict=False))}
@@ -91,7 +91,7 @@ def bert_scorer() -> ClassifierScorer:
 
 
 def alone(scorer: ClassifierScorer, text: str, limit: int = 10**6) -> Tensor:
-    """log C of every label for one text, by the model, without padding."""
+    """Return the log-probability of every label for one text, by the model, without padding."""
     ids = scorer.checkpoint.vocabulary.encode(text, start=True)[:limit]
     with torch.inference_mode():
         logits = scorer.model(input_ids=torch.tensor([ids])).logits[0]
@@ -108,4 +108,4 @@ def span(
     continuation: Sequence[int], candidates: list[list[int]], reading: str = "",
     asked: Classifier = term, lane: Hashable = "lane",
 ) -> Span:  # fmt: skip
-    return Span(asked, NamedLane(lane, reading), continuation, len(candidates), candidates)
+    return Span(asked, LaneByName(lane, reading), continuation, len(candidates), candidates)

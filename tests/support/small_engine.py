@@ -1,4 +1,4 @@
-"""A vocabulary of eight whose every draw is held against the truth, however it was drafted."""
+"""An engine over eight tokens, whose samples are tested against the exact distribution."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ FEW = 5  # a chi-square leaves out what is expected more seldom
 Allowed: TypeAlias = "Callable[[Sequence[int]], Tensor]"  # after a text: [vocab], True where it may
 
 
-class Flat(PassTimes):
-    """A machine on which more tokens cost nothing more, and so all that can be drafted is."""
+class FlatTimes(PassTimes):
+    """Times of passes in which more tokens cost nothing, so that the longest drafts are chosen."""
 
     def cost(self, rows: int) -> float:
         return 1.0
@@ -48,14 +48,14 @@ class Flat(PassTimes):
 def assume_times(
     engine: Engine, times: type[PassTimes], patch: pytest.MonkeyPatch | None = None
 ) -> None:
-    """The engine's controller knows no draft yet, and passes take what they take by `times`."""
+    """Let the engine's controller forget its drafts, and let passes take the times of `times`."""
     patch = patch or pytest.MonkeyPatch()
     patch.setattr(controller_of(engine), "__dict__", vars(Controller(times)))
 
 
 @dataclass(frozen=True)
-class Small:
-    """An engine over eight tokens, the reference that specifies it, and the terms both know."""
+class SmallEngine:
+    """An engine over eight tokens, the reference decoder, and the terms that both know."""
 
     engine: Engine
     reference: Reference
@@ -64,9 +64,9 @@ class Small:
 
 @dataclass(frozen=True)
 class Draws:
-    """Tokens [draws], what each should be drawn from [draws, vocab], its place and the one before.
+    """Tokens [draws], their distributions [draws, vocab], places, and the tokens before them.
 
-    Every token of every text is a draw, the one that ends it included.
+    Every token of every text is a draw, also the one that ends it.
     """
 
     tokens: Tensor
@@ -75,16 +75,16 @@ class Draws:
     before: list[int]
 
     def of_marginals(self) -> float:
-        """The p-value of what the first three tokens are, and all later ones."""
+        """Return the p-value of the first three tokens, and of all later tokens together."""
         return p_value(self.tokens, self.truths, [min(place, 3) for place in self.places])
 
     def of_pairs(self) -> float:
-        """The p-value of what follows each token."""
+        """Return the p-value of the tokens that follow each token."""
         return p_value(self.tokens, self.truths, self.before)
 
 
-def build(folder: Path) -> Iterator[Small]:
-    """The engine, with its other checkpoint and its classifier saved in `folder`."""
+def build(folder: Path) -> Iterator[SmallEngine]:
+    """Yield the engine. Its second checkpoint and its classifier are saved in `folder`."""
     other, judge = str(folder / "small"), str(folder / "judge8")
     tokenizer = tiny_tokenizer(tuple("abcdef"))
     base = tiny_model(vocab=VOCAB, seed=30, sharpness=3.0)
@@ -107,11 +107,11 @@ def build(folder: Path) -> Iterator[Small]:
         "C": parse(f'classifier("{judge}", candidates=3)'),
     }
     with Engine.load(base, tokenizer=tokenizer, max_lanes=288, max_queue=4096) as engine:
-        yield Small(engine, reference, terms)
+        yield SmallEngine(engine, reference, terms)
 
 
-def answers(small: Small, requests: Sequence[Request]) -> list[Completion]:
-    """The completions of many requests at once, in order."""
+def answers(small: SmallEngine, requests: Sequence[Request]) -> list[Completion]:
+    """Return the completions of many requests, in order. Up to `AT_ONCE` of them run together."""
     done: list[Completion] = []
     for start in range(0, len(requests), AT_ONCE):
         tickets = [small.engine.submit(request) for request in requests[start : start + AT_ONCE]]
@@ -120,12 +120,15 @@ def answers(small: Small, requests: Sequence[Request]) -> list[Completion]:
 
 
 def draws(
-    small: Small,
+    small: SmallEngine,
     requests: Sequence[Request],
     completions: Sequence[Completion],
     allowed: Allowed | None = None,
 ) -> Draws:
-    """Every token with its truth; requests that share a prompt are alike but for their seeds."""
+    """Return every token with its distribution.
+
+    Requests with one prompt differ only in their seeds.
+    """
     texts: dict[str, list[list[int]]] = {}
     for request, done in zip(requests, completions, strict=True):
         ended = done.finish_reason == "stop"
@@ -142,9 +145,9 @@ def draws(
 
 
 def truths_of(
-    small: Small, request: Request, texts: Sequence[list[int]], allowed: Allowed | None = None
+    small: SmallEngine, request: Request, texts: Sequence[list[int]], allowed: Allowed | None = None
 ) -> Tensor:
-    """What each token of each text should be drawn from, [tokens, vocab], by uncached passes."""
+    """Return the distribution of each token of each text, [tokens, vocab], by uncached passes."""
     formula = bind(parse(request.formula), resolve(request.terms))
     rows = _composed(small, formula, request, texts)
     if allowed is not None:
@@ -157,7 +160,7 @@ def truths_of(
 
 
 def _composed(
-    small: Small, formula: Formula, request: Request, texts: Sequence[list[int]]
+    small: SmallEngine, formula: Formula, request: Request, texts: Sequence[list[int]]
 ) -> Tensor:
     if any(isinstance(term, Classifier) for term in leaves(formula)):
         distribution = cache(lambda before: small.reference.distribution(request, list(before)))
@@ -168,7 +171,7 @@ def _composed(
 
 
 @torch.no_grad()
-def _rows(small: Small, term: Any, request: Request, texts: Sequence[list[int]]) -> Tensor:
+def _rows(small: SmallEngine, term: Any, request: Request, texts: Sequence[list[int]]) -> Tensor:
     if isinstance(term, NGram):
         ended = [[*small.reference.vocabulary.encode(text), END] for text in term.texts]
         counts = NGramCounts(term.order, VOCAB, ended)
@@ -183,10 +186,10 @@ def _rows(small: Small, term: Any, request: Request, texts: Sequence[list[int]])
 
 
 def p_value(tokens: Tensor, truths: Tensor, contexts: Sequence[Hashable]) -> float:
-    """Chi-square of tokens whose truths differ, in each context apart.
+    """Return the p-value of a chi-square test of tokens with known distributions, by context.
 
-    Given what came before it a token has mean P and covariance diag(P) − PPᵀ, so that sums of
-    what was drawn less P, over all draws in a context, are normal with the sum of these.
+    Given the text before it, a token has mean P and covariance diag(P) − PPᵀ. So the sum of (token
+    − P) over all draws of a context is normal, with the sum of these covariances.
     """
     seen = np.eye(VOCAB)[tokens.numpy()]
     wanted = truths.double().numpy()
@@ -208,7 +211,7 @@ def p_value(tokens: Tensor, truths: Tensor, contexts: Sequence[Hashable]) -> flo
     return float(chi2.sf(total, freedom))
 
 
-def refused(completions: Sequence[Completion]) -> float:
-    """The share of the evaluated drafted tokens that did not stand."""
+def share_of_rejected(completions: Sequence[Completion]) -> float:
+    """Return the share of the evaluated drafted tokens that were rejected."""
     stages = [stage for done in completions for stage in done.stats.stages]
     return 1 - sum(stage.accepted for stage in stages) / sum(stage.evaluated for stage in stages)

@@ -1,4 +1,4 @@
-"""A model whose passes are held up, and waits that are measured."""
+"""Engines whose passes can be held up or made to fail, and waits that are measured."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from marith import Engine, Request
 from marith.testing import passes_of, tiny_model, tiny_tokenizer
 
 
-def engine(**options: Any) -> Engine:
-    """An engine over a model of two layers that seldom ends a text by itself."""
+def tiny_engine(**options: Any) -> Engine:
+    """Return an engine over a model of two layers that seldom ends a text by itself."""
     model = tiny_model(seed=1, sharpness=1.0, context_length=4000)
     return Engine.load(model, tokenizer=tiny_tokenizer(), **options)
 
 
 def endless_model(context_length: int) -> tuple[Any, Any]:
-    """A model that never ends a text by itself, and its tokenizer."""
+    """Return a model that never ends a text by itself, and its tokenizer."""
     model = tiny_model(seed=1, sharpness=1.0, context_length=context_length)
     tokenizer = tiny_tokenizer()
     model.config.eos_token_id = model.generation_config.eos_token_id = None
@@ -29,20 +29,20 @@ def endless_model(context_length: int) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def endless(context_length: int = 4000, **limits: int) -> Engine:
-    """An engine over a model that never ends a text by itself."""
+def endless_engine(context_length: int = 4000, **limits: int) -> Engine:
+    """Return an engine over a model that never ends a text by itself."""
     model, tokenizer = endless_model(context_length)
     return Engine.load(model, tokenizer=tokenizer, **limits)
 
 
 def model_of(engine: Engine) -> Any:
-    """The modules that the engine's passes run."""
+    """Return the modules that the passes of an engine run."""
     passes: Any = passes_of(engine)
     return passes.reader
 
 
 def thread_of(engine: Engine) -> threading.Thread:
-    """The thread that runs the engine's passes."""
+    """Return the thread that runs the passes of an engine."""
     threads: list[threading.Thread] = []
     hook = model_of(engine).register_forward_pre_hook(
         lambda *_: threads.append(threading.current_thread())
@@ -53,13 +53,13 @@ def thread_of(engine: Engine) -> threading.Thread:
 
 
 def scorer_of(engine: Engine) -> Any:
-    """The scorer of the base model."""
+    """Return the scorer of the base model."""
     [scorer] = engine.open(Request("a", speculation=None)).lanes.scorers.values()
     return scorer
 
 
-def used(engine: Engine, request: Request) -> list[ref[Any]]:
-    """The scorers of a request, and what they have loaded for its terms, without drafts."""
+def loaded_objects(engine: Engine, request: Request) -> list[ref[Any]]:
+    """Return the scorers of a request, and what they have loaded for its terms, without drafts."""
     lanes = engine.open(replace(request, speculation=None)).lanes
     found = (lane.adapter or getattr(lane, "counts", None) for lane in lanes.lanes.values())
     loaded = [each for each in found if each is not None]
@@ -67,8 +67,8 @@ def used(engine: Engine, request: Request) -> list[ref[Any]]:
 
 
 @contextmanager
-def held(engine: Engine) -> Iterator[threading.Event]:
-    """Whatever is asked, no pass ends in here; the event says that one has begun."""
+def hold_passes(engine: Engine) -> Iterator[threading.Event]:
+    """Let no pass end within the context. The event is set once a pass has begun."""
     begun, release = threading.Event(), threading.Event()
 
     def hold(*_: Any) -> None:
@@ -83,8 +83,8 @@ def held(engine: Engine) -> Iterator[threading.Event]:
         hook.remove()
 
 
-def raising(engine: Engine, token: int, error: BaseException) -> Any:
-    """Passes over this token raise the error; a handle that ends this."""
+def raise_at_token(engine: Engine, token: int, error: BaseException) -> Any:
+    """Let every pass over this token raise the error, until the returned handle is removed."""
 
     def fail(_: Any, args: Any, given: Any) -> None:
         if bool((given["input_ids"] == token).any()):
@@ -94,8 +94,8 @@ def raising(engine: Engine, token: int, error: BaseException) -> Any:
 
 
 @contextmanager
-def failing(engine: Engine, error: BaseException) -> Iterator[None]:
-    """Whatever is asked, a pass in here raises the error."""
+def fail_passes(engine: Engine, error: BaseException) -> Iterator[None]:
+    """Let every pass within the context raise the error."""
 
     def fail(*_: Any) -> None:
         raise error
@@ -108,7 +108,10 @@ def failing(engine: Engine, error: BaseException) -> Iterator[None]:
 
 
 def overshoot(wait: Callable[[], object], timeout: float, tries: int = 3) -> float:
-    """By how many seconds a wait went over its timeout, at best: machines have other work too."""
+    """Return how many seconds a wait took beyond its timeout.
+
+    That is the best of `tries`, since other programs use the machine too.
+    """
     over = []
     for _ in range(tries):
         begun = time.monotonic()
@@ -117,8 +120,8 @@ def overshoot(wait: Callable[[], object], timeout: float, tries: int = 3) -> flo
     return min(over)
 
 
-def until(true: Callable[[], bool], seconds: float = 20) -> bool:
-    """Whether something becomes true within so many seconds."""
+def becomes_true(true: Callable[[], bool], seconds: float = 20) -> bool:
+    """Return True as soon as a condition is true, or False after so many `seconds`."""
     end = time.monotonic() + seconds
     while not true() and time.monotonic() < end:
         time.sleep(0.001)

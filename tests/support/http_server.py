@@ -1,4 +1,4 @@
-"""A server of its own on a unix socket, and clients that speak HTTP to it."""
+"""A server on a unix socket, and clients that speak HTTP to it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
-from support.holding import held
+from support.held_passes import hold_passes
 
 from marith.serving.app import application
 from marith.serving.guard import HEADER_BYTES
@@ -50,7 +50,7 @@ WEATHER = {
 def served(
     folder: Path, bounds: Bounds | None = None, personas: str = PERSONAS, **settings: Any
 ) -> Iterator[Server]:
-    """A server over pocket and one formula, or other personas, until this ends."""
+    """Yield a server over pocket with one formula, or with other personas."""
     file = folder / "marith.toml"
     file.write_text(personas, encoding="utf-8")
     server = Server(ServerSettings(file, bounds=bounds or Bounds(), **settings))
@@ -62,7 +62,7 @@ def served(
     process = uvicorn.Server(config)
     thread = threading.Thread(target=lambda: asyncio.run(process.serve()), daemon=True)
     thread.start()
-    until(lambda: process.started, 60)
+    wait_until(lambda: process.started, 60)
     server.socket = path  # type: ignore[attr-defined]
     try:
         yield server
@@ -72,14 +72,14 @@ def served(
 
 
 def client(server: Any, **options: Any) -> httpx.Client:
-    """A client of a server's socket."""
+    """Return a client that is connected to the socket of a server."""
     transport = httpx.HTTPTransport(uds=str(server.socket))
     return httpx.Client(transport=transport, base_url="http://localhost", timeout=60, **options)
 
 
 @contextmanager
-def asking(server: Any, path: str, body: Any) -> Iterator[None]:
-    """A client that has sent a request, and leaves where this ends."""
+def open_request(server: Any, path: str, body: Any) -> Iterator[None]:
+    """Send a request, and disconnect at the end of the context."""
     data = json.dumps(body).encode()
     head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     head += f"authorization: {BEARER['authorization']}\r\ncontent-length: {len(data)}\r\n\r\n"
@@ -89,8 +89,11 @@ def asking(server: Any, path: str, body: Any) -> Iterator[None]:
         yield
 
 
-def require_nothing_left(server: Any, path: str, body: Any, submit: str) -> None:
-    """Whoever leaves ends the pass, while the route's `submit` begins it and while it runs."""
+def require_cancelled(server: Any, path: str, body: Any, submit: str) -> None:
+    """Require that a client that disconnects cancels its pass.
+
+    It disconnects while the route's function `submit` starts the pass, and while the pass runs.
+    """
     begin, begun, resume = getattr(inspection_routes, submit), threading.Event(), threading.Event()
     futures: list[Any] = []
 
@@ -102,29 +105,29 @@ def require_nothing_left(server: Any, path: str, body: Any, submit: str) -> None
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(inspection_routes, submit, slow)
-        with held(server.engines()[0]):
-            with asking(server, path, body):
+        with hold_passes(server.engines()[0]):
+            with open_request(server, path, body):
                 assert begun.wait(20)
-            until(lambda: server.running == 0)
+            wait_until(lambda: server.running == 0)
             resume.set()
-            until(lambda: bool(futures) and futures[0].cancelled())
-    until(lambda: lanes(server) == 0)
-    with held(server.engines()[0]) as passing:
-        with asking(server, path, body):
+            wait_until(lambda: bool(futures) and futures[0].cancelled())
+    wait_until(lambda: lanes(server) == 0)
+    with hold_passes(server.engines()[0]) as passing:
+        with open_request(server, path, body):
             assert passing.wait(20)
-        until(lambda: server.running == 0)
-    until(lambda: lanes(server) == 0)
+        wait_until(lambda: server.running == 0)
+    wait_until(lambda: lanes(server) == 0)
 
 
 def events(text: str) -> list[Any]:
-    """The JSON of a stream's events, in order; after them it says [DONE]."""
+    """Return the JSON of a stream's events, in order. The stream must end with [DONE]."""
     lines = [line[6:] for line in text.splitlines() if line.startswith("data: ")]
     assert lines[-1] == "[DONE]"
     return [json.loads(line) for line in lines[:-1]]
 
 
-def until(holds: Any, seconds: float = 10) -> None:
-    """Wait until something is true. Raises AssertionError where it does not become so."""
+def wait_until(holds: Any, seconds: float = 10) -> None:
+    """Wait until a condition is true. Raises AssertionError after `seconds`."""
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, "it did not become true in time"
@@ -143,7 +146,7 @@ JSON = {"content-type": "application/json"}
 
 @contextmanager
 def guarded(folder: Path) -> Iterator[Server]:
-    """A server with keys, a name, a page that may ask, and small bounds."""
+    """Yield a server with keys, a host name, an allowed origin, and small limits."""
     bounds = replace(Bounds(), body=220_000, letters=15_000, tokens=40)
     with served(folder, bounds, keys=KEYS, hosts=("models.example",), origins=(PAGE,)) as server:
         yield server

@@ -1,11 +1,11 @@
-"""What the deltas of a streamed chat make together."""
+"""Join the deltas of streamed chats."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from support.serving import WEATHER
+from support.http_server import WEATHER
 
 TOOLS: dict[str, Any] = {"tools": [WEATHER], "tool_choice": "required"}
 KINDS: list[dict[str, Any]] = [
@@ -22,7 +22,7 @@ KINDS: list[dict[str, Any]] = [
 
 
 def joined(chunks: list[Any], index: int = 0) -> dict[str, Any]:
-    """The message that the deltas of a choice make."""
+    """Return the message that the deltas of a choice add up to."""
     made: dict[str, Any] = {
         "content": "", "reasoning": "", "calls": {}, "logprobs": [], "reason": None,
     }  # fmt: skip
@@ -42,7 +42,7 @@ def joined(chunks: list[Any], index: int = 0) -> dict[str, Any]:
 
 
 def require_joined(whole: Any, chunks: list[Any]) -> None:
-    """The deltas make each choice of the answer that did not stream. Raises AssertionError."""
+    """Raise AssertionError unless the deltas of each choice add up to the whole choice."""
     for choice in whole["choices"]:
         made, message = joined(chunks, choice["index"]), choice["message"]
         assert made["content"] == (message["content"] or "")

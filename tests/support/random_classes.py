@@ -1,4 +1,4 @@
-"""Classes of pydantic as applications write them, drawn at random, to be read from answers."""
+"""Random classes of pydantic as applications write them, for structured answers."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Place(TypedDict, total=False):
 
 
 def kind_of(value: Any) -> Any:
-    """The tag of an object, as a function that chooses a class reads it."""
+    """Return the tag of an object, as a discriminator function does."""
     return value.get("kind") if isinstance(value, dict) else value.kind
 
 
 class Chain(BaseModel):
-    """A class that holds itself."""
+    """A class with a field of its own type."""
 
     link: Literal["a", "b"] = "a"
     rest: Chain | None = None
@@ -43,7 +43,7 @@ class Leaf(BaseModel):
 
 
 class Twig(BaseModel):
-    """One of a union that holds the union."""
+    """A member of a union that has a field of the union's type."""
 
     kind: Literal["twig", "bough"] = "twig"
     of: Annotated[list[Branch], Field(max_length=1)] = []
@@ -62,12 +62,12 @@ Chosen = Annotated[Leaf, Tag("small")] | Annotated[Bark, Tag("great")]
 
 
 def size_of(value: Any) -> str:
-    """The tag of a class of `Chosen`."""
+    """Return the tag of a class of `Chosen`."""
     return "small" if kind_of(value) == "leaf" else "great"
 
 
 class Tree(BaseModel):
-    """Unions whose tag has a default: a field tells one apart, and a function the other."""
+    """Unions whose tag has a default: one is told apart by a field, and one by a function."""
 
     first: Annotated[Leaf | Bark, Field(discriminator="kind")]
     then: Annotated[Chosen, Discriminator(size_of)]
@@ -94,7 +94,7 @@ Kind = tuple[Any, Any]
 
 
 def object_of(fields: list[Kind], has_default: list[bool], tag: str | None = None) -> Any:
-    """A class of these fields; a tag has a default where the first field has one."""
+    """Return a class with these fields. Its tag has a default if its first field has one."""
     named: dict[str, Any] = {
         f"f{i}": (kind, default if has else ...)
         for i, ((kind, default), has) in enumerate(zip(fields, has_default, strict=False))
@@ -113,7 +113,7 @@ def objects(
 
 
 def union(first: Any, second: Any, told: str) -> Kind:
-    """A union of two classes that a field, a function or nothing tells apart."""
+    """Return a union of two classes, told apart by a field, by a function, or not at all."""
     by_function: Callable[[Any], Any] = kind_of
     match told:
         case "field":

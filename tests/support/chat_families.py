@@ -1,4 +1,4 @@
-"""How families of chat models write tools, calls, answers and reasoning; a vocabulary for each."""
+"""Families of chat models: how they write tools, calls and reasoning; a vocabulary for each."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ _CALL = ("<|tool_call|>", "<|/tool_call|>")
 
 @dataclass(frozen=True)
 class Family:
-    """A chat template, the special tokens of its vocabulary, and others that are but text."""
+    """A chat template, the special tokens of its vocabulary, and marks that are ordinary text."""
 
     template: str | None
     special: tuple[str, ...] = ()
@@ -135,7 +135,7 @@ FAMILIES = {
 
 
 def byte_letters(data: bytes) -> str:
-    """The name of a byte-level token: a letter for each byte."""
+    """Return the name of a byte-level token, which has a letter for each byte."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
     letters = dict(zip(others, map(chr, range(256, 512)), strict=False))
@@ -144,9 +144,10 @@ def byte_letters(data: bytes) -> str:
 
 @cache
 def speaker(name: str, several: tuple[bytes, ...] = ()) -> Vocabulary:
-    """Byte by byte: `<s>` is 0, `</s>` is 1 and ends a text, then what is the family's own.
+    """Return a vocabulary of bytes.
 
-    Tokens of `several` bytes can be decoded; no text is encoded with them.
+    `<s>` is 0, `</s>` is 1 and ends a text, then come the tokens of the family. Tokens of `several`
+    bytes can be decoded; no text is encoded with them.
     """
     family = FAMILIES[name]
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -165,7 +166,7 @@ def speaker(name: str, several: tuple[bytes, ...] = ()) -> Vocabulary:
 
 @cache
 def answers(name: str) -> AnswerGrammars:
-    """What a family's answers may be."""
+    """Return the grammars of the answers of a family."""
     return AnswerGrammars(speaker(name))
 
 
@@ -176,7 +177,7 @@ def spelling(name: str) -> Spelling:
 def read_back(
     request: Request, vocabulary: Vocabulary, tokens: Iterable[int], opened: bool = False
 ) -> Completion:
-    """What a caller gets of an answer that has these tokens, the last of which ends it."""
+    """Return the completion of an answer with these tokens. The last token ends it."""
     output = Output(request, vocabulary, 10**6, opened)
     chunks = [chunk for token in tokens if (chunk := output.take(token))]
     usage = Usage(0, output.count, 0, output.reasoning_tokens)
@@ -184,7 +185,7 @@ def read_back(
 
 
 def tool(name: str, *required: str, **properties: Any) -> dict[str, Any]:
-    """A tool of these properties, each a type or a schema."""
+    """Return a tool with these properties. Each property is a type or a schema."""
     schemas = {k: {"type": v} if isinstance(v, str) else v for k, v in properties.items()}
     parameters = {"type": "object", "properties": schemas, "required": list(required or schemas)}
     function = {"name": name, "description": f"It does {name}.", "parameters": parameters}
@@ -192,17 +193,17 @@ def tool(name: str, *required: str, **properties: Any) -> dict[str, Any]:
 
 
 def call(name: str, arguments: Any, number: str = "call_1") -> dict[str, Any]:
-    """A call as OpenAI writes it, its arguments as JSON text."""
+    """Return a call as OpenAI writes it, with its arguments as JSON text."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     function = {"name": name, "arguments": text}
     return {"id": number, "type": "function", "function": function}
 
 
 def calling(*calls: dict[str, Any], said: str | None = None) -> dict[str, Any]:
-    """An assistant's message that calls."""
+    """Return an assistant's message with calls."""
     return {"role": "assistant", "content": said, "tool_calls": list(calls)}
 
 
 def answering(text: str, number: str = "call_1") -> dict[str, Any]:
-    """What a tool has returned."""
+    """Return a message with the result of a tool."""
     return {"role": "tool", "tool_call_id": number, "content": text}

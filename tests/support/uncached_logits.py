@@ -1,4 +1,4 @@
-"""What a model says after each prefix of a text, by transformers alone: model(prefix)."""
+"""The logits of a model after each prefix of a text, by transformers alone: model(prefix)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch import Tensor
 
 
 def logits_after(model: Any, text: Sequence[int], count: int, as_part_of: int = 0) -> Tensor:
-    """Logits [count, vocab] after each of the last `count` prefixes.
+    """Return logits [count, vocab] after each of the last `count` prefixes.
 
-    The text is read as the beginning of one of `as_part_of` tokens, if it is shorter.
+    The text is read as the beginning of a text of `as_part_of` tokens, if it is shorter.
     """
     ids = [*text, *[0] * (as_part_of - len(text))]
     with torch.inference_mode():
