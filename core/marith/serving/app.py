@@ -32,7 +32,7 @@ from marith.serving.wire.wire_fields import (
 
 
 async def openapi(server: Server, _: WebRequest) -> Response:
-    """Return this document: every route, and the body that it takes."""
+    """Return the OpenAPI document: every route, with its body."""
     write = partial(openapi_document, ROUTES, bool(server.settings.keys))
     return JSONResponse(await server.workers.off_loop(write))
 
@@ -74,8 +74,8 @@ def create_app(settings: ServerSettings) -> Starlette:
 def application(server: Server, loads: bool = True, alone: bool = False) -> Starlette:
     """Return the application of a server. If `loads`, it loads the models before the first request.
 
-    `alone` says that the process does nothing else, so that loaded objects may be excluded from
-    garbage collection.
+    `alone` means that the process does nothing else, so loaded objects may be excluded from garbage
+    collection.
     """
 
     @asynccontextmanager
@@ -100,7 +100,8 @@ def application(server: Server, loads: bool = True, alone: bool = False) -> Star
         exception_handlers={404: _not_found, 405: _wrong_method},
     )
     app.add_middleware(Guard, settings=server.settings, failed=server.metrics.failed)
-    app.add_middleware(  # outermost, so that pages can read refusals too
+    # This middleware is outermost, so that allowed web pages can read refusals too.
+    app.add_middleware(
         CORSMiddleware,
         allow_origins=origins_of(server.settings),
         allow_methods=("GET", "POST"),
@@ -112,7 +113,7 @@ def application(server: Server, loads: bool = True, alone: bool = False) -> Star
 
 
 _CHATS = "send chats to /v1/chat/completions"
-# What to write instead of paths of other servers.
+# Paths of other servers, and what to write instead.
 _ELSEWHERE: Mapping[str, str] = {
     "/v1/responses": f"the Responses API is not served: {_CHATS}, with OpenAI's SDK "
     "client.chat.completions.create(…), with LangChain ChatOpenAI(…, use_responses_api=False)",

@@ -16,10 +16,12 @@ from starlette.types import Receive, Scope, Send
 
 from marith import MarithError
 
-ABORT = "marith.abort"  # in the scope: a function that aborts the connection
+# The key of the ASGI scope under which `process` puts a function that aborts the connection.
+ABORT = "marith.abort"
 PING_SECONDS = 15.0
 PING = b": ping\n\n"
-_ESCAPED = "marith-json"  # the name of an error handler of `encode`
+# The name of the error handler `_escaped` for `str.encode`.
+_ESCAPED = "marith-json"
 _HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-cache, no-transform",
@@ -33,9 +35,9 @@ def event(data: Mapping[str, Any]) -> bytes:
 
 
 def json_line(data: Any) -> bytes:
-    """Return data as JSON in one line, without the line ends that only Unicode knows.
+    """Return data as JSON in one line.
 
-    Some clients end a line at these characters.
+    U+0085, U+2028 and U+2029 are escaped, because some clients end a line at these characters.
     """
     line = to_json(data)
     if not line.isascii():
@@ -80,7 +82,8 @@ class EventStream(Response):
         self._source, self._write_seconds, self._failed = source, write_seconds, failed
         self._closing, self._ended = closing, ended
         self._send: Send
-        self._since: float | None = None  # when sending the current event began
+        # The time at which the sending of the current event began, or None between events.
+        self._since: float | None = None
         self._last = time.monotonic()
         self._begun = False
         super().__init__(headers=_HEADERS)
@@ -102,7 +105,8 @@ class EventStream(Response):
                 with suppress(asyncio.CancelledError, OSError):
                     await sending
             finally:
-                if not self._begun:  # the task was cancelled before it began
+                # A task that is cancelled before it begins cannot report its own error.
+                if not self._begun:
                     self._failed(asyncio.CancelledError())
                 self._ended()
 
@@ -139,7 +143,8 @@ class EventStream(Response):
             await asyncio.sleep(min(1.0, self._write_seconds / 2))
             now = time.monotonic()
             if self._since is not None and now - self._since > self._write_seconds:
-                abort()  # else closing would wait for the client
+                # An orderly close would wait for the client, which reads nothing.
+                abort()
                 return
             if self._since is None and now - self._last > PING_SECONDS:
                 await self._put(PING)
@@ -150,7 +155,8 @@ def is_of_the_client(error: BaseException) -> bool:
 
     A time-out of marith's own is an error to report.
     """
-    left = isinstance(error, OSError | asyncio.CancelledError)  # a TimeoutError is an OSError
+    # marith's own time-out is a TimeoutError, and every TimeoutError is an OSError.
+    left = isinstance(error, OSError | asyncio.CancelledError)
     return left and not isinstance(error, MarithError)
 
 

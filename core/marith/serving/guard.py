@@ -18,7 +18,8 @@ from marith.serving.server_settings import LOOPBACK, ServerSettings
 from marith.serving.wire.refusals import Refusal, refusal
 
 HEADER_BYTES = 32_768
-OPEN = ("/health", "/ready")  # for probes, which have no key and no host name
+# Probes call these paths without a key, and without a known host name.
+OPEN = ("/health", "/ready")
 KEY, ID = "marith.key", "marith.id"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _log = logging.getLogger("marith.serving")
@@ -71,6 +72,7 @@ class Guard:
     def _admit(self, scope: Scope, headers: Headers) -> None:
         """Raise Refusal if the request is not allowed."""
         _require_bounded(scope)
+        # A proxy and this server could count different lengths, and see different requests.
         if "content-length" in headers and "transfer-encoding" in headers:
             raise Refusal(
                 "a request cannot have both content-length and transfer-encoding; send one"
@@ -102,7 +104,7 @@ class Guard:
     def _key(self, authorization: str) -> str | None:
         """Return the hash of the API key, or None if the server needs no key.
 
-        The sent key is always compared with all keys.
+        The sent key is always compared with all keys, so that the time reveals nothing about them.
         """
         if not self._keys:
             return None
@@ -111,12 +113,11 @@ class Guard:
         if not found or scheme.lower() != "bearer":
             problem = "the API key is missing" if not authorization else "this API key is not known"
             raise Refusal(f"{problem}; write `Authorization: Bearer …`", 401, "invalid_api_key")
+        # The hash stands for the key in logs and in cache salts.
         return hashlib.sha256(found[0]).hexdigest()[:16]
 
     def _write_line(self, scope: Scope, status: int, began: float) -> None:
         """Log a request as one line of JSON, without its texts.
-
-        `json.dumps` escapes control characters in the values.
 
         Probes are not logged, because they come every few seconds.
         """
@@ -131,6 +132,7 @@ class Guard:
             "key": scope.get(KEY),
             **scope.get("state", {}).get("line", {}),
         }
+        # `json.dumps` escapes control characters, so a client cannot forge a line.
         _log.info("%s", json.dumps(line))
 
 

@@ -22,6 +22,7 @@ from marith.serving.served_models import named_options
 from marith.serving.server import Server, keep_out_of_collections
 from marith.serving.server_settings import ServerSettings, require_key
 
+# uvicorn itself waits without a limit for the headers of a request.
 HEADER_SECONDS = 20.0
 IDLE_SECONDS = 60
 
@@ -61,14 +62,16 @@ def serve(settings: ServerSettings, listening: Listening, ready: Callable[[Serve
     """
     if listening.unix_socket is None:
         require_key(listening.host, settings.keys)
-    named_options(settings)  # report errors of the file before listening
+    # This reports errors of the file before the server listens.
+    named_options(settings)
     _require_files(listening)
     if listening.host not in ("0.0.0.0", "::"):  # noqa: S104 (compared)
         settings = replace(settings, hosts=(*settings.hosts, listening.host))
     process = _Process(Server(settings), listening, ready)
     try:
         process.run()
-    except SystemExit:  # of uvicorn, which has logged why it cannot listen
+    except SystemExit:
+        # uvicorn exits if it cannot listen, and has logged why.
         problem = f"cannot listen at {listening.address}; the line above says why"
         raise ModelError(f"{problem}; --port chooses another port") from None
     finally:
@@ -83,7 +86,8 @@ def _require_files(listening: Listening) -> None:
     for file in (listening.certificate, listening.certificate_key):
         if file is not None and not file.is_file():
             raise ModelError(f"the TLS file {str(file)!r} does not exist")
-    path = listening.unix_socket  # asyncio removes the old socket of a server that ended
+    # asyncio replaces the socket of a server that has ended, but no other file.
+    path = listening.unix_socket
     if path is not None and path.exists() and not path.is_socket():
         raise ModelError(f"{str(path)!r} is a file, not a socket; write another path")
 
@@ -103,7 +107,7 @@ class TimedProtocol(H11Protocol):
         self.app = with_connection
 
     def connection_made(self, transport: Any) -> None:
-        """Wait for the first request, for a limited time."""
+        """Begin the time limit of the first request."""
         super().connection_made(transport)
         self._time_headers()
 
@@ -168,7 +172,8 @@ class _Process(uvicorn.Server):
     async def startup(self, sockets: Any = None) -> None:
         """Listen, and load the models in the meantime."""
         self._loop = asyncio.get_running_loop()
-        if self._server.draining:  # a signal came before the start
+        # A signal may come before the server starts.
+        if self._server.draining:
             self.should_exit = True
         await super().startup(sockets)
         self._start(self._load)

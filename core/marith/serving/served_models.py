@@ -17,7 +17,7 @@ from marith import Engine, FormulaError, Options, RequestError
 from marith.serving.server_settings import Bounds, ServerSettings
 from marith.serving.wire.refusals import Refusal
 
-# Operators of a formula. Names of models have `-` without blanks.
+# Operators of a formula. A minus needs blanks, because names of models contain hyphens.
 _OPERATORS = re.compile(r"[*+()]|\s-\s")
 _WORD = re.compile(r"[^\W\d]\w*")
 _OWN_FORMULA = (
@@ -46,7 +46,7 @@ class ServedModel:
     def own_tokens(self) -> int | None:
         """The maximum number of tokens of an answer that the file sets, or None.
 
-        It holds for clients that send no maximum.
+        It applies to clients that send no maximum.
         """
         file = self.options.file
         if file is None:
@@ -58,8 +58,8 @@ class ServedModel:
     def require_text_fits(self, text: str | Sequence[int], name: str, bounds: Bounds) -> None:
         """Raise Refusal for a text that is longer than the context can hold.
 
-        The check comes before the text is tokenized. For tokens, raise Refusal if the model does
-        not have one of them. `name` is the name of the field.
+        The check comes before the text is tokenized, which takes long for a long text. For tokens,
+        raise Refusal if the model does not have one of them. `name` is the name of the field.
         """
         if not isinstance(text, str):
             self.require_known_tokens(text, name)
@@ -104,7 +104,10 @@ class ServedModels:
     created: int = field(default_factory=lambda: int(time.time()))
 
     def find(self, name: str) -> ServedModel:
-        """Return a model by name, or the first model for an empty name. Raises Refusal."""
+        """Return a model by name, or the first model for an empty name.
+
+        Raises Refusal for an unknown name.
+        """
         model = self.by_name.get(name or next(iter(self.by_name)))
         if model is None:
             served = f", but {', '.join(self.by_name)}"

@@ -20,7 +20,8 @@ from marith.serving.until_gone import WorkerPool
 from marith.serving.wire.refusals import Refusal
 from marith.serving.wire.wire_fields import Fields, parsed, read_body, read_fields
 
-WHAT_IFS = 2  # the maximum that run at once, because each may need much memory
+# At most this many what-ifs run at once, because each may need much memory.
+WHAT_IFS = 2
 
 
 class Server:
@@ -54,9 +55,11 @@ class Server:
     def load(self) -> None:
         """Load all models, and evaluate each formula once. Raises MarithError."""
         models = load_models(self.settings)
-        for one in models.by_name.values():  # load the models of its terms too
+        # The first evaluation of a formula loads the models of its terms.
+        for one in models.by_name.values():
             one.engine.next_logprobs("a", one.options.formula, one.options.terms)
-        Inspection.json_schema()  # build the serializer now: it takes 0.2 s and blocks all threads
+        # Building the serializer takes 0.2 s and blocks all threads, so it is built now.
+        Inspection.json_schema()
         self._models = models
 
     async def fields(self, kind: type[Fields], web: WebRequest) -> tuple[Fields, ServedModel]:
@@ -67,9 +70,9 @@ class Server:
 
     @contextmanager
     def place_for(self, web: WebRequest, count: int = 1) -> Iterator[None]:
-        """Count `count` running requests of a client's key. Raises Refusal if the key has too many.
+        """Count `count` requests of a client's key as running.
 
-        Raises Refusal also if the server is shutting down.
+        Raises Refusal if the key runs too many, or if the server is shutting down.
         """
         if self.draining:
             raise Refusal("the server is shutting down", 503, "draining")
@@ -86,7 +89,10 @@ class Server:
     def more_places(
         self, web: WebRequest, choices: int | None, prompts: int = 1
     ) -> AbstractContextManager[None]:
-        """Count all answers of a request except the first one. Raises Refusal."""
+        """Count the further answers of a request as running. `place_for` has counted the first.
+
+        Raises Refusal if the key runs too many.
+        """
         each = choices or 1
         count, limit = prompts * each, self.settings.bounds.requests_of_key
         if count > limit:

@@ -89,7 +89,7 @@ class Pace:
 
     def __init__(self, metrics: Metrics, model: str, began: float) -> None:
         self._metrics, self._model, self._last = metrics, model, began
-        # Once, because looking up a label takes a lock.
+        # The labels are looked up once, because each lookup takes a lock.
         self._between = metrics.between.labels(model)
         self._begun = False
         self.tokens = 0
@@ -105,6 +105,7 @@ class Pace:
             if not self._begun:
                 self._metrics.first_token.labels(self._model).observe(now - self._last)
             else:
+                # A chunk may have several tokens, and the histogram counts tokens.
                 for _ in range(count):
                     self._between.observe((now - self._last) / count)
             self._begun, self._last = True, now

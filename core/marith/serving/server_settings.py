@@ -103,8 +103,9 @@ def require_key(host: str, keys: Sequence[str]) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return True if an address is of this machine only."""
+    """Return True if only this machine can reach an address."""
     try:
         return host in LOOPBACK or ip_address(host).is_loopback
-    except ValueError:  # a host name
+    except ValueError:
+        # The text is the name of a host, which other machines may reach.
         return False

@@ -16,8 +16,10 @@ from marith.serving.event_stream import gone
 from marith.serving.wire.refusals import Refusal
 
 T = TypeVar("T")
-THREADS = 4  # for bodies, templates and tokens; `Bounds` limits their work
-LEFT = 499  # the status, only in logs, of a request whose client has left
+# These threads read bodies, render templates and count tokens. `Bounds` limits their work.
+THREADS = 4
+# The status of a request whose client has left. Only logs and metrics show it.
+LEFT = 499
 
 
 class WorkerPool:
@@ -113,6 +115,7 @@ async def until_gone(web: WebRequest, work: Awaitable[T]) -> T:
 
 async def chunks(tickets: Sequence[Ticket]) -> AsyncGenerator[tuple[int, Chunk]]:
     """Yield the chunks of all tickets as they come, each with the index of its ticket."""
+    # The chunks of one ticket need no queue and no further task.
     if len(tickets) == 1:
         async with aclosing(tickets[0].__aiter__()) as only:  # type: ignore[type-var]  # a generator
             async for chunk in only:

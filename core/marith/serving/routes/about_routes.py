@@ -26,7 +26,8 @@ from marith.serving.wire.wire_answers import warnings_note
 from marith.serving.wire.wire_fields import ExplainFields
 from marith.serving.wire.wire_requests import warnings_of, with_formula
 
-MOST_WITH_VALUES = 20  # numbers of a formula with slider values, which take time
+# Only the first numbers of a formula get values for a slider, because finding them takes time.
+MOST_WITH_VALUES = 20
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -167,6 +168,7 @@ def _file(name: str) -> Response:
     file = next((one for one in _FOLDER.iterdir() if one.name == name), None)
     if file is None:
         raise Refusal(f"the page has no file {name!r:.80}", 404, "not_found")
-    kind = "text/javascript" if file.suffix == ".js" else None  # systems disagree about .js only
+    # Operating systems disagree only about the type of .js files.
+    kind = "text/javascript" if file.suffix == ".js" else None
     headers = {"content-security-policy": POLICY, "cache-control": "no-cache"}
     return FileResponse(file, headers=headers, media_type=kind)

@@ -46,7 +46,7 @@ from marith.serving.wire.wire_requests import chat_requests, text_requests, warn
 async def inspect(server: Server, web: WebRequest) -> Response:
     """Return why each token of a continuation is there: the log-probabilities of every term.
 
-    The server evaluates the text in one pass, and draws no token.
+    The server evaluates the text in one pass, and samples no token.
     """
     with server.place_for(web):
         fields, model = await server.fields(InspectFields, web)
@@ -130,7 +130,7 @@ async def what_if(server: Server, web: WebRequest) -> Response:
                     return await asyncio.shield(thread)
                 finally:
                     left.set()
-                    # The thread holds memory until it ends, so it keeps its place.
+                    # The thread holds memory until it ends, so it keeps its place in `what_ifs`.
                     await asyncio.wait([thread])
 
         try:

@@ -36,7 +36,8 @@ from marith.serving.wire.wire_fields import ChatFields, TextFields
 from marith.serving.wire.wire_requests import WireRequest, chat_requests, text_requests
 
 _log = logging.getLogger(__name__)
-# The answer was too slow, or the engine has ended, which the engine logs unless it was closed.
+# Streams that fail with these statuses are not logged as faults: the answer was too slow, or the
+# engine has ended. The engine itself logs its end unless it was closed.
 TIMED_OUT, ENDED = 504, 503
 MOST_PROMPTS = 64
 
@@ -113,6 +114,7 @@ class Answering:
         name, metrics = self.model.name, self.server.metrics
         for completion in found:
             metrics.completed(name, completion, self.began)
+        # The answers to one prompt share its tokens, which count once.
         for completion in found[:: self.each]:
             metrics.read(name, completion.usage.prompt_tokens, completion.usage.cached_tokens)
         counts = sum(one.usage.completion_tokens for one in found)
@@ -172,7 +174,8 @@ async def text(server: Server, web: WebRequest) -> Response:
             raise Refusal("echo cannot be combined with stream", param="echo")
         read = partial(text_requests, fields, model, server.settings, web.scope.get(KEY))
         asked = await server.workers.off_loop(lambda: [*map(read, fields.prompts)])
-        nothing = fields.max_tokens == 0  # only echo the prompt
+        # With `max_tokens` 0 the prompt is only echoed.
+        nothing = fields.max_tokens == 0
         requests = [] if nothing else [request for each in asked for request in each.requests]
         with naming("prompt", ContextOverflow):
             tickets = await server.workers.begin(model.engine, requests)

@@ -17,7 +17,8 @@ from marith.serving.wire.wire_answers import (
 from marith.serving.wire.wire_requests import WireRequest
 
 DONE = b"data: [DONE]\n\n"
-_MARK = "\0"  # stands for the text in an event
+# This character stands for the text when an event is cut into the bytes around the text.
+_MARK = "\0"
 
 
 class ChoiceWriter:

@@ -88,7 +88,8 @@ def refusal(error: BaseException) -> Refusal:
             return Refusal(text, 504, "timeout")
         case EngineClosed():
             return Refusal(text, 503, "engine_closed")
-        case MarithError():  # the text may contain paths of the server
+        case MarithError():
+            # The text may contain paths of the server.
             return Refusal(_FAILED, 500, "model_error")
     return Refusal(_FAILED, 500, "internal_error")
 
@@ -109,12 +110,14 @@ def wrong_value(error: ValidationError) -> Refusal:
     first = error.errors(include_url=False, include_context=False)[0]
     where = [str(part) for part in first["loc"]]
     problem = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "missing":  # whose input is the whole object
+    if first["type"] == "missing":
+        # The input of this error is the whole object, which is not quoted.
         problem = f"'{'.'.join(where[:4])}' is missing"
     elif first["type"] == "extra_forbidden":
         *path, name = where
         problem = f"{name!r:.80} is not a field of {'.'.join(path) or 'the body'}"
-    elif first["type"] != "value_error":  # pydantic's sentence has neither the field nor the value
+    elif first["type"] != "value_error":
+        # pydantic's sentence has neither the field nor the value.
         problem = f"{'.'.join(where[:4]) or 'the body'}: {problem[:1].lower()}{problem[1:]}"
         if first["type"] not in ("too_long", "string_too_long"):
             problem += f", not {repr(first.get('input'))[:80]}"

@@ -19,7 +19,8 @@ from marith.openai_format import (
 )
 from marith.serving.wire.wire_requests import WireRequest
 
-INSPECTION = ".".join(("marith", "inspection"))  # a value of OpenAI's field `object`, not a module
+# A value of OpenAI's field `object`. Written in one piece, it would look like an import.
+INSPECTION = ".".join(("marith", "inspection"))
 _IDS = {"chat.completion": "chatcmpl-", "text_completion": "cmpl-"}
 
 
@@ -90,7 +91,7 @@ def _warnings(asked: WireRequest, completions: Sequence[Completion]) -> list[str
     """Return the warnings about a body and its answers.
 
     The warning about the length has the number that the client wrote, and the smaller of two
-    limits: the context's, or the server's. Nothing is said to a client that wrote no number.
+    limits: the context's, or the server's. A client that wrote no number gets no such warning.
     """
     wrote, most = asked.fields.most_tokens, asked.requests[0].stop.max_tokens
     of_engine = [*dict.fromkeys(warning for one in completions for warning in one.warnings)]
@@ -191,7 +192,7 @@ def legacy_logprobs(
 def token_name(data: bytes) -> str:
     r"""Return the text of a token, or "bytes:\xe2\x80" for a part of a character.
 
-    OpenAI writes parts of characters so.
+    This is how OpenAI writes parts of characters.
     """
     try:
         return data.decode()

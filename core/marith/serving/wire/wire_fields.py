@@ -41,8 +41,9 @@ HARMLESS = frozenset(
         "prompt_cache_retention", "verbosity", "priority", "request_id",
     )
 )  # fmt: skip
-# Values of refused fields that are accepted because they change nothing; others below.
+# Refused fields are accepted with these values, which change nothing.
 _NEUTRAL: tuple[Any, ...] = (None, False, [], {}, "")
+# Some fields have other values that change nothing.
 _NEUTRAL_OF: Mapping[str, tuple[Any, ...]] = {
     **dict.fromkeys(("best_of", "length_penalty", "n", "typical_p"), (None, 1)),
     "modalities": (*_NEUTRAL, ["text"]),
@@ -51,7 +52,8 @@ _NEUTRAL_OF: Mapping[str, tuple[Any, ...]] = {
 MOST_LETTERS = 100_000  # characters of a grammar, and of all tools together
 MOST_TOP = 20  # the maximum number of likeliest tokens at a position
 _STOPS, _STOP_LETTERS = 64, 4_096
-_LEAST_MASS = 1e-9  # in place of 0: the likeliest token has more, so only that token is kept
+# This replaces a `top_p` of 0. The likeliest token has more, so only that token is kept.
+_LEAST_MASS = 1e-9
 # Fields that would change the text, and what to write instead.
 REFUSED: Mapping[str, str] = {
     "functions": "write tools",
@@ -150,7 +152,7 @@ class KnownFields(BaseModel):
 
 
 class SaltedFields(KnownFields):
-    """Fields of a body with cached texts. A client may separate its texts by a salt."""
+    """Fields of a body whose prefixes are cached. A client may separate its texts by a salt."""
 
     cache_salt: StrictStr | None = Field(default=None, min_length=1, max_length=256)
     marith: FormulaFields = FormulaFields()
@@ -207,7 +209,7 @@ class DrawnFields(SaltedFields):
 
 
 class AskedFields(DrawnFields):
-    """The fields that chats and texts share."""
+    """The fields that chats and text completions share."""
 
     max_tokens: StrictInt | None = Field(default=None, ge=0)
     n: StrictInt | None = Field(default=None, ge=1, le=16)
@@ -215,7 +217,8 @@ class AskedFields(DrawnFields):
     @field_validator("max_tokens", "max_completion_tokens", mode="before", check_fields=False)
     @classmethod
     def _no_most(cls, value: Any) -> Any:
-        return None if value == -1 else value  # llama.cpp's value for "no limit"
+        # Clients of llama.cpp write -1 for "no limit".
+        return None if value == -1 else value
 
     @property
     def usage_in_stream(self) -> bool:
@@ -254,6 +257,7 @@ class TextFields(AskedFields):
     @field_validator("logprobs", mode="before")
     @classmethod
     def _none_of_chats(cls, value: Any) -> Any:
+        # Some clients send the `logprobs: false` of a chat.
         return None if value is False else value
 
     @property
@@ -330,7 +334,7 @@ class MadeTextFields(DrawnFields):
 
 
 class InspectFields(MadeTextFields):
-    """A continuation to inspect: `POST /v1/inspect`. The server draws no token."""
+    """A continuation to inspect: `POST /v1/inspect`. The server samples no token."""
 
     continuation: StrictStr | list[StrictInt]
     top: StrictInt = Field(default=10, ge=1, le=MOST_TOP)
