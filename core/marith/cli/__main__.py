@@ -18,10 +18,12 @@ def main(name: str | None = None) -> None:
     second.
     """
     _open_closed_streams()
-    if not sys.stderr.isatty():  # no progress bars of the hub and of transformers
+    # The hub and transformers would write progress bars into a file.
+    if not sys.stderr.isatty():
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     codes: list[int] = []
-    atexit.register(_leave, codes)  # registered first, so called last
+    # It is registered first, so it is called last.
+    atexit.register(_leave, codes)
     try:
         app(prog_name=name)
     except SystemExit as end:
@@ -56,7 +58,8 @@ def _leave(codes: list[int]) -> None:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
     except BrokenPipeError:
-        codes = [1]  # the reader has closed the pipe, as `head` does
+        # The reader has closed the pipe, as `head` does.
+        codes = [1]
     except OSError as error:
         _say_full(error)
         codes = [1]

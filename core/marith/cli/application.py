@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from marith import DeadlineExceeded, MarithError, __version__
 
-# Commands by the name that Python, the server or another program has for them.
+# Names of a command in Python, on the server or in other programs, and the command.
 OTHER_NAMES = {
     "explain": "show",
     "inspect": "why",
@@ -40,8 +40,10 @@ app = typer.Typer(
 evals = typer.Typer(help="Measure the effect of formulas.", no_args_is_help=True)
 app.add_typer(evals, name="eval")
 BAD_INPUT = 2
-TIMED_OUT = 124  # the exit code of coreutils' `timeout`
-_OF_EVALS = ("inspect_ai", "scipy")  # packages that evaluations import first
+# coreutils' `timeout` has the same exit code.
+TIMED_OUT = 124
+# Evaluations import these packages first, so one of them is named if the extra is missing.
+_OF_EVALS = ("inspect_ai", "scipy")
 
 
 def _log_to_stderr(wanted: bool) -> None:

@@ -44,7 +44,8 @@ def chat(**options: Any) -> None:
         }
         values["terms"] = named_terms(options["term"], options["define"]) or None
         chosen = {name: value for name, value in values.items() if value is not None}
-        typed = {"seed": chosen.pop("seed")} if "seed" in chosen else {}  # /seed changes it
+        # /seed can change the seed, so it is not one of the fixed options.
+        typed = {"seed": chosen.pop("seed")} if "seed" in chosen else {}
         answers = Answers(options["file"], options["persona"], chosen)
         talk = Conversation(answers, typed, options["system"])
         talk.introduce()
@@ -104,7 +105,7 @@ class Answers:
 
 
 class Conversation:
-    """Reads lines, keeps messages, prints answers. `overrides` are options of every answer."""
+    """Reads lines, keeps messages, and prints answers. `overrides` are options of every answer."""
 
     def __init__(
         self, answers: Answers, overrides: Mapping[str, Any], system: str | None = None
@@ -112,7 +113,7 @@ class Conversation:
         self._answers, self._overrides = answers, dict(overrides)
         self._system = [{"role": "system", "content": system}] if system else []
         self._messages: list[dict[str, str]] = []
-        self._reason: Why | None = None  # of the last answer
+        self._reason: Why | None = None
         self._commands: dict[str, Callable[[str], None]] = {
             "persona": self._persona,
             "formula": lambda text: self._change(formula=text or None),
@@ -135,7 +136,7 @@ class Conversation:
     def run(self) -> None:
         """Talk until the input ends or the user types /quit."""
         with suppress(ImportError):
-            import readline  # noqa: F401 (lines are edited, and earlier ones come back)
+            import readline  # noqa: F401 (`input` can then edit lines and recall earlier lines)
         if sys.stdin.isatty():
             typer.echo("/help lists the commands; Ctrl-D ends the chat.")
         while (line := self._read()) is not None:
@@ -151,7 +152,8 @@ class Conversation:
                     self._answer()
             except MarithError as error:
                 typer.echo(f"marith: {for_terminal(str(error))}", err=True)
-            except KeyboardInterrupt:  # ends the answer, not the conversation
+            except KeyboardInterrupt:
+                # Ctrl-C ends the answer, and the conversation goes on.
                 typer.echo()
 
     def _read(self) -> str | None:

@@ -1,4 +1,7 @@
-"""The commands that measure: `marith eval` with its commands, and `marith tune`."""
+"""The commands that measure: `marith eval` with its commands, and `marith tune`.
+
+Each command imports its evaluation when it runs, because evaluations import torch.
+"""
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec

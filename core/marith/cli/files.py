@@ -57,7 +57,8 @@ def write_or_print(text: str, path: Path | None) -> None:
     try:
         path.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
-        typer.echo(text)  # so that a result of minutes is not lost
+        # A result of minutes is not lost, even if it cannot be written.
+        typer.echo(text)
         raise _unwritable(path, error) from None
 
 

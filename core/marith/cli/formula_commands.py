@@ -139,6 +139,7 @@ def demo(
     than pocket shows a persona and an answer from a passage.
     """
     with clear_errors():
-        from marith.demo import run  # imports torch, which `show` does not need
+        # This imports torch, which `show` does not need.
+        from marith.demo import run
 
         run(model, question, seed)

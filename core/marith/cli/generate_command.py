@@ -168,7 +168,8 @@ def options_of(arguments: Mapping[str, Any]) -> "Options":
     if plan not in (None, "auto", "none"):
         values["speculation"] = Plan.from_json(read_text(Path(plan)))
     options = read_options(arguments["file"], arguments["persona"], values)
-    if not isinstance(options.speculation, Plan):  # a plan may name terms that draft
+    # A plan may use terms for its drafts that the formula does not use.
+    if not isinstance(options.speculation, Plan):
         note_unused(options.formula, options.terms, terms)
     return options
 
@@ -183,7 +184,8 @@ def read_options(file: Path | None, persona: str | None, values: Mapping[str, An
     with valid_options():
         if path and (file or persona):
             return Options.from_file(path, persona, **values)
-        return Options(**values)  # which reads the file that MARITH_FILE names
+        # `Options` itself reads the file that MARITH_FILE names.
+        return Options(**values)
 
 
 def _terms(
@@ -214,7 +216,8 @@ def messages_of(prompt: str, system: str | None) -> list[dict[str, str]]:
 
 def _grammar(schema: Path | None, regex: str | None) -> "Grammar | None":
     """Return the grammar of the answer. Raises RequestError for an invalid schema or expression."""
-    from marith import Grammar  # slow to import, and not needed for help
+    # This import is slow, and the help does not need it.
+    from marith import Grammar
 
     if schema is not None and regex is not None:
         raise RequestError("write --schema or --regex, not both")

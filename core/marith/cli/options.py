@@ -34,7 +34,8 @@ def _import(name: str) -> None:
     file = Path(name).resolve() if name.endswith(".py") else None
     if file is not None and not file.is_file():
         raise RequestError(f"--import {name!r}: the file does not exist")
-    sys.path.insert(0, str(file.parent if file else Path.cwd()))  # stays, as for a script
+    # The folder stays in the path, as the folder of a script does.
+    sys.path.insert(0, str(file.parent if file else Path.cwd()))
     try:
         module = import_module(file.stem if file else name)
     except SystemExit:
@@ -167,7 +168,8 @@ def takes(*groups: Callable[..., None]) -> Callable[[Callable[..., None]], Calla
         for function in (*groups, command):
             for name, parameter in signature(function).parameters.items():
                 found[name] = parameter.replace(kind=Parameter.KEYWORD_ONLY)
-        found.pop("options")  # the command's keyword arguments
+        # The parameter `**options` of the command is no option of its own.
+        found.pop("options")
         changed: Any = command
         changed.__signature__ = Signature([*found.values()])
         return command
@@ -191,7 +193,8 @@ def note_unused(
     """Print on standard error which of the command's `own` terms the formula does not use."""
     for name in sorted({*own} - {BARE}):
         others = {other: term for other, term in terms.items() if other != name}
-        with suppress(FormulaError):  # fails if the formula uses the term
+        # Without the term's definition, a formula that uses the term cannot be parsed.
+        with suppress(FormulaError):
             parse(formula, others)
             typer.echo(f"the formula does not use the term {name!r}", err=True)
 

@@ -34,13 +34,12 @@ Every = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the inspection as JSON.")]
 
-_BLUES, _ORANGES = (
-    (117, 75, 33),
-    (222, 215, 208),
-)  # among 256 colours; the last one is for the strongest push
+# Colours among 256, for pushes up and down. The last one is for the strongest push.
+_BLUES, _ORANGES = (117, 75, 33), (222, 215, 208)
 _STEPS = (0.1, 0.5, 2.0)  # nats: the smallest push of each colour
 _SURPRISING = 2.0  # nats: less likely than 14 %
-_WORDS = "token", "M likeliest", "against", "likeliest"  # text columns; all others are numbers
+# These columns are text. All other columns are numbers.
+_WORDS = "token", "M likeliest", "against", "likeliest"
 _LETTERS = 28  # the maximum length of a column's head
 
 
@@ -77,7 +76,8 @@ def _inspection(
         raise RequestError(f"--continuation samples no token; leave out {option}")
     options = options_of({**arguments, "inspect": top})
     messages = messages_of(prompt, arguments["system"])
-    load(options)  # before the request, so that the timeout does not count loading
+    # The engine is loaded before the request, so that the timeout does not count loading.
+    load(options)
     if continuation is not None:
         return inspection_of(options, messages, continuation, top)
     inspection: Inspection = options.submit(messages).result().inspection
