@@ -20,14 +20,16 @@ from marith.scoring.weights.locate import locate, tokenizer_home
 from marith.scoring.weights.placing import Placement
 from marith.training.settings import Settings
 
+# transformers names classes without names LABEL_0, LABEL_1, and so on.
 _UNNAMED = "LABEL_"
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The names of the classes in the order of the logits. If `kept`, the head has trained weights.
+    """The output layer of a classifier. `names` are its classes, in the order of the logits.
 
-    `place` maps each label of the data, in order, to its class.
+    `place` maps each label of the data, in order, to its class. If `kept`, the layer has trained
+    weights; otherwise it is new.
     """
 
     names: tuple[str, ...]
@@ -57,7 +59,7 @@ def choose(config: Any, labels: Sequence[str]) -> Head:
 
 
 def configure(config: Any, head: Head) -> None:
-    """Write the classes into a configuration. They exclude each other."""
+    """Write the classes into a configuration. Each text has exactly one class."""
     config.num_labels = len(head.names)
     config.id2label = dict(enumerate(head.names))
     config.label2id = {name: i for i, name in enumerate(head.names)}
@@ -65,7 +67,7 @@ def configure(config: Any, head: Head) -> None:
 
 
 def renew(model: Any) -> None:
-    """Draw a classifier's output layer at random. Raises ModelError if it has no such layer."""
+    """Give a classifier a random output layer. Raises ModelError if it has no linear one."""
     body = model.base_model_prefix + "."
     layers = [
         module
@@ -76,6 +78,7 @@ def renew(model: Any) -> None:
     ]
     if not layers:
         raise ModelError(f"{type(model).__name__} has no linear output layer to be replaced")
+    # 0.02 is the usual default of transformers.
     spread = getattr(model.config.get_text_config(), "initializer_range", None) or 0.02
     nn.init.normal_(layers[-1].weight, std=spread)
     if layers[-1].bias is not None:
@@ -129,7 +132,7 @@ def load(settings: Settings, labels: Sequence[str], device: torch.device) -> Bas
 
 
 def _prepared(settings: Settings, model: Any, tokenizer: Any, head: Head) -> Base:
-    """Return the base as it is saved: with a padding token, and a `model_max_length`."""
+    """Return the base with the padding token and the `model_max_length` that are saved with it."""
     config = model.config.get_text_config()
     vocabulary = Vocabulary(tokenizer, config.vocab_size)
     ids = (config.pad_token_id, tokenizer.pad_token_id, vocabulary.start_id, 0)

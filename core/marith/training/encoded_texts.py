@@ -27,7 +27,7 @@ class LabelledTokens:
 
 @dataclass(frozen=True, slots=True)
 class EncodedTexts:
-    """The texts to learn from, and the held-out texts. `cut` of them were longer than the limit."""
+    """The texts to learn from, and the held-out texts. `cut` of all texts exceeded the limit."""
 
     special_tokens: SpecialTokens
     learned: LabelledTokens

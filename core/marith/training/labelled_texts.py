@@ -57,7 +57,8 @@ def _check_text(path: Path, where: str, column: str, text: Any) -> None:
         raise fault(path, where, "the text is empty")
     try:
         text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, which JSON can spell
+    except UnicodeEncodeError:
+        # JSON can contain half a surrogate pair.
         raise fault(path, where, f"this text is not Unicode: {text[:60]!r}") from None
 
 
@@ -80,7 +81,7 @@ class Split:
 
 
 def random_source(*parts: object) -> random.Random:
-    """Return random numbers that depend only on `parts`, in every process."""
+    """Return a generator of random numbers that depend only on `parts`, also across processes."""
     return random.Random(" ".join(map(str, parts)))  # noqa: S311 (texts, not secrets)
 
 

@@ -1,4 +1,4 @@
-"""Train a classifier from settings: read, check, load, learn, save, judge."""
+"""Train a classifier from settings: read, check, load, learn, measure, save."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from marith.training.optimisation import Optimisation
 from marith.training.report import REPORT, Line, Report, by_length
 from marith.training.settings import Settings
 
-_MEMORY = 0.98  # weight of the old mean in the moving mean of losses, at each step
+# The weight of the old mean when a step updates the moving mean of the losses.
+_MEMORY = 0.98
 
 
 def train(settings: Settings) -> Report:

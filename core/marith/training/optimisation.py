@@ -17,8 +17,8 @@ from marith.training.encoded_texts import EncodedTexts
 from marith.training.prefixes import Batch, Prefix, SpecialTokens
 from marith.training.settings import Settings
 
-_PROBED = 12
-_TOLERANCE = 1e-3  # share of the largest logit
+_PROBED = 12  # tokens
+_TOLERANCE = 1e-3  # of the largest logit
 WARM_UP = 0.06  # of all steps, as RoBERTa was fine-tuned (Liu et al., 2019, table 10)
 RATE = 1e-5  # the paper's rate, for a RoBERTa of 125 M weights
 # A smaller base learns nothing at that rate, above all with a new head (docs/how-to/training.md).
@@ -57,9 +57,10 @@ def judges_every_prefix(model: Any, special_tokens: SpecialTokens, tokens: Seque
 def loss_of_every_prefix(
     model: Any, batch: Batch, special_tokens: SpecialTokens, padding: int
 ) -> Tensor:
-    """Return the expected mean loss over prefixes of uniformly drawn length, without a draw.
+    """Return the expected loss of a prefix of random length, as the mean over all prefixes.
 
-    A prefix that ends in the padding token is judged as the prefix before it, and has weight 0.
+    A classifier judges a prefix that ends in the padding token as the prefix before it, so such a
+    prefix has weight 0.
     """
     logits = prefix_logits(model, batch.tokens, batch.mask)
     classes = batch.classes[:, None].expand(batch.tokens.shape)

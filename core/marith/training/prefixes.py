@@ -12,7 +12,8 @@ from torch.nn.utils.rnn import pad_sequence
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.training.labelled_texts import random_source
 
-POOL = 16  # the number of batches that are sorted by length together, to have little padding
+# This many batches are sorted by length together, so that they have little padding.
+POOL = 16
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from marith.training.encoded_texts import LabelledTokens
 from marith.training.prefixes import SpecialTokens
 from marith.training.settings import Settings
 
-_AT_ONCE = 256
+_AT_ONCE = 256  # texts
 REPORT = "report.json"
 COLUMNS = ("tokens", "accuracy", "AUC-ROC", "log loss", "longer texts")
 
@@ -74,10 +74,11 @@ def shares(classes: Tensor, count: int) -> Tensor:
 
 
 def auc(scores: Tensor, positive: Tensor) -> float:
-    """Return how often a text of the class scores above a text of another. Ties count half."""
+    """Return how often a text of the class scores above one of other classes. Ties count half."""
     _, groups, counts = scores.unique(return_inverse=True, return_counts=True)
     last = counts.cumsum(0).double()
-    ranks = (last - (counts - 1) / 2)[groups]  # equal scores share their mean rank
+    # Equal scores share their mean rank, so that ties count half.
+    ranks = (last - (counts - 1) / 2)[groups]
     positives = int(positive.sum())
     negatives = len(scores) - positives
     above = float(ranks[positive].sum()) - positives * (positives + 1) / 2
