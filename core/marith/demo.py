@@ -1,7 +1,7 @@
 """The demonstration of `marith demo`: one screen of measured answers, in a few seconds.
 
 `run` prints each part as soon as it is complete: answers to standard output, progress to standard
-error. Only the replies that are measured depend on a seed.
+error. Only the sampled replies of part 1 depend on the seed.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class ShownRequest:
 
 
 def options_for(model: str, seed: int) -> Options:
-    """Return the options that all requests share. Ignores MARITH_FORMULA and MARITH_FILE."""
+    """Return the options that all requests share. MARITH_FORMULA and MARITH_FILE are ignored."""
     return Options(model=model, formula="M", temperature=0.0, max_tokens=64, seed=seed, file=None)
 
 

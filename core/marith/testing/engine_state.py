@@ -1,4 +1,4 @@
-"""The state of an engine that is not in its `status`: lanes, bytes, passes and the controller."""
+"""State of an engine that its `status` does not have: lanes, bytes, passes, and the controller."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def passes_of(engine: Engine) -> Passes:
 
 
 def controller_of(engine: Engine) -> Controller:
-    """Return what chooses the lengths of drafts under `speculation="auto"`.
+    """Return the controller, which chooses the lengths of drafts under `speculation="auto"`.
 
     A test may change its state while no request runs.
     """

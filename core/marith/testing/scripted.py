@@ -63,7 +63,8 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
     """
 
     config_class = ScriptedConfig
-    _supports_sdpa = True  # takes masks as booleans
+    # The model reads masks of booleans, as SDPA attention does.
+    _supports_sdpa = True
     gap: Tensor
     data: Tensor
     lengths: Tensor
@@ -121,7 +122,7 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
         longest = min(len(rest), self.config.longest_token)
         prefixes = [rest[:size] for size in range(1, longest + 1)]
         candidates = [self._tokens[prefix] for prefix in prefixes if prefix in self._tokens]
-        # All differ, and longer prefixes are higher.
+        # Longer prefixes have higher logits, and all of them differ, so no tie decides.
         logits[candidates] = self.gap / 2 + torch.arange(len(candidates)) / 4
         logits[candidates[-1:] or self._ends] = self.gap
         return logits
