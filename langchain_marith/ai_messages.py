@@ -20,8 +20,8 @@ from marith.openai_format import (
     from_logprobs,
 )
 
-# With output_version="v1" LangChain numbers text and reasoning from 0 by itself, and merges what
-# shares a number: calls are numbered far from them there.
+# With output_version="v1", LangChain itself gives text and reasoning the numbers from 0, and merges
+# content with equal numbers. So the numbers of calls begin far away.
 _FIRST_CALL = 1000
 
 
@@ -53,9 +53,9 @@ class ChunkWriter:
     def chunks(
         self, chunk: marith.Chunk, completion: marith.Completion | None
     ) -> list[ChatGenerationChunk]:
-        """Return a chunk as one message for each kind of content. LangChain misreads mixed kinds.
+        """Return a message for each kind of content in a chunk. LangChain misreads mixed kinds.
 
-        With the completion, the messages also have the end of the answer.
+        If there is a completion, a last message has the end of the answer.
         """
         messages = []
         if chunk.reasoning:

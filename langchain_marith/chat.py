@@ -75,7 +75,7 @@ class ChatMarith(LangChainOptions, BaseChatModel):
         """
         with translated():
             definitions = to_definitions(tools)
-            # Errors are raised here, and not at each call.
+            # This raises errors now, and not at each call.
             to_tools(definitions, to_definitions, tool_choice, parallel_tool_calls, strict)
         options = {
             "tool_choice": tool_choice,
@@ -124,7 +124,8 @@ class ChatMarith(LangChainOptions, BaseChatModel):
         """
         with translated():
             engine = self.engine()
-            if not messages:  # LangChain's `trim_messages` asks
+            # LangChain's `trim_messages` asks for the tokens of no messages.
+            if not messages:
                 return 0
             return engine.count_tokens(
                 to_dicts(messages), to_definitions(tools or ()), self.chat_template_kwargs
@@ -147,7 +148,8 @@ class ChatMarith(LangChainOptions, BaseChatModel):
         if context := self.known_context():
             profile["max_input_tokens"] = context
         for key in profile.keys() - ModelProfile.__annotations__.keys():
-            del profile[key]  # type: ignore[misc]  # earlier releases warn of keys new to them
+            # Earlier releases of LangChain warn of keys that they do not know.
+            del profile[key]  # type: ignore[misc]
         return profile
 
     def _generate(
@@ -213,7 +215,7 @@ class ChatMarith(LangChainOptions, BaseChatModel):
     def _get_invocation_params(
         self, stop: list[str] | None = None, **kwargs: Any
     ) -> dict[str, Any]:
-        """Return LangChain's parameters, with a call's options shown like those of the model."""
+        """Return LangChain's parameters of a call, with its options shown as the model's own."""
         called = {name: kwargs.pop(name) for name in TEXTS if name in kwargs}
         if not called:
             return super()._get_invocation_params(stop, **kwargs)

@@ -23,7 +23,7 @@ PROVIDER = "marith"
 ANSWER_OPTIONS = ("grammar", "response_format", "logprobs", "top_logprobs", "n")
 TEXTS = ("formula", "terms", "faithful_to")  # an application may want to keep these private
 _TOOL_OPTIONS = ("tools", "tool_choice", "parallel_tool_calls", "strict")
-# LangChain's own: which of two ways to call, and what its tracers show of a format.
+# LangChain's own options: whether to stream, and what its tracers show of a format.
 _IGNORED = ("stream", "ls_structured_output_format", "structured_output_format")
 
 Prompt = str | list[dict[str, Any]]
@@ -44,7 +44,7 @@ class LangChainOptions(marith.Options):
     }
 
     n: int = 1
-    """How many answers `generate` returns for each prompt, by the seeds seed, seed + 1, …"""
+    """The number of answers to each prompt of `generate`, with the seeds seed, seed + 1, …"""
 
     @field_validator("n", mode="before")
     @classmethod
@@ -54,7 +54,8 @@ class LangChainOptions(marith.Options):
     @model_validator(mode="after")
     def _set_marith_version(self) -> Self:
         """Add marith's version to traces, if LangChain collects versions."""
-        if add_version := getattr(self, "_add_version", None):  # not before langchain-core 1.6
+        # Before langchain-core 1.6 there is no such method.
+        if add_version := getattr(self, "_add_version", None):
             add_version("marith", marith.__version__)
         return self
 
@@ -62,7 +63,8 @@ class LangChainOptions(marith.Options):
     def _faithful_to_something(self) -> Self:
         """Require `faithful_to` for `faithful`, because LangChain does not mark retrieved text."""
         if self.faithful_to is None:
-            self.retrieves("")  # raises unless `faithful` is 0
+            # This raises unless `faithful` is 0.
+            self.retrieves("")
         return self
 
     @property
@@ -102,7 +104,8 @@ class LangChainOptions(marith.Options):
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
         """Return the parameters of traces: the formula's name, and all stop strings of the call."""
-        strings = stop if isinstance(stop, list) else []  # the call refuses other types
+        # The call itself refuses other types.
+        strings = stop if isinstance(stop, list) else []
         with translated():
             options = self.by_name(kwargs)
         params: LangSmithParams = super()._get_ls_params(  # type: ignore[misc]  # of its models
@@ -111,7 +114,8 @@ class LangChainOptions(marith.Options):
         model_name = options.get("model", self.speaks_as)
         return {**params, "ls_provider": PROVIDER, "ls_model_name": model_name}
 
-    if not TYPE_CHECKING:  # the signatures are LangChain's own, those of each kind of model
+    # Type checkers see the signatures of LangChain's own methods, which differ by kind of model.
+    if not TYPE_CHECKING:
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             """Check all options. Raises an error of marith and LangChain, and not of pydantic."""
@@ -152,9 +156,9 @@ class LangChainOptions(marith.Options):
     ) -> marith.Options:
         """Return these options, overridden by those of one call. Stop strings are joined.
 
-        A `model` that names a formula of the file brings that formula's own options, as for
-        `marith.Options`. For an unknown option or an invalid value, raises ValueError, which is an
-        error of both marith and LangChain.
+        If `model` names a formula of the file, that formula's own options apply, as for
+        `marith.Options`. Raises ValueError for an unknown option or an invalid value. The error is
+        both marith's and LangChain's.
         """
         with translated():
             return super().over(options, stop)
@@ -245,7 +249,10 @@ class Invocation:
         return named
 
     def submit(self, prompts: Sequence[Prompt], started: float) -> list[marith.Ticket]:
-        """Return `n` tickets for each prompt, all in flight; the timeout counts from `started`."""
+        """Submit `n` requests for each prompt, or none if one is refused. Return their tickets.
+
+        The timeout counts from `started`.
+        """
         samples = [self.options.sample(i) for i in range(self.n)]
         tickets: list[marith.Ticket] = []
         try:
@@ -286,7 +293,7 @@ Piece = tuple[marith.Chunk, marith.Completion | None]
 
 
 def pieces(ticket: marith.Ticket) -> Generator[Piece, None, None]:
-    """Yield the chunks; the last one with the completion. To stop reading is to cancel."""
+    """Yield the chunks, the last one with the completion. Closing the generator cancels."""
     try:
         with translated():
             for chunk in ticket:

@@ -48,7 +48,8 @@ def _dicts(message: BaseMessage) -> Iterator[dict[str, Any]]:
             as_dict["tool_calls"] = _calls(message)
             yield assistant_message(as_dict, message.additional_kwargs)
         case ToolMessage():
-            parts = plain_messages(as_dict)  # several messages, for the results of several tools
+            # The content may hold the results of several tools, which become several messages.
+            parts = plain_messages(as_dict)
             text = "".join(part["content"] for part in parts)
             if message.status == "error" and not text.lower().startswith("error"):
                 text = f"Error: {text}"

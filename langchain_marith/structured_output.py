@@ -40,7 +40,8 @@ class StructuredOutputParser(BaseCumulativeTransformOutputParser[Any]):
 
     kind: Annotated[Any, SkipValidation()] = None
     tool: str | None = None
-    field: str | None = None  # the field that is the answer; None for the whole object
+    # The field of the object that is the answer. None means the whole object.
+    field: str | None = None
 
     @property
     def OutputType(self) -> Any:  # noqa: N802 (LangChain's name)
@@ -116,7 +117,8 @@ def model_and_parser(
     if schema is None and method != "json_mode":
         raise marith.RequestError(f"method {method!r} needs a schema")
     if isinstance(schema, dict):
-        schema_of(schema)  # raises for an envelope, whose schema LangChain would leave out
+        # This refuses a schema that is wrapped in another object, which LangChain would ignore.
+        schema_of(schema)
     field = None
     if isinstance(schema, type) and issubclass(schema, Enum):
         schema, field = _object_of(schema), _VALUE
@@ -138,19 +140,20 @@ def model_and_parser(
         {"type": "json_object"} if named is None else _response_format(named, strict, show_schema)
     )
     with translated():
-        to_grammar(None, format_)  # refuse it now, not at the first call
+        # This refuses an invalid schema now, and not at the first call.
+        to_grammar(None, format_)
     return chat.bind(response_format=format_, ls_structured_output_format=traced), parser
 
 
 def _object_of(kind: type[Enum]) -> type[BaseModel]:
-    """Return a class with one field of `kind`, because tools need a class."""
+    """Return a class with one field of `kind`, because LangChain's tools need a class."""
     described = {} if kind.__doc__ is None else {"__doc__": kind.__doc__}
     read: Any = Annotated[kind, BeforeValidator(partial(_member, kind))]
     return create_model(kind.__name__, **described, **{_VALUE: (read, ...)})  # type: ignore[call-overload,no-any-return]
 
 
 def _member(kind: type[Enum], value: Any) -> Any:
-    """Return the Enum's member for a JSON value, or the value without an Enum."""
+    """Return the Enum's member for a JSON value, or the value itself without such a member."""
     return next((member for member in kind if to_json(member.value) == to_json(value)), value)
 
 
@@ -170,7 +173,8 @@ def _response_format(schema: Schema, strict: bool | None, show_schema: bool) -> 
     if show_schema is not True:
         described["show_schema"] = show_schema
     if isinstance(schema, type) and is_basemodel_subclass(schema):
-        described["drops_repeats"] = True  # its sets do
+        # Sets of a pydantic class drop repeated items.
+        described["drops_repeats"] = True
     return {"type": "json_schema", "json_schema": described}
 
 
@@ -189,7 +193,10 @@ def _json_schema(schema: Schema) -> dict[str, Any]:
 def with_parser(
     model: Runnable[Any, Any], parser: StructuredOutputParser, include_raw: bool
 ) -> Runnable[Any, Any]:
-    """Return a model with parsed answers; with `include_raw`, as a dict with the error."""
+    """Return a model with parsed answers.
+
+    With `include_raw`, an answer is a dict with the message, the object and the error.
+    """
     if not include_raw:
         return model | parser
     parse = RunnablePassthrough.assign(

@@ -40,9 +40,10 @@ class MarithLLM(LangChainOptions, BaseLLM):
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
-    _answer_options: dict[str, Any] = PrivateAttr(default_factory=dict)  # options of one call
-
-    _saves: bool = PrivateAttr(default=False)  # True while it is written to a file
+    # The options of one call that are no fields of the model.
+    _answer_options: dict[str, Any] = PrivateAttr(default_factory=dict)
+    # True while the model is written to a file.
+    _saves: bool = PrivateAttr(default=False)
 
     @property
     def _llm_type(self) -> str:
@@ -62,14 +63,15 @@ class MarithLLM(LangChainOptions, BaseLLM):
         super(MarithLLM, whole).save(file_path)
 
     def generate(self, prompts: list[str], *args: Any, **kwargs: Any) -> LLMResult:
-        """Generate as LangChain does; a call's options are part of the key of cached answers."""
+        """Generate as LangChain does. The call's options are part of the key of cached answers."""
         return super(MarithLLM, self._for_call(kwargs)).generate(prompts, *args, **kwargs)
 
     async def agenerate(self, prompts: list[str], *args: Any, **kwargs: Any) -> LLMResult:
-        """Generate as LangChain does; a call's options are part of the key of cached answers."""
+        """Generate as LangChain does. The call's options are part of the key of cached answers."""
         return await super(MarithLLM, self._for_call(kwargs)).agenerate(prompts, *args, **kwargs)
 
-    if not TYPE_CHECKING:  # the signatures are LangChain's own
+    # Type checkers see the signatures of LangChain's own methods.
+    if not TYPE_CHECKING:
 
         def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002 (its name)
             """As LangChain's own, but traces show a call's options as the model's own."""
@@ -190,6 +192,6 @@ def _chunk(
 
 
 def _info(options: marith.Options, completion: marith.Completion) -> dict[str, Any]:
-    """Return a text's costs, its finish reason, and the reasoning before it."""
+    """Return the costs of a text, its finish reason, and the reasoning before it."""
     usage = {"token_usage": from_usage(completion.usage)}
     return metadata(options, completion) | reasoning_kwargs(completion) | usage

@@ -20,7 +20,7 @@ from marith.openai_format import schema_of, without_titles
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
 
-# The one way to have both tools and a form of the answer.
+# This is the only way to have both tools and a form of the answer.
 TOOLS_AND_FORM = (
     "write llm.bind_tools(tools, response_format=Person), and read the text with "
     "Person.model_validate_json"
@@ -33,7 +33,7 @@ class ModelWithTools(RunnableBinding[LanguageModelInput, AIMessage]):
 
     @classmethod
     def lc_id(cls) -> list[str]:
-        """Return the id of LangChain's own binding, as which it is written and read."""
+        """Return the id of LangChain's own binding, so that this model is saved and read as one."""
         return RunnableBinding.lc_id()
 
     def with_structured_output(self, *_: Any, **__: Any) -> Any:
@@ -61,10 +61,12 @@ def to_definitions(tools: Sequence[Any]) -> list[dict[str, Any]]:
 def _definition(tool: Any) -> dict[str, Any]:
     try:
         definition = convert_to_openai_tool(tool)
-    except Exception as error:  # of any kind: LangChain accepts any value as a tool
+    except Exception as error:
+        # LangChain accepts any value as a tool, and fails with any error.
         raise marith.RequestError(f"{shown(tool)} is not a tool: {error}") from error
     kind = definition.get("type")
-    if kind == "function" and "function" not in definition:  # as the Responses API has it
+    # OpenAI's Responses API has no inner object "function".
+    if kind == "function" and "function" not in definition:
         function = {k: v for k, v in definition.items() if k != "type"}
         definition = {"type": "function", "function": function}
     if kind != "function":
@@ -86,6 +88,7 @@ def _loses(schema: Mapping[str, Any]) -> bool:
         return True
     definitions = schema.get("$defs", {})
     names = {name: set(_REFERENCE.findall(json.dumps(d))) for name, d in definitions.items()}
-    for _ in definitions:  # each round follows one reference more
+    # Each round follows one more reference, so a definition that reaches itself is found.
+    for _ in definitions:
         names = {name: to.union(*(names[each] for each in to)) for name, to in names.items()}
     return any(name in to for name, to in names.items())
