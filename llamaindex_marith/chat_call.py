@@ -1,4 +1,4 @@
-"""One call of a model: its options, overridden by those of the call."""
+"""One call of a model: the options of the model and of the call, and the fields of the request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from llamaindex_marith.tool_selection import to_tools
 
 _TOOL_OPTIONS = ("tools", "tool_choice", "tool_required", "allow_parallel_tool_calls", "strict")
 _ANSWER_OPTIONS = ("grammar", "logprobs")
-# How `faithful` finds the context of a template.
+# The advice for `faithful` without a pattern that finds retrieved text.
 _TEMPLATE = "for a template of your own write faithful_to=context_of(template)"
 
 
@@ -34,7 +34,7 @@ class ChatCall:
         options: Mapping[str, Any],
         in_chat: bool,
     ) -> ChatCall:
-        """Return the call of a model with the options of one call, and a grammar of `answers`.
+        """Return the call of a model with the options of one call, and the grammar `answers`.
 
         Raises RequestError for an unknown option, before anything is loaded.
         """
@@ -50,7 +50,8 @@ class ChatCall:
             )
         except ValidationError as error:
             raise marith.errors.from_validation(error) from error
-        if chosen.faithful:  # LlamaIndex's engines mix its own templates with others
+        # One engine of LlamaIndex may use the application's templates and LlamaIndex's own.
+        if chosen.faithful:
             pattern = or_retrieved(chosen.faithful_to)
             chosen = chosen.model_copy(update={"faithful_to": pattern})
         tool_options = {
@@ -63,7 +64,7 @@ class ChatCall:
         return cls(chosen, {"tools": tools, **answer})
 
     def for_prompt(self, prompt: Sequence[dict[str, Any]]) -> ChatCall:
-        """Return the call for one prompt. Without retrieved text in the prompt, `faithful` is 0."""
+        """Return the call for one prompt. If the prompt has no retrieved text, `faithful` is 0."""
         if self.options.retrieves(prompt, _TEMPLATE):
             return self
         return replace(self, options=self.options.model_copy(update={"faithful": 0.0}))

@@ -87,7 +87,7 @@ def _texts(blocks: Sequence[Any]) -> list[str]:
 
 
 def _call(call: Any) -> dict[str, Any]:
-    """Return a call that has the form of OpenAI's client, of JSON or of LlamaIndex's agents."""
+    """Return a call in OpenAI's format: from OpenAI's client, from JSON, or from an agent."""
     if isinstance(call, ToolSelection):
         return to_tool_call(call.tool_id, call.tool_name, call.tool_kwargs)
     function = _part(call, "function")

@@ -24,7 +24,7 @@ from marith import openai_format
 
 @dataclass(slots=True)
 class ResponseBuilder:
-    """A stream so far. As in LlamaIndex, each response has all text up to its chunk."""
+    """Builds the responses of a stream. As in LlamaIndex, each has all text up to its chunk."""
 
     options: marith.Options
     text: str = ""
@@ -32,7 +32,7 @@ class ResponseBuilder:
     calls: list[marith.ToolCall] = field(default_factory=list)
 
     def add(self, chunk: marith.Chunk, completion: marith.Completion | None) -> ChatResponse:
-        """Add a chunk, and return the response so far; with the completion, its costs too."""
+        """Add a chunk, and return the response so far. With a completion, it has the costs too."""
         self.text += chunk.text
         self.reasoning += chunk.reasoning
         for piece in chunk.calls:
@@ -100,7 +100,7 @@ def _message(text: str, reasoning: str, calls: Sequence[marith.ToolCall]) -> Cha
 
 
 def _arguments(call: marith.ToolCall) -> dict[str, Any] | str:
-    """Return a call's arguments; as text if they are incomplete."""
+    """Return the arguments of a call, or their text if they are incomplete."""
     try:
         return call.parsed
     except ValueError:

@@ -77,7 +77,7 @@ class Marith(marith.Options, StructuredPrediction):
         )
 
     def to_payload(self) -> dict[str, Any]:
-        """Return what observers see: all options that determine a text. Does not load the model."""
+        """Return what observers see: all options that determine a text. Loads nothing."""
         return {
             "class_name": self.class_name(),
             "model_name": self.speaks_as,

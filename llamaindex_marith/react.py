@@ -32,7 +32,8 @@ def react_grammar(tools: Sequence[Any], most_letters: int = _LETTERS) -> marith.
             raise marith.RequestError(f"{problem}: {name!r}")
     rules = [
         r'start: "Thought: " THOUGHT ("\nAction: " action | "\nAnswer: " ANSWER)',
-        f"THOUGHT: /[^\\n:]{{1,{most_letters}}}/",  # no colon: "Answer:" would end it
+        # A thought has no colon, because "Answer:" would end it.
+        f"THOUGHT: /[^\\n:]{{1,{most_letters}}}/",
         r"ANSWER: /(.|\n)+/",
         f"action: {' | '.join(f'action_{i}' for i in range(len(allowed.names)))}",
     ]

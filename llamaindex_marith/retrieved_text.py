@@ -20,15 +20,16 @@ from llama_index.core.query_engine import citation_query_engine
 import marith
 
 _RETRIEVED = ("context_str", "context_msg")
-_VARIABLE = re.compile(r"\{([^{}]+)\}")  # as LlamaIndex fills templates in
+# LlamaIndex finds the variables of a template by the same expression.
+_VARIABLE = re.compile(r"\{([^{}]+)\}")
 
 
 def context_of(*templates: str | BasePromptTemplate) -> str:
-    """Return a regular expression, for `faithful_to`, of what fills a template's context.
+    """Return a regular expression for `faithful_to`, which finds the context in filled templates.
 
-    The context is `{context_str}` or `{context_msg}`. The expression finds it by the text around
-    it, up to the next variable on each side. That text stays. Raises RequestError for a template
-    without such a variable, or without text around it.
+    The context is the text in place of `{context_str}` or `{context_msg}`. The expression finds it
+    by the text around the variable, up to the next variable on each side. That text is not hidden.
+    Raises RequestError for a template without such a variable, or without text around it.
     """
     frames = dict.fromkeys(frame for each in templates for frame in _frames(each))
     if not frames:
@@ -37,7 +38,7 @@ def context_of(*templates: str | BasePromptTemplate) -> str:
 
 
 def or_retrieved(pattern: str | None) -> str:
-    """Return an expression that matches `pattern`, and what LlamaIndex's templates retrieve.
+    """Return an expression that matches `pattern`, and the context of LlamaIndex's templates.
 
     Flags in `pattern` apply to `pattern` only.
     """
@@ -54,7 +55,7 @@ def _frames(template: str | BasePromptTemplate) -> list[str]:
 
 
 def _texts(template: str | BasePromptTemplate) -> Iterator[tuple[str, set[str]]]:
-    """Return the messages of an unfilled template, and the name of its context variable."""
+    """Yield the messages of an unfilled template, each with the names of its context variable."""
     mapped = getattr(template, "template_var_mappings", None) or {}
     names = {mapped.get(name, name) for name in _RETRIEVED}
     match template:
@@ -74,7 +75,7 @@ def _texts(template: str | BasePromptTemplate) -> Iterator[tuple[str, set[str]]]
 
 
 def _around(text: str, names: set[str]) -> Iterator[str]:
-    """Return a message's texts and variables by turns. Text between variables is literal.
+    """Yield expressions that find the context in a message, by the literal text around it.
 
     At the edges of a message that text may be blank, and is read without the blanks, which some
     engines strip. Elsewhere a blank text would end the context at its first blank.
@@ -91,7 +92,8 @@ def _around(text: str, names: set[str]) -> Iterator[str]:
             end += "".join(f".*?{_literal(each)}" for each in rest)
             # Names differ between frames, so that expressions may be joined.
             name = f"context_{crc32((start + end).encode()):x}"
-            # The last place after which all of `rest` can follow: passages may contain `after`.
+            # The context ends at the last place after which all of `rest` can follow, because
+            # passages may contain `after`.
             yield f"{start}(?P<{name}>.*){end}"
 
 

@@ -1,4 +1,4 @@
-"""Answers as objects of a pydantic class, which a grammar of its schema guarantees."""
+"""Answers that are objects of a pydantic class. A grammar of its schema guarantees that."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from marith.openai_format import schema_grammar
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
 
-# Options of LlamaIndex's programs, which call a tool for an object; here none is called.
+# LlamaIndex's programs call a tool to get an object. Here no tool is called, so their options are
+# dropped.
 _PROGRAM_OPTIONS = ("tool_choice", "tool_required", "allow_parallel_tool_calls")
 _NOT_BESIDE_A_CLASS = frozenset(("grammar", "tools"))
 
@@ -34,7 +35,7 @@ _NOT_BESIDE_A_CLASS = frozenset(("grammar", "tools"))
 class StructuredPrediction(CustomLLM, FunctionCallingLLM):
     """A model whose structured answers follow their schema.
 
-    With another `pydantic_program_mode` than the default, LlamaIndex's own programs run.
+    If `pydantic_program_mode` is not the default, LlamaIndex's own programs run.
     """
 
     def structured_predict(

@@ -17,7 +17,8 @@ from marith import openai_format
 
 shown = marith.errors.shown  # a value as marith's own errors quote it
 
-PARTIAL = "partial"  # in a response: the answer is not complete
+# A key in `additional_kwargs` of a response whose answer is not complete.
+PARTIAL = "partial"
 
 
 def to_definitions(tools: Sequence[Any]) -> list[dict[str, Any]]:
@@ -49,7 +50,7 @@ def to_tools(
 
 
 def selections(response: ChatResponse, error_on_no_tool_call: bool) -> list[ToolSelection]:
-    """Return the calls of an answer; in a stream, with the arguments so far.
+    """Return the calls of an answer. In a stream they have the arguments so far.
 
     Raises ValueError for a finished answer whose call was cut off, which must not be run, and for
     an answer without a call if `error_on_no_tool_call` is True.
@@ -75,11 +76,13 @@ def _definition(tool: Any) -> dict[str, Any]:
     if not isinstance(tool, BaseTool):
         raise marith.RequestError(f"a tool is a BaseTool or a dict of OpenAI's, not {shown(tool)}")
     definition: dict[str, Any] = tool.metadata.to_openai_tool(skip_length_check=True)
-    definition["function"]["name"] = tool.metadata.get_name()  # by which LlamaIndex finds it
+    # LlamaIndex finds the tool of a call by this name.
+    definition["function"]["name"] = tool.metadata.get_name()
     if tool.metadata.fn_schema is not None:
         # LlamaIndex passes only a part of the schema.
         schema = openai_format.without_titles(openai_format.schema_of(tool.metadata.fn_schema))
-        schema.pop("description", None)  # the tool has its own
+        # The tool has a description of its own.
+        schema.pop("description", None)
         definition["function"]["parameters"] = schema
     return definition
 
