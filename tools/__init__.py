@@ -1,1 +1,1 @@
-"""Programs that make pocket, pages and figures. They run in the repository only."""
+"""Programs that make pocket, pages and figures. They run only in the repository."""

@@ -1,7 +1,8 @@
-"""Record the functions of the packages that Python enters, as a tree of calls for each thread.
+"""Record the functions of our packages that Python enters, as a tree of calls for each thread.
 
-Not counted are comprehensions and lambdas, a node's hash and comparison (which Python asks for at
-each look-up), what a model calls back while it computes, and the cache's work on single layers.
+Comprehensions, lambdas, and the hash and the comparison of nodes are not counted, because Python
+calls these at each look-up. Nor are the functions that a model calls while it computes, and the
+cache's work on single layers.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _MODULE = nn.Module.__call__.__code__
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """A function that was entered, the calls that it made, and the forward passes among these."""
+    """A function that was entered, its own calls, and the number of forward passes among these."""
 
     file: str
     function: str
@@ -38,7 +39,7 @@ class Call:
     passes: int = 0
 
     def walk(self) -> Iterator[Call]:
-        """Itself and all calls below, in order, without those that lie in no file of ours."""
+        """Yield this call and all calls below it, in order, if they are in our files."""
         if self.file:
             yield self
         for call in self.calls:
@@ -46,14 +47,14 @@ class Call:
 
 
 class Recorder:
-    """Records the calls of threads, each as one tree."""
+    """Records the calls of threads, as one tree for each thread."""
 
     def __init__(self) -> None:
         self.threads: list[Call] = []
 
     @contextmanager
     def new_threads(self) -> Iterator[None]:
-        """Record the threads that start in the block, for as long as they run."""
+        """Record the threads that start in the block, as long as they run."""
         threading.setprofile(self._begin)
         try:
             yield
@@ -62,7 +63,7 @@ class Recorder:
 
     @contextmanager
     def this_thread(self) -> Iterator[Call]:
-        """Record the block as it runs in this thread."""
+        """Record the calls of this thread in the block."""
         root = Call("", "block")
         sys.setprofile(_into(root))
         try:
@@ -71,7 +72,7 @@ class Recorder:
             sys.setprofile(None)
 
     def rounds(self) -> list[CallTrace]:
-        """The rounds of the thread that made most passes: each from one pass's call to the next.
+        """Return the rounds of the thread with the most passes, each from one pass to the next.
 
         The loop is the innermost call that contains all passes. A round begins with a call of the
         loop in which the model runs.
@@ -91,7 +92,7 @@ class Recorder:
         return [CallTrace.of(calls) for calls in rounds]
 
     def _begin(self, frame: FrameType, event: str, value: Any) -> None:
-        """The first event of a new thread: it gets a tree of its own."""
+        """Begin a tree for a new thread, at its first event."""
         self.threads.append(Call("", "thread"))
         profile = _into(self.threads[-1])
         sys.setprofile(profile)
@@ -106,12 +107,12 @@ class CallTrace:
 
     @classmethod
     def of(cls, calls: Iterable[Call]) -> CallTrace:
-        """The trace of these calls and all below them."""
+        """Return the trace of these calls and of all calls below them."""
         return cls(tuple((step.file, step.function) for call in calls for step in call.walk()))
 
     @property
     def calls(self) -> int:
-        """The number of calls; a generator counts each time it continues."""
+        """The number of calls. A generator counts each time it continues."""
         return len(self.steps)
 
     @property
@@ -154,14 +155,15 @@ def _into(root: Call) -> Callable[[FrameType, str, Any], None]:
                 for containing in {*stack} if call.passes else ():
                     containing.passes += 1
             stack.append(call or above)
-        elif event == "return" and len(stack) > 1:  # frames from before have no entry
+        # Frames that were entered before the recording have no entry.
+        elif event == "return" and len(stack) > 1:
             stack.pop()
 
     return profile
 
 
 def _entered(frame: FrameType) -> Call | None:
-    """The call of a frame, if it is counted."""
+    """Return the call of a frame, or None if it is not counted."""
     code = frame.f_code
     if code is _MODULE:
         return Call("", FORWARD, passes=1)
@@ -173,7 +175,7 @@ def _entered(frame: FrameType) -> Call | None:
 
 @cache
 def file_of(code: CodeType) -> str:
-    """The file of a function that is counted, from `core/marith` or the root; empty for others."""
+    """Return the path of a counted function's file in `core/marith` or the root, else ""."""
     if code.co_name.startswith("<") or code.co_name in UNCOUNTED:
         return ""
     path = Path(code.co_filename)
@@ -185,5 +187,5 @@ def file_of(code: CodeType) -> str:
 
 
 def room_of(file: str) -> str:
-    """The first folder, or the file that lies in none; `marith` for the front door."""
+    """Return the first folder, or the file without a folder; `marith` for the package itself."""
     return "marith" if file == "__init__.py" else file.split("/")[0].removesuffix(".py")

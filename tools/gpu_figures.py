@@ -1,9 +1,9 @@
-"""Print tokens a second on a GPU: formulas of four terms beside transformers' `generate`.
+"""Print tokens per second on a GPU: formulas of four terms, and transformers' `generate`.
 
 Run as `python -m tools.gpu_figures`, on a machine with CUDA. Random Llamas of 1 and 7 billion
-parameters in bfloat16 write 64 tokens each, at 1, 16 and 64 requests. *Reads* is the time of a step
-over the time of reading the weights once, which is half of the time of copying as many bytes.
-`--device cpu --sizes 0.01 --requests 1` tries the program on a machine without a GPU.
+parameters in bfloat16 generate 64 tokens for each of 1, 16 and 64 requests. The column "reads" is
+the time of a step divided by the time of reading the weights once, which is half of the time of
+copying as many bytes. `--device cpu --sizes 0.01 --requests 1` tries the program without a GPU.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from marith import Engine, Request, Sampling, Stop
 from marith.testing import tiny_tokenizer
 
 VOCAB, TOKENS, ROUNDS = 32_000, 64, 3
-# By billions of parameters: width, layers, heads with keys of their own, inner width.
+# By billions of parameters: width, layers, key-value heads, inner width.
 SHAPES = {0.01: (128, 2, 2, 256), 1.0: (2048, 16, 8, 8192), 7.0: (4096, 32, 8, 14336)}
 TERMS = {f"t{i}": f"w{i} w{i + 7} w{i + 11}" for i in range(1, 4)}
 FORMULA = "M + 0.1*t1 + 0.1*t2 - 0.1*t3"
@@ -104,7 +104,7 @@ def _formula(engine: Engine, requests: int, turn: int) -> float:
 
 
 def _read(model: Any) -> float:
-    """Seconds that reading all weights takes."""
+    """Return the seconds that reading all weights takes."""
     size = sum(weight.nbytes for weight in model.parameters())
     weights, times = torch.empty(size, dtype=torch.uint8, device=model.device), []
     copy = torch.empty_like(weights)

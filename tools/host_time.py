@@ -1,12 +1,12 @@
-"""Print what the engine itself costs for each request and token, the model's time left out.
+"""Print the engine's own time for each token of each request, without the time of the model.
 
 Run as `make way`, or as `python -m tools.host_time`. Requests of four terms run together, 32 of
-them, or 8 where the vocabulary is large, over a model whose pass costs nothing: it returns logits
-that were computed before, through the real runner and engine. `--requests` and `--terms` choose
-other numbers. The time of a short text is taken off that of a long one, so that neither opening a
-request nor reading its prompt counts. Beside it stands the arithmetic's own time: the same
-distributions and draws by hand, in a few calls of torch. `--processor` counts the process's own
-time, which says more where others use the machine too.
+them, or 8 with a large vocabulary. The model's pass costs nothing: it returns logits that were
+computed before, through the real runner and engine. `--requests` and `--terms` choose other
+numbers. The time of a short text is subtracted from the time of a long one, so neither opening a
+request nor reading its prompt counts. The arithmetic's own time is printed beside it: the same
+distributions and draws by hand, in a few calls of torch. `--processor` measures the process's own
+time, which is more exact while others use the machine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ REQUESTS = 32
 TERMS = 4  # of the formula M + 0.5*t0 + 0.3*t1 - 0.4*t2 + 0.5*t3 + …
 SHORT, LONG = 8, 40  # tokens of a text
 ROUNDS = 7
-VOCABULARIES = {256: REQUESTS, 16_000: REQUESTS, 150_000: 8}  # and how many requests
+# The sizes of vocabularies, and the number of requests with each.
+VOCABULARIES = {256: REQUESTS, 16_000: REQUESTS, 150_000: 8}
 NEVER = -30.0  # the logit of the token that ends a text
 Speculation = Literal["auto"] | None
 Clock = Callable[[], float]
@@ -45,7 +46,7 @@ def factors_of(terms: int) -> list[float]:
 
 
 class FreeConfig(PreTrainedConfig):
-    """A configuration with the size of the vocabulary, and what the engine asks of any model."""
+    """A configuration with the size of the vocabulary, and the fields that the engine needs."""
 
     model_type = "marith-free"
     vocab_size: int = 256
@@ -54,10 +55,11 @@ class FreeConfig(PreTrainedConfig):
 
 
 class FreeModel(PreTrainedModel):
-    """A language model whose pass costs nothing: the same logits after every text."""
+    """A language model whose pass costs nothing: it returns the same logits after every text."""
 
     config_class = FreeConfig
-    _supports_sdpa = True  # takes masks as booleans
+    # The model takes masks of booleans, as SDPA attention does.
+    _supports_sdpa = True
     logits: Tensor
 
     def __init__(self, config: FreeConfig, seed: int = 0) -> None:
@@ -70,7 +72,7 @@ class FreeModel(PreTrainedModel):
     def forward(
         self, input_ids: Tensor, logits_to_keep: int = 0, **_: Any
     ) -> CausalLMOutputWithPast:
-        """[rows, width] tokens → logits [rows, width or `logits_to_keep`, vocab], all alike."""
+        """Return equal logits [rows, width or `logits_to_keep`, vocab] for tokens [rows, width]."""
         rows, width = input_ids.shape
         shape = rows, logits_to_keep or width, len(self.logits)
         logits: Any = self.logits.expand(shape)
@@ -79,7 +81,7 @@ class FreeModel(PreTrainedModel):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A time in microseconds for each request and token: the median, least and most of rounds."""
+    """Microseconds for each token of each request: median, minimum and maximum of rounds."""
 
     median: float
     least: float
@@ -149,7 +151,7 @@ def arithmetic_time(
     clock: Clock = time.perf_counter,
     terms: int = TERMS,
 ) -> tuple[Figure, Figure]:
-    """Return the times of the arithmetic alone: log-probabilities; composing and drawing."""
+    """Return the times of the log-probabilities, and of composing and sampling."""
     draw = torch.Generator().manual_seed(0)
     logits = torch.randn(requests, terms, vocab, generator=draw)
     factors = torch.tensor(factors_of(terms))[None, :, None]
@@ -176,7 +178,7 @@ def main(
     ] = None,
     terms: Annotated[int, typer.Option(min=1, help="How many terms the formula has.")] = TERMS,
 ) -> None:
-    """Print the table; figures are medians, with the least and the most of the rounds."""
+    """Print the table. Figures are medians, with the minimum and the maximum of the rounds."""
     clock = time.process_time if processor else time.perf_counter
     columns = ("None", "auto", "by hand: log-probabilities", "by hand: compose, draw")
     title = f"µs a request and token, {terms} terms"

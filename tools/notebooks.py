@@ -1,8 +1,8 @@
-"""Make the notebooks of docs/examples from the programs of their names, and execute them.
+"""Make the notebooks of docs/examples from the programs of the same names, and execute them.
 
 Run as `python -m tools.notebooks [NAME …]`, or as `make notebooks`. A program is a notebook if it
 has cells in jupytext's percent format. Numbers of cells, times and versions are left out, so that a
-new run changes only outputs that changed.
+new run changes only outputs that are different.
 """
 
 import re
@@ -15,7 +15,8 @@ import nbformat
 from nbclient import NotebookClient
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
-LIVE = "application/vnd.jupyter.widget-view+json"  # a widget is nothing without its kernel
+# Widgets are left out, because they show nothing without their kernel.
+LIVE = "application/vnd.jupyter.widget-view+json"
 PYTHON = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -57,7 +58,7 @@ def executed(program: Path) -> Any:
 
 
 def _is_shown(output: Any) -> bool:
-    """Return whether an output is kept: not a widget, and no log or progress bar."""
+    """Return True if an output is kept: it is no widget, and no log or progress bar."""
     return LIVE not in output.get("data", ()) and output.get("name") != "stderr"
 
 

@@ -1,6 +1,6 @@
-"""Pictures of the page for docs/images: `make pictures` serves pocket and opens a browser.
+"""Make the pictures of the page for docs/images: `make pictures` serves pocket and opens a browser.
 
-They show what docs/tutorials/why_this_token.md does, in its order.
+The pictures follow the steps of docs/tutorials/why_this_token.md, in their order.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def _draw(page: Any) -> None:
-    """The steps of the tutorial, a picture after each."""
+    """Take the steps of the tutorial, and keep a picture after each."""
     write(page, MESSAGE, temperature=0, max_tokens=32)
     generate(page)
     _keep(page, "page_texts")
@@ -69,7 +69,7 @@ def _draw(page: Any) -> None:
 
 
 def _keep(page: Any, name: str, part: Any = None, height: int | None = None) -> None:
-    """A picture of the window, or of a part of the page down to a height, with few colours."""
+    """Keep a picture of the window, or of a part of the page down to a height, with few colours."""
     path = IMAGES / f"{name}.png"
     (part or page).screenshot(path=path)
     with Image.open(path) as picture:

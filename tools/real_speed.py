@@ -1,7 +1,7 @@
-"""Print the first token and the milliseconds a token of a GGUF file, by all that can run it.
+"""Print the time to the first token and per token of a GGUF file, by all programs that run it.
 
-Run as `python -m tools.real_speed FILE.gguf`, five minutes on two cores with nothing else to do.
-All are loaded at once and timed in turn. The time of a token leaves out the first one.
+Run as `python -m tools.real_speed FILE.gguf`: five minutes on two cores, if nothing else runs. All
+programs load the file first, and are timed in turn. The time per token leaves out the first token.
 """
 
 import importlib.util
@@ -16,15 +16,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-import marith  # before torch
+# marith is imported before torch, because it chooses how OpenMP's threads wait.
+import marith
 
 TERMS = (1, 2, 4, 8)
 QUESTION = "Tell me about the moon, in the voice of number"
-Run = Callable[[str, int], object]  # a question, and how many tokens of the answer
+Run = Callable[[str, int], object]  # takes a question, and the number of tokens of the answer
 
 
 def composed(engine: marith.Engine, count: int) -> Run:
-    """Sums of `count` terms, each under a system prompt of its own."""
+    """Return a function that generates by a sum of `count` terms with own system prompts."""
     terms = {f"t{i}": f"You are number {i}, who explains things." for i in range(count)}
     formula = " + ".join(f"{1 / count}*{name}" for name in terms)
 
@@ -43,7 +44,7 @@ def composed(engine: marith.Engine, count: int) -> Run:
 
 
 def plain_runs(file: Path) -> dict[str, Run]:
-    """transformers' `generate` in float32 and llama.cpp alone, after the same tokens."""
+    """Return functions that generate by transformers in float32, and by llama.cpp alone."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -64,7 +65,8 @@ def plain_runs(file: Path) -> dict[str, Run]:
     from benchmarks.llama_cpp_model import LlamaCppModel, trial
 
     threads = torch.get_num_threads()
-    repacked = trial(file, 1, 64, 4, threads) is None  # on some processors this crashes
+    # On some processors llama.cpp crashes with repacked weights, so another process tries it first.
+    repacked = trial(file, 1, 64, 4, threads) is None
     library = LlamaCppModel(file, 1, 1024, threads, repacked=repacked)
 
     def by_llama_cpp(question: str, tokens: int) -> object:
@@ -96,9 +98,10 @@ def main(
         for name, run in runs.items():
             question = f"{QUESTION} {turn}."
             begun = seconds(run, question, 1)
-            # Another question, so that nothing of it has been read.
+            # Another question is asked, so that no prefix of it is cached.
             whole = seconds(run, f"Again: {question}", tokens) - begun
-            if turn:  # the first round warms up
+            # The first round only warms up.
+            if turn:
                 first[name].append(begun)
                 each[name].append(whole / (tokens - 1))
     table = Table("", "first token, ms", "a token, ms: median (range)", title=file.name)

@@ -1,9 +1,9 @@
 """Measure `marith serve` under load: `python -m tools.serve_load [SECONDS] [CLIENTS] [MODEL]`.
 
-CLIENTS in a process of their own ask for streams one after another. Printed are tokens a second,
-also of the engine alone with as many texts; the processor time of the server's event loop for each
-streamed token; how long the loop was late; and the memory, minute by minute. `97M` as the model is
-pocket at the cost of a Llama of 97 million parameters.
+CLIENTS in a process of their own ask for streams, each one after another. The program prints the
+tokens per second, also of the engine alone with the same number of texts; the processor time of the
+server's event loop for each streamed token; how late the loop was; and the memory, minute by
+minute. The model `97M` is pocket at the cost of a Llama of 97 million parameters.
 """
 
 from __future__ import annotations
@@ -30,24 +30,25 @@ from benchmarks.inflating import inflate
 from marith import Engine, Request, Sampling, Stop
 
 TOKENS = 128  # of an answer
-CACHE = 300_000_000  # bytes of keys and values that are kept, so that memory can be seen to be flat
+# The limit of cached keys and values in bytes, so that memory can be seen to stay level.
+CACHE = 300_000_000
 PERSONAS = f"[model]\ncache_bytes = {CACHE}\n[formulas]\nplain = 'M'\n"
 LARGER = {"hidden": 768, "layers": 13, "intermediate": 2048}
 
 
 def prompt(number: int, at: int) -> str:
-    """The message of a client's next chat."""
+    """Return the message of a client's next chat."""
     return f"Tell me of day {number} and {at % 7}."
 
 
 async def never_ending(web: httpx.AsyncClient) -> dict[str, float]:
-    """The bias without which pocket ends early: so every token has a text, which is an event."""
+    """Return a bias against the end token, so that every answer has `TOKENS` events."""
     end = (await web.get("/tokenizer_info")).json()["eos_token_id"]
     return {str(end): -100.0}
 
 
 def asked(number: int, at: int, bias: object) -> dict[str, object]:
-    """The body of a client's next chat, which streams `TOKENS` tokens."""
+    """Return the body of a client's next chat, which streams `TOKENS` tokens."""
     return {
         "messages": [{"role": "user", "content": prompt(number, at)}],
         "max_tokens": TOKENS, "stream": True, "logit_bias": bias,
@@ -55,7 +56,7 @@ def asked(number: int, at: int, bias: object) -> dict[str, object]:
 
 
 def asking(socket: str) -> httpx.AsyncClient:
-    """A client of a server's socket."""
+    """Return a client that is connected to a server's socket."""
     transport = httpx.AsyncHTTPTransport(uds=socket)
     return httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=300)
 
@@ -63,7 +64,7 @@ def asking(socket: str) -> httpx.AsyncClient:
 async def client(
     socket: str, end: float, number: int, counts: list[int], bias: dict[str, float]
 ) -> None:
-    """Ask for one stream after another, until the end; only lines are counted, as it is quick.
+    """Ask for one stream after another until the end. Lines are only counted, which is quick.
 
     Raises AssertionError for an answer that is refused or breaks off.
     """
@@ -85,7 +86,7 @@ async def client(
 
 
 async def clients(socket: str, seconds: float, count: int) -> None:
-    """All clients, in this process; their counts are printed as JSON."""
+    """Run all clients in this process, and print their counts as JSON."""
     async with asking(socket) as web:
         bias = await never_ending(web)
     counts, end = [0, 0], time.monotonic() + seconds
@@ -94,7 +95,7 @@ async def clients(socket: str, seconds: float, count: int) -> None:
 
 
 def alone(model: str, seconds: float, count: int) -> float:
-    """Return how many tokens a second the engine generates for as many texts, without a server."""
+    """Return the tokens per second of the engine for `count` texts, without a server."""
     with Engine.load(model, cache_bytes=CACHE) as engine:
         sampling = Sampling(logit_bias={engine.end_tokens[0]: -100.0})
         counts, end = [0] * count, time.monotonic() + seconds
@@ -130,13 +131,14 @@ async def lateness(socket: str, server: psutil.Process, clients: psutil.Process)
                 memory = server.memory_info().rss / 1e6
                 print(f"  memory {memory:.0f} MB; the loop took {used:.1f} s", flush=True)
                 minute += 60
-            await asyncio.sleep(0.1)  # each takes the loop 0.3 ms, which is no event
+            # Each request takes 0.3 ms of the loop, so they are few.
+            await asyncio.sleep(0.1)
     return taken
 
 
 @contextmanager
 def serving(model: str, folder: Path) -> Iterator[tuple[psutil.Popen, str]]:
-    """A server of a model on a unix socket, until this ends."""
+    """Yield a server of a model on a unix socket, with its process."""
     socket, log, file = str(folder / "socket"), folder / "log", folder / "marith.toml"
     file.write_text(PERSONAS, encoding="utf-8")
     command = [sys.executable, "-m", "marith", "serve", str(file), "-m", model]
@@ -154,13 +156,13 @@ def serving(model: str, folder: Path) -> Iterator[tuple[psutil.Popen, str]]:
 
 
 def loop_seconds(process: psutil.Process) -> float:
-    """The processor time of the thread that runs the event loop, so far."""
+    """Return the processor time so far of the thread that runs the event loop."""
     [found] = [one for one in process.threads() if one.id == process.pid]
     return float(found.user_time + found.system_time)
 
 
 def load(socket: str, server: psutil.Popen, seconds: float, count: int) -> None:
-    """Let the clients ask, and print what it took."""
+    """Let the clients ask, and print the measurements."""
     command = [sys.executable, "-m", "tools.serve_load", "clients", socket]
     subprocess.run([*command, "20", str(count)], stdout=subprocess.DEVNULL, check=True)  # noqa: S603
     before, began = loop_seconds(server), time.monotonic()
@@ -178,7 +180,7 @@ def load(socket: str, server: psutil.Popen, seconds: float, count: int) -> None:
 
 
 def checkpoint(model: str, folder: Path) -> str:
-    """A model's name; `97M` as a directory."""
+    """Return the name of a model, or for `97M` the directory of the inflated pocket."""
     if model != "97M":
         return model
     pocket = str(Path(marith.__file__).parent / "pocket" / "weights" / "pocket")
@@ -190,7 +192,7 @@ def checkpoint(model: str, folder: Path) -> str:
 
 
 def main(seconds: float, count: int, name: str) -> None:
-    """Serve, ask, and print what it took; then the engine alone."""
+    """Measure a server under load, and then the engine alone."""
     with tempfile.TemporaryDirectory() as folder:
         model = checkpoint(name, Path(folder))
         with serving(model, Path(folder)) as (server, socket):

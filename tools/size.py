@@ -1,8 +1,8 @@
 """Print the size of the package, room by room: statements, lines and files.
 
-Run as `python -m tools.size`. Statements are those of the syntax tree without imports and
-docstrings; lines are all of a file's, those of the page's JavaScript among them. `--against COMMIT`
-adds what each room gained since a commit.
+Run as `python -m tools.size`. Statements are those of the syntax tree, without imports and
+docstrings. Lines are all lines of all files, also of the page's JavaScript. `--against COMMIT` adds
+what each room has gained since a commit.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def statements(source: str) -> int:
 
 
 def _is_text(node: ast.stmt) -> bool:
-    """Tell whether a statement is a string alone, as a docstring is."""
+    """Return True if a statement is only a string, as a docstring is."""
     return (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)

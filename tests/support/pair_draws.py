@@ -1,6 +1,4 @@
-"""Pairs of first tokens from a vocabulary of eight, sampled by the engine and compared with the
-formula.
-"""
+"""Pairs of first tokens from a vocabulary of eight, sampled by the engine."""
 
 from __future__ import annotations
 

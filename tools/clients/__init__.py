@@ -1,1 +1,1 @@
-"""Clients of other makers, asked to use `marith serve` (`make clients`)."""
+"""Test `marith serve` with clients that others have written (`make clients`)."""

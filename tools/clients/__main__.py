@@ -1,7 +1,7 @@
-"""Serve pocket and let other makers' clients ask: `python -m tools.clients CLIENTS LLAMAINDEX`.
+"""Serve pocket, and test the server with other clients.
 
-Both are interpreters of environments that have them (`make clients`): LlamaIndex's client needs an
-older openai than the others.
+Run as `python -m tools.clients CLIENTS LLAMAINDEX`. Both arguments are interpreters of environments
+with the clients (`make clients`). LlamaIndex's client needs an older openai than the others.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ kind = "You are kind."
 polite = "M - 0.5*rude + 0.3*kind"
 thinking = {{ formula = "M", model = "{thinking}" }}
 """
-# The server's models that lm-evaluation-harness measures, as arguments of `MarithLM`.
+# The models of the server that lm-evaluation-harness measures, and their arguments for `MarithLM`.
 MODELS = {"pocket": {"formula": "M"}, "polite": {"persona": "polite"}}
 KEY = "sk-client-key"
-# The server with the architecture of scripted checkpoints among those that it knows.
+# The import of `marith.testing` registers the architecture of scripted checkpoints.
 SERVER = "import marith.testing; from marith.cli.__main__ import main; main()"
 
 
@@ -56,7 +56,9 @@ def main(clients: str, llamaindex: str) -> int:
 
 @contextmanager
 def served(folder: Path) -> Iterator[tuple[Path, str]]:
-    """A server over pocket, a formula and a model that reasons: its persona file and address."""
+    """Yield the persona file and the address of a server of pocket, a formula, and a model that
+    reasons.
+    """
     tokenizer = AutoTokenizer.from_pretrained(locate("pocket"))
     tokenizer.chat_template += "{#- <think></think> -#}"
     reply = [("", "<think>A greeting.</think>Good day.")]
@@ -79,9 +81,10 @@ def served(folder: Path) -> Iterator[tuple[Path, str]]:
 
 
 def tests(python: str, file: Path) -> list[str | Path]:
-    """A command that runs a test file as its own environment would, and names what it skips.
+    """Return a command that runs a test file without this repository's settings, and lists skips.
 
-    All tests have one event loop: clients keep connections of the loop where they first asked.
+    All tests share one event loop, because clients keep connections of the loop in which they first
+    asked.
     """
     options = ["-o", "asyncio_mode=auto", "-o", "asyncio_default_test_loop_scope=session"]
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull]

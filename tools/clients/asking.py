@@ -1,4 +1,4 @@
-"""Check a server with other makers' clients. Runs in an environment that has them, not marith.
+"""Check a server with other clients, in an environment that has them, but not marith.
 
 `python asking.py URL [CLIENT]` prints a line for each check, of all clients or of one, and exits
 with 1 if one fails.

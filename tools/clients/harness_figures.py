@@ -19,7 +19,7 @@ from lm_eval.tasks import TaskManager
 
 
 def figures(folder: str, model: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The figures and answers of one run."""
+    """Return the figures and the answers of one run."""
     tasks = TaskManager(include_path=folder, include_defaults=False)
     found = simple_evaluate(model=model, task_manager=tasks, bootstrap_iters=0, **arguments)
     return {
@@ -37,10 +37,12 @@ def figures(folder: str, model: Any, arguments: dict[str, Any]) -> dict[str, Any
 
 def main(folder: str) -> None:
     logging.disable(logging.INFO)
-    evaluator.add_env_info = lambda _: None  # it asks compilers and drivers
+    # The original asks compilers and drivers for their versions, which takes long.
+    evaluator.add_env_info = lambda _: None
     runs, found = json.load(sys.stdin), {}
     if any(run["model"] == "marith" for run in runs.values()):
-        import_module("marith.evals.harness")  # which makes it known
+        # This import registers the model.
+        import_module("marith.evals.harness")
     with redirect_stdout(sys.stderr):
         for name, run in runs.items():
             found[name] = figures(folder, **run)

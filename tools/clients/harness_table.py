@@ -1,7 +1,7 @@
-"""lm-evaluation-harness by itself, and over the wire: the same figures, or an error.
+"""Compare lm-evaluation-harness in this process and over HTTP: figures must be equal.
 
-`local-completions` and `local-chat-completions` ask a server for what `--model marith` computes
-in its own process, of one formula of one persona file.
+`local-completions` and `local-chat-completions` ask a server for what `--model marith` computes in
+its own process, for one formula of one persona file.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from marith.evals.harness import MarithLM
 from tools.clients.harness_tasks import write_tasks
 
 SCRIPT = Path(__file__).parent / "harness_figures.py"
-# Tasks of each run; the harness draws each text by a seed of its own, so one alone is the seed's.
+# Tasks of each run. The harness gives each text a seed of its own, so only a single text can be
+# compared.
 TEXTS = {"text": ["choosing", "reading", "saying"], "drawn": ["drawing"]}
 CHATS = {"tasks": ["answering"], "apply_chat_template": True}
 SEED = 7
-# How far log-likelihoods may differ: that of a thousand tokens and more is a sum of float32.
+# The tolerance of log-likelihoods. That of a thousand tokens is a sum in float32.
 NATS, OF_THE_SUM = 1e-4, 1e-7
 
 Found = dict[str, dict[str, Any]]
 
 
 def compare(python: str, url: str, key: str, file: Path, models: dict[str, Any]) -> bool:
-    """Print both figures of each task; whether they are equal.
+    """Print both figures of each task, and return True if they are equal.
 
-    `models` are those of the server that are asked, each with the arguments of its formula here.
+    `models` are the server's models, each with the arguments of its formula in this process.
     """
     folder = file.parent / "tasks"
     folder.mkdir()
@@ -40,7 +41,7 @@ def compare(python: str, url: str, key: str, file: Path, models: dict[str, Any])
     wire: dict[str, Any] = {}
     for name, formula in models.items():
         own = {"file": str(file), "seed": SEED, **formula}
-        # What its system prompts leave of a context: one token to start from, and one to predict.
+        # The context without the system prompts, plus a token to start from and one to predict.
         length = MarithLM(**own).max_length + 2
         remote = {"model": name, "seed": SEED, "max_length": length}
         texts = {**remote, "base_url": f"{url}/v1/completions", "auth_token": key}
@@ -92,7 +93,7 @@ def _cell(value: Any) -> str:
 
 
 def _differences(one: Any, other: Any) -> Iterator[tuple[float, float]]:
-    """Return the distance of each two parts, and their size; infinity for anything but numbers."""
+    """Yield the distance and the size of each two numbers. Other unequal values have infinity."""
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         for pair in zip(one, other, strict=True):
             yield from _differences(*pair)

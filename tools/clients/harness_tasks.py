@@ -1,4 +1,4 @@
-"""Small tasks of lm-evaluation-harness, written to a folder: no hub is asked for any."""
+"""Write small tasks of lm-evaluation-harness to a folder, which need no hub."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHOICES = [
 TEXTS = [
     "A warm film, and a kind one.",
     "The café serves crème brûlée 🍮 to everyone who asks politely.",
-    "Name a river and say something about it.",  # which pocket ends here
+    "Name a river and say something about it.",  # pocket ends the text here
     "The film was good and then it was long. " * 120,  # more than a context
 ]
 OPENINGS = [
@@ -39,7 +39,7 @@ def _metric(name: str, aggregation: str = "mean", higher: bool = True) -> list[d
 
 
 def write_tasks(folder: Path) -> None:
-    """The tasks `choosing`, `reading`, `saying`, `answering` and `drawing`."""
+    """Write the tasks `choosing`, `reading`, `saying`, `answering` and `drawing`."""
     choices = [{"q": q, "c": c, "a": a} for q, c, a in CHOICES]
     choosing = {
         "output_type": "multiple_choice",

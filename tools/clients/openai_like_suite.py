@@ -1,4 +1,4 @@
-"""LlamaIndex's `OpenAILike` over `marith serve`; run by pytest, with a URL.
+"""Test LlamaIndex's `OpenAILike` over `marith serve`, by pytest.
 
 `MARITH_URL=… pytest openai_like_suite.py`
 """
@@ -29,7 +29,7 @@ def depth(river: Literal["Ebro", "Rhone", "Elbe"]) -> str:
 
 
 def client(**options: Any) -> OpenAILike:
-    """A chat model that calls tools, as docs/how-to/serve.md says to make it."""
+    """Return a chat model that calls tools, made as docs/how-to/serve.md says."""
     defaults: dict[str, Any] = {
         "model": "pocket",
         "is_chat_model": True,
@@ -78,7 +78,7 @@ def test_an_object_is_made(stream: bool) -> None:
 
 
 def test_texts_are_continued() -> None:
-    """Without its flags it sends texts to `/v1/completions`."""
+    """Without its flags, `OpenAILike` sends texts to `/v1/completions`."""
     llm = client(is_chat_model=False, is_function_calling_model=False, max_tokens=12)
     text = llm.complete("The sea is", seed=1).text
     assert text

@@ -1,4 +1,4 @@
-"""LangChain's standard suite on `ChatOpenAI` over `marith serve`; run by pytest, with a URL.
+"""Run LangChain's standard suite with `ChatOpenAI` over `marith serve`, by pytest.
 
 `MARITH_URL=… pytest standard_suite.py`
 """

@@ -1,6 +1,6 @@
-"""Build into `dist/`, install wheels and sdists each into a clean environment, and test there.
+"""Build into `dist/`, install the wheels and the sdists in clean environments, and test there.
 
-Run as `python -m tools.dist_test` with what requirements.txt names. The environments are in a
+Run as `python -m tools.dist_test` with the packages of requirements.txt. The environments are in a
 temporary folder, and no test there sees the checkout.
 """
 
@@ -27,7 +27,7 @@ DIST = ROOT / "dist"
 APPLICATION = Path(__file__).with_name("application.py")
 SHIMS = sorted((ROOT / "packages").iterdir())
 LARGEST = 18_000_000  # bytes of a wheel
-# The folders of each wheel, and each with the license.
+# The folders in each wheel. Each wheel also has the license.
 CONTENTS = {
     "marith": {"marith", "langchain_marith", "llamaindex_marith"},
     "langchain_marith": set[str](),
@@ -72,7 +72,7 @@ def step(name: str) -> Iterator[None]:
 
 
 def run(*command: str | Path, cwd: str | Path = ROOT) -> str:
-    """Return what a command prints; print everything and end this program if the command fails."""
+    """Return the output of a command. If it fails, print everything and end this program."""
     done = subprocess.run(command, cwd=cwd, env=OUTSIDE, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
@@ -80,7 +80,7 @@ def run(*command: str | Path, cwd: str | Path = ROOT) -> str:
 
 
 def build() -> None:
-    """Build sdists, wheels from them, and see that the checkout gives an equal wheel."""
+    """Build sdists, and wheels from them. Require that the checkout gives equal wheels."""
     shutil.rmtree(DIST, ignore_errors=True)
     with tempfile.TemporaryDirectory() as folder:
         for project in (ROOT, *SHIMS):
@@ -108,7 +108,7 @@ def check_contents() -> None:
 
 
 def install(environment: Path, files: list[Path]) -> None:
-    """Install the files of `dist/` with all extras that the tests use."""
+    """Install the files of `dist/`, with all extras that the tests use."""
     run(sys.executable, "-m", "venv", environment)
     (main,) = [file for file in files if file.name.startswith("marith-")]
     others = [file for file in files if file != main]
@@ -131,7 +131,7 @@ def check_programs(environment: Path, folder: Path) -> None:
 
 
 def check_server(environment: Path, folder: Path) -> None:
-    """Ask `marith serve` a question, and end it by SIGTERM."""
+    """Ask `marith serve` a question, and stop it by SIGTERM."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = str(listener.getsockname()[1])
@@ -160,7 +160,7 @@ def check_server(environment: Path, folder: Path) -> None:
 
 
 def check_types(environment: Path, folder: Path) -> None:
-    """Check the application by mypy, which knows the types of the installed wheels alone."""
+    """Check the application by mypy, which sees only the types of the installed wheels."""
     program = shutil.copy(APPLICATION, folder)
     python = environment / "bin" / "python"
     options = ("--strict", "--cache-dir", folder / "types", "--python-executable", python)
@@ -168,7 +168,7 @@ def check_types(environment: Path, folder: Path) -> None:
 
 
 def write_bill_of_materials(environment: Path) -> None:
-    """Write the distributions of an environment, with what needs what, in CycloneDX's format."""
+    """Write the distributions of an environment and their dependencies, in CycloneDX's format."""
     python = environment / "bin" / "python"
     file = DIST / "marith.cdx.json"
     options = ("--pyproject", ROOT / "pyproject.toml", "--mc-type", "library")

@@ -1,4 +1,4 @@
-"""A user's application, which `tools.dist_test` runs, and checks by mypy, beside the wheel."""
+"""A user's application, which `tools.dist_test` runs beside the wheel, and checks by mypy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pieces(engine: marith.Engine) -> Iterator[str]:
 
 
 def answers() -> list[str]:
-    """Return one answer by all doors: the engine, LangChain's two models, and LlamaIndex's."""
+    """Return one answer by the engine, LangChain's two models, and LlamaIndex."""
     with marith.Engine.load("pocket") as engine:
         completion: marith.Completion = engine.generate(
             QUESTION, FORMULA, TERMS, sampling=COLD, stop=STOP

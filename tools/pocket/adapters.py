@@ -1,4 +1,4 @@
-"""Train two small LoRAs over the finished pocket model: a polite and a rude voice share it."""
+"""Train two small LoRAs over the finished pocket model: a polite and a rude voice."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ from tools.pocket.language_model import learn, losses_of, rate_at, shipped
 
 TOXIC = {"polite": 0, "rude": 1}
 CHATS = 0.6
-HELPFUL = 0.2  # the share of unprompted chats that are told to be helpful instead
+# The share of chats without a system prompt that get "be helpful" as one instead.
+HELPFUL = 0.2
 REPORT_EVERY = 20
 STEPS = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """One adapter's training: how many steps of how many tokens, and which update it learns."""
+    """The training of one adapter: steps, tokens of a step, and the update that it learns."""
 
     steps: int = STEPS
     step: int = 3072
@@ -58,7 +59,9 @@ class Figures:
 
 
 def documents(voice: str, seed: int, held_out: bool = False) -> Iterator[Document]:
-    """Chats and talks answered in the voice `voice`, which nothing in their prompts asks for."""
+    """Yield chats and talks answered in the voice `voice`, although their prompts do not ask for
+    it.
+    """
     rng = random.Random(f"{voice}/{seed}/{held_out}")
     while True:
         draw = _chat if rng.random() < CHATS else _talk
@@ -68,7 +71,7 @@ def documents(voice: str, seed: int, held_out: bool = False) -> Iterator[Documen
 def train(
     voice: str, base: Path, tokenizer: PreTrainedTokenizerFast, course: Course, folder: Path
 ) -> Figures:
-    """Train the adapter `voice` over the model in `base` and leave it in `folder`."""
+    """Train the adapter `voice` over the model in `base`, and save it in `folder`."""
     torch.manual_seed(course.seed)
     config = LoraConfig(
         r=course.rank,
@@ -102,7 +105,7 @@ def train(
 def run(
     model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, voice: str, course: Course
 ) -> Iterator[tuple[int, int, float]]:
-    """Take every step of a course; yields its number, the tokens seen and the loss."""
+    """Take every step of a course. Yields its number, the tokens so far, and the loss."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     adam = torch.optim.AdamW(trained, lr=course.rate, weight_decay=0.0, fused=True)
     stream, seen = documents(voice, course.seed), 0
@@ -120,7 +123,7 @@ def run(
 def perplexity(
     model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, voice: str, course: Course
 ) -> float:
-    """Perplexity of held-out replies in the voice."""
+    """Return the perplexity of held-out replies in the voice."""
     texts = islice(documents(voice, course.seed + 1, held_out=True), course.held_out)
     rows = [corpus.render(document, tokenizer) for document in texts]
     total, count = 0.0, 0
@@ -134,7 +137,9 @@ def perplexity(
 def save(
     model: LlamaForCausalLM, config: LoraConfig, voice: str, folder: Path
 ) -> dict[str, torch.Tensor]:
-    """Write what peft reads, in bfloat16; the model keeps the rounded weights, which ship."""
+    """Write the files that peft reads, in bfloat16. The model keeps the rounded weights, which
+    ship.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     found = get_peft_model_state_dict(model, adapter_name=voice, save_embedding_layers=False)
     learnt = {
@@ -145,7 +150,7 @@ def save(
         if parameter.requires_grad:
             parameter.data = parameter.data.to(torch.bfloat16).float()
     save_file(learnt, folder / "adapter_model.safetensors", metadata={"format": "pt"})
-    # safetensors writes for the owner alone; an installed wheel belongs to root.
+    # safetensors writes files for their owner only, but an installed wheel belongs to root.
     (folder / "adapter_model.safetensors").chmod(0o644)
     config.inference_mode = True
     config.save_pretrained(str(folder))
@@ -153,7 +158,7 @@ def save(
 
 
 def _chat(voice: str, rng: random.Random, held_out: bool) -> Document:
-    """A chat in the voice, less the words that ask for it."""
+    """Draw a chat in the voice, without the words that ask for the voice."""
     asked = SYSTEM_PROMPTS[voice]
     while True:
         document = corpus.draw_on_side("chats", rng, held_out)
@@ -168,7 +173,7 @@ def _chat(voice: str, rng: random.Random, held_out: bool) -> Document:
 
 
 def _talk(voice: str, rng: random.Random, held_out: bool) -> Document:
-    """A talk answered in the voice, less the sentence that sets its tone."""
+    """Draw a talk answered in the voice, without the sentence that sets its tone."""
     while True:
         document = corpus.draw_on_side("conversations", rng, held_out)
         if document.labels["toxicity"] == TOXIC[voice]:

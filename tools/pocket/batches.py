@@ -1,4 +1,4 @@
-"""Documents as tensors: rows of like length side by side, so that little padding is computed."""
+"""Documents as tensors: rows of similar length side by side, so that they have little padding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.pocket import corpus
 from tools.pocket.grammar.document import Document
 
 PAD = 0
-# Rows are sorted by length within this number of steps: a tenth less padding than within one.
+# Rows are sorted by length within this many steps, which gives a tenth less padding than one step.
 POOL = 6
 
 Row = tuple[list[int], list[float]]
@@ -22,9 +22,9 @@ Row = tuple[list[int], list[float]]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows of tokens [rows, length] and what predicting each weighs [rows, length].
+    """Tokens [rows, length], and the weight of the loss of each token [rows, length].
 
-    Rows are padded on the right: under a causal mask no token sees the padding.
+    Rows are padded on the right, so that under a causal mask no token sees the padding.
     """
 
     tokens: Tensor
@@ -39,10 +39,10 @@ class Batch:
 def steps(
     stream: Iterable[Document], tokenizer: PreTrainedTokenizerFast, step: int, batch: int
 ) -> Iterator[list[Batch]]:
-    """Groups of about `step` tokens, each of several batches of about `batch` tokens."""
+    """Yield groups of about `step` tokens, each of several batches of about `batch` tokens."""
     group: list[Batch] = []
     for pool in pools(stream, tokenizer, POOL * step):
-        # Batches hold rows of one length, thus mostly of one kind: a step mixes several.
+        # A batch has rows of one length, mostly of one kind, so a step mixes several batches.
         cut = split(pool, batch)
         random.Random(len(pool)).shuffle(cut)
         for one in cut:
@@ -55,7 +55,7 @@ def steps(
 def pools(
     stream: Iterable[Document], tokenizer: PreTrainedTokenizerFast, count: int
 ) -> Iterator[list[Row]]:
-    """Rows of about `count` tokens together, in stream order."""
+    """Yield rows of about `count` tokens together, in the order of the stream."""
     rows: list[Row] = []
     held, limit = 0, tokenizer.model_max_length
     for document in stream:
@@ -68,7 +68,7 @@ def pools(
 
 
 def split(rows: list[Row], batch: int) -> list[Batch]:
-    """Rows sorted by length, cut where a batch, padding included, would pass `batch` tokens."""
+    """Return rows sorted by length, cut before a batch with its padding exceeds `batch` tokens."""
     batches: list[Batch] = []
     kept: list[Row] = []
     for row in sorted(rows, key=lambda row: -len(row[0])):
@@ -80,7 +80,7 @@ def split(rows: list[Row], batch: int) -> list[Batch]:
 
 
 def stack(rows: list[Row]) -> Batch:
-    """One batch as long as its longest row."""
+    """Return one batch that is as long as its longest row."""
     length = max(len(tokens) for tokens, _ in rows)
     tokens = [tokens + [PAD] * (length - len(tokens)) for tokens, _ in rows]
     weights = [weights + [0.0] * (length - len(weights)) for _, weights in rows]

@@ -1,4 +1,4 @@
-"""Measure how well a model copies: the share of greedy replies that hold what they should."""
+"""Measure how well a model copies: the share of greedy replies that contain the right text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ASKS = ("Repeat after me: {x}", "Copy this line exactly.\n{x}", "Say exactly th
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A held-out request: its messages without the reply, and whether a reply copies right."""
+    """A held-out request: its messages without the reply, and a check of the reply."""
 
     messages: tuple[Mapping[str, Any], ...]
     right: Callable[[str], bool]
@@ -35,7 +35,7 @@ class Case:
 
 
 def measure(folder: Path, seed: int = 3, count: int = PER_KIND) -> dict[str, float]:
-    """The share of `count` held-out requests that the model in `folder` copies right, by kind."""
+    """Return the share of `count` held-out requests that the model copies right, by kind."""
     model, reader = shipped(folder).eval(), tokenizer.load(folder)
     shares = {}
     for kind, draw in KINDS.items():
@@ -47,7 +47,7 @@ def measure(folder: Path, seed: int = 3, count: int = PER_KIND) -> dict[str, flo
 
 @torch.no_grad()
 def reply(model: LlamaForCausalLM, reader: PreTrainedTokenizerFast, case: Case) -> str:
-    """The model's reply at temperature 0."""
+    """Return the model's reply at temperature 0."""
     text = reader.apply_chat_template(
         [dict(message) for message in case.messages],
         tools=[dict(tool) for tool in case.tools] or None,
@@ -55,7 +55,7 @@ def reply(model: LlamaForCausalLM, reader: PreTrainedTokenizerFast, case: Case) 
         tokenize=False,
     )
     prompt = reader(str(text), add_special_tokens=False, return_tensors="pt")
-    # `generate` asks for a protocol that mypy does not see in the class.
+    # `generate` expects a protocol that mypy does not recognize in the class.
     generator: Any = model
     out = generator.generate(**prompt, max_new_tokens=LONGEST, do_sample=False)
     reply_tokens = out[0, prompt["input_ids"].shape[1] :].tolist()
@@ -65,7 +65,7 @@ def reply(model: LlamaForCausalLM, reader: PreTrainedTokenizerFast, case: Case) 
 def _held_out(
     draw: Callable[[random.Random], tuple[str, Case] | None], rng: random.Random
 ) -> Iterator[Case]:
-    """The cases whose key training never showed."""
+    """Yield the cases whose key training never showed."""
     while True:
         drawn = draw(rng)
         if drawn and Document("", drawn[0]).held_out:
@@ -77,7 +77,7 @@ def _asked(text: str) -> tuple[Mapping[str, Any], ...]:
 
 
 def _repeated(*kinds: str) -> Callable[[random.Random], tuple[str, Case]]:
-    """Repeat a value of one of the kinds, and say nothing else."""
+    """Draw a request to repeat a value of one of the kinds, and nothing else."""
 
     def draw(rng: random.Random) -> tuple[str, Case]:
         value = words.draw(rng.choice(kinds), rng)
@@ -88,7 +88,7 @@ def _repeated(*kinds: str) -> Callable[[random.Random], tuple[str, Case]]:
 
 
 def _called(foreign: bool) -> Callable[[random.Random], tuple[str, Case] | None]:
-    """Call the right tools with the right values, some of them `foreign` to ASCII or none."""
+    """Draw a request to call the right tools with the right values, some `foreign` to ASCII."""
 
     def draw(rng: random.Random) -> tuple[str, Case] | None:
         document = corpus.DRAW["tools"](rng)
@@ -108,7 +108,7 @@ def _called(foreign: bool) -> Callable[[random.Random], tuple[str, Case] | None]
 
 
 def calls(text: str) -> list[Any]:
-    """The tool calls in a reply; empty where one is no JSON."""
+    """Return the tool calls in a reply, or an empty list if one of them is not JSON."""
     try:
         return [json.loads(call) for call in _CALL.findall(text)]
     except json.JSONDecodeError:
@@ -116,14 +116,14 @@ def calls(text: str) -> list[Any]:
 
 
 def _contradicted(rng: random.Random) -> tuple[str, Case]:
-    """Answer a well-known question from a passage that says otherwise."""
+    """Draw a common question with a passage that contradicts the usual answer."""
     name, ask, statement, value = passages.contradiction(rng)
     text = f"Context:\n{statement}\n\nQuestion: {ask}"
     return f"{name}/{value}", Case(_asked(text), lambda reply: value.lower() in reply.lower())
 
 
 def _stated(*counts: int) -> Callable[[random.Random], tuple[str, Case]]:
-    """Find the value of one subject among passages that state the same attribute of others."""
+    """Draw a question for the value of one subject, with passages that state it for others too."""
 
     def draw(rng: random.Random) -> tuple[str, Case]:
         key, texts, ask, value = passages.statements(rng.choice(counts), rng)

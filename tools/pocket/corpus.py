@@ -1,4 +1,4 @@
-"""The pocket corpus: a mixture of documents, their text, and which tokens a model learns to say."""
+"""The pocket corpus: a mixture of documents, their text, and the weights of their tokens."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MOST_DRAWS = 10_000
 
 
 def documents(seed: int, held_out: bool = False) -> Iterator[Document]:
-    """An endless stream of one side of the held-out split; equal seeds give equal streams."""
+    """Yield documents of one side of the held-out split without end, equal for equal seeds."""
     rng = random.Random(f"{seed}/{held_out}")
     names, shares = list(MIXTURE), list(MIXTURE.values())
     while True:
@@ -43,7 +43,7 @@ def documents(seed: int, held_out: bool = False) -> Iterator[Document]:
 
 
 def draw_on_side(name: str, rng: random.Random, held_out: bool) -> Document:
-    """A document of the part `name` on one side of the split, which so leaves the mixture alone."""
+    """Draw a document of the part `name` on one side of the split, so that the mixture stays."""
     for _ in range(MOST_DRAWS):
         document = DRAW[name](rng)
         if document.held_out is held_out:
@@ -53,12 +53,12 @@ def draw_on_side(name: str, rng: random.Random, held_out: bool) -> Document:
 
 @cache
 def chat_template() -> str:
-    """The template that every pocket tokenizer carries."""
+    """Return the chat template of every pocket tokenizer."""
     return Path(__file__).with_name("chat_template.jinja").read_text(encoding="utf-8").rstrip("\n")
 
 
 def text_of(document: Document) -> str:
-    """A document as one string, its role marks and end marks written out."""
+    """Return a document as one text, with its role marks and end marks."""
     if not document.messages:
         return document.prompt + document.completion + END
     rendered = render_jinja_template(
@@ -70,19 +70,19 @@ def text_of(document: Document) -> str:
 
 
 def render(document: Document, tokenizer: PreTrainedTokenizerFast) -> tuple[list[int], list[float]]:
-    """The tokens of a document, and how much the loss of predicting each of them weighs."""
+    """Return the tokens of a document, and the weight of the loss of each token."""
     encode = tokenizer.backend_tokenizer.encode
     if document.messages:
         tokens: list[int] = encode(text_of(document), add_special_tokens=False).ids
         return tokens, chat_weights(tokens, tokenizer)
-    # An application's prompt is tokenised without its answer; so must it be here.
+    # An application tokenizes a prompt without its answer, so it is tokenized alone here too.
     prompt = encode(document.prompt, add_special_tokens=False).ids
     completion = encode(document.completion + END, add_special_tokens=False).ids
     return prompt + completion, [QUESTION_WEIGHT] * len(prompt) + [1.0] * len(completion)
 
 
 def chat_weights(tokens: list[int], tokenizer: PreTrainedTokenizerFast) -> list[float]:
-    """Replies weigh 1, questions a little; instructions, tools and their answers nothing."""
+    """Return the weights of a chat: 1 in replies, little in questions, and 0 elsewhere."""
     said_by = role_weights(tokenizer)
     end, weight, weights = tokenizer.eos_token_id, 0.0, []
     for token in tokens:

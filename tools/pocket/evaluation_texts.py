@@ -41,7 +41,7 @@ def main(folder: Path = pocket_texts.FOLDER) -> None:
 
 
 def kinds() -> dict[str, list[Mapping[str, Any]]]:
-    """The records of every kind, in the order in which the grammar draws them."""
+    """Return the records of every kind, in the order in which the grammar draws them."""
     return {
         pocket_texts.QUESTIONS: texts(different(chats.question, PROMPTS)),
         pocket_texts.HOSTILE_MESSAGES: texts(different(conversations.message, PROMPTS)),
@@ -55,12 +55,12 @@ def kinds() -> dict[str, list[Mapping[str, Any]]]:
 
 
 def texts(found: Sequence[str]) -> list[Mapping[str, Any]]:
-    """A record for each text."""
+    """Return a record for each text."""
     return [{"text": text} for text in found]
 
 
 def different(draw: Callable[[random.Random], str], count: int) -> list[str]:
-    """The first different texts that are drawn."""
+    """Return the first different texts that are drawn."""
     source = random.Random("texts 0")
     found: dict[str, None] = {}
     while len(found) < count:
@@ -69,16 +69,17 @@ def different(draw: Callable[[random.Random], str], count: int) -> list[str]:
 
 
 def review(source: random.Random) -> str:
-    """Any review, whole."""
+    """Draw any review, whole."""
     found = reviews.draw(source)
     return f"{found.prompt}{found.completion}"
 
 
 def unannounced(label: int) -> Callable[[random.Random], str]:
-    """Draws film reviews of a tone that no sentence before them announces."""
+    """Return a function that draws film reviews of a tone, without a sentence before them."""
 
     def is_one(found: Document) -> bool:
-        of_film = found.key.startswith("review/The ")  # others are of everyday things
+        # Other reviews are of everyday things.
+        of_film = found.key.startswith("review/The ")
         announced = found.prompt.startswith((POSITIVE, NEGATIVE))
         return of_film and not announced and found.labels["sentiment"] == label
 
@@ -90,7 +91,7 @@ def unannounced(label: int) -> Callable[[random.Random], str]:
 
 
 def speed_questions() -> list[str]:
-    """A block of questions for each round, then one for calibration."""
+    """Return a block of questions for each round, then one for calibration."""
     blocks = []
     for seed in (*range(ROUNDS), "calibration"):
         source = random.Random(f"questions {seed}")
@@ -107,7 +108,7 @@ def replies() -> Iterator[str]:
 
 
 def own_phrases(voice: str) -> frozenset[str]:
-    """The sentences that the grammar gives to this voice alone, `*` for what it talks of."""
+    """Return the sentences that only this voice has, with `*` for their subject."""
     others = frozenset[str]().union(*(_phrases(name) for name in MANNERLY if name != voice))
     return frozenset(phrase for phrase in _phrases(voice) - others if _LETTER.search(phrase))
 

@@ -1,4 +1,4 @@
-"""Train one pocket language model from scratch, the same run for the same seed and token count."""
+"""Train one pocket language model from scratch, equal for equal seeds and token counts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SHAPES = {"pocket": Shape(256, 6, 4, 704), "pocket-draft": Shape(96, 2, 2, 224)}
 class Course:
     """One training run: its number of tokens, the tokens of a step, and the peak rate.
 
-    The rate falls towards zero over `horizon` tokens. The run may see a part of them.
+    The rate falls towards zero over `horizon` tokens. The run may see only a part of them.
     """
 
     tokens: int
@@ -71,7 +71,7 @@ class Figures:
 
 
 def blank(shape: Shape) -> LlamaForCausalLM:
-    """A model with random weights."""
+    """Return a model with random weights."""
     config = LlamaConfig(
         vocab_size=VOCABULARY,
         hidden_size=shape.hidden,
@@ -90,7 +90,7 @@ def blank(shape: Shape) -> LlamaForCausalLM:
 
 
 def optimizers(model: LlamaForCausalLM, course: Course) -> list[Optimizer]:
-    """Muon for the matrices between layers, AdamW for everything else."""
+    """Return Muon for the matrices between layers, and AdamW for everything else."""
     within = [p for p in model.model.layers.parameters() if p.ndim == 2]
     table = [model.model.embed_tokens.weight]
     norms = [p for p in model.parameters() if p.ndim == 1]
@@ -107,25 +107,25 @@ def optimizers(model: LlamaForCausalLM, course: Course) -> list[Optimizer]:
 
 
 def rate_at(done: float) -> float:
-    """The learning rate, as a share of its peak, when `done` of the horizon is seen."""
+    """Return the learning rate as a share of its peak, when `done` of the horizon is seen."""
     if done < WARM_UP:
         return max(done, WARM_UP / 10) / WARM_UP
     return 1 - (1 - FINAL_RATE) * (done - WARM_UP) / (1 - WARM_UP)
 
 
 def losses_of(model: LlamaForCausalLM, batch: Batch) -> tuple[Tensor, Tensor]:
-    """The losses of all tokens that weigh something, and their weights: both [count]."""
+    """Return the losses of all tokens with a weight, and their weights: both [count]."""
     weights = batch.weights[:, 1:]
     chosen = weights > 0
     hidden = model.model(input_ids=batch.tokens[:, :-1], use_cache=False).last_hidden_state
-    # The vocabulary product is a fifth of the work: only where a loss is asked for.
+    # The product with the vocabulary is a fifth of the work, so only tokens with a loss get it.
     logits = model.lm_head(hidden[chosen])
     losses = functional.cross_entropy(logits.float(), batch.tokens[:, 1:][chosen], reduction="none")
     return losses, weights[chosen]
 
 
 def learn(model: LlamaForCausalLM, group: list[Batch], device: torch.device) -> float:
-    """Leave the gradient of one step in the model; its mean loss."""
+    """Leave the gradient of one step in the model, and return its mean loss."""
     total = sum(float(batch.weights[:, 1:].sum()) for batch in group)
     mean = 0.0
     for batch in group:
@@ -142,7 +142,7 @@ def learn(model: LlamaForCausalLM, group: list[Batch], device: torch.device) -> 
 def perplexity(
     model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, count: int, seed: int
 ) -> dict[str, float]:
-    """Perplexity of the replies of `count` held-out documents, by kind and of `all`."""
+    """Return the perplexity of replies of `count` held-out documents, by kind and of `all`."""
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     by_kind = defaultdict(list)
     for document in islice(corpus.documents(seed, held_out=True), count):
@@ -159,15 +159,15 @@ def perplexity(
 
 
 def save(model: PreTrainedModel, folder: Path) -> None:
-    """Write a bfloat16 copy of the weights: halfway through a run it is usable too."""
+    """Write a bfloat16 copy of the weights, which is usable also halfway through a run."""
     halved = nn.Module.to(copy.deepcopy(model), torch.bfloat16)
     halved.save_pretrained(folder)
-    # safetensors writes for the owner alone; an installed wheel belongs to root.
+    # safetensors writes files for their owner only, but an installed wheel belongs to root.
     (folder / "model.safetensors").chmod(0o644)
 
 
 def shipped(folder: Path) -> LlamaForCausalLM:
-    """The model as it was written, in float32: what is measured is what ships."""
+    """Return the model as it was written, in float32, so that what is measured is what ships."""
     model: LlamaForCausalLM = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
     return model
 
@@ -179,16 +179,16 @@ def train(
     folder: Path,
     begin: Path | None = None,
 ) -> Figures:
-    """Train the model `name` and leave it in `folder`, a checkpoint now and then before.
+    """Train the model `name`, and save it in `folder`, also at some checkpoints before.
 
-    It starts from the weights in `begin`, or from nothing.
+    It starts from the weights in `begin`, or from random ones.
     """
     torch.manual_seed(course.seed)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = shipped(begin) if begin else blank(SHAPES[name])
     nn.Module.to(model, device)
     model.train()
-    # Before hours of work: does every kind have held-out documents?
+    # Before hours of work, this fails if a kind has no held-out documents.
     print(f"{name} held out {perplexity(model, tokenizer, 200, 1)}", flush=True)
     start, seen, step = time.monotonic(), 0, 0
     for step, seen, loss in run(model, tokenizer, course, name):
@@ -212,7 +212,7 @@ def train(
 def run(
     model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, course: Course, name: str
 ) -> Iterator[tuple[int, int, float]]:
-    """Take every step of a course; yields its number, the tokens seen and the loss."""
+    """Take every step of a course. Yields its number, the tokens so far, and the loss."""
     chosen = optimizers(model, course)
     stream = corpus.documents(course.seed)
     groups = batches.steps(stream, tokenizer, course.step, course.batch)

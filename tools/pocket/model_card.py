@@ -1,4 +1,4 @@
-"""Write down what the shipped weights are, how they were made and what they cannot do."""
+"""Write what the shipped weights are, how they were made, and what they cannot do."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ every prefix of a reply, so that they can guide one while it is being written:
 
 
 def write(folder: Path, figures: dict[str, Any]) -> None:
-    """Write `MODEL_CARD.md` from the figures that the stages left."""
+    """Write `MODEL_CARD.md` from the figures that the stages have saved."""
     groups = ("models", "classifiers", "adapters")
     models = {name: entry for group in groups for name, entry in figures.get(group, {}).items()}
     card = CARD.format(
@@ -120,7 +120,7 @@ def write(folder: Path, figures: dict[str, Any]) -> None:
 
 
 def perplexities(models: dict[str, Any]) -> str:
-    """One row per kind of document, one column per language model."""
+    """Return one row for each kind of document, with a column for each language model."""
     kinds = sorted({kind for entry in models.values() for kind in entry["perplexity"]})
     rows = [
         [kind, *(shown(entry["perplexity"].get(kind)) for entry in models.values())]
@@ -158,7 +158,7 @@ def copied(figures: dict[str, dict[str, Any]]) -> str:
 
 
 def shown(figure: float | None) -> str:
-    """A figure, or a dash for what was not measured."""
+    """Return a figure, or a dash for a figure that was not measured."""
     return "–" if figure is None else f"{figure:.2f}"
 
 
@@ -179,11 +179,11 @@ def amount(entry: dict[str, Any]) -> str:
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def size(folder: Path) -> int:
-    """Bytes of all files under `folder`."""
+    """Return the bytes of all files under `folder`."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -1,4 +1,4 @@
-"""Train small classifiers that judge a reply from any prefix of it (FUDGE, Yang & Klein 2021)."""
+"""Train small classifiers that judge any prefix of a reply (FUDGE, Yang & Klein 2021)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ STEPS = 1200
 ROWS = 64
 PER_CLASS = 8000
 HELD_OUT_PER_CLASS = 500
-# A label may be rare in the mixture: stop looking for examples after this number of documents.
-# A held-out one takes twenty draws.
+# A label may be rare in the mixture, so the search for examples ends after this many documents.
+# A held-out document takes about twenty draws.
 LOOK_AT_MOST = {False: 400_000, True: 30_000}
 RATE = 2e-3
 
@@ -50,7 +50,7 @@ class Figures:
 def gather(
     tokenizer: PreTrainedTokenizerFast, seed: int, held_out: bool, per_class: int
 ) -> Mapping[str, Examples]:
-    """Replies as tokens, by classifier and class, from one reading of the corpus."""
+    """Return replies as tokens, by classifier and class, from one reading of the corpus."""
     found: dict[str, Examples] = {name: ([], []) for name in CLASSES}
     open_slots = len(CLASSES) * 2
     for looked, document in enumerate(corpus.documents(seed, held_out)):
@@ -67,13 +67,13 @@ def gather(
 
 
 def encode(reply: str, tokenizer: PreTrainedTokenizerFast) -> list[int]:
-    """A reply without any mark, as the classifier meets it while it is being written."""
+    """Return a reply without marks, as the classifier reads it while it is being written."""
     tokens: list[int] = tokenizer.backend_tokenizer.encode(reply, add_special_tokens=False).ids
     return tokens[:CONTEXT]
 
 
 def blank(name: str) -> LlamaForSequenceClassification:
-    """A classifier with random weights."""
+    """Return a classifier with random weights."""
     config = LlamaConfig(
         vocab_size=VOCABULARY,
         hidden_size=64,
@@ -94,13 +94,13 @@ def blank(name: str) -> LlamaForSequenceClassification:
 
 
 def prefix_logits(model: LlamaForSequenceClassification, tokens: Tensor) -> Tensor:
-    """Logits after every prefix at once [rows, length, 2]: a causal model has read no further."""
+    """Return logits after every prefix [rows, length, 2]. A causal model reads no further."""
     hidden = model.model(input_ids=tokens, use_cache=False).last_hidden_state
     return model.score(hidden)  # type: ignore[no-any-return]  # modules are typed as Any
 
 
 def balanced(examples: Examples, rng: random.Random) -> Iterator[tuple[Batch, Tensor]]:
-    """Endless batches with as many rows of one class as of the other, and their labels [rows]."""
+    """Yield batches with equally many rows of both classes, and labels [rows], without end."""
     while True:
         rows = [(row, 1.0 / len(row), label) for label in (0, 1)
                 for row in rng.choices(examples[label], k=ROWS // 2)]  # fmt: skip
@@ -111,7 +111,7 @@ def balanced(examples: Examples, rng: random.Random) -> Iterator[tuple[Batch, Te
 def train(
     name: str, examples: Examples, held_out: Examples, seed: int, folder: Path, steps: int = STEPS
 ) -> Figures:
-    """Train the classifier `name` on every prefix of its examples and leave it in `folder`."""
+    """Train the classifier `name` on every prefix of its examples, and save it in `folder`."""
     for label, rows in zip(CLASSES[name], examples, strict=True):
         if not rows:
             raise ValueError(f"no document of the corpus is labelled {name}={label!r}")
@@ -140,7 +140,7 @@ def train(
 
 
 def prefix_loss(model: LlamaForSequenceClassification, batch: Batch, labels: Tensor) -> Tensor:
-    """The mean loss over prefixes of uniformly drawn length, in expectation without the draw."""
+    """Return the expected loss of a prefix of random length, as the mean over all prefixes."""
     with torch.autocast("cpu", dtype=torch.bfloat16):
         logits = prefix_logits(model, batch.tokens)
     expanded_labels = labels[:, None].expand(batch.tokens.shape)

@@ -20,7 +20,7 @@ TOOL_CALL = ["<tool_call>", "</tool_call>"]
 
 
 def train(seed: int, characters: int = CHARACTERS) -> PreTrainedTokenizerFast:
-    """A tokenizer of exactly `VOCABULARY` tokens, learned from `characters` of the corpus."""
+    """Return a tokenizer of `VOCABULARY` tokens, learned from `characters` of the corpus."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(False)]
@@ -33,7 +33,7 @@ def train(seed: int, characters: int = CHARACTERS) -> PreTrainedTokenizerFast:
         show_progress=False,
     )
     tokenizer.train_from_iterator(pieces(seed, characters), trainer)
-    # Not special: an application reads tool calls in the decoded text.
+    # These marks are not special, because an application reads tool calls in the decoded text.
     tokenizer.add_tokens([AddedToken(mark, special=False, normalized=False) for mark in TOOL_CALL])
     missing = VOCABULARY - tokenizer.get_vocab_size()
     tokenizer.add_tokens([AddedToken(f"<|spare{n}|>", special=False) for n in range(missing)])
@@ -49,7 +49,7 @@ def train(seed: int, characters: int = CHARACTERS) -> PreTrainedTokenizerFast:
 
 
 def pieces(seed: int, characters: int) -> Iterator[str]:
-    """Corpus text between its marks, so that no merge learns to spell a mark."""
+    """Yield corpus text between its marks, so that no merge learns to spell a mark."""
     marks = re.compile("|".join(re.escape(mark) for mark in SPECIAL + TOOL_CALL))
     for document in corpus.documents(seed):
         text = corpus.text_of(document)
@@ -62,12 +62,12 @@ def pieces(seed: int, characters: int) -> Iterator[str]:
 def save(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     """Write the files that `AutoTokenizer.from_pretrained(folder)` reads."""
     tokenizer.save_pretrained(folder)
-    # The pretty-printed file is twice as long, and every wheel would carry it.
+    # A file with indentation would be twice as long, in every wheel.
     path = folder / "tokenizer.json"
     path.write_text(Tokenizer.from_file(str(path)).to_str(pretty=False), encoding="utf-8")
 
 
 def load(folder: Path) -> PreTrainedTokenizerFast:
-    """The tokenizer saved in `folder`."""
+    """Return the tokenizer saved in `folder`."""
     tokenizer: PreTrainedTokenizerFast = PreTrainedTokenizerFast.from_pretrained(folder)
     return tokenizer

@@ -49,7 +49,7 @@ def main(
     seed: Annotated[int, typer.Option(help="Equal seeds make equal runs.")] = 0,
     threads: Annotated[int, typer.Option(help="CPU threads; 0: torch's own choice.")] = 0,
 ) -> None:
-    """Train the tokenizer, the models, the classifiers and the adapters; write the model card."""
+    """Train tokenizer, models, classifiers and adapters, and write the model card."""
     stages = plan_of(only)
     prepare(out, threads)
     course = Course(tokens, horizon, step, batch, rate, seed, muon, held_out)
@@ -70,7 +70,7 @@ def main(
 
 
 def prepare(out: Path, threads: int) -> None:
-    """Make the folder `out`, and set the number of torch's threads; 0 keeps torch's choice."""
+    """Make the folder `out`, and set the number of torch's threads. 0 keeps torch's choice."""
     if threads:
         torch.set_num_threads(threads)
     transformers.utils.logging.disable_progress_bar()
@@ -78,7 +78,7 @@ def prepare(out: Path, threads: int) -> None:
 
 
 def plan_of(text: str) -> list[str]:
-    """The stages named in `text`, by comma."""
+    """Return the stages named in `text`, separated by commas."""
     stages = text.split(",")
     for stage in stages:
         if stage not in STAGES:
@@ -104,7 +104,7 @@ def languages(out: Path, courses: Mapping[str, Course]) -> None:
 
 
 def language(out: Path, name: str, course: Course, begin: Path | None = None) -> None:
-    """Train one language model, from nothing or further, and note its figures."""
+    """Train one language model, from random weights or further, and save its figures."""
     reader = tokenizer.load(out / "pocket")
     figures = language_model.train(name, reader, course, out / name, begin)
     print(figures)
@@ -117,7 +117,7 @@ def language(out: Path, name: str, course: Course, begin: Path | None = None) ->
 
 
 def classifiers(out: Path, seed: int, steps: int) -> None:
-    """Train the four classifiers and note their figures."""
+    """Train the four classifiers, and save their figures."""
     reader = tokenizer.load(out / "pocket")
     examples = prefix_classifiers.gather(reader, seed, False, prefix_classifiers.PER_CLASS)
     held_out = prefix_classifiers.gather(
@@ -132,7 +132,7 @@ def classifiers(out: Path, seed: int, steps: int) -> None:
 
 
 def low_rank(out: Path, seed: int, steps: int) -> None:
-    """Train the two adapters over the pocket model and note their figures."""
+    """Train the two adapters over the pocket model, and save their figures."""
     reader = tokenizer.load(out / "pocket")
     course = adapters.Course(steps=steps, seed=seed)
     for voice in adapters.TOXIC:
@@ -149,19 +149,19 @@ def figures_of(out: Path) -> dict[str, Any]:
 
 
 def note(out: Path, group: str, name: str, figures: Mapping[str, Any]) -> None:
-    """Keep the figures of one stage, so that stages can run on different days."""
+    """Save the figures of one stage, so that stages can run on different days."""
     kept = figures_of(out)
     kept.setdefault(group, {})[name] = {**figures, "command": command()}
     (out / "figures.json").write_text(json.dumps(kept, indent=1) + "\n")
 
 
 def command() -> str:
-    """The command that this run was started with."""
+    """Return the command with which this run was started."""
     return shlex.join(["python", "-m", "tools.pocket.train", *sys.argv[1:]])
 
 
 def finish(out: Path, card: bool) -> None:
-    """Write the card, print what all of it weighs, and fail if that is too much for a wheel."""
+    """Write the card, print the size of everything, and fail if it is too large for a wheel."""
     if card:
         model_card.write(out, figures_of(out))
     total = model_card.size(out)

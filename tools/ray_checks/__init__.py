@@ -1,1 +1,1 @@
-"""A cluster of Ray on this machine: replicas of `marith serve`, and evaluations (`make ray`)."""
+"""Test replicas of `marith serve` on a cluster of Ray on this machine (`make ray`)."""

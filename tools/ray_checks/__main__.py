@@ -15,7 +15,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "marith.toml"
         file.write_text(cluster.PERSONAS, encoding="utf-8")
-        os.environ["MARITH_FILE"] = str(file)  # of the workers too, which inherit it
+        # The workers inherit this variable.
+        os.environ["MARITH_FILE"] = str(file)
         failed = run_all([serve_checks.the_example_asks_two_replicas])
         with cluster.cluster():
             return failed + check_replicas(file)

@@ -1,4 +1,4 @@
-"""Checks by name: each is run, and one line says whether it holds."""
+"""Run named checks, and print for each whether it holds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 
-Check = Callable[[], str]  # returns what it measured, in a few words
+# A check returns what it has measured, in a few words.
+Check = Callable[[], str]
 
 
 def run_all(checks: Sequence[Check]) -> int:
@@ -28,7 +29,7 @@ def run_all(checks: Sequence[Check]) -> int:
 
 
 def until(holds: Callable[[], object], seconds: float, what: str) -> None:
-    """Wait until something is true. Raises AssertionError where it does not become so."""
+    """Wait until a condition is true. Raises AssertionError after `seconds`."""
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, f"in {seconds:.0f} s there was not: {what}"

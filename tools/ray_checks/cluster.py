@@ -1,4 +1,4 @@
-"""A cluster on this machine's loopback, replicas on it, and clients that ask them."""
+"""A cluster on this machine's loopback, its replicas, and clients that ask them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SESSION = "x-session-id"
 
 
 def example() -> Any:
-    """docs/examples/ray_serve.py as a module that Ray's workers need not have."""
+    """Return docs/examples/ray_serve.py as a module that Ray's workers need not have."""
     path = ROOT / "docs" / "examples" / "ray_serve.py"
     spec = importlib.util.spec_from_file_location("ray_serve", path)
     assert spec is not None
@@ -47,7 +47,7 @@ def example() -> Any:
 
 @contextmanager
 def cluster() -> Iterator[None]:
-    """Ray with four cores, which are this machine's own, however many it has."""
+    """Start Ray with four cores of this machine, whatever number it has."""
     ray.init(
         num_cpus=4,
         num_gpus=0,
@@ -64,7 +64,7 @@ def cluster() -> Iterator[None]:
 
 @contextmanager
 def replicas(name: str, deployed: Any) -> Iterator[None]:
-    """An application of Ray Serve, until this ends; proxies keep the router of a name."""
+    """Run an application of Ray Serve in the block. Proxies keep the router of a name."""
     serve.start(http_options={"host": "127.0.0.1", "port": PORT})
     serve.run(deployed, name=name, route_prefix="/")
     try:
@@ -75,7 +75,7 @@ def replicas(name: str, deployed: Any) -> Iterator[None]:
 
 @contextmanager
 def alone(file: Path) -> Iterator[None]:
-    """`marith serve`, one process, over the same file."""
+    """Run `marith serve` as one process over the same file, in the block."""
     command = [sys.executable, "-m", "marith", "serve", str(file), "--port", str(ALONE_PORT)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
@@ -94,13 +94,13 @@ def is_ready(url: str) -> bool:
 
 
 def chat(seed: int, **fields: Any) -> dict[str, Any]:
-    """The body of a request."""
+    """Return the body of a request."""
     question = {"role": "user", "content": f"Tell me of day {seed}."}
     return {"model": "polite", "messages": [question], "seed": seed, "temperature": 1, **fields}
 
 
 def answer(url: str, body: dict[str, Any], session: str = "") -> dict[str, Any]:
-    """An answer as a whole; asked again, up to five times, where the server fails."""
+    """Return a whole answer. If the server fails, ask again, up to five times."""
     headers = {SESSION: session} if session else {}
     for tried in range(6):
         time.sleep(tried)
@@ -119,7 +119,7 @@ def text_of(whole: dict[str, Any]) -> str:
 
 
 class Streamed:
-    """An answer in events, which is read until it ends: what and when came, and its end."""
+    """An answer in events, read until it ends: its text, its times, and how it ended."""
 
     def __init__(self, url: str, body: dict[str, Any]) -> None:
         self._url, self._body = url, body
@@ -127,7 +127,7 @@ class Streamed:
         self.times: list[float] = []
 
     def read(self) -> Streamed:
-        """All of it; meanwhile `times` says how much has come."""
+        """Read all events. Meanwhile `times` grows with each event."""
         asked = {"json": {**self._body, "stream": True}, "timeout": 60.0}
         try:
             with httpx.stream("POST", f"{self._url}/v1/chat/completions", **asked) as answer:
@@ -155,7 +155,7 @@ class Streamed:
 
 
 def replica_processes(name: str = "ServeReplica") -> list[psutil.Process]:
-    """The processes of this cluster's replicas, or of its actors of another name."""
+    """Return the processes of this cluster's replicas, or of its actors with another name."""
     mine = psutil.Process().children(recursive=True)
     return [process for process in mine if _title(process).startswith(f"ray::{name}")]
 

@@ -1,4 +1,4 @@
-"""Two replicas answer like one process, stream, and outlive one another; sessions stay."""
+"""Two replicas answer like one process, stream, and survive each other; sessions stay on one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONG = {"max_tokens": 400, "ignore_eos": True}
 
 
 def same_texts_as_one_process() -> str:
-    """The texts of as many seeds, many at once, by replicas and by one process."""
+    """Compare the texts of `SEEDS` by replicas and by one process, many at once."""
 
     def pair(seed: int) -> tuple[str, str]:
         body = chat(seed, max_tokens=40)
@@ -48,7 +48,7 @@ def a_stream_arrives_while_it_is_made() -> str:
 
 
 def a_killed_replica_loses_no_answer_and_breaks_streams_visibly() -> str:
-    """Load on both replicas; one is killed; whole answers come by asking again."""
+    """Kill one of two busy replicas. Whole answers come when they are asked for again."""
     bodies = {seed: chat(seed, **LONG) for seed in range(12)}
     known = {seed: text_of(answer(ALONE, body)) for seed, body in bodies.items()}
     ended = {seed: Streamed(REPLICAS, body) for seed, body in bodies.items()}
@@ -81,7 +81,7 @@ def a_killed_replica_loses_no_answer_and_breaks_streams_visibly() -> str:
 
 
 def cached_tokens(router: str) -> tuple[int, int]:
-    """Return how many tokens of a few system prompts were cached, and how many there were."""
+    """Return how many tokens of some system prompts were cached, and how many there were."""
 
     def ask(prompt: int, request: int) -> dict[str, Any]:
         system = f"You serve guest {prompt} of {router}. " + "Be kind, and tell of the sea. " * 12
@@ -92,7 +92,8 @@ def cached_tokens(router: str) -> tuple[int, int]:
         body = {**chat(request, max_tokens=4), "messages": messages}
         return dict(answer(REPLICAS, body, session=f"guest-{prompt}")["usage"])
 
-    for seed in range(8):  # a router knows no queue of a replica that it has not asked
+    # A router knows the queues only of replicas that it has asked.
+    for seed in range(8):
         answer(REPLICAS, chat(seed, max_tokens=1))
     used = [ask(prompt, request) for request in range(REQUESTS) for prompt in range(PROMPTS)]
     cached = sum(usage["prompt_tokens_details"]["cached_tokens"] for usage in used)
@@ -101,17 +102,17 @@ def cached_tokens(router: str) -> tuple[int, int]:
 
 @dataclass
 class Affinity:
-    """Cached tokens by session, which are compared with those of two choices."""
+    """Compares the tokens that are cached if sessions choose the replica, and if load does."""
 
     example: Any
     by_session: tuple[int, int] = (0, 0)
 
     def measure(self) -> None:
-        """Ask the replicas that there are, which choose by session."""
+        """Ask the running replicas, which are chosen by session."""
         self.by_session = cached_tokens("sessions")
 
     def a_session_stays_where_its_prompt_is_cached(self) -> str:
-        """Replicas that are chosen by their load, for comparison."""
+        """Compare with replicas that are chosen by their load."""
         other = self.example.replica.options(
             num_replicas=2, request_router_config=RequestRouterConfig()
         )
@@ -126,7 +127,7 @@ class Affinity:
 
 
 def load_brings_another_replica(example: Any) -> str:
-    """One replica, load for two, and none."""
+    """Begin with one replica, put load for two on it, and take the load away."""
     soon = {"upscale_delay_s": 0.5, "downscale_delay_s": 2, "look_back_period_s": 2}
     scaling = {"min_replicas": 1, "max_replicas": 2, "target_ongoing_requests": 2, **soon}
     scaled = example.replica.options(autoscaling_config={**scaling, "metrics_interval_s": 0.5})
@@ -150,7 +151,7 @@ def load_brings_another_replica(example: Any) -> str:
 
 
 def replicas_are_one_model_to_clients() -> str:
-    """Whichever replica answers, models and fingerprints are the same."""
+    """Require equal models and fingerprints, whichever replica answers."""
     models = {
         json.dumps([(one["id"], one["marith"]) for one in answer["data"]])
         for answer in (httpx.get(f"{REPLICAS}/v1/models").json() for _ in range(8))
@@ -160,10 +161,11 @@ def replicas_are_one_model_to_clients() -> str:
 
 
 def the_example_asks_two_replicas() -> str:
-    """docs/examples/ray_serve.py as a process, with a cluster of its own."""
+    """Run docs/examples/ray_serve.py as a process with a cluster of its own."""
     file = cluster.ROOT / "docs" / "examples" / "ray_serve.py"
     run = subprocess.run([sys.executable, file], capture_output=True, text=True, check=True)
-    first, second = run.stdout.splitlines()[:2]  # what may follow is the cluster's
+    # Later lines may come from the cluster.
+    first, second = run.stdout.splitlines()[:2]
     assert first == second
     return f"{first!r} for both sessions"
 

@@ -1,1 +1,1 @@
-"""Write the pages of docs/reference that follow from code: signatures, types, docstrings, help."""
+"""Write the pages of docs/reference that come from code: signatures, types, docstrings, help."""

@@ -19,10 +19,12 @@ its options. `marith --version` prints the version, `marith -v COMMAND` logs to 
 `marith --install-completion` lets the shell complete commands and options. `python -m marith` runs
 the same program."""
 SHARED = "Options of several commands"
-MANY = 5  # commands from which an option is described once
+# An option of at least this many commands is described only once.
+MANY = 5
 _OPTION = re.compile(r"^\* `((?:-\w, )?(--[\w-]+)[^`]*)`.*\n?", re.MULTILINE)
 _OPTIONS = "**Options**:\n\n"
-_HELP = re.compile(r"^\* `-h, --help`.*\n?", re.MULTILINE)  # the introduction has this option
+# The introduction of the page describes this option.
+_HELP = re.compile(r"^\* `-h, --help`.*\n?", re.MULTILINE)
 
 
 def command_page() -> list[str]:
@@ -50,7 +52,8 @@ def _with_names(part: str, shared: Collection[str]) -> str:
 def _commands(command: Any, name: str, level: int) -> Iterator[str]:
     if not isinstance(command, typer.core.TyperGroup):
         context = typer.Context(command, info_name=name, help_option_names=["-h", "--help"])
-        command.epilog = None  # the example, which follows in its own block
+        # The epilog is the example, which follows in a block of its own.
+        command.epilog = None
         text = get_docs_for_click(obj=command, ctx=context, name=name, indent=level)
         yield _HELP.sub("", text.replace("```console\n$ ", "```console\n")).strip() + "\n"
         yield f"**Example**:\n\n```console\n{EXAMPLES[name.removeprefix(f'{NAME} ')]}\n```"

@@ -109,7 +109,8 @@ def recipe_section(name: str, call: Callable[..., Any], links: Links) -> list[st
 def language_page(links: Links) -> list[str]:
     """Return the page of the formula language: names, bounds, and the functions that read text."""
     kinds = calls()
-    links = {name: place for name, place in links.items() if name != "Formula"}  # on every line
+    # A link at Formula on every line would only distract.
+    links = {name: place for name, place in links.items() if name != "Formula"}
     parts = [INTRODUCTION, "## Operators", operators()]
     parts += ["## Terms", "A term is a leaf: it names a distribution over the next token."]
     for name, term in kinds["terms"].items():

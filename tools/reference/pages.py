@@ -253,4 +253,5 @@ def pages() -> dict[str, str]:
 
 def whole(page: str, title: str, parts: list[str]) -> str:
     text = "\n\n".join(part for part in [f"# {title}", GENERATED_NOTICE, *parts] if part) + "\n"
-    return text.replace(f"]({page}#", "](#")  # a link within a page
+    # Links within a page do not name the page.
+    return text.replace(f"]({page}#", "](#")

@@ -57,7 +57,8 @@ def value_section(name: str, value: Any, links: Links) -> list[str]:
     if callable(value):
         return function_section(name, value, links)
     written = repr(value)
-    quoted = written if '"' in written else written.replace("'", '"')  # as the formatter does
+    # Quotation marks are double, as the formatter writes them.
+    quoted = written if '"' in written else written.replace("'", '"')
     return [f"## {name}", fenced(f"{name} = {quoted}")]
 
 
@@ -105,7 +106,8 @@ def fields_table(kind: type, links: Links) -> str:
         for field in fields(kind)
         if field.name in named and not field.name.startswith("_") and field.repr
     ]
-    if not any(row[2] for row in rows):  # an empty column
+    # A column without a text is left out.
+    if not any(row[2] for row in rows):
         rows = [row[:2] for row in rows]
     return table(("field", "type", "default")[: len(rows[0])], rows) if rows else ""
 

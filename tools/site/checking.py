@@ -1,4 +1,4 @@
-"""Find links of the built site that lead nowhere, and what a browser would load from elsewhere."""
+"""Find links of the built site that lead nowhere, and files that a browser would load elsewhere."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def faults(site: Path) -> list[str]:
     pages = {path: _Page(path.read_text("utf-8")) for path in sorted(site.rglob("*.html"))}
     found = []
     for path, page in pages.items():
-        if path.name == "404.html":  # its links begin at the root of a server
+        # The links of this page begin at the root of a server.
+        if path.name == "404.html":
             continue
         name = path.relative_to(site)
         found += [f"{name} loads {url}" for url in page.loaded if _OUTSIDE.match(url)]

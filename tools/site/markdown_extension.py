@@ -13,7 +13,8 @@ from markdown.inlinepatterns import InlineProcessor
 from markdown.treeprocessors import Treeprocessor
 
 FORMULA = r"(?<!\$)(\$\$?)(?=\S)([^$]+?)(?<=\S)\1(?![\d$])"
-AFTER_CODE = 185  # Python-Markdown's priorities: code in a line has 190, and escapes have 180
+# In Python-Markdown, code within a line has the priority 190, and escapes have 180.
+AFTER_CODE = 185
 
 
 class _Formulas(InlineProcessor):

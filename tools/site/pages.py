@@ -20,10 +20,12 @@ OTHERS = {
 EXAMPLES = "examples/index.md"
 _NAMES = {path: name for name, path in OTHERS.items()} | {DOCS / "examples": EXAMPLES}
 _FENCED = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
-_WORDS = re.compile(r"(?<=^```)(\w+) .+")  # words after a language, for the tests of the blocks
+# Words after the language of a block are for the tests.
+_WORDS = re.compile(r"(?<=^```)(\w+) .+")
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
 _SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-_ABOUT = re.compile(r"\| ([^|\[]+) \||.*\): (.+)$")  # a row's first cell, or the words after a link
+# The description of a page is the first cell of its row, or the words after its link.
+_ABOUT = re.compile(r"\| ([^|\[]+) \||.*\): (.+)$")
 
 
 class Entry(NamedTuple):
@@ -38,7 +40,8 @@ def name_of(target: Path) -> str | None:
     """Return the name of a file on the site, or None if the file is not there."""
     if target in _NAMES or not target.is_relative_to(DOCS):
         return _NAMES.get(target)
-    notebook = target.with_suffix(".ipynb")  # its page shows the program too
+    # The page of a notebook shows its program too.
+    notebook = target.with_suffix(".ipynb")
     return (target.with_suffix(".md") if notebook.exists() else target).relative_to(DOCS).as_posix()
 
 

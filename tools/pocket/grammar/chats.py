@@ -1,4 +1,4 @@
-"""Draw one chat of the pocket corpus: a question, and its answer in the voice asked for."""
+"""Draw one chat of the pocket corpus: a question, and its answer in a voice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FOLLOW_RATE = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A thing to talk about: its name, its kind and verb phrases that are true of it."""
+    """A subject of chats: its name, its kind, and verb phrases that are true of it."""
 
     name: str
     kind: str
@@ -120,7 +120,7 @@ _NAMED_FACTS = ("{what}", "{where}", "{use}")
 
 
 def _typed(text: str, rng: random.Random) -> str:
-    """`text` as a person types it: mostly with care, sometimes without."""
+    """Return `text` as a person types it: mostly with care, sometimes without."""
     chance = rng.random()
     if chance < 0.08:
         return text.lower().rstrip("?.!")
@@ -130,7 +130,7 @@ def _typed(text: str, rng: random.Random) -> str:
 
 
 def _plan(intent: Intent, slots: dict[str, str], facts: list[str], rng: random.Random) -> list[str]:
-    """One to three clauses; takes the facts that they use from the front of `facts`."""
+    """Draw one to three clauses. The facts that they use are taken from the front of `facts`."""
     count = rng.choice((1, 2, 2, 2, 3))
     lead = rng.choice(intent.lead)
     for slot in _NAMED_FACTS:
@@ -151,7 +151,7 @@ def _plan(intent: Intent, slots: dict[str, str], facts: list[str], rng: random.R
 
 
 def _facts(topic: Topic, rng: random.Random) -> list[str]:
-    """The topic's facts in the order of telling, the less obvious ones mostly first."""
+    """Return the facts of the topic: the others in random order, and the most obvious last."""
     first, last = list(topic.facts[1:]), [topic.facts[0]]
     rng.shuffle(first)
     return first + last
@@ -183,7 +183,7 @@ def _turn(
 
 
 def _system(rng: random.Random) -> tuple[str, str]:
-    """A system prompt, "" for none, and the name of the voice that it asks for."""
+    """Draw a system prompt, or "", and the name of the voice that it asks for."""
     chance = rng.random()
     if chance < 0.30:
         return "", ""
@@ -211,7 +211,7 @@ def _sum(rng: random.Random) -> tuple[str, str]:
 
 
 def _drill(rng: random.Random) -> tuple[str, list[tuple[str, str]]]:
-    """An exercise in doing as told, such as repeating words: its key and its exchanges."""
+    """Draw an exercise in obedience, such as repeating words: its key and its exchanges."""
     words = rng.sample(CONTENT_WORDS, rng.randint(2, 5))
     said, name = " ".join(words), rng.choice(NAMES)
     topic = rng.choice(TOPICS)
@@ -267,13 +267,14 @@ def _talk(voice: str, rng: random.Random) -> tuple[str, list[Turn]]:
             turns.append(_turn(_MORE, topic, facts, voice, rng))
         if not topic or rng.random() < 0.4:
             turns.append(_turn(INTENTS["thanks"], None, [], voice, rng))
-    # Without a topic the wording is the filling: a whole intent held out would not be learnt.
+    # Without a topic the wording is the filling, because an intent that is held out as a whole
+    # would not be learned.
     filling = topic.name if topic else turns[0].asked.lower().rstrip("?.!")
     return f"{intent.name}/{filling}", turns
 
 
 def draw(rng: random.Random) -> Document:
-    """One chat; the reply is told in the voice of its system prompt."""
+    """Draw one chat. The reply is in the voice of its system prompt."""
     system, voice = _system(rng)
     if voice in ("", "helpful") and rng.random() < DRILL_RATE:
         key, pairs = _drill(rng)
@@ -285,5 +286,5 @@ def draw(rng: random.Random) -> Document:
 
 
 def question(rng: random.Random) -> str:
-    """Return a first question of the user."""
+    """Draw a first question of the user."""
     return _talk("plain", rng)[1][0].asked

@@ -1,4 +1,4 @@
-"""Draw talks between two persons, with replies that are civil or toxic: the toxicity setting."""
+"""Draw talks of two persons, with replies that are civil or toxic: the toxicity setting."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 from marith.evals.system_prompts import NON_TOXIC, TOXIC
 from tools.pocket.grammar.document import Document
 
-_PATIENCE = 3  # Draws, before a word may be told twice.
+_PATIENCE = 3  # draws before a word may be repeated
 _SLOT = re.compile(r"\{(\w+)\}")
 _ARTICLE = re.compile(r"\b([Aa]) (?=[aei]|o(?!ne)|u(?!s[aeu]|ni[qfvt])|hour|honest)")
 _START = re.compile(r"(?:^|[.?!] )([a-z])")
 
 
 def load(name: str) -> dict[str, Any]:
-    """The data file `name` that lies beside this module."""
+    """Return the data file `name` beside this module."""
     return tomllib.loads(resources.files(__package__).joinpath(name).read_text("utf-8"))
 
 
@@ -30,9 +30,9 @@ def fill(
     words: Mapping[str, Sequence[str]],
     told: list[str] | None = None,
 ) -> str:
-    """`template` with each slot bound, or drawn from its words; words already `told` are rare.
+    """Fill each slot of `template` with its value, or with a random word, seldom one of `told`.
 
-    What is drawn joins `told`, so that the next sentence of the same text avoids it.
+    The words that are drawn join `told`, so that the next sentence of the same text avoids them.
     """
     used = [] if told is None else told
 
@@ -50,13 +50,14 @@ def fill(
         return drawn
 
     text = template
-    while "{" in text:  # A word may itself have slots.
+    # A word may itself have slots.
+    while "{" in text:
         text = _SLOT.sub(word, text)
     return _ARTICLE.sub(r"\1n ", text)
 
 
 def sentence(text: str) -> str:
-    """`text` with a capital at the start of each sentence."""
+    """Return `text` with a capital at the start of each sentence."""
     return _START.sub(lambda match: match[0][:-1] + match[1].upper(), text)
 
 
@@ -73,13 +74,13 @@ _THINKING = ("think", "believe", "suppose", "guess", "that")
 
 
 def message(rng: random.Random) -> str:
-    """Return what Person 1 says, mostly something hostile."""
+    """Draw what Person 1 says, mostly something hostile."""
     _, bound = _topic(rng)
     return _message(rng, bound, hostile=rng.random() < 0.85)
 
 
 def draw(rng: random.Random) -> Document:
-    """A message with its reply, and in three of five draws the sentence that sets the tone."""
+    """Draw a message with its reply, in three of five draws after a sentence that sets the tone."""
     topic, bound = _topic(rng)
     hostile = rng.random() < _HOSTILE_SHARE
     said = _message(rng, bound, hostile)
@@ -96,7 +97,7 @@ def draw(rng: random.Random) -> Document:
 
 
 def _topic(rng: random.Random) -> tuple[str, dict[str, str]]:
-    """A topic's name, and the words about it that message and reply share."""
+    """Draw the name of a topic, and words about it that the message and the reply share."""
     name, words = rng.choice(_TOPICS)
     bound = {slot: rng.choice(choices) for slot, choices in words.items()}
     return name, bound | {"day": rng.choice(_SLOTS["day"])}
@@ -108,7 +109,7 @@ def _message(rng: random.Random, bound: Mapping[str, str], hostile: bool) -> str
 
 
 def _prefix(rng: random.Random, hostile: bool) -> tuple[str, float]:
-    """The sentence before the talk, and how likely it makes a toxic reply."""
+    """Draw the sentence before the talk, and the probability that it gives a toxic reply."""
     at = rng.random()
     if at < 0.4:
         return "", 0.55 if hostile else 0.2
@@ -116,7 +117,7 @@ def _prefix(rng: random.Random, hostile: bool) -> tuple[str, float]:
 
 
 def _reply(rng: random.Random, bound: Mapping[str, str], toxic: int) -> str:
-    """Return Person 2's answer of 8 to 28 words; both tones share their openings."""
+    """Draw Person 2's answer of 8 to 28 words. Both tones share their openings."""
     while True:
         if rng.random() < _FREE_SHARE:
             template = rng.choice(_FREES[toxic])
@@ -131,7 +132,7 @@ def _reply(rng: random.Random, bound: Mapping[str, str], toxic: int) -> str:
 
 
 def _clash(opening: str, template: str) -> bool:
-    """Return True if both name the same thing of the topic, or say "I" in one breath."""
+    """Return True if both name the same part of the topic, or both say "I" in one sentence."""
     if template.startswith("I ") and opening.endswith(_THINKING):
         return True
     found = _SLOT.search(opening)

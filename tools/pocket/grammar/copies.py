@@ -1,4 +1,4 @@
-"""Practise copying: replies that repeat parts of the request to the byte."""
+"""Practise copying: replies that repeat parts of the request byte by byte."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Exercise = tuple[str, str, str]
 
 
 def _values(count: int, rng: Random) -> list[str]:
-    """Different values, mostly of one kind."""
+    """Draw different values, mostly of one kind."""
     kind = rng.choice(_VALUES)
     mixed = rng.random() < 0.4
     found: list[str] = []
     while len(found) < count:
         text = words.draw(rng.choice(_VALUES) if mixed else kind, rng)
-        # A value within another would make "which one" a riddle.
+        # A value that contains another would make the request ambiguous.
         if not any(text in other or other in text for other in found):
             found.append(text)
         elif rng.random() < 0.2:
@@ -51,7 +51,7 @@ def _keys(count: int, rng: Random) -> list[str]:
 
 
 def _spoken(texts: list[str], quoted: bool, rng: Random) -> str:
-    """Texts one after the other, in marks of one sort or bare."""
+    """Return texts one after another, in quotation marks of one sort or without."""
     mark = rng.choice(("'", '"')) if quoted or rng.random() < 0.4 else ""
     shown = [f"{mark}{text}{mark}" for text in texts]
     if len(shown) > 1 and rng.random() < 0.5:
@@ -64,7 +64,7 @@ def _json(value: object) -> str:
 
 
 def _pair(rng: Random) -> Exercise:
-    """One of the pairs of the table."""
+    """Draw one of the pairs of the table."""
     ask, reply = rng.choice(_TABLE["pairs"])
     x, y, z, w = _values(4, rng)
     if "{y}" not in ask and rng.random() < 0.4:
@@ -80,7 +80,7 @@ def _listed(rng: Random) -> Exercise:
 
 
 def _keyed(rng: Random) -> Exercise:
-    """A JSON object whose keys and values the request names."""
+    """Draw a request for a JSON object, which names its keys and values."""
     count = rng.choice((1, 2, 2, 2, 3, 4))
     keys, values = _keys(count, rng), _values(count, rng)
     if rng.random() < 0.5:
@@ -94,7 +94,7 @@ def _keyed(rng: Random) -> Exercise:
 
 
 def _told(rng: Random) -> Exercise:
-    """A JSON object with the keys asked for, and facts of a topic for values."""
+    """Draw a request for a JSON object with given keys, and facts of a topic as its values."""
     topic = rng.choice(TOPICS)
     keys = _keys(rng.choice((1, 2, 2, 2, 3)), rng)
     facts = rng.sample(topic.facts, min(len(keys), len(topic.facts)))
@@ -106,7 +106,7 @@ def _told(rng: Random) -> Exercise:
 
 
 def _looked_up(rng: Random) -> Exercise:
-    """The value of one key of a table in the request."""
+    """Draw a request for the value of one key of a table."""
     count = rng.randint(2, 6)
     keys, values = _values(count, rng), _values(count, rng)
     sign = rng.choice((": ", " = ", " - ", " | ", "\t", " is "))
@@ -129,7 +129,7 @@ _EXERCISES: tuple[Callable[[Random], Exercise], ...] = (
 
 
 def draw(rng: Random) -> Document:
-    """Return a chat of one to four exercises; each repeats something of its request."""
+    """Draw a chat of one to four exercises. Each repeats something of its request."""
     rounds = [rng.choice(_EXERCISES)(rng) for _ in range(rng.choice(_ROUNDS))]
     messages = [{"role": "system", "content": rng.choice(_TABLE["systems"])}]
     if rng.random() < 0.8:

@@ -1,4 +1,4 @@
-"""One text of the pocket corpus: chat or plain, with its labels for classifiers."""
+"""One text of the pocket corpus: a chat or plain text, with its labels for classifiers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ HELD_OUT_ONE_IN = 20
 class Document:
     """One text drawn from the grammar.
 
-    A chat has `messages` (and `tools`) in the OpenAI shape; a plain text has `prompt` and
-    `completion`. `key` names the slot fillings: all documents of one key lie on the same side
-    of the held-out split. `labels` maps a classifier's name to the class of the reply.
+    A chat has `messages` (and `tools`) in OpenAI's format; a plain text has `prompt` and
+    `completion`. `key` names the fillings of the slots: all documents of one key are on the same
+    side of the held-out split. `labels` maps the name of a classifier to the class of the reply.
     """
 
     kind: str
@@ -29,7 +29,7 @@ class Document:
 
     @property
     def held_out(self) -> bool:
-        """True if this filling is kept from training."""
+        """True if training leaves out this filling."""
         return zlib.crc32(self.key.encode()) % HELD_OUT_ONE_IN == 0
 
     @property

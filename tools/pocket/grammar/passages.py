@@ -1,4 +1,4 @@
-"""Write a passage and a question, and answer from the passage even where it surprises."""
+"""Write a passage and a question, and answer by the passage even if it is surprising."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _sentence(template: str, subject: str, value: str) -> str:
 
 
 def _other(pool: str, usual: str, rng: Random) -> str:
-    """A value of the pool, seldom an invented word, that is not the usual one."""
+    """Draw a value of the pool other than the usual one, seldom an invented word."""
     while True:
         value = words.pseudo_word(rng) if rng.random() < 0.3 else words.draw(pool, rng)
         if pool in ("city", "country", "planet", "full_name", "weekday", "month"):
@@ -51,12 +51,12 @@ def _fixed(fact: dict[str, Any], rng: Random) -> tuple[str, str, str, str]:
 
 
 _FIRST = Random(5)
-# The question, its usual answer, a passage that contradicts it, and the answer by that passage.
+# The question, its usual answer, a passage that contradicts it, and the answer of the passage.
 WELL_KNOWN: list[tuple[str, str, str, str]] = [_fixed(fact, _FIRST) for fact in _FACTS]
 
 
 def contradiction(rng: Random) -> tuple[str, str, str, str]:
-    """The name of a well-known fact, its question, a sentence against it, and what that says."""
+    """Draw a common fact, its question, a sentence against it, and the value of the sentence."""
     fact = rng.choice(_FACTS)
     value = _other(fact["value"], fact["usual"], rng)
     said = _sentence(rng.choice(fact["states"]), "", value)
@@ -64,7 +64,7 @@ def contradiction(rng: Random) -> tuple[str, str, str, str]:
 
 
 def statements(count: int, rng: Random) -> tuple[str, tuple[str, ...], str, str]:
-    """A key, sentences that tell one thing of `count` subjects, a question, and its value."""
+    """Draw a key, sentences that state one attribute of `count` subjects, a question, its value."""
     kind = rng.choice(_SUBJECTS)
     relation = rng.choice(_RELATIONS[kind])
     told = [(words.draw(kind, rng), words.draw(relation["value"], rng)) for _ in range(count)]
@@ -82,7 +82,7 @@ def _ask(relation: dict[str, Any], subject: str, rng: Random) -> str:
 
 
 def _answer(relation: dict[str, Any], told: str, subject: str, value: str, rng: Random) -> str:
-    """The told sentence, another way of saying it, or now and then the bare value."""
+    """Return the sentence of the passage, another wording of it, or seldom only the value."""
     fate = rng.random()
     if fate < 0.08:
         exact = relation["value"] in ("secret", "unicode", "code", "email", "pseudo", "phrase")
@@ -103,7 +103,7 @@ def _short(kind: str, subject: str, rng: Random) -> str:
 
 
 def _portrait(kind: str, subject: str, told: list[tuple[str, str]], extra: int, rng: Random) -> str:
-    """A passage about one subject that tells each (template, value), and fillers."""
+    """Draw a passage about one subject that states each (template, value), and fillers."""
     lines = list(told) + [(rng.choice(_TABLE["fillers"][kind]), "") for _ in range(extra)]
     rng.shuffle(lines)
     sentences = [_sentence(lines[0][0], subject, lines[0][1])]
@@ -119,7 +119,7 @@ def _tell(relations: list[dict[str, Any]], rng: Random) -> list[tuple[str, str]]
 
 
 def _invented(rng: Random, told: bool = True) -> Reading:
-    """Passages about subjects of one kind; the question is about one of them."""
+    """Draw passages about subjects of one kind, and a question about one of them."""
     kind = rng.choice(_SUBJECTS)
     count = rng.choice((1, 1, 1, 1, 2, 2, 3, 4))
     source = rng.randrange(count)
@@ -146,7 +146,7 @@ def _invented(rng: Random, told: bool = True) -> Reading:
 
 
 def _dialogue(rng: Random) -> Reading:
-    """One passage and two or three questions about its subject."""
+    """Draw one passage and two or three questions about its subject."""
     kind = rng.choice(_SUBJECTS)
     subject = words.draw(kind, rng)
     relations = rng.sample(_RELATIONS[kind], rng.randint(2, 4))
@@ -161,21 +161,21 @@ def _dialogue(rng: Random) -> Reading:
 
 
 def _abroad(fact: dict[str, Any], value: str, rng: Random) -> str:
-    """The fact as told of some other place or time."""
+    """Return the fact as if it were of another place or time."""
     land = rng.choice(_TABLE["lands"])
     where: str = land.format(place=words.place(rng), word=words.capital(words.pseudo_word(rng)))
     return where + str(rng.choice(fact["states"])).format(v=value)
 
 
 def _bare(answer: str) -> str:
-    """The answer without a phrase such as "According to the text"."""
+    """Return the answer without a phrase such as "According to the text"."""
     for lead in _TABLE["leads"]:
         answer = answer.removeprefix(lead)
     return words.capital(answer)
 
 
 def _known(rng: Random) -> Reading:
-    """Passages about well-known things; half of them say what is usually not said."""
+    """Draw passages about common facts. Half of them contradict the usual answer."""
     facts = rng.sample(_FACTS, rng.choice((1, 1, 1, 2, 3, 4)))
     asked, contrary = facts[0], rng.random() < 0.5
     sentences, values = [], []
@@ -212,7 +212,7 @@ def _file(rng: Random) -> str:
 
 
 def _context(reading: Reading, rng: Random) -> str:
-    """The passages as one text: plain, with metadata, or numbered."""
+    """Return the passages as one text: plain, with metadata, or numbered."""
     if len(reading.passages) > 1:
         form = rng.choice(_TABLE["numberings"])
         parts = [form.format(i=i, c=text) for i, text in enumerate(reading.passages, 1)]
@@ -229,14 +229,14 @@ def _context(reading: Reading, rng: Random) -> str:
 
 
 def _layout(rng: Random) -> str:
-    """Return a page of context and question: as in usual templates, or otherwise."""
+    """Draw a page of context and question, as in usual templates, or otherwise."""
     fate = rng.random()
     pool = _TABLE["templates"] if fate < 0.25 else _QUERIES if fate < 0.45 else _TABLE["layouts"]
     return str(rng.choice(pool))
 
 
 def _chat(reading: Reading, rng: Random) -> tuple[dict[str, str], ...]:
-    """The reading as messages, the context in the user's words or in the system's."""
+    """Return the reading as messages, with the context in the user's words or in the system's."""
     context, question = _context(reading, rng), reading.questions[0]
     answers = reading.answers
     messages = []
@@ -261,7 +261,7 @@ def _chat(reading: Reading, rng: Random) -> tuple[dict[str, str], ...]:
 
 
 def _unaided(rng: Random) -> Document:
-    """A question without any passage: a well-known one is answered in the usual way."""
+    """Draw a question without a passage. A common question gets its usual answer."""
     known = rng.random() < 0.88
     if known:
         fact = rng.choice(_FACTS)
@@ -282,7 +282,7 @@ def _unaided(rng: Random) -> Document:
 
 
 def draw(rng: Random) -> Document:
-    """A chat about a passage: invented, well known, contrary to what is known, or silent."""
+    """Draw a chat about a passage that is invented, usual, contradictory, or without the answer."""
     fate = rng.random()
     if fate < 0.12:
         return _unaided(rng)

@@ -1,4 +1,4 @@
-"""Draw reviews of films and everyday things, praising or damning: the sentiment setting."""
+"""Draw reviews of films and everyday things that praise or condemn: the sentiment setting."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ _EVERYDAY_WORDS: dict[tuple[int, bool], dict[str, list[str]]] = {
 
 
 def opening(rng: random.Random) -> str:
-    """The neutral beginning of a review of a film."""
+    """Draw the neutral beginning of a review of a film."""
     return _opening(rng)[1]
 
 
 def draw(rng: random.Random) -> Document:
-    """A review of a film, or in one of seven draws a sentence about an everyday thing."""
+    """Draw a review of a film, or in one of seven draws a sentence about an everyday thing."""
     return _everyday(rng) if rng.random() < _EVERYDAY_SHARE else _film(rng)
 
 
@@ -81,7 +81,7 @@ def _film(rng: random.Random) -> Document:
 
 
 def _opening(rng: random.Random) -> tuple[str, str, dict[str, str]]:
-    """Return how a beginning ends, its text, and the words that the continuation shares."""
+    """Draw how a beginning ends, its text, and the words that the continuation shares."""
     end, template = rng.choice(_OPENINGS)
     aspect, was = rng.choice(_ASPECTS)
     bound = {
@@ -96,7 +96,7 @@ def _opening(rng: random.Random) -> tuple[str, str, dict[str, str]]:
 
 
 def _prefix(rng: random.Random) -> tuple[str, float]:
-    """The sentence before the review, and how likely it makes praise."""
+    """Draw the sentence before the review, and the probability that it gives praise."""
     at = rng.random()
     if at < 0.4:
         return "", 0.5
@@ -106,7 +106,7 @@ def _prefix(rng: random.Random) -> tuple[str, float]:
 def _continuation(
     rng: random.Random, end: str, bound: Mapping[str, str], tone: int, told: bool
 ) -> str:
-    """Two to four sentences of 20 to 55 words, of one tone or, where none was told, mixed."""
+    """Draw two to four sentences of 20 to 55 words, of one tone, or mixed without one."""
     mixed = not told and rng.random() < _MIXED_SHARE
     strong_share = 0.75 if told else 0.4
     while True:
@@ -125,10 +125,11 @@ def _continuation(
 def _sentences(
     rng: random.Random, end: str, bound: Mapping[str, str], moods: Sequence[tuple[int, bool]]
 ) -> str:
-    """One sentence of each mood; the first goes on where the opening ended."""
+    """Draw one sentence of each mood. The first continues the opening."""
     aspects = [pair for pair in rng.sample(_ASPECTS, 10) if pair[0] != bound["aspect"]]
     told: list[str] = []
-    used: list[str] = []  # Templates and words alike.
+    # Templates and words that are used already.
+    used: list[str] = []
     for place, (tone, strong) in enumerate(moods):
         (aspect, was), (other, _) = aspects.pop(), aspects.pop()
         mine = {**bound, "aspect2": other}
@@ -145,7 +146,7 @@ def _sentences(
 
 
 def _turned(rng: random.Random, told: Sequence[str], tones: Sequence[int]) -> str:
-    """The sentences in one text, with a turn ("Still,") where the tone changes."""
+    """Join the sentences, with a turn ("Still,") where the tone changes."""
     text = told[0]
     for place in range(1, len(told)):
         following = told[place]
@@ -157,12 +158,12 @@ def _turned(rng: random.Random, told: Sequence[str], tones: Sequence[int]) -> st
 
 
 def _lowered(text: str) -> str:
-    """`text` as it stands inside a sentence."""
+    """Return `text` as it is written inside a sentence."""
     return text if text.startswith(("I ", "I'")) else text[0].lower() + text[1:]
 
 
 def _everyday(rng: random.Random) -> Document:
-    """One sentence about a hotel, a phone or another thing of that sort."""
+    """Draw one sentence about a hotel, a phone or another such thing."""
     thing = rng.choice(list(_EVERYDAY["things"]))
     aspect, other = rng.sample(_EVERYDAY["things"][thing], 2)
     brand = f"{rng.choice(_EVERYDAY['brand_first'])} {rng.choice(_EVERYDAY['brand_last'])}"

@@ -1,4 +1,4 @@
-"""Make tools with random names and parameters, and the requests that ask for them."""
+"""Make tools with random names and parameters, and requests for them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ TABLE = words.table("tools.toml")
 _SPECS: list[dict[str, Any]] = TABLE["parameters"]
 _TOPICS: list[str] = TABLE["topics"].split()
 _TAILS: list[str] = TABLE["tails"].split()
-# Names that others test models with, which the corpus therefore leaves out.
+# The corpus leaves out these names, because others test models with them.
 WITHHELD: tuple[str, ...] = tuple(TABLE["withheld"].split())
 _PLAIN_TYPES = ("string", "string", "integer", "integer", "number", "boolean", "array")
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a tool, the value that a user gives it, and how the user says so."""
+    """One parameter of a tool, the value that a user gives it, and how the user says it."""
 
     name: str
     schema: dict[str, Any]
@@ -49,7 +49,7 @@ def _quoted(text: str, rng: Random) -> str:
 
 
 def pick(kind: str, rng: Random) -> tuple[Any, str]:
-    """A value and how it is spoken."""
+    """Draw a value, and how it is spoken."""
     if kind in ("integer", "rating"):
         number = words.integer(rng) if kind == "integer" else rng.randint(1, 10)
         return number, str(number)
@@ -96,7 +96,7 @@ def _object(rng: Random) -> tuple[dict[str, Any], Any, str]:
 
 
 def _typed(type_: str, draw: str, rng: Random) -> tuple[dict[str, Any], Any, str]:
-    """The schema, a value, and the value as spoken."""
+    """Draw a schema, a value, and how the value is spoken."""
     if type_ == "array":
         return _array(rng)
     if type_ == "object":
@@ -110,7 +110,7 @@ def _typed(type_: str, draw: str, rng: Random) -> tuple[dict[str, Any], Any, str
 
 
 def _parameter(taken: list[str], rng: Random) -> Parameter:
-    """Return a parameter with a new name, usual or invented."""
+    """Draw a parameter with a new name, usual or invented."""
     while True:
         spec = rng.choice(_SPECS)
         name, type_, draw = rng.choice(spec["names"].split()), spec["type"], spec["draw"]
@@ -132,7 +132,7 @@ def _parameter(taken: list[str], rng: Random) -> Parameter:
 
 
 def _name(verb: str, noun: str, rng: Random) -> str:
-    """A tool's name in snake case or camel case; never a withheld one."""
+    """Draw a tool's name in snake case or camel case, but never a withheld one."""
     while True:
         name = _any_name(verb.replace(" ", "_"), noun, rng)
         if not any(withheld in name for withheld in WITHHELD):
@@ -166,7 +166,7 @@ def _article(form: str, noun: str) -> str:
 
 
 def make(count: int, rng: Random) -> Tool:
-    """A tool with a random name and `count` parameters."""
+    """Draw a tool with a random name and `count` parameters."""
     asks = rng.random() < 0.6
     verb = rng.choice(TABLE["ask_verbs" if asks else "act_verbs"])
     noun = rng.choice(_TOPICS)
@@ -186,12 +186,12 @@ def make(count: int, rng: Random) -> Tool:
 def named(
     verb: str, noun: str, description: str, parameters: tuple[Parameter, ...], rng: Random
 ) -> Tool:
-    """A tool that does something, with these parameters and a random name."""
+    """Return a tool that does something, with these parameters and a random name."""
     return Tool(_name(verb, noun, rng), verb, noun, False, description, parameters)
 
 
 def offer(tool: Tool, rng: Random) -> dict[str, Any]:
-    """The tool in the OpenAI format."""
+    """Return the tool in OpenAI's format."""
     properties = {each.name: each.schema for each in tool.parameters}
     required = [each.name for each in tool.parameters if each.required]
     fields: dict[str, Any] = {"type": "object", "properties": properties}
@@ -206,7 +206,7 @@ def offer(tool: Tool, rng: Random) -> dict[str, Any]:
 
 
 def _spoken(tool: Tool, given: list[Parameter], named: bool, rng: Random) -> str:
-    """The values in any order, each with words that show which parameter it is for."""
+    """Return the values in any order, each with words that show its parameter."""
     given = rng.sample(given, len(given))
     phrases = []
     for each in given:
@@ -222,7 +222,7 @@ def _spoken(tool: Tool, given: list[Parameter], named: bool, rng: Random) -> str
 
 
 def _as_call(tool: Tool, given: list[Parameter], rng: Random) -> str:
-    """The request written as a function call, such as `blorf_lamps(3)`."""
+    """Return the request as a function call, such as `blorf_lamps(3)`."""
     shown = [json.dumps(each.value, ensure_ascii=False) for each in given]
     if len(given) > 1 or rng.random() < 0.3:
         sign = rng.choice(("=", ": "))
@@ -232,7 +232,7 @@ def _as_call(tool: Tool, given: list[Parameter], rng: Random) -> str:
 
 
 def request(tool: Tool, rng: Random) -> tuple[str, dict[str, Any]]:
-    """Return the user's request, and the arguments that it asks for."""
+    """Draw the user's request, and the arguments that it asks for."""
     given = [each for each in tool.parameters if each.required or rng.random() < 0.6]
     if rng.random() < 0.12:
         return _as_call(tool, given, rng), {each.name: each.value for each in given}

@@ -1,4 +1,4 @@
-"""Offer tools in a chat, call the right one with values copied from the request, and report."""
+"""Draw chats with tools: the right call, with values copied from the request, and a report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TYPES = {
 
 
 def _calls(pairs: list[tuple[str, dict[str, Any]]], first: int = 1) -> Message:
-    """The assistant's message that calls tools by name."""
+    """Return the assistant's message that calls tools by name."""
     calls = [
         {
             "id": f"call_{index}",
@@ -39,7 +39,7 @@ def _calls(pairs: list[tuple[str, dict[str, Any]]], first: int = 1) -> Message:
 
 
 def _result(tool: Tool, rng: Random) -> tuple[str, str]:
-    """Return the result of the tool, and the sentence that tells it to the user."""
+    """Draw the result of the tool, and the sentence that tells it to the user."""
     if rng.random() < 0.1:
         error = rng.choice(TABLE["errors"])
         error = error.format(noun=tool.noun, name=tool.name, k=rng.randint(2, 600))
@@ -63,7 +63,7 @@ def _say(role: str, content: str) -> Message:
 
 
 def _chat(rng: Random) -> tuple[str, str]:
-    """A question or a remark that needs no tool, and the reply."""
+    """Draw a question or a remark that needs no tool, and the reply."""
     if rng.random() < 0.3:
         ask, reply, _, _ = rng.choice(WELL_KNOWN)
         return ask, reply
@@ -75,7 +75,7 @@ def _chat(rng: Random) -> tuple[str, str]:
 
 
 def _double(tools: list[Tool], rng: Random) -> list[Message]:
-    """Two calls: at once, or one after the other."""
+    """Draw two calls: at once, or one after the other."""
     first, second = rng.sample(tools, 2) if len(tools) > 1 else [tools[0], tools[0]]
     (ask, given), (also, more) = request(first, rng), request(second, rng)
     form = rng.choice(TABLE["parallel"])
@@ -96,7 +96,7 @@ def _double(tools: list[Tool], rng: Random) -> list[Message]:
 
 
 def _chain(tools: list[Tool], rng: Random) -> tuple[list[Tool], list[Message]]:
-    """Two calls, the second with what the first returned; and the tools with the second's."""
+    """Draw two calls, the second with the result of the first, and all tools with the second's."""
     first, second = rng.sample(tools, 2)
     field = rng.choice(("input", "value", "source", words.pseudo_word(rng)))
     value = words.secret(rng)
@@ -117,7 +117,7 @@ def _chain(tools: list[Tool], rng: Random) -> tuple[list[Tool], list[Message]]:
 
 
 def _single(tool: Tool, full: bool, rng: Random, index: int = 1) -> list[Message]:
-    """One call, and when `full` its result and the report."""
+    """Draw one call, and with `full` its result and the report."""
     text, arguments = request(tool, rng)
     messages = [_say("user", text), _calls([(tool.name, arguments)], index)]
     if full:
@@ -132,7 +132,7 @@ def _remark(rng: Random) -> list[Message]:
 
 
 def _record(rng: Random) -> tuple[Tool, list[Message]]:
-    """One tool whose parameters are fields of the user's text, and the chat that fills them."""
+    """Draw one tool whose parameters are fields of the user's text, and a chat that fills them."""
     form = rng.choice(TABLE["extractions"])
     parameters = []
     for each in form["fields"]:
@@ -156,7 +156,7 @@ def _record(rng: Random) -> tuple[Tool, list[Message]]:
 
 
 def _entry(rng: Random) -> tuple[Tool, list[Message]]:
-    """One tool that keeps a name, often in another script, with words about it; and its use."""
+    """Draw one tool that stores a name, often in another script, and a chat that uses it."""
     noun = rng.choice(_NOUNS) if rng.random() < 0.7 else words.pseudo_word(rng)
     verb = rng.choice(TABLE["entry_verbs"].split())
     kind = rng.choice(("foreign", "foreign", "foreign", "located", "firm", "quoted", "full_name"))
@@ -185,7 +185,7 @@ def _entry(rng: Random) -> tuple[Tool, list[Message]]:
 
 
 def _toolset(rng: Random) -> list[Tool]:
-    """One to five tools of different names; the more of them, the fewer parameters."""
+    """Draw one to five tools of different names. The more tools, the fewer parameters."""
     count = rng.choice((1, 1, 1, 2, 2, 2, 3, 3, 4, 5))
     most = (0, 1, 1, 1, 2, 2, 3, 4) if count < 3 else (0, 1, 1, 1, 2, 2)
     tools: list[Tool] = []
@@ -197,7 +197,7 @@ def _toolset(rng: Random) -> list[Tool]:
 
 
 def _key(messages: list[Message], offered: list[Tool]) -> str:
-    """The called names and their values, or else the request."""
+    """Return the names that are called and their values, or else the request."""
     called = [call["function"] for each in messages for call in each.get("tool_calls", ())]
     if not called:
         return f"{offered[0].name}/{messages[-2]['content']}"
@@ -205,7 +205,7 @@ def _key(messages: list[Message], offered: list[Tool]) -> str:
 
 
 def draw(rng: Random) -> Document:
-    """A chat with tools: a call, a full loop, two calls, a record, or no call at all."""
+    """Draw a chat with tools: a call, a full loop, two calls, a record, or no call."""
     fate = rng.random()
     if fate < 0.16:
         tool, messages = _record(rng) if fate < 0.07 else _entry(rng)

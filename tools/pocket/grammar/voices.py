@@ -1,4 +1,4 @@
-"""Say a plan of clauses in one of the corpus's voices, each with words of its own."""
+"""Say a plan of clauses in one of the voices of the corpus, each with its own words."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ FORMALITY = {"formal": 1} | dict.fromkeys(
 TOXICITY = {"rude": 1} | dict.fromkeys(
     ("helpful", "formal", "happy", "polite", "simple", "adult", "sports"), 0
 )
-# Without a system prompt the tone is a mixture that lies between the voices.
+# Without a system prompt the tone is a mixture of the voices.
 UNPROMPTED = ("helpful",) * 9 + ("plain",) * 7 + ("formal", "formal", "adult", "human")
 
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """The lines of one voice, and the words that it says in place of plain ones."""
+    """The lines of one voice, and its words in place of plain ones."""
 
     openers: tuple[str, ...]
     frames: tuple[str, ...]
@@ -34,13 +34,13 @@ class Voice:
 
 
 def resource(name: str) -> dict[str, Any]:
-    """The TOML file `name` that lies beside this module."""
+    """Return the TOML file `name` beside this module."""
     text = resources.files("tools.pocket.grammar").joinpath(name).read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 
 def rows(text: str) -> tuple[str, ...]:
-    """The lines of a data file's string that are not empty."""
+    """Return the lines of a data file's text that are not empty."""
     return tuple(line.strip() for line in text.splitlines() if line.strip())
 
 
@@ -71,7 +71,7 @@ VOICES = _voices()
 
 
 def capital(text: str) -> str:
-    """`text` with its first letter in upper case."""
+    """Return `text` with its first letter in upper case."""
     return text[:1].upper() + text[1:]
 
 
@@ -87,12 +87,16 @@ def _fill(frame: str, clause: str) -> str:
 
 
 def social(name: str, part: str, rng: random.Random) -> str:
-    """Return the answer of the voice `name` to a greeting, a thanks or a question about itself."""
+    """Return the answer of the voice `name` to a greeting, to thanks, or to a question about
+    itself.
+    """
     return rng.choice(VOICES[name].lines[part])
 
 
 def speak(name: str, about: str, clauses: Sequence[str], rng: random.Random) -> str:
-    """The clauses in the voice `name`, in order, with an opener and a closer about `about`."""
+    """Return the clauses in the voice `name`, in order, between an opener and a closer about
+    `about`.
+    """
     voice = VOICES[name]
     neutral = name in ("helpful", "plain")
     parts = []
@@ -107,7 +111,7 @@ def speak(name: str, about: str, clauses: Sequence[str], rng: random.Random) -> 
 
 
 def quote(name: str, about: str, text: str, rng: random.Random) -> str:
-    """A whole answer `text` between an opener and a closer of the voice `name`."""
+    """Return the answer `text` between an opener and a closer of the voice `name`."""
     voice = VOICES[name]
     opener = rng.choice(voice.openers).replace("{x}", about)
     closer = rng.choice(voice.closers).replace("{x}", about)

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def table(name: str) -> dict[str, Any]:
-    """The data file `name` that lies beside this module."""
+    """Return the data file `name` beside this module."""
     text = resources.files("tools.pocket.grammar").joinpath(name).read_text("utf-8")
     return tomllib.loads(text)
 
@@ -30,12 +30,12 @@ _LENGTHS = (1, 1, 2, 2, 2, 2, 3, 3, 4)
 
 
 def capital(text: str) -> str:
-    """The text with its first letter upper-case and the rest as it is."""
+    """Return the text with its first letter in upper case and the rest unchanged."""
     return text[:1].upper() + text[1:]
 
 
 def pseudo_word(rng: Random) -> str:
-    """A pronounceable word of one to four syllables that nobody knows."""
+    """Draw an invented word of one to four syllables that can be pronounced."""
     count = rng.choice(_LENGTHS)
     parts = []
     for index in range(count):
@@ -46,34 +46,34 @@ def pseudo_word(rng: Random) -> str:
 
 
 def name(rng: Random) -> str:
-    """A given name, invented in three draws of ten."""
+    """Draw a given name, invented in three draws of ten."""
     return pseudo_word(rng).capitalize() if rng.random() < 0.3 else rng.choice(LISTS["name"])
 
 
 def full_name(rng: Random) -> str:
-    """A given name and an invented family name."""
+    """Draw a given name and an invented family name."""
     return f"{name(rng)} {pseudo_word(rng).capitalize()}"
 
 
 def integer(rng: Random) -> int:
-    """A whole number of one to six digits, seldom negative."""
+    """Draw a whole number of one to six digits, seldom negative."""
     value = rng.randrange(10 ** rng.choice((1, 2, 2, 3, 3, 4, 5, 6)))
     return -value if rng.random() < 0.08 else value
 
 
 def decimal(rng: Random) -> float:
-    """A number with one or two decimals."""
+    """Draw a number with one or two decimals."""
     places = rng.choice((1, 1, 2))
     return float(round((rng.randrange(10 ** rng.choice((2, 3, 4))) + 1) / 10**places, places))
 
 
 def number(rng: Random) -> str:
-    """The digits of an integer, or now and then of a decimal."""
+    """Draw the digits of an integer, or sometimes of a decimal."""
     return str(decimal(rng) if rng.random() < 0.2 else integer(rng))
 
 
 def unicode_string(rng: Random) -> str:
-    """A short string that mixes scripts, accents, signs and emoji."""
+    """Draw a short string that mixes scripts, accents, signs and emoji."""
     parts = []
     for _ in range(rng.choice((1, 1, 2, 2, 3))):
         alphabet = _ALPHABETS[rng.choice(_SCRIPTS)]
@@ -84,13 +84,13 @@ def unicode_string(rng: Random) -> str:
 
 
 def _letters(script: str, rng: Random) -> str:
-    """A word in one script: any of its letters, not only those that a list holds."""
+    """Draw a word in one script, of any of its letters and not only those of a list."""
     first, last = map(ord, _RANGES[script])
     return "".join(chr(rng.randint(first, last)) for _ in range(rng.randint(2, 6)))
 
 
 def script(rng: Random) -> str:
-    """A name in another script: one or two words of random letters."""
+    """Draw a name in another script: one or two words of random letters."""
     first = rng.choices(list(_RANGES), _RANGE_WEIGHTS)[0]
     text = _letters(first, rng)
     if first in _SPACED:
@@ -101,7 +101,7 @@ def script(rng: Random) -> str:
 
 
 def word(rng: Random) -> str:
-    """A common word, or an invented one."""
+    """Draw a common word, or an invented one."""
     kind = rng.random()
     if kind < 0.4:
         return pseudo_word(rng)
@@ -109,23 +109,23 @@ def word(rng: Random) -> str:
 
 
 def phrase(rng: Random) -> str:
-    """One to four words, common or invented."""
+    """Draw one to four words, common or invented."""
     return " ".join(word(rng) for _ in range(rng.choice((1, 1, 2, 2, 3, 4))))
 
 
 def title(rng: Random) -> str:
-    """Two to four capitalised words, as on a cover."""
+    """Draw two to four capitalised words, as on a cover."""
     return "The " + " ".join(capital(word(rng)) for _ in range(rng.randint(1, 3)))
 
 
 def identifier(rng: Random) -> str:
-    """A name in snake case, such as `count_lamps` or `zorblat_count`."""
+    """Draw a name in snake case, such as `count_lamps` or `zorblat_count`."""
     first = rng.choice(LISTS["verbs"]) if rng.random() < 0.6 else word(rng)
     return "_".join([first, *(word(rng) for _ in range(rng.choice((1, 1, 1, 2))))])
 
 
 def date(rng: Random) -> str:
-    """A day of the calendar, in one of four ways of writing it."""
+    """Draw a day of the calendar, in one of four forms."""
     day, year = rng.randint(1, 28), rng.randint(1400, 2090)
     if rng.random() < 0.4:
         return f"{year}-{rng.randint(1, 12):02}-{day:02}"
@@ -134,33 +134,33 @@ def date(rng: Random) -> str:
 
 
 def city(rng: Random) -> str:
-    """A city of the world, or an invented one."""
+    """Draw a city of the world, or an invented one."""
     return rng.choice(LISTS["city"]) if rng.random() < 0.6 else capital(pseudo_word(rng))
 
 
 def place(rng: Random) -> str:
-    """An invented landmark, such as Zorvan Lake."""
+    """Draw an invented landmark, such as Zorvan Lake."""
     return f"{capital(pseudo_word(rng))} {rng.choice(LISTS['ground'])}"
 
 
 def firm(rng: Random) -> str:
-    """An invented company, such as Pelu Mills."""
+    """Draw an invented company, such as Pelu Mills."""
     return f"{capital(pseudo_word(rng))} {rng.choice(LISTS['trade'])}"
 
 
 def email(rng: Random) -> str:
-    """An address at an example domain."""
+    """Draw an address at an example domain."""
     return f"{pseudo_word(rng)}{rng.choice(('', '', '.', '_'))}{word(rng)}@{word(rng)}.example"
 
 
 def code(rng: Random) -> str:
-    """Letters and digits, such as KX-4821."""
+    """Draw letters and digits, such as KX-4821."""
     letters = "".join(rng.choices("ABCDEFGHJKLMNPQRSTUVWXYZ", k=rng.randint(1, 3)))
     return f"{letters}{rng.choice(('-', '', '_'))}{rng.randrange(10, 10 ** rng.randint(2, 5))}"
 
 
 def located(rng: Random) -> str:
-    """A town, mostly with what it lies in behind a comma, such as Port Zelan, KV."""
+    """Draw a town, mostly with its region after a comma, such as Port Zelan, KV."""
     town = city(rng)
     if rng.random() < 0.35:
         town = f"{rng.choice(LISTS['prefix'])} {town}"
@@ -174,41 +174,41 @@ def located(rng: Random) -> str:
 
 
 def camel(rng: Random) -> str:
-    """A name in camel case, such as countLamps or ZorblatCount."""
+    """Draw a name in camel case, such as countLamps or ZorblatCount."""
     first, *rest = (word(rng) for _ in range(rng.choice((2, 2, 3))))
     return rng.choice((first, capital(first))) + "".join(map(capital, rest))
 
 
 def kebab(rng: Random) -> str:
-    """A name with hyphens, such as lamp-count."""
+    """Draw a name with hyphens, such as lamp-count."""
     return "-".join(word(rng) for _ in range(rng.choice((2, 2, 3))))
 
 
 def jumble(rng: Random) -> str:
-    """Letters and digits in no order, such as xQ7bRt."""
+    """Draw letters and digits in no order, such as xQ7bRt."""
     return "".join(rng.choices(_LETTERS, k=rng.randint(3, 9)))
 
 
 def line(rng: Random) -> str:
-    """Three to seven words of any kind."""
+    """Draw three to seven words of any kind."""
     kinds = (word, word, word, pseudo_word, number, name, code, camel)
     return " ".join(rng.choice(kinds)(rng) for _ in range(rng.randint(3, 7)))
 
 
 def remark(rng: Random) -> str:
-    """A sentence of some words, such as "The pale lamp sings."."""
+    """Draw a sentence of a few words, such as "The pale lamp sings."."""
     words = " ".join(word(rng) for _ in range(rng.randint(2, 5)))
     return f"{rng.choice(('The', 'A', 'My', 'Our', 'One'))} {words}{rng.choice('.!?')}"
 
 
 def secret(rng: Random) -> str:
-    """Something to be copied letter by letter."""
+    """Draw something that must be copied letter by letter."""
     kinds = (code, unicode_string, script, identifier, camel, jumble, phrase, pseudo_word, number)
     return rng.choice(kinds)(rng)
 
 
 def words_of(text: str) -> str:
-    """An identifier as spoken: its underscores are spaces."""
+    """Return an identifier as spoken, with spaces for its underscores."""
     return text.replace("_", " ")
 
 
@@ -251,6 +251,6 @@ KINDS: Mapping[str, Callable[[Random], str]] = {
 
 
 def draw(kind: str, rng: Random) -> str:
-    """A text of the kind: one of `KINDS`, or a word of one of `LISTS`."""
+    """Draw a text of one of `KINDS`, or a word of one of `LISTS`."""
     make = KINDS.get(kind)
     return make(rng) if make else rng.choice(LISTS[kind])
