@@ -1,4 +1,4 @@
-"""The baselines by transformers: `generate`, its guidance, and terms one after another."""
+"""Baselines by transformers: `generate`, its guidance, and terms one after another."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GUIDANCE = 1.5
 
 
 def plain(subject: TimedModel, tokens: int) -> Variant:
-    """One model, one prompt: the measure of everything else."""
+    """Time one model with one prompt, with which everything else is compared."""
     name = "transformers, one model"
 
     def run(turn: int) -> Sample:
@@ -29,7 +29,7 @@ def plain(subject: TimedModel, tokens: int) -> Variant:
 
 
 def guided(subject: TimedModel, tokens: int) -> Variant:
-    """Classifier-free guidance: two terms, by the option that transformers has for them."""
+    """Time classifier-free guidance: two terms, by the option of transformers for them."""
     name = "transformers, guidance, 2 terms"
 
     def run(turn: int) -> Sample:
@@ -48,7 +48,7 @@ def guided(subject: TimedModel, tokens: int) -> Variant:
 
 
 def one_after_another(subject: TimedModel, weights: Sequence[float], tokens: int) -> Variant:
-    """Each term its own cache and its own pass, for every token."""
+    """Time terms that each have their own cache and their own pass, for every token."""
     name = f"one after another, {len(weights)} terms"
 
     def run(turn: int) -> Sample:
@@ -59,7 +59,7 @@ def one_after_another(subject: TimedModel, weights: Sequence[float], tokens: int
 
 
 def first_token(subject: TimedModel, weights: Sequence[float], system: int, ask: int) -> Variant:
-    """The prompts of all terms read one after another, up to the first token."""
+    """Time the prompts of all terms, read one after another, up to the first token."""
     name = "one after another, cold"
 
     def run(turn: int) -> Sample:
@@ -70,7 +70,7 @@ def first_token(subject: TimedModel, weights: Sequence[float], system: int, ask:
 
 
 def _generated(model: Any, ids: Tensor, tokens: int, seed: int, **options: Any) -> Sample:
-    """Time `generate` on a prompt [1, length]; the model has no token that ends a text."""
+    """Time `generate` on a prompt [1, length]. The model has no token that ends a text."""
     torch.manual_seed(seed)
     streamer = _Clock()
     model.generate(
@@ -88,7 +88,7 @@ def _generated(model: Any, ids: Tensor, tokens: int, seed: int, **options: Any) 
 
 
 class _Clock(BaseStreamer):
-    """Takes the time when transformers hands out a token; it hands out the prompt first."""
+    """Notes when transformers returns a token. The first call is for the prompt."""
 
     def __init__(self) -> None:
         self.clock = TokenClock.start()
@@ -100,7 +100,7 @@ class _Clock(BaseStreamer):
         self._seen_prompt = True
 
     def end(self) -> None:
-        """Nothing is left to time."""
+        """Do nothing, because nothing is left to time."""
 
 
 @torch.inference_mode()
@@ -126,5 +126,5 @@ def _compose(
 
 
 def _tensors(subject: TimedModel, prompt: TimedPrompt) -> list[Tensor]:
-    """The prompt of each term, [1, length]."""
+    """Return the prompt of each term, [1, length]."""
     return [torch.tensor([ids]) for ids in subject.readings(prompt)]

@@ -1,4 +1,4 @@
-"""A run: sections in turn, each with an engine of its own over the same plain model."""
+"""A run of the benchmark: sections in turn, each with its own engine over the same model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Benchmark:
     notes: tuple[str, ...]
 
     def section(self, name: str) -> list[Result]:
-        """The results of one section, in the order of their variants."""
+        """Return the results of one section, in the order of their variants."""
         return [result for result in self.results if result.section == name]
 
 
@@ -64,7 +64,8 @@ def _run_section(
     progress: Progress,
     notes: list[str],
 ) -> list[Result]:
-    gc.collect()  # of the last section's engine
+    # This frees the engine of the section before.
+    gc.collect()
     with subject.engine(lanes(settings)) as engine:
         variants = VARIANTS_OF_SECTION[section](subject, engine, settings, notes)
         bar = progress.add_task(section, total=len(variants) * (settings.rounds + 1))

@@ -28,11 +28,12 @@ HEAD = (
     "", "ms", "ratio", "tokens/s", "first token, ms", "passes/token", "accepted",
     "outside the model, ms", "tokens held, MB", "resident, MB", "of the floor",
 )  # fmt: skip
-SHARED = ("concurrency", "drafts", "peers")  # many requests share the tokens of a second
+# In these sections many requests share the tokens per second.
+SHARED = ("concurrency", "drafts", "peers")
 
 
 def show(benchmark: Benchmark) -> None:
-    """Print what was timed, a table for each section with the columns it fills, and the floor."""
+    """Print the settings, a table for each section with its columns, and the floor."""
     console, settings = terminal(120), benchmark.settings
     parameters, threads = f"{benchmark.parameters / 1e6:.1f} M", benchmark.machine.threads
     say(
@@ -56,7 +57,7 @@ def show(benchmark: Benchmark) -> None:
 
 
 def draw(benchmark: Benchmark, path: Path) -> None:
-    """Draw the sections, three a row, in a file of the kind that the path's ending names."""
+    """Draw the sections, three in a row, in a file whose ending names its format."""
     sections = [section for section in TITLES if benchmark.section(section)]
     columns, rows = min(3, len(sections)), -(-len(sections) // 3)
     figure = picture(4.4 * columns, 3.2 * rows)
@@ -81,7 +82,7 @@ def draw(benchmark: Benchmark, path: Path) -> None:
 
 
 def _draw_bars(axes: Axes, results: list[Result]) -> None:
-    """Milliseconds, the first variant on top; the ratio stands at the end of each bar."""
+    """Draw milliseconds, with the first variant on top and the ratio at the end of each bar."""
     names = [result.name for result in results]
     colours = [OURS if name.startswith("marith") else THEIRS for name in names]
     bars = axes.barh(names, [result.milliseconds for result in results], color=colours)
@@ -92,7 +93,7 @@ def _draw_bars(axes: Axes, results: list[Result]) -> None:
 
 
 def _draw_gains(axes: Axes, results: list[Result]) -> None:
-    """Tokens a second over the number of requests."""
+    """Draw tokens per second over the number of requests."""
     counts = [int(result.name.split()[0]) for result in results]
     speeds = [result.per_second for result in results]
     axes.plot(counts, speeds, color=OURS, marker="o")

@@ -13,17 +13,18 @@ import transformers
 from benchmarks.rounds import Sample
 
 FLAGS = ("avx2", "avx512_bf16", "avx512_vnni", "amx_tile", "amx_bf16", "amx_int8")
-_OPTIONAL = "acceptance", "host", "tokens_bytes", "resident"  # fields of samples, in their order
+# Fields that not every sample has, in their order.
+_OPTIONAL = "acceptance", "host", "tokens_bytes", "resident"
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One variant's medians over the rounds, in milliseconds.
+    """The medians of one variant over the rounds, in milliseconds.
 
-    `ratio` is its time over that of the variant it is compared with: the first of its section,
-    unless it names another. `samples` are its times in the order of the rounds. `floor_share` is
-    the time in which memory gives every weight once, over the time of a token: 1 is as fast as it
-    gets with one pass a token. The last four are as in `Sample`.
+    `ratio` is its time divided by the time of the variant that it is compared with: the first of
+    its section, unless it names another. `samples` are its times in the order of the rounds.
+    `floor_share` is the time in which memory gives every weight once, divided by the time of a
+    token: 1 is the limit for one pass per token. The last four fields are as in `Sample`.
     """
 
     section: str
@@ -41,7 +42,7 @@ class Result:
 
     @property
     def per_second(self) -> float:
-        """The number in a second."""
+        """The number per second."""
         return 1e3 / self.milliseconds
 
 
@@ -58,7 +59,7 @@ class Machine:
 
     @classmethod
     def here(cls) -> Machine:
-        """This one."""
+        """Return this machine."""
         return cls(
             torch.cpu.get_capabilities().get("cpu_name") or platform.machine(),
             torch.get_num_threads(),
@@ -74,9 +75,9 @@ def results(
     samples: Mapping[str, Sequence[Sample]],
     over: Mapping[str, str] | None = None,
 ) -> list[Result]:
-    """Each variant's medians; `over` names the variants that are compared with another one.
+    """Return the medians of each variant. `over` maps a variant to the variant it is compared with.
 
-    All the others are compared with the first.
+    All other variants are compared with the first.
     """
     times = {name: tuple(s.milliseconds for s in taken) for name, taken in samples.items()}
     medians = {name: median(taken) for name, taken in times.items()}
@@ -98,6 +99,6 @@ def results(
 
 
 def _median_of(values: Sequence[float | None]) -> float | None:
-    """The median of what was measured; None where nothing was."""
+    """Return the median of the values, or None without a value."""
     present = [value for value in values if value is not None]
     return median(present) if present else None

@@ -11,7 +11,7 @@ REQUESTS = (1, 4, 16)
 
 @dataclass(frozen=True, slots=True)
 class LlamaShape:
-    """The sizes of a Llama: its heads all have their own keys, its embedding is its head."""
+    """The sizes of a Llama. Each head has its own keys, and the head is the embedding."""
 
     hidden: int = 768
     layers: int = 12
@@ -21,7 +21,7 @@ class LlamaShape:
 
     @classmethod
     def parse(cls, text: str) -> LlamaShape:
-        """`768,12,12,2048,16000` → a shape."""
+        """Return the shape of a text such as `768,12,12,2048,16000`."""
         return cls(*map(int, text.split(",")))
 
     def __str__(self) -> str:
@@ -30,11 +30,11 @@ class LlamaShape:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkSettings:
-    """A run of the benchmark.
+    """The settings of a run of the benchmark.
 
-    Without `model` it is on a random Llama of `shape`; with both, on the model inflated to the
-    shape. Everybody computes in `dtype`. Each variant makes `tokens` tokens a round; `requests`
-    are how many run together where many do.
+    Without `model`, the model is a random Llama of `shape`. With both, it is `model` inflated to
+    `shape`. All variants compute in `dtype`. Each makes `tokens` tokens per round. `requests` are
+    the numbers of requests that run together in sections with many.
     """
 
     model: str | None = None

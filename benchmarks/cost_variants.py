@@ -1,4 +1,4 @@
-"""The cost of other requests, of longer texts and of a new process: in time, and in memory."""
+"""The cost of other requests, of longer texts and of a new process: in time and in memory."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from marith.console import counted
 from marith.engine.engine import Engine
 
 CHATS = 4
-HELD_WORDS = 200  # of a prompt whose keys and values are weighed
-LONG_WORDS = 600  # of a prompt beside which others chat
-MOST = 256  # tokens of a chat, at whose end the long prompt has been read
-SYSTEM = 12  # words, as in every prompt here
+HELD_WORDS = 200  # of a prompt whose keys and values are measured
+LONG_WORDS = 600  # of a prompt that is read while others chat
+# The tokens of a chat. The long prompt has been read before a chat ends.
+MOST = 256
+SYSTEM = 12  # words of a system prompt
 _STARTING = """
 import json, sys, time
 begun = time.perf_counter()
@@ -40,17 +41,18 @@ print(json.dumps([imported - begun, loaded - imported, done - loaded]))
 
 
 def held(subject: TimedModel, settings: BenchmarkSettings, lanes: int, requests: int) -> Variant:
-    """Generate texts in an engine of their own, and measure by how much the process grows.
+    """Generate texts in an engine of their own, and measure how much the process grows.
 
-    The time a token is over all tokens. `tokens_bytes` is the size of the keys and values of all
-    tokens in the model's type, and nothing else; `resident` is the growth of the process since
-    before the first request, once the last text is done and while all are held.
+    The time per token is over all tokens. `tokens_bytes` is the size of the keys and values of all
+    tokens in the model's type, and of nothing else. `resident` is the growth of the process since
+    before the first request, measured when the last text is done and all are held.
     """
     name = counted(requests, "request")
 
     def run(turn: int) -> Sample:
         with subject.engine(lanes) as engine:
-            engine.submit(_request(subject, f"{name} {turn} first", 2)).result()  # buffers of steps
+            # The first request allocates the buffers of steps, which do not count.
+            engine.submit(_request(subject, f"{name} {turn} first", 2)).result()
             before = _resident()
             clock = TokenClock.start()
             tickets = [
@@ -63,7 +65,8 @@ def held(subject: TimedModel, settings: BenchmarkSettings, lanes: int, requests:
             clock.lap(requests * settings.tokens)
             grown = _resident() - before
         read = sum(term.prompt_tokens for one in stats for term in one.terms.values())
-        tokens = read + requests * (settings.tokens - 1)  # the last one of each is never read
+        # The last token of each text is never read.
+        tokens = read + requests * (settings.tokens - 1)
         return Sample(
             pace(clock.arrivals), tokens_bytes=tokens * _token_bytes(subject.model), resident=grown
         )
@@ -72,7 +75,7 @@ def held(subject: TimedModel, settings: BenchmarkSettings, lanes: int, requests:
 
 
 def chats(subject: TimedModel, engine: Engine, tokens: int) -> Variant:
-    """Short chats among themselves: the time a token of one while all are written."""
+    """Time short chats that run together: the time per token of one of them."""
     name = f"{CHATS} chats alone"
 
     def run(turn: int) -> Sample:
@@ -105,7 +108,7 @@ def chats_beside_long(subject: TimedModel, engine: Engine) -> Variant:
 
 
 def long_alone(subject: TimedModel, engine: Engine) -> Variant:
-    """The first token of the long prompt with nobody beside it."""
+    """Time the first token of the long prompt without other requests."""
     name = "the long prompt alone"
 
     def run(turn: int) -> Sample:
@@ -117,9 +120,9 @@ def long_alone(subject: TimedModel, engine: Engine) -> Variant:
 
 
 def starting(settings: BenchmarkSettings) -> list[Variant]:
-    """A new process: its import, the loading of a checkpoint, and the first token after it.
+    """Time a new process: its import, the loading of a checkpoint, and the first token.
 
-    One process a round gives all three.
+    One process per round gives all three.
     """
     model = settings.model or "pocket"
     options = {"dtype": settings.dtype}
@@ -139,7 +142,7 @@ def starting(settings: BenchmarkSettings) -> list[Variant]:
 
 
 def _begun(subject: TimedModel, engine: Engine, seed: str, tokens: int) -> list[Any]:
-    """Iterators over chats that all have a first token: the request ends with its iterator."""
+    """Return iterators over chats that all have a first token. A request ends with its iterator."""
     tickets = [engine.submit(_request(subject, f"{seed} {i}", tokens)) for i in range(CHATS)]
     readers = [iter(ticket) for ticket in tickets]
     for reader in readers:
@@ -162,9 +165,10 @@ def _token_bytes(model: Any) -> int:
 
 
 def _resident() -> int:
-    """Bytes that the process has in memory, without those that it has freed."""
+    """Return the bytes that the process holds in memory, without those that it has freed."""
     gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc keeps what is freed
+    # glibc keeps freed memory until it is trimmed.
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
     return int(psutil.Process().memory_info().rss)

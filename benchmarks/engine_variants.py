@@ -1,4 +1,4 @@
-"""The engine, timed: formulas of several terms, many requests at once, and the first token."""
+"""Times of the engine: formulas of several terms, many requests at once, and the first token."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def concurrent(
     speculation: Drafts = None,
     temperature: float = 1.0,
 ) -> Variant:
-    """Time `requests` requests at once, under an application's system prompts.
+    """Time `requests` requests at once, under the system prompts of an application.
 
-    Each request has its own question. The time a token is over all tokens, from the first request
+    Each request has its own question. The time per token is over all tokens, from the first request
     to the last answer; acceptance is over all drafted tokens. At temperature 0 the texts of a
     random model repeat themselves.
     """
@@ -80,7 +80,7 @@ def concurrent(
 def cold(
     subject: TimedModel, engine: Engine, weights: Sequence[float], system: int, question: int
 ) -> Variant:
-    """The first token of a formula whose system prompts nobody has read before."""
+    """Time the first token of a formula whose system prompts are not cached."""
     name = "marith, cold"
 
     def run(turn: int) -> Sample:
@@ -93,7 +93,7 @@ def cold(
 def warm(
     subject: TimedModel, engine: Engine, weights: Sequence[float], system: int, question: int
 ) -> Variant:
-    """The first token of a second question under the same system prompts."""
+    """Time the first token of a second question under the same system prompts."""
     name = "marith, warm"
 
     def run(turn: int) -> Sample:
@@ -119,7 +119,7 @@ def timed_request(
     speculation: Drafts = "auto",
     temperature: float = 1.0,
 ) -> Request:
-    """A formula of terms t0, t1, …, each with its own of the prompt's system prompts."""
+    """Return a request for a formula of terms t0, t1, …, with the prompt's system prompts."""
     pairs = [(f"t{i}", weight) for i, weight in enumerate(weights)]
     formula = " ".join(f"{weight:+}*{name}" for name, weight in pairs).removeprefix("+")
     systems = zip(pairs, prompt.systems, strict=True)

@@ -1,4 +1,4 @@
-"""A Llama of transformers as a GGUF file, llama.cpp's, in any of its types of numbers."""
+"""Write a Llama of transformers as a GGUF file for llama.cpp, in any of its number types."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OUTSIDE = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm
 
 
 def why_not(model: Any) -> str | None:
-    """Why a model cannot be written; None where it can."""
+    """Return why a model cannot be written, or None if it can."""
     config = model.config
     if config.model_type != "llama" or config.hidden_act != "silu":
         return f"only a Llama is written for it, not {type(model).__name__}"
@@ -38,13 +38,14 @@ def why_not(model: Any) -> str | None:
 def write_gguf(
     model: Any, path: Path, numbers: str, tokenizer: Any = None, splits: str = "smollm"
 ) -> None:
-    """Write a Llama whose matrices are in `numbers` (f32, f16, q8_0, q4_0); vectors stay in f32.
+    """Write a Llama with matrices in `numbers` (f32, f16, q8_0, q4_0). Vectors stay in f32.
 
-    Without a `tokenizer`, which is a byte-level one, tokens go in and out. `splits` is llama.cpp's
-    name of how it splits texts into words: "smollm" as the model `pocket` does. Raises ValueError
-    for widths that no block divides.
+    Without a byte-level `tokenizer`, the file takes and returns tokens. `splits` is llama.cpp's
+    name of the way in which the tokenizer splits texts into words, such as "smollm" for the model
+    `pocket`. Raises ValueError for widths that are no multiple of a block.
     """
-    gguf = import_module("gguf")  # of the extra of the same name
+    # The extra `gguf` installs this package.
+    gguf = import_module("gguf")
     quants = import_module("gguf.quants")
     config, kind = model.config, gguf.GGMLQuantizationType[numbers.upper()]
     writer = gguf.GGUFWriter(path, "llama")
@@ -68,7 +69,8 @@ def write_gguf(
             continue
         try:
             packed = quants.quantize(values, kind)
-        except quants.QuantError as error:  # an Exception, and not one of values
+        except quants.QuantError as error:
+            # This error of gguf is not a ValueError.
             raise ValueError(str(error)) from error
         writer.add_tensor(name, packed, raw_dtype=kind)
     writer.write_header_to_file()
@@ -78,7 +80,7 @@ def write_gguf(
 
 
 def write_tokenizer(writer: Any, tokenizer: Any, splits: str) -> None:
-    """The vocabulary of a byte-level tokenizer, its merges, special tokens and chat template."""
+    """Write a byte-level tokenizer: its vocabulary, merges, special tokens and chat template."""
     raw = json.loads(tokenizer.backend_tokenizer.to_str())
     added = {one["id"]: (one["content"], 3 if one["special"] else 4) for one in raw["added_tokens"]}
     named = {number: text for text, number in raw["model"]["vocab"].items()}
@@ -99,15 +101,16 @@ def write_tokenizer(writer: Any, tokenizer: Any, splits: str) -> None:
 
 
 def _tensors(model: Any) -> Iterator[tuple[str, Any]]:
-    """Each weight by its name in the file, in float32, one at a time."""
+    """Yield each weight with its name in the file, in float32, one at a time."""
     for name, weight in model.state_dict().items():
         if name == "lm_head.weight" and model.config.tie_word_embeddings:
-            continue  # llama.cpp takes the embedding where there is no head
+            # llama.cpp uses the embedding if there is no head.
+            continue
         yield _name(name), _in_its_order(name, weight.float(), model.config).numpy()
 
 
 def _name(name: str) -> str:
-    """`model.layers.0.mlp.up_proj.weight` → `blk.0.ffn_up.weight`."""
+    """Return the name in the file: `model.layers.0.mlp.up_proj.weight` → `blk.0.ffn_up.weight`."""
     module, _, kind = name.rpartition(".")
     if module in _OUTSIDE:
         return f"{_OUTSIDE[module]}.{kind}"
@@ -116,7 +119,7 @@ def _name(name: str) -> str:
 
 
 def _in_its_order(name: str, weight: Tensor, config: Any) -> Tensor:
-    """[out, in], where llama.cpp rotates neighbours and transformers the halves of each head."""
+    """Return a weight [out, in] for llama.cpp, which rotates neighbours and not halves."""
     heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
     count = heads.get(name.split(".")[-2])
     if count is None:

@@ -28,13 +28,13 @@ def inflate(
     intermediate: int | None = None,
     seed: int = 0,
 ) -> Any:
-    """A new model with these sizes and the logits of `model`; None keeps a size.
+    """Return a new model with these sizes and the logits of `model`. None keeps a size.
 
-    For Llama, Qwen2 and Qwen3. The dimension of a head and the number of heads that share keys
-    stay, so a wider model has more heads. The added parts compute with random weights, the same
-    for the same seed, and output zeros: the model costs as much as any other of these sizes, with
-    its wider output projection and its larger cache. The logits are exact up to the rounding of
-    the model's dtype. Raises ModelError for impossible sizes, before it builds anything.
+    The family is Llama, Qwen2 or Qwen3. The dimension of a head and the number of heads that share
+    keys stay, so a wider model has more heads. The added parts compute with random weights, equal
+    for equal seeds, and output zeros. So the model costs as much as any other model of these sizes,
+    with its wider output projection and its larger cache. The logits are exact up to the rounding
+    of the model's dtype. Raises ModelError for impossible sizes, before anything is built.
     """
     if type(model) not in _FAMILIES:
         names = ", ".join(family.__name__ for family in _FAMILIES)
@@ -75,7 +75,7 @@ def _has_head_norms(weights: dict[str, Tensor]) -> bool:
 
 
 def _wider(config: Any, hidden: int | None, layers: int | None, intermediate: int | None) -> Any:
-    """The configuration of the larger model."""
+    """Return the configuration of the larger model."""
     hidden = _size("hidden", hidden, config.hidden_size)
     layers = _size("layers", layers, config.num_hidden_layers)
     intermediate = _size("intermediate", intermediate, config.intermediate_size)

@@ -1,6 +1,6 @@
-"""A model of llama.cpp that writes many texts at once, a token of each in a step.
+"""A model of llama.cpp that generates many texts at once, one token of each in a step.
 
-Imports no torch, so that a process that tries it out starts fast.
+It imports no torch, so that a process that tries it starts fast.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ model.write([[1 + i] * length for i in range(texts)], tokens, seed=0)
 
 
 class LlamaCppModel:
-    """A GGUF file with room for `texts` of `length` tokens. Keeps state: what it has read.
+    """A GGUF file with room for `texts` texts of `length` tokens. Keeps the tokens it has read.
 
-    With `repacked`, its parameter `use_extra_bufts`, it lays weights out for the processor's own
-    products. Raises RuntimeError for a file that it does not load.
+    With `repacked`, llama.cpp's parameter `use_extra_bufts`, it lays out weights for the
+    processor's own matrix products. Raises RuntimeError for a file that llama.cpp does not load.
     """
 
     def __init__(self, path: Path, texts: int, length: int, threads: int, repacked: bool) -> None:
@@ -59,9 +59,9 @@ class LlamaCppModel:
         seed: int,
         drawn: Callable[[], None] | None = None,
     ) -> list[list[int]]:
-        """Generate `tokens` tokens after each prompt, drawn from the whole distribution.
+        """Generate `tokens` tokens after each prompt, sampled from the whole distribution.
 
-        `drawn` is called whenever every text has a token more.
+        `drawn` is called each time all texts have one more token.
         """
         draw = np.random.default_rng(seed)
         texts: list[list[int]] = [[] for _ in prompts]
@@ -78,7 +78,7 @@ class LlamaCppModel:
         return texts
 
     def read(self, prompts: Sequence[Sequence[int]]) -> Logits:
-        """[texts, vocab] after prompts that are read anew, each as a text of its own."""
+        """Return logits [texts, vocab] after prompts, which are read as new texts."""
         self._lib.llama_memory_clear(self._lib.llama_get_memory(self._context), True)
         return self._decode(
             [
@@ -89,7 +89,7 @@ class LlamaCppModel:
         )
 
     def _decode(self, items: Sequence[tuple[int, int, int, bool]]) -> Logits:
-        """[wanted, vocab] of tokens, each with its place, its text, and whether it is wanted."""
+        """Return logits [wanted, vocab] of tokens, each with position, text, and a flag."""
         rows: list[Any] = []
         for start in range(0, len(items), _BATCH):
             part, batch = items[start : start + _BATCH], self._batch
@@ -107,7 +107,7 @@ class LlamaCppModel:
 
 
 def trial(path: Path, texts: int, length: int, tokens: int, threads: int) -> str | None:
-    """Return how a process ends that generates from repacked weights; None if it ends well."""
+    """Return how a process ends that generates with repacked weights, or None if it ends well."""
     numbers = map(str, (texts, length, tokens, threads))
     command = [sys.executable, "-c", _TRIAL, str(path), *numbers]
     done = subprocess.run(command, capture_output=True, text=True, cwd=_ROOT, check=False)  # noqa: S603
@@ -119,7 +119,7 @@ def trial(path: Path, texts: int, length: int, tokens: int, threads: int) -> str
 
 
 def _drawn(rows: Logits, draw: np.random.Generator) -> list[int]:
-    """A token of each row [vocab] of logits."""
+    """Sample a token from each row of logits [vocab]."""
     mass = np.exp(rows - rows.max(axis=1, keepdims=True)).cumsum(axis=1)
     chances = draw.random(len(rows), dtype=np.float32) * mass[:, -1]
     last = rows.shape[1] - 1

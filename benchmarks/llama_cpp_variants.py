@@ -1,4 +1,4 @@
-"""Models of the benchmark's shape in llama.cpp, in its own types of numbers, if it is installed."""
+"""Models of the benchmark's shape in llama.cpp, in its own number types, if it is installed."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def llama_cpp_models(
     texts: int,
     kinds: Sequence[str] = NUMBERS,
 ) -> dict[str, LlamaCppModel]:
-    """Return the model in each type of numbers that llama.cpp runs; `notes` get the other types.
+    """Return the model in each number type that llama.cpp runs. Other types are in `notes`.
 
-    The model has room for `texts` at once. Weights are repacked (`use_extra_bufts`) unless a
-    process that tries it does not end well: the notes name the types without repacking, and how the
+    The model has room for `texts` texts at once. Weights are repacked (`use_extra_bufts`) unless a
+    process that tries it fails: then the notes name the types without repacking, and how the
     process ended.
     """
     absent = [name for name in _NEEDS if find_spec(name) is None]
@@ -61,14 +61,14 @@ def llama_cpp_models(
 def llama_cpp_variants(
     subject: TimedModel, models: Mapping[str, LlamaCppModel], requests: int, tokens: int
 ) -> list[Variant]:
-    """Time `requests` texts at once, a token of each in a step, in each type of numbers."""
+    """Time `requests` texts at once, one token of each in a step, in each number type."""
     return [_variant(subject, name, model, requests, tokens) for name, model in models.items()]
 
 
 def llama_cpp_step(
     subject: TimedModel, numbers: str, model: LlamaCppModel, rows: int, tokens: int
 ) -> Variant:
-    """Time a step of `rows` texts, a token of each, without their prompts."""
+    """Time a step of `rows` texts, one token of each, without their prompts."""
     name = step_name(numbers, rows)
 
     def run(turn: int) -> Sample:
@@ -103,7 +103,7 @@ def _loaded(
 
 
 def _longest(subject: TimedModel) -> int:
-    """Tokens of the longest of many prompts."""
+    """Return the number of tokens of the longest of many prompts."""
     prompts = (subject.prompt(8, f"longest {i}") for i in range(_SAMPLED))
     return max(len(reading) for prompt in prompts for reading in subject.readings(prompt))
 

@@ -1,4 +1,4 @@
-"""All that runs one model beside the engine; who is absent or refuses is named in a sentence."""
+"""Other programs that run one model beside the engine. A sentence says which are missing."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ LIKE = {"float32": "f32", "bfloat16": "f16", "float16": "f16"}
 def peers(
     subject: TimedModel, engine: Engine, settings: BenchmarkSettings, notes: list[str]
 ) -> list[Variant]:
-    """One term, without drafts, beside others at as many requests; `notes` get who is not here.
+    """Time one term without drafts beside other programs. `notes` say which are missing.
 
-    Each is compared with transformers' `generate` on as many prompts.
+    Each is compared with transformers' `generate` on the same number of prompts.
     """
     batches = _runs("transformers generate_batch", notes, lambda: generate_batch(subject, 1, 2).run)
     texts = max(settings.requests)
@@ -55,7 +55,7 @@ def step_peers(
     notes: list[str],
     formulas: Sequence[tuple[Sequence[float], int]],
 ) -> list[Variant]:
-    """Time steps of requests of these formulas, beside llama.cpp's with numbers of as many bits.
+    """Time steps of requests of these formulas, beside llama.cpp with numbers of equal width.
 
     Each step is compared with a step of llama.cpp with as many rows.
     """
@@ -78,7 +78,7 @@ def step_peers(
 
 
 def _runs(name: str, notes: list[str], run_of: Callable[[], Callable[[int], Sample]]) -> bool:
-    """Return True if a peer runs here; otherwise add a note with the reason."""
+    """Return True if a program runs here. Otherwise add a note with the reason."""
     try:
         run_in_thread(lambda: run_of()(0))
     except Exception as error:

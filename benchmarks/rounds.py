@@ -1,4 +1,4 @@
-"""Variants in turn, round after round: what is slow for one is slow for all."""
+"""Time variants in turn, round after round, so that a slow moment is slow for all."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from marith.engine.threads.workers import run_in_thread
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One measurement: milliseconds a token (or to the first), and what goes with it.
+    """One measurement: milliseconds per token (or to the first token), and its circumstances.
 
-    `first_token` and `host` are in milliseconds, the second of them a step's outside of the model;
-    `passes_per_token` and `acceptance`, the share of drafted tokens that stood, are what the engine
-    counted. All tokens' keys and values weigh `tokens_bytes`; the process grew by `resident`.
+    `first_token` and `host` are in milliseconds; `host` is the time of a step outside of the model.
+    `passes_per_token`, and `acceptance`, the share of drafted tokens that were accepted, are
+    counted by the engine. `tokens_bytes` is the size of the keys and values of all tokens, and
+    `resident` the growth of the process.
     """
 
     milliseconds: float
@@ -31,9 +32,9 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A way to make tokens. `run` is given the number of the round, whose texts are its own.
+    """A way to generate tokens. `run` gets the number of the round, which has texts of its own.
 
-    Its time is compared with that of the variant named `over`, else with the section's first.
+    Its time is compared with the variant named `over`, or else with the first of the section.
     """
 
     name: str
@@ -43,14 +44,14 @@ class Variant:
 
 @dataclass(slots=True)
 class TokenClock:
-    """When the tokens of one text arrived, in seconds since it was asked for. Keeps state."""
+    """When the tokens of one text arrived, in seconds since the request. Keeps state."""
 
     started: float
     arrivals: list[tuple[float, int]]
 
     @classmethod
     def start(cls) -> TokenClock:
-        """A clock that starts now."""
+        """Return a clock that starts now."""
         return cls(time.perf_counter(), [])
 
     def lap(self, tokens: int = 1) -> None:
@@ -58,14 +59,14 @@ class TokenClock:
         self.arrivals.append((time.perf_counter() - self.started, tokens))
 
     def sample(self, passes_per_token: float | None = None) -> Sample:
-        """The pace after the first token, which waits for the prompt to be read."""
+        """Return the pace after the first token, which waits for the prompt."""
         return Sample(pace(self.arrivals), 1e3 * self.arrivals[0][0], passes_per_token)
 
 
 def pace(arrivals: Sequence[tuple[float, int]]) -> float:
-    """Milliseconds a token after the first arrival; over all, where there is only one.
+    """Return milliseconds per token after the first arrival, or over all if there is only one.
 
-    `arrivals` are seconds since the start, with how many tokens came then.
+    `arrivals` are seconds since the start, with the number of tokens that came then.
     """
     (first, first_tokens), *later = arrivals
     tokens = sum(count for _, count in later)
@@ -77,10 +78,10 @@ def pace(arrivals: Sequence[tuple[float, int]]) -> float:
 def interleave(
     variants: Sequence[Variant], rounds: int, announce: Callable[[str], None]
 ) -> dict[str, list[Sample]]:
-    """Every variant once a round, each round begun by another; round 0 warms up.
+    """Run every variant once in each round. Each round begins with another; round 0 warms up.
 
-    `announce` receives the name of each. What one left behind is collected before the next
-    begins, and each runs on a thread that ends, so that it leaves no threads of OpenMP.
+    `announce` receives the name of each. Garbage is collected before each variant. Each runs on a
+    thread of its own that ends, so that it leaves no threads of OpenMP.
     """
     samples: dict[str, list[Sample]] = {variant.name: [] for variant in variants}
     for turn in range(rounds + 1):

@@ -1,4 +1,4 @@
-"""The variants of each section of a run, and notes on those that cannot run."""
+"""The variants of each section of a run, and notes about those that cannot run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from marith.engine.engine import Engine
 ONE, TWO = (1.0,), (baselines.GUIDANCE, 1 - baselines.GUIDANCE)
 FOUR = (1.0, 1.0, -0.5, 0.3)
 EIGHT = (*FOUR, 0.2, -0.2, 0.1, -0.1)
-ROWS = ((ONE, 1), (FOUR, 1), (EIGHT, 1), (FOUR, 16))  # 1, 4, 8 and 64: a formula, and requests
+# Formulas and numbers of requests, which have 1, 4, 8 and 64 rows.
+ROWS = ((ONE, 1), (FOUR, 1), (EIGHT, 1), (FOUR, 16))
 LONG_SYSTEM, SHORT_QUESTION = 300, 20  # words
 
 MakeVariants: TypeAlias = (

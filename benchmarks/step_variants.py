@@ -1,4 +1,4 @@
-"""A step of a number of rows, and its matrix products alone, which no step undercuts."""
+"""Time a step of a number of rows, and its matrix products alone, which are its lower bound."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from marith.scoring.weights.checkpoint import threads_of
 from marith.scoring.weights.layout.lean_modules import LinearPart
 from marith.testing import passes_of
 
-FULL = 32  # steps that each of 16 requests goes on for while the others are begun and timed
+# Each of 16 requests runs for this many steps while the others begin and are timed.
+FULL = 32
 
 
 def products(engine: Engine, rows: int, count: int) -> Variant:
-    """Time the products of one position of each of `rows` rows, `count` times in turn.
+    """Time the matrix products of one position of each of `rows` rows, `count` times in turn.
 
     The products are those of the engine's own model, joined and laid out as in its steps. In a
-    layer of experts all experts count.
+    layer of experts, all experts count.
     """
 
     @torch.inference_mode()
@@ -35,7 +36,8 @@ def products(engine: Engine, rows: int, count: int) -> Variant:
         model = _laid_out(engine)
         with threads_of(model):
             work = linear_inputs(model, rows)
-            for layer, x in work:  # whose first call may lay something out
+            # The first call of a layer may lay out its weights, so it is not timed.
+            for layer, x in work:
                 layer(x)
             started = time.perf_counter()
             for _ in range(count):
@@ -70,7 +72,8 @@ def step(
                 )
                 for i in range(requests)
             )
-            readers = [iter(ticket) for ticket in others]  # a request ends with its iterator
+            # The iterators are kept, because a request ends with its iterator.
+            readers = [iter(ticket) for ticket in others]
             for reader in readers:
                 next(reader)
             last.result()
@@ -80,7 +83,7 @@ def step(
 
 
 def full(requests: int) -> int:
-    """Return how many steps the others continue while all begin and the last is timed."""
+    """Return how many steps the other requests run while all begin and the last one is timed."""
     return FULL * max(1, requests // 16)
 
 
@@ -97,7 +100,7 @@ def _timed(passes: Sequence[tuple[float, float]], end: float, steps: int) -> Sam
 
 @contextmanager
 def _passes(engine: Engine) -> Iterator[list[tuple[float, float]]]:
-    """When each of the passes within began and ended, in seconds of `time.perf_counter`."""
+    """Record when each pass in the block begins and ends, in seconds of `time.perf_counter`."""
     passes: list[tuple[float, float]] = []
     begun: list[float] = []
 
@@ -105,7 +108,8 @@ def _passes(engine: Engine) -> Iterator[list[tuple[float, float]]]:
         begun.append(time.perf_counter())
 
     def end(*_: Any) -> None:
-        if begun:  # else it was under way before anyone counted
+        # A pass that began before the recording is not counted.
+        if begun:
             passes.append((begun.pop(), time.perf_counter()))
 
     passes_of_base: Any = passes_of(engine)
@@ -119,7 +123,7 @@ def _passes(engine: Engine) -> Iterator[list[tuple[float, float]]]:
 
 
 def linear_inputs(model: nn.Module, rows: int) -> list[tuple[Any, Tensor]]:
-    """Every linear layer with an input [rows, 1, in_features]; layers of one width share theirs."""
+    """Return every linear layer with an input [rows, 1, in_features], shared by equal widths."""
     layers = [
         module
         for module in model.modules()
@@ -135,7 +139,7 @@ def linear_inputs(model: nn.Module, rows: int) -> list[tuple[Any, Tensor]]:
 
 
 def _laid_out(engine: Engine) -> nn.Module:
-    """The model that the engine's passes run."""
+    """Return the model that the passes of an engine run."""
     passes_of_base: Any = passes_of(engine)
     model: nn.Module = passes_of_base.model
     return model

@@ -1,4 +1,4 @@
-"""The model that is measured: its tokenizer, and texts that no lane has read before."""
+"""The model that is timed: its tokenizer, and texts that no lane has read before."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SPECIAL = 2  # tokens of the random model that are no words
 
 @dataclass(frozen=True, slots=True)
 class TimedPrompt:
-    """A question, and the system prompts under which the terms of a formula read it."""
+    """A question, and the system prompts with which the terms of a formula read it."""
 
     question: str
     systems: tuple[str, ...]
@@ -34,9 +34,9 @@ class TimedPrompt:
 
 @dataclass(frozen=True, slots=True)
 class TimedModel:
-    """A model as transformers made it, with the words that its prompts are made of.
+    """A model of transformers, with the words of its prompts.
 
-    It has no token that ends a text: every text is exactly as long as it was asked to be.
+    It has no token that ends a text, so every text has exactly the length that was asked for.
     """
 
     name: str
@@ -49,9 +49,9 @@ class TimedModel:
     def of(
         cls, name: str | None = None, shape: LlamaShape | None = None, dtype: str = "float32"
     ) -> TimedModel:
-        """Load or build it, in a type of torch's, on the CPU.
+        """Load or build the model, in a type of torch, on the CPU.
 
-        Without a name it is a random Llama of the shape; with both, the model inflated to the
+        Without a name it is a random Llama of the shape. With both, it is the model inflated to the
         shape.
         """
         if name is None:
@@ -68,21 +68,21 @@ class TimedModel:
         return cls(called, model.eval(), tokenizer, vocabulary, _words(vocabulary))
 
     def text(self, count: int, seed: str) -> str:
-        """Return `count` words, the same for the same seed and new for every other seed."""
+        """Return `count` words, equal for equal seeds and different for every other seed."""
         draw = random.Random(seed)  # noqa: S311 (texts, not secrets)
         return " ".join(draw.choice(self.words) for _ in range(count))
 
     def prompt(self, terms: int, seed: str, system: int = 12, question: int = 16) -> TimedPrompt:
-        """A question of `question` words, and for each term a system prompt of `system` words."""
+        """Return a question of `question` words, and system prompts of `system` words."""
         systems = (self.text(system, f"{seed}, system {i}") for i in range(terms))
         return TimedPrompt(self.text(question, f"{seed}, question"), tuple(systems))
 
     def engine(self, lanes: int) -> Engine:
-        """An engine over it, which lays out a copy of its weights."""
+        """Return an engine over the model, which lays out a copy of its weights."""
         return Engine.load(self.model, tokenizer=self.tokenizer, max_lanes=lanes)
 
     def readings(self, prompt: TimedPrompt) -> list[list[int]]:
-        """The tokens that each term reads, which a baseline then reads too."""
+        """Return the tokens that each term reads, which a baseline then reads too."""
         messages = to_prompt(prompt.question)
         return [to_tokens(Prompted(text), messages, self.vocabulary) for text in prompt.systems]
 
@@ -106,7 +106,7 @@ def _random(shape: LlamaShape) -> tuple[Any, Any]:
 
 
 def _loaded(name: str, shape: LlamaShape | None, dtype: str) -> tuple[Any, Any]:
-    """A checkpoint with nothing of ours in it, or the same function at the cost of a shape."""
+    """Return a checkpoint as transformers loads it, or inflated to a shape."""
     model, tokenizer = as_stored(name, Placement(device="cpu", dtype=dtype))
     if shape is not None:
         model = inflate(model, shape.hidden, shape.layers, shape.intermediate)
@@ -114,6 +114,6 @@ def _loaded(name: str, shape: LlamaShape | None, dtype: str) -> tuple[Any, Any]:
 
 
 def _words(vocabulary: Vocabulary) -> tuple[str, ...]:
-    """Every token that is a word by itself."""
+    """Return every token that is a word by itself."""
     texts = (vocabulary.decode([i]).strip() for i in range(vocabulary.size))
     return tuple(sorted({text for text in texts if text.isascii() and text.isalnum()}))

@@ -13,11 +13,12 @@ from benchmarks.rounds import Sample, Variant
 from benchmarks.timed_model import TimedModel
 from marith.console import counted
 
-PAGE = 32  # tokens of a block: the default of 256 suits long texts
+# Tokens of a block. The default of 256 suits longer texts.
+PAGE = 32
 
 
 def generate(subject: TimedModel, requests: int, tokens: int) -> Variant:
-    """`generate` on all prompts at once, the shorter ones padded."""
+    """Time `generate` on all prompts at once, with padding for the shorter ones."""
     name = generate_name(requests)
 
     def run(turn: int) -> Sample:
@@ -38,9 +39,9 @@ def generate(subject: TimedModel, requests: int, tokens: int) -> Variant:
 
 
 def generate_batch(subject: TimedModel, requests: int, tokens: int) -> Variant:
-    """Continuous batching: from when the requests are there to the last answer.
+    """Time continuous batching: from the requests to the last answer.
 
-    Its cache is made anew for each call, which does not count: a server makes it once.
+    Its cache is made again for each call, which is not timed, because a server makes it once.
     """
     name = f"transformers generate_batch, {counted(requests, 'request')}"
 
@@ -49,7 +50,8 @@ def generate_batch(subject: TimedModel, requests: int, tokens: int) -> Variant:
         torch.manual_seed(turn)
         found = subject.model.generate_batch(
             prompts,
-            _sampling(tokens, eos_token_id=-1),  # none of them, said as it wants it said
+            # Continuous batching takes -1 for no end token.
+            _sampling(tokens, eos_token_id=-1),
             _batching(prompts, tokens),
             progress_bar=False,
             warmup=False,
@@ -66,7 +68,7 @@ def generate_batch(subject: TimedModel, requests: int, tokens: int) -> Variant:
 
 
 def generate_name(requests: int) -> str:
-    """Return the name of the variant that all others of as many requests are compared with."""
+    """Return the name of the variant with which variants of as many requests are compared."""
     return f"transformers generate, {counted(requests, 'request')}"
 
 
@@ -77,13 +79,13 @@ def prompts_of(subject: TimedModel, requests: int, seed: str) -> list[list[int]]
 
 
 def _sampling(tokens: int, **others: int) -> GenerationConfig:
-    """Drawn from the whole distribution; no token is an end."""
+    """Return settings that sample from the whole distribution, without an end token."""
     options = {"max_new_tokens": tokens, "top_k": 0, "pad_token_id": 0, **others}
     return GenerationConfig(do_sample=True, **options)
 
 
 def _batching(prompts: Sequence[Sequence[int]], tokens: int) -> ContinuousBatchingConfig:
-    """Room for these texts: by default it would take most of the memory that is free."""
+    """Return settings with room for these texts. The default takes most of the free memory."""
     most = max(map(len, prompts)) + tokens
     return ContinuousBatchingConfig(
         page_size=PAGE,
@@ -91,5 +93,6 @@ def _batching(prompts: Sequence[Sequence[int]], tokens: int) -> ContinuousBatchi
         max_batch_tokens=max(512, sum(map(len, prompts))),
         max_requests_per_batch=len(prompts),
         use_cuda_graph=False,
-        allow_block_sharing=False,  # no two of these prompts begin alike
+        # No two of these prompts have a common beginning.
+        allow_block_sharing=False,
     )
