@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from support.http_server import WEATHER, client, served
 from support.odd_messages import conversations, for_langchain, for_llamaindex
 
@@ -47,6 +47,7 @@ def test_odd_messages_are_answered_or_refused_in_python(tiny_dir: str, talk: lis
 def test_odd_messages_are_answered_or_refused_through_langchain(
     tiny_dir: str, talk: list[Any]
 ) -> None:
+    assume(reaches_marith(talk))
     chat = ChatMarith(model=tiny_dir, max_tokens=1)
     answered(lambda: chat.invoke([for_langchain(message) for message in talk]))
 
@@ -71,6 +72,14 @@ def test_odd_messages_are_answered_or_refused_over_http(web: httpx.Client, talk:
     assert answer.status_code in (200, 400), answer.text
     counted = web.post("/tokenize", json={"model": "pocket", "messages": talk})
     assert counted.status_code in (200, 400), counted.text
+
+
+def reaches_marith(talk: list[Any]) -> bool:
+    """Return False if LangChain itself fails, because it looks up the types of blocks in a set."""
+    contents = [message.get("content") for message in talk]
+    blocks = [block for content in contents if isinstance(content, list) for block in content]
+    types = [block.get("type") for block in blocks if isinstance(block, dict)]
+    return not any(isinstance(kind, dict | list) for kind in types)
 
 
 def answered(ask: Any) -> None:
