@@ -1,4 +1,4 @@
-"""Measure what a plan is chosen from: the log-probabilities along sampled texts, and the times."""
+"""Choose a plan from log-probabilities along sampled texts, and from measured times."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from marith.tensor_rows import Row, rows_of
 
 WIDTHS = (1, 4, 8)
 REPEATS = 5
-LENGTH = 64  # tokens of each text that a formula is calibrated by
+LENGTH = 64  # tokens of each sampled text
 SAMPLE = Stop(LENGTH)
-# What the other work takes, in tokens of a text: reading it again at once, and timing the terms.
+# The time of the other work, counted in generated tokens: reading a text again in one pass, and
+# timing the terms that one scorer computes.
 READING, TIMING = 4, 20
 
 _log = logging.getLogger(__name__)
@@ -61,10 +62,10 @@ def calibrate(
     costs: Literal["time", "calls"],
     work: Work,
 ) -> Plan:
-    """Return the plan that costs least for a formula, measured on texts that it generated.
+    """Return the cheapest plan for a formula, measured on texts that the formula generated.
 
-    Each text comes with its prepared request, whose plan has the formula's own drafts. `run`
-    submits a job to the engine.
+    `texts` has the tokens of each text, with its prepared request. The plan of that request uses
+    the drafts that the formula names. `run` submits a job to the engine.
     """
     texts = [(prepared, tokens) for prepared, tokens in texts if tokens]
     if not texts:
@@ -98,7 +99,7 @@ def check_samples(prompts: Any, costs: Any) -> None:
 
 
 class Transcript(Query[Mapping[Term, Tensor]]):
-    """The log-probabilities of every term and draft along a text, [tokens, vocab] each."""
+    """A query for the log-probabilities [tokens, vocab] of all terms and drafts along a text."""
 
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
         text = self._continuation[:-1]
@@ -110,10 +111,10 @@ class Transcript(Query[Mapping[Term, Tensor]]):
 
 
 class Stopwatch(Query[dict[int, float]]):
-    """Measures the median time in seconds that some terms take, by the number of positions.
+    """A query that measures the median seconds of evaluating `terms`, by the number of positions.
 
-    `logprobs` are the log-probabilities of all terms along the text. They determine the candidates
-    of a classifier, which are the likeliest tokens of its guide.
+    `logprobs` are the log-probabilities of all terms along the text. The candidates of a
+    classifier, the likeliest tokens of its guide, are computed from them.
     """
 
     def __init__(
@@ -140,7 +141,8 @@ class Stopwatch(Query[dict[int, float]]):
 
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
         now = time.perf_counter()
-        if self._pending:  # from one step to the next, so that the time around a pass counts too
+        # The time runs from one step to the next, so that the work around a pass counts too.
+        if self._pending:
             self._times[self._pending.pop()].append(now - self._since)
         self._since = now
         return self._continuation, dict.fromkeys(
@@ -150,7 +152,8 @@ class Stopwatch(Query[dict[int, float]]):
     def receive(self, answers: Mapping[Term, Answer]) -> tuple[()]:
         if self._prompt_read:
             self._pending.append(self._left.pop(0))
-        self._prompt_read = True  # the first step also read the prompt
+        # The first step also reads the prompt, so its time is not taken.
+        self._prompt_read = True
         if not self._left:
             self._times[self._pending.pop()].append(time.perf_counter() - self._since)
             self.future.give({width: median(times) for width, times in self._times.items()})
@@ -158,7 +161,7 @@ class Stopwatch(Query[dict[int, float]]):
 
 
 def _groups(prepared: Prepared) -> list[list[Term]]:
-    """Group the terms and drafts by scorer: one call computes a group."""
+    """Group the terms and drafts by their scorer, which computes a group in one call."""
     together: dict[int, list[Term]] = {}
     for term in prepared.plan.all_terms:
         together.setdefault(id(prepared.lanes.scorers[term]), []).append(term)

@@ -52,7 +52,8 @@ class ScoringOptions(TypedDict, total=False):
 
 
 _SAMPLING = tuple(field.name for field in fields(Sampling))
-# The options of a call that set fields of `Stop`, with these fields; `stop` is an argument.
+# The options that set a field of `Stop`, with the name of the field. `stop` is not an option, but
+# an argument of its own.
 _STOP = {name: field.name for name, field in fields_by_option(Stop).items() if name != "stop"}
 _NAMES = (
     *RequestOptions.__annotations__, *_SAMPLING, *_STOP,
@@ -101,9 +102,10 @@ def scoring_request(
     options: ScoringOptions,
     own: Sequence[str] = ("continuation",),
 ) -> Request:
-    """Return the request of a `call` that generates no token.
+    """Return the request of a call that generates no token, such as `score`.
 
-    `own` are the names of the call's other arguments. Raises UnknownOption for an unknown name.
+    `call` is the name of the call, for errors. `own` are the names of its arguments besides
+    `prompt`, `formula` and `terms`. Raises UnknownOption for an unknown name.
     """
     names = ["prompt", "formula", "terms", *own, *ScoringOptions.__annotations__]
     require_known(call, options, names)
@@ -141,7 +143,7 @@ class Requests:
     def arranged(
         self, results: list[Completion]
     ) -> Completion | list[Completion] | list[list[Completion]]:
-        """Return the results in the form of the call: one, a list, or a list of lists."""
+        """Return the results as the call returns them: one result, a list, or a list of lists."""
         if self.n > 1 and self.is_list:
             return [results[i : i + self.n] for i in range(0, len(results), self.n)]
         return results if self.n > 1 or self.is_list else results[0]

@@ -1,4 +1,4 @@
-"""The public door: an engine over a base model, which takes requests for formulas."""
+"""The engine over a base model, which takes requests for formulas."""
 
 from __future__ import annotations
 
@@ -46,12 +46,13 @@ from marith.scoring.weights.placing import Placement
 loading = LoadingLock()
 _shared: dict[tuple[str, Placement, Limits], Engine] = {}
 _DEFAULT = Limits()
-_placement = lru_cache(maxsize=16, typed=True)(Placement)  # every call of an adapter makes one
+# Every call of an adapter needs a placement and limits. They rarely differ, so they are kept.
+_placement = lru_cache(maxsize=16, typed=True)(Placement)
 _limits = lru_cache(maxsize=16, typed=True)(Limits)
 
 
 class Engine(Entrypoints, TokenCalls):
-    """Generates and scores texts under formulas over one base model.
+    """Generates and scores texts under formulas, with one base model.
 
     Any number of threads and tasks may call an engine at the same time. One thread owns the models.
     A request that is cancelled, or whose ticket nobody holds, frees its lanes. In a forked child of
@@ -89,15 +90,15 @@ class Engine(Entrypoints, TokenCalls):
         """Load a model, and return an engine over it.
 
         `model` is "pocket", a directory, a GGUF file, the id of a model on the hub, or a loaded
-        model of transformers. A loaded model needs its `tokenizer`; a GGUF file may have one. By
-        default, `device` and `dtype` are the best that the machine has. The device "auto" spreads
-        the model over several devices, and `max_memory` limits the memory of each.
-        `backend="llama.cpp"` is for GGUF files. `context_length` is in tokens. `Limits` describes
-        the other options.
+        model of transformers. A loaded model needs its `tokenizer`. For a GGUF file, `tokenizer` is
+        optional. By default, the best `device` of the machine is used, with the `dtype` that suits
+        it. `device="auto"` spreads the model over several devices, and `max_memory` limits the
+        memory of each. `backend="llama.cpp"` is for GGUF files. `context_length` is in tokens.
+        `Limits` describes the other options.
 
-        No pickle is read, and no code of a checkpoint is run. Raises ModelError if the model cannot
-        be loaded. Do not change the weights of a loaded model: requests raise ModelError once they
-        have changed.
+        Pickled weights are refused, and code in a checkpoint is never run. Raises ModelError if the
+        model cannot be loaded. Do not change the weights of a loaded model: after a change,
+        requests raise ModelError.
         """
         placement = Placement(
             device, dtype, revision, context_length, backend, _by_device(max_memory)
@@ -128,7 +129,8 @@ class Engine(Entrypoints, TokenCalls):
         where = _placement(device, dtype, revision, context_length, backend, _by_device(max_memory))
         limits = _limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
         key = locate(model), where, limits
-        engine = _shared.get(key)  # no lock: a loaded engine must not wait for another load
+        # The lock is not taken here, because a loaded engine must not wait until another is loaded.
+        engine = _shared.get(key)
         if engine is None or engine.closed:
             with loading:
                 engine = _shared.get(key)
@@ -172,8 +174,8 @@ class Engine(Entrypoints, TokenCalls):
         """Start a request, and return its ticket.
 
         The timeout of the request counts from now, or from `started`, a time of `time.monotonic`.
-        Raises FormulaError, RequestError or ModelError for an invalid request, and Busy if the
-        engine already has as many waiting requests as its limit allows.
+        Raises FormulaError, RequestError or ModelError for an invalid request, and Busy if more
+        than `max_queue` requests would wait.
         """
         if not isinstance(request, Request):
             value = shown(request)
@@ -182,9 +184,10 @@ class Engine(Entrypoints, TokenCalls):
         return self.start(request, Ticket(self, Deadline.of(request.timeout, started)))
 
     def start(self, request: Request, ticket: Ticket) -> Ticket:
-        """Start a request for a ticket, with the ticket's deadline. Raises what `submit` raises.
+        """Start a request, and pass its chunks and its completion to `ticket`.
 
-        `submit` makes the ticket. The room `inspection` passes tickets of its own.
+        The deadline is the ticket's. `submit` passes a `Ticket`, and `inspection` a subclass of it.
+        Raises the errors that `submit` raises.
         """
         if request.inspect:
             raise RequestError(
@@ -241,9 +244,9 @@ class Engine(Entrypoints, TokenCalls):
     ) -> Future[Scores]:
         """Start to score a continuation, and return a future.
 
-        Texts that are scored together share passes. The result also tells for each token if it is
-        the likeliest, and lists the `top` likeliest tokens. The future may be cancelled. Its
-        callbacks run on separate threads and may use the engine.
+        Texts that are scored together share passes. The result also says whether each token is the
+        likeliest, and lists the `top` likeliest tokens. The future may be cancelled. Its callbacks
+        run on separate threads and may use the engine.
         """
         own = "continuation", "top"
         request = scoring_request("submit_scoring", prompt, formula, terms, options, own)
@@ -258,10 +261,11 @@ class Engine(Entrypoints, TokenCalls):
         costs: Literal["time", "calls"] = "time",
         on_progress: Callable[[float], None] | None = None,
     ) -> Plan:
-        """Return the plan that costs least for texts after prompts like these.
+        """Return the plan that generates texts after such prompts at the lowest cost.
 
-        This is the paper's appendix E.3. Ten prompts are enough. The plan uses the drafts that the
-        formula names. `costs` are measured times, or calls as the paper counts them. `on_progress`
+        The method is the paper's appendix E.3. Ten prompts are enough. The plan uses the drafts
+        that the formula names. With `costs="time"`, the costs are measured times. With
+        `costs="calls"`, they are numbers of calls of models, as in the paper. `on_progress`
         receives the share that is done, from 0 to 1.
         """
         check_samples(prompts, costs)
@@ -273,10 +277,10 @@ class Engine(Entrypoints, TokenCalls):
         return calibrate(texts, self._loop.add, costs, work)
 
     def run(self, query: Query[Result], follows: bool = False) -> EngineFuture[Result]:
-        """Queue a query, and return the future of its result. An empty query is done at once.
+        """Queue a query, and return its future. A query of an empty text is done at once.
 
-        A query that `follows` a job goes before all waiting jobs: the job has just ended. The
-        future keeps the engine alive.
+        With `follows`, the query continues a job that has just ended, so it goes before all waiting
+        jobs. The future keeps the engine alive.
         """
         query.future.keeper = self
         if not query.done:
@@ -287,9 +291,10 @@ class Engine(Entrypoints, TokenCalls):
     def open(
         self, request: Request, deadline: Deadline = NEVER, alternative: Formula | None = None
     ) -> Prepared:
-        """Bind, load and read a request, and return it prepared.
+        """Bind the formula of a request, load its models, read its prompt, and return it prepared.
 
-        The terms of an `alternative` formula are prepared too. Raises every error of the request.
+        The terms of an `alternative` formula are prepared too. Raises the errors that `prepare`
+        raises, and EngineClosed.
         """
         self._loop.require_open()
         return prepare(request, self._registry, loading, deadline, alternative)
@@ -313,7 +318,10 @@ class Engine(Entrypoints, TokenCalls):
         return prepared.at_most(len(tokens)), tokens
 
     def close(self) -> None:
-        """Stop: open requests fail with EngineClosed. The last reference frees the weights."""
+        """Stop: open requests fail with EngineClosed.
+
+        The weights are freed when nobody holds the engine any more.
+        """
         self._closing()
         for key in [key for key, engine in [*_shared.items()] if engine is self]:
             _shared.pop(key, None)
@@ -321,7 +329,8 @@ class Engine(Entrypoints, TokenCalls):
     def __repr__(self) -> str:
         if forked():
             return "<Engine, of the parent process>"
-        if "_closing" not in vars(self):  # __init__ sets it last
+        # `__init__` sets `_closing` last, so an engine without it is not loaded.
+        if "_closing" not in vars(self):
             return "<Engine, not loaded>"
         base, busy = self._registry.base, self._loop.status().lanes
         cache = "without a cache" if base.runner.plain else "cached"
@@ -339,6 +348,6 @@ class Engine(Entrypoints, TokenCalls):
 def _by_device(
     max_memory: Mapping[str, int | str] | None,
 ) -> tuple[tuple[str, int | str], ...] | None:
-    """Return the limits of memory as `Placement` takes them. Raises ModelError."""
+    """Return `max_memory` as `Placement` takes it. Raises ModelError for an invalid mapping."""
     limits = memory_limits("max_memory", max_memory, ModelError)
     return None if limits is None else tuple(sorted(limits.items()))

@@ -27,12 +27,13 @@ from marith.request.request import Request, Speculation
 from marith.request.sampling import Sampling
 from marith.request.stop import Stop
 
-IN_FLIGHT = 128  # requests of one call: enough to fill the lanes of most engines
+# A call has at most this number of requests in the engine: enough to fill most engines.
+IN_FLIGHT = 128
 PATIENCE = 1.0  # seconds before progress is shown
 
 
 class _InFlight:
-    """The requests of one call: those that wait, tickets of those that run, and completions."""
+    """The waiting requests of one call, the tickets of submitted ones, and the completions."""
 
     def __init__(self, requests: Sequence[Request]) -> None:
         self.waiting = deque(requests)
@@ -47,7 +48,11 @@ class _InFlight:
 
     @contextmanager
     def submitting(self) -> Iterator[None]:
-        """Submit the next request. Raises Busy only if none of the requests runs."""
+        """Count the next request as submitted if the block succeeds.
+
+        Busy is raised only if no other request of the call is in the engine. Otherwise the request
+        waits.
+        """
         try:
             yield
         except Busy:
@@ -114,7 +119,8 @@ def progress(total: int) -> Iterator[Callable[[], Any]]:
     if total < 2 or not ("ipykernel" in sys.modules or on_terminal):
         yield lambda: None
         return
-    from rich.progress import MofNCompleteColumn, Progress  # slow to import
+    # rich is slow to import, and most calls show no bar.
+    from rich.progress import MofNCompleteColumn, Progress
 
     from marith.console import bars
 
@@ -130,7 +136,8 @@ def progress(total: int) -> Iterator[Callable[[], Any]]:
     try:
         yield advance
     finally:
-        if shown.live.is_started:  # stopping a bar that is not shown may print an empty line
+        # Stopping a bar that is not shown may print an empty line.
+        if shown.live.is_started:
             shown.stop()
 
 
@@ -287,9 +294,10 @@ class Entrypoints(ABC):
         terms: Terms | None = None,
         **limits: Unpack[ScoringOptions],
     ) -> Ranking:
-        """Rank texts by the probability that an answer begins with each text.
+        """Rank `texts` by the probability that an answer begins with each of them.
 
-        All texts share their passes. To sample one of the texts, use `Grammar.choice`.
+        The probabilities of all `texts` add up to 1. The texts share their passes. To sample one of
+        the texts, use `Grammar.choice`.
         """
         require_known("rank", limits, ScoringOptions.__annotations__)
         each = distinct_texts("texts", texts)

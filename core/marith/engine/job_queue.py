@@ -35,11 +35,12 @@ class JobQueue:
         self.active: list[Turn] = []
         self.waiting: deque[Job] = deque()
         self.lock = threading.RLock()
-        self._changed = threading.Condition(self.lock)  # there is work for the engine's thread
+        # The engine's thread sleeps on this condition until there is work.
+        self._changed = threading.Condition(self.lock)
 
     @property
     def jobs(self) -> list[Job]:
-        """All jobs; the running ones first."""
+        """All jobs, the running jobs first."""
         with self.lock:
             return [*(turn.job for turn in self.active), *self.waiting]
 
@@ -136,22 +137,24 @@ def require_enough_lanes(prepared: Prepared, limits: Limits) -> None:
 class Admission:
     """Decides how many waiting requests may run, within the limits of an engine.
 
-    Running requests take at most `cache_bytes` of memory, counted for texts of their maximal
-    length. A request that needs more runs alone, if `bytes_left`, called with the bytes needed,
-    finds enough memory. These limits never change a text.
+    The texts of all running requests, at their maximal lengths, need at most `cache_bytes`. A
+    request that needs more runs alone, if the machine has the memory. `bytes_left(needed)` returns
+    the bytes that are free for such a request. These limits never change a text.
     """
 
     def __init__(self, limits: Limits, bytes_left: BytesLeft) -> None:
         self.limits = limits
         self._bytes_left = bytes_left
-        self._too_many: Sequence[Prepared] = ()  # the last ones that did not fit together
+        # The last requests that did not fit together: they are not counted again at each step.
+        self._too_many: Sequence[Prepared] = ()
 
     def admitted(
         self, running: Sequence[Prepared], waiting: Sequence[Prepared]
     ) -> list[BaseException | None]:
-        """Return an error or None for each of the first requests that need not wait any longer.
+        """Return None or an error for each of the first waiting requests that may leave the queue.
 
-        Raises nothing: if memory cannot be counted, the error belongs to the first request.
+        A request with None may run, and a request with an error fails. Raises nothing: if memory
+        cannot be counted, the next request gets that error.
         """
         errors: list[BaseException | None] = []
         try:
@@ -162,7 +165,7 @@ class Admission:
         return errors
 
     def refusal(self, prepared: Prepared) -> RequestError | None:
-        """Return why a request cannot run even alone: the machine has too little memory."""
+        """Return an error if the machine has too little memory for a request that runs alone."""
         memory = memory_of([prepared])
         if memory <= self._most_bytes:
             return None
@@ -177,8 +180,8 @@ class Admission:
         )
 
     def fitting(self, running: Sequence[Prepared], waiting: Iterable[Prepared]) -> int:
-        """Return how many of the waiting requests, from the first on, may run now."""
-        # A request that needs too much memory runs alone.
+        """Return the number of waiting requests, from the first on, that may run now."""
+        # If nothing runs, the first request may run, even if it needs more than `cache_bytes`.
         together, alone = [*running], 0 if running else 1
         lanes = sum(one.plan.lanes for one in running)
         for one in waiting:
@@ -191,13 +194,14 @@ class Admission:
             return min(count, alone)
         if self._fit(together):
             return count
-        # More requests never need less memory, so a binary search finds the last number that fits.
+        # The memory never shrinks with more requests, so a binary search finds the largest number
+        # that fits.
         counts = range(alone + 2, count)
         found = bisect_left(counts, True, key=lambda n: not self._fit(together[: len(running) + n]))
         return alone + 1 + found
 
     def forget(self) -> None:
-        """Drop the requests of earlier comparisons, because one of them may be gone."""
+        """Forget which requests did not fit together, because one of them may have ended."""
         self._too_many = ()
 
     @property
@@ -206,7 +210,7 @@ class Admission:
         return float("inf") if limit is None else limit
 
     def _fit(self, together: Sequence[Prepared]) -> bool:
-        """Return True if there is memory for these requests. Called at each step."""
+        """Return True if `cache_bytes` suffices for these requests together."""
         known = self._too_many
         if len(known) == len(together) and all(map(is_, known, together)):
             return False
@@ -216,5 +220,5 @@ class Admission:
 
 
 def memory_of(requests: Iterable[Prepared]) -> int:
-    """Return the largest number of bytes that the lanes of these requests hold together."""
+    """Return the bytes that these requests need together, with texts of maximal length."""
     return bytes_needed(pair for one in requests for pair in one.texts)

@@ -23,7 +23,7 @@ from marith.speculation.auto import Controller
 
 CLOSED = "the engine is closed"
 CLOSED_MEANWHILE = "the engine was closed while the request ran"
-CLOSE_WITHIN = 30.0  # seconds that `close` waits for the step that runs
+CLOSE_WITHIN = 30.0  # seconds that `close` waits for the running step
 OUTLASTED = (
     "the engine's thread did not end within %g seconds: it still computes %s (%s). Its requests "
     "end now with EngineClosed, and the thread ends after this step"
@@ -76,7 +76,8 @@ class EngineLoop:
 
     def add(self, job: Job) -> None:
         """Queue a job. Raises at once if the job can never run, or if too many jobs wait."""
-        self._dismiss_team()  # the caller's team: idle teams slow down a step
+        # Idle OpenMP workers of the caller's thread would slow down the next step.
+        self._dismiss_team()
         try:
             self.queue.add(job)
         except Busy as busy:
@@ -133,7 +134,8 @@ class EngineLoop:
             self._sweep()
             if not (self.queue.active or self.queue.waiting):
                 dismiss_team()
-        except BaseException as error:  # the loop's own fault: go on without the jobs
+        except BaseException as error:
+            # No job caused this error, so all running jobs fail, and the loop goes on.
             self._give_up(error)
 
     def _step(self) -> None:
@@ -145,14 +147,15 @@ class EngineLoop:
         self._steps += 1
         try:
             step(turns, self.controller)
-        except BaseException:  # the fault of one job: repeat the step for each job alone
+        except BaseException:
+            # One job's error must not fail the others, so the step is repeated for each job alone.
             self._repeated += 1
             for turn in turns:
                 if not (turn.job.done or turn.job.abandoned):
                     _step_alone(turn, self.controller)
 
     def _sweep(self) -> None:
-        """Fail jobs that are late; remove jobs that are done or abandoned, and free their lanes."""
+        """Fail jobs whose deadline has passed, and remove jobs that are done or abandoned."""
         jobs, now = self.queue.jobs, time.monotonic()
         late = [job for job in jobs if job.prepared.deadline.at <= now and not job.done]
         if late:
@@ -172,7 +175,7 @@ class EngineLoop:
         self._leave(jobs)
 
     def _end(self) -> None:
-        """End the engine's thread, and fail the jobs that still wait."""
+        """Close the queue, and fail the jobs that are left. The thread calls this at its end."""
         self.queue.close(CLOSED)
         jobs, why = self.queue.jobs, self.queue.closed
         fail_all(jobs, lambda _: EngineClosed(CLOSED_MEANWHILE if why == CLOSED else why))

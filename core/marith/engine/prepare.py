@@ -1,4 +1,4 @@
-"""The way from a request to `Prepared`: formula → plan → scorers → readings."""
+"""Prepare a request in four stages: formula → plan → scorers → readings."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Prepared:
-    """A request that is bound, loaded and read: its execution plan, its lanes and its token budget.
+    """A request that is ready to run: its execution plan, its lanes and its token budget.
 
-    The text follows the `prompt`, here as the bare model reads it, and begins with the tokens of
-    `prefix`. `opened` is True if the prompt ends inside of reasoning. A text without a grammar also
-    ends before one of `turn_marks`. `vocab_size` is the number of tokens in the vocabulary.
-    `warnings` are sentences for the caller, about the formula and the token budget.
+    `prompt` has the tokens of the prompt as the bare model reads it. The text begins with the
+    tokens of `prefix`. `opened` is True if the prompt ends inside of reasoning. A text without a
+    grammar also ends before the first of `turn_marks`. `vocab_size` is the number of tokens in the
+    vocabulary. `warnings` are sentences for the caller, about the formula and the token budget.
     """
 
     plan: ExecutionPlan
@@ -56,11 +56,11 @@ class Prepared:
 
     @cached_property
     def texts(self) -> Sequence[tuple[Scorer, LaneText]]:
-        """The largest text that each lane will hold, with the scorer of the lane."""
+        """The scorer of each lane, and the longest text that the lane will hold."""
         return self.lanes.lane_texts(self.budget.more)
 
     def at_most(self, more: int) -> Prepared:
-        """Return the same request for at most `more` tokens after the prompt."""
+        """Return this request with a limit of `more` tokens after the prompt."""
         return replace(self, budget=replace(self.budget, more=more))
 
 
@@ -73,8 +73,9 @@ def prepare(
 ) -> Prepared:
     """Bind the formula, load its models, read the prompt, and compute the token budget.
 
-    All errors of a request are raised here, DeadlineExceeded included. While `loading` is held,
-    only one thread loads new checkpoints. The terms of an `alternative` formula are evaluated too.
+    Errors of the formula, the models, the prompt and the token budget are raised here, and
+    DeadlineExceeded. A thread holds `loading` while it loads checkpoints. The terms of an
+    `alternative` formula are evaluated too.
     """
     vocabulary = registry.vocabulary
     prompt, prefix = _prompt(request, registry), _prefix(request, registry)
@@ -106,8 +107,8 @@ def prepare(
 def _prompt(request: Request, registry: Registry) -> Prompt:
     """Return the prompt. Raises RequestError for an invalid prompt.
 
-    It does not list tools if none may be called, because a model that reads of tools calls them.
-    A prompt of tokens also gets their text, for terms that read text.
+    The prompt lists no tools if no tool may be called, because a model that sees tools calls them.
+    A prompt of tokens also gets a text, for terms that read text.
     """
     tools = request.tools.definitions if request.tools and request.tools.callable else ()
     if request.tools is not None and request.tools.choice == "auto":
@@ -146,7 +147,8 @@ def bind_request(
     return _bound(formula, tuple(terms.items()), request.speculation, alternative)
 
 
-@lru_cache(maxsize=64)  # many requests have the same formula
+# Many requests have the same formula.
+@lru_cache(maxsize=64)
 def _bound(
     formula: Formula,
     terms: tuple[tuple[str, Formula], ...],
@@ -155,7 +157,7 @@ def _bound(
 ) -> tuple[ExecutionPlan, Formula, tuple[str, ...]]:
     """Resolve the names that the formula and the plan use, and make the execution plan.
 
-    Returns and logs a warning about factors that are too large, without the texts of terms.
+    A warning about factors that are too large is logged and returned, without the texts of terms.
     """
     by_name = dict(terms)
     names = resolve(by_name, formula, *_formulas_in_plan(speculation, {BARE, *by_name}))
@@ -182,7 +184,7 @@ def plan_of(
 def _scorers(
     terms: Sequence[Term], registry: Registry, loading: AbstractContextManager[object]
 ) -> tuple[dict[Term, Scorer], dict[Term, object]]:
-    """Return the scorer of each term, and what it loaded for the term.
+    """Return the scorer of each term, and the object that it has loaded for the term, if any.
 
     Missing models are loaded by one thread at a time, and never on a caller's own thread.
     """
@@ -232,5 +234,5 @@ def _visible(
 
 
 def _reads_as_chat(term: Term) -> bool:
-    """Return True if the term reads messages by the base model's chat template, if it has one."""
+    """Return True if the term reads messages through the chat template of the base model."""
     return isinstance(term, Prompted) and term.model is None and term.template is None

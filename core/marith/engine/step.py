@@ -25,9 +25,9 @@ from marith.tensor_rows import Row, gather, rows_of
 
 @dataclass(slots=True)
 class Turn:
-    """A job's part in a step: what it wants now, and the terms that have been evaluated.
+    """A job's part in a step: the positions that it wants, and the answers that it has so far.
 
-    A turn may take several steps, if one term still reads a long prompt. A turn with `drafts`
+    A turn takes several steps while a term still reads a long prompt. A turn with `drafts`
     evaluates only terms that draft, and runs before the turns that verify.
     """
 
@@ -39,11 +39,11 @@ class Turn:
     only_drafts: bool = False
 
     def ask(self) -> None:
-        """Ask the job what it wants. The answer stays the same until the job has received it."""
+        """Ask the job which positions it wants, unless some of them have been evaluated already."""
         if self.answers:
             return
         text, counts = self.job.wanted()
-        # A text that grows in place stays the same object.
+        # A text that grows in place is the same list, and the spans that refer to it stay valid.
         if text is not self.text or counts is not self.counts:
             drafts = self.job.prepared.plan.drafts
             self.text, self.counts = text, counts
@@ -52,15 +52,15 @@ class Turn:
 
     @property
     def waits_for_classifiers(self) -> bool:
-        """True if only classifiers are missing: they need the results of the other terms."""
+        """True if only classifiers are missing, which need the answers of the other terms."""
         missing = [term for term in self.counts if term not in self.answers]
         return bool(missing) and all(isinstance(term, Classifier) for term in missing)
 
 
 def step(turns: Sequence[Turn], controller: Controller) -> None:
-    """Draft first, so that all verifications share one pass; then verify.
+    """Draft for all texts first, so that all verifications share one pass. Then verify.
 
-    If a step raises before a job accepts its verdict, it can be repeated for each job alone.
+    A step that raises before any job accepts its verdict can be repeated for each job alone.
     """
     turns = within_memory(turns)
     choose_drafts(turns, controller)
@@ -70,12 +70,13 @@ def step(turns: Sequence[Turn], controller: Controller) -> None:
         for turn in ready:
             turn.ask()
         ahead = [turn for turn in ready if turn.only_drafts]
-        turns = [turn for turn in turns if not turn.job.done]  # a query may end while others draft
+        # A query that evaluates drafts only may end in this loop.
+        turns = [turn for turn in turns if not turn.job.done]
     run(turns, controller)
 
 
 def within_memory(turns: Sequence[Turn]) -> Sequence[Turn]:
-    """Return the turns without those whose log-probabilities do not fit into memory."""
+    """Return all turns but the queries that must wait until a step has memory for their rows."""
     scorings = [(turn.job, bool(turn.answers)) for turn in turns if isinstance(turn.job, TextQuery)]
     if not scorings:
         return turns
@@ -101,7 +102,7 @@ def choose_drafts(turns: Sequence[Turn], controller: Controller) -> None:
 def run(turns: Sequence[Turn], controller: Controller) -> list[Turn]:
     """Run one round, and return the turns whose terms have all been evaluated.
 
-    The round is timed if the drafts of any text are chosen by how long rounds take.
+    The round is timed if any plan chooses its draft lengths by measured times.
     """
     scorers: set[Scorer] = set()
     if any(turn.job.prepared.plan.chooses_lengths for turn in turns):
@@ -118,7 +119,8 @@ def run(turns: Sequence[Turn], controller: Controller) -> list[Turn]:
     for (job, _), verdict in zip(checks, verdicts, strict=True):
         try:
             job.accept(verdict)
-        except BaseException as error:  # a job's error goes to its own caller
+        except BaseException as error:
+            # The error of a job goes to the caller of this job alone.
             job.fail(fault(error))
     for turn in ready:
         drafts = turn.job.drafts
@@ -128,13 +130,13 @@ def run(turns: Sequence[Turn], controller: Controller) -> list[Turn]:
 
 
 def judged(turns: Sequence[Turn]) -> int:
-    """Return the number of positions that classifiers judge."""
+    """Return the number of positions that classifiers are to judge."""
     wanted = [item for turn in turns for item in turn.counts.items()]
     return sum(count for term, count in wanted if isinstance(term, Classifier))
 
 
 def score(turns: Sequence[Turn]) -> list[Turn]:
-    """Evaluate what is wanted, and return the turns whose terms have all been evaluated."""
+    """Evaluate the wanted positions, and return the turns whose terms have all been evaluated."""
     _score(
         (turn, scorer, span)
         for turn in turns
@@ -164,7 +166,7 @@ def _score(asked: Iterable[tuple[Turn, Scorer, Span]]) -> None:
 def _spans(
     lanes: TermLanes, text: Sequence[int], counts: Mapping[Term, int]
 ) -> list[tuple[Scorer, Span]]:
-    """Return the spans that a job wants, without classifiers, which come later."""
+    """Return the spans of all wanted terms but classifiers, which are evaluated later."""
     return [
         (lanes.scorers[term], lanes.span(term, text, count))
         for term, count in counts.items()
@@ -187,7 +189,7 @@ def _classifier_spans(turn: Turn) -> Iterator[tuple[Scorer, Span]]:
 
 
 def compose(turns: Sequence[Turn]) -> list[tuple[Job, Check]]:
-    """Return what each job has to verify. Positions of one formula are evaluated together."""
+    """Return the check of each job. Positions with the same formula are composed together."""
     received = []
     for turn in turns:
         received.append((turn.job, turn.job.receive(turn.answers)))

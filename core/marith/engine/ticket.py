@@ -18,16 +18,17 @@ from marith.request.completion import Chunk, Completion
 class Ticket:
     """A running request: an iterable, an async iterable, and an awaitable, for one reader.
 
-    To stop reading is to cancel: when the reader stops or drops the ticket, its lanes are free
-    within one step. A reader never waits beyond the deadline, even during a long step. The reader
-    and the engine's thread share the state under one lock. In a forked child, waiting and
+    If the reader stops reading or drops the ticket, the request is cancelled, and its lanes are
+    free within one step. A reader never waits beyond the deadline, even during a long step. The
+    reader and the engine's thread share the state under one lock. In a forked child, waiting and
     cancelling raise EngineClosed.
     """
 
     def __init__(self, keeper: object = None, deadline: Deadline = NEVER) -> None:
         self.cancelled = False
         self.deadline = deadline
-        self._keeper = keeper  # an engine lives as long as its tickets
+        # This reference lets an engine live as long as its tickets.
+        self._keeper = keeper
         self._changed = threading.Condition()
         self._chunks: deque[Chunk] = deque()
         self._end: Completion | BaseException | None = None
@@ -54,7 +55,8 @@ class Ticket:
 
     def cancel(self) -> None:
         """Cancel the request, unless it has ended. A waiting reader gets a RequestError."""
-        # When the interpreter ends, it closes generators after the globals of this file are gone.
+        # At its end, the interpreter closes generators after the globals of this file are gone, so
+        # a ticket that has ended must not use them.
         if self._end is None:
             require_not_forked()
             self.cancelled = True
@@ -106,7 +108,7 @@ class Ticket:
             self._leave()
 
     def _wait(self, ready: Callable[[], bool], timeout: float | None = None) -> None:
-        """Sleep until a condition is true, or until the deadline. Raises TimeoutError."""
+        """Sleep until a condition is true or the deadline. Raises TimeoutError after `timeout`."""
         if not self._changed.wait_for(ready, self.deadline.within(timeout)):
             if timeout is not None and self.deadline.left > 0:
                 raise TimeoutError(f"no completion within {timeout} seconds")
@@ -142,7 +144,8 @@ class Ticket:
         self._changed.notify_all()
         sleepers, self._sleepers = self._sleepers, []
         for woken in sleepers:
-            with suppress(RuntimeError):  # the loop is closed
+            # The event loop of a reader may be closed by now.
+            with suppress(RuntimeError):
                 woken.get_loop().call_soon_threadsafe(_complete, woken)
 
 

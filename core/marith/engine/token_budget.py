@@ -22,9 +22,10 @@ class TokenBudget:
     """The number of tokens that a text may have.
 
     `prompt_tokens` is the number of tokens of the prompt, as the bare model reads it. `shortest` is
-    the number of tokens that still fit after the prompt into the shortest context of a term;
-    `of_drafts` has the same number for each draft. The text will have at most `more` tokens after
-    the prompt. `warnings` say that `max_tokens` is larger than what fits, unless it is the default.
+    the number of tokens that fit after the prompt into the contexts of all terms, and `of_drafts`
+    has the number that fits into the context of each draft. The text, with the prefix, will have at
+    most `more` tokens. `warnings` say that `max_tokens` does not fit; its default causes no
+    warning.
     """
 
     prompt_tokens: int
@@ -56,7 +57,7 @@ def budget_of(
     of_drafts = {draft: left[draft] for draft in plan.drafts if draft in left}
     asked, fits = request.stop.max_tokens, shortest - len(prefix)
     warnings: tuple[str, ...] = ()
-    # A caller who sets no max_tokens wants a whole answer, and the default is no promise.
+    # A caller who leaves `max_tokens` at its default has not asked for this number of tokens.
     if asked is not None and asked > fits and asked != _DEFAULT_TOKENS:
         warnings = (LengthWarning.of(asked, fits),)
     more = min(len(prefix) + (asked or shortest), shortest)

@@ -22,9 +22,9 @@ from marith.tensor_rows import Row, gather, rows_of
 class AllowedTokens:
     """Applies the grammar and the ban of one text. Keeps state.
 
-    Where the cuts of the formula and the grammar leave no token in common, the formula is composed
-    without its cuts. Where the grammar still leaves no token, the formula is at fault. If the ban
-    leaves none, the text goes back.
+    Where the cuts of the formula and the grammar leave no common token, the formula is composed
+    without its cuts. Where still no token is left, a text with a ban is rolled back, and any other
+    request fails.
     """
 
     def __init__(
@@ -41,10 +41,10 @@ class AllowedTokens:
     def compose(
         self, rows: Sequence[Row], blocks: Sequence[Block], places: Sequence[int]
     ) -> Sequence[Row]:
-        """Return the composed rows, without cuts where cuts and grammar leave no token in common.
+        """Return the composed rows, without cuts where cuts and grammar leave no common token.
 
-        A token that the grammar excludes keeps its probability. Raises RequestError if the grammar
-        excludes a final token.
+        A token that the grammar excludes keeps its probability, because `apply` masks it later.
+        Raises RequestError if the grammar excludes a final token.
         """
         allowed = self._allowed_by_grammar(places)
         if allowed is None:
@@ -72,7 +72,8 @@ class AllowedTokens:
     def apply(self, rows: Tensor, text: Sequence[int], places: Sequence[int]) -> Tensor:
         """Mask tokens that are not allowed in the rows that `compose` returned.
 
-        A row without an allowed token keeps every token. Such a token is an error once it is final.
+        A row without an allowed token keeps every token, and a token of it is an error once it is
+        final.
         """
         allowed = self._grammatical
         if self._backtracking is not None:
@@ -84,7 +85,7 @@ class AllowedTokens:
         return rows if allowed is None else cuts.keep(rows, allowed)
 
     def require(self, place: int) -> None:
-        """Raise FormulaError for a final token where grammar and formula allow no common token."""
+        """Raise FormulaError for a final place where grammar and formula share no token."""
         if place in self._impossible:
             raise FormulaError(
                 "the formula gives no probability to any token that the grammar allows here, "
@@ -92,14 +93,15 @@ class AllowedTokens:
             )
 
     def _is_whole(self, formula: Formula) -> bool:
-        """Return True if a formula is the request's, and not a part of it that drafts."""
+        """Return True for the whole formula and the alternative, but not for a partial formula."""
         return formula in (self._window.plan.whole, self._window.plan.alternative)
 
     def _allowed_by_grammar(self, places: Sequence[int]) -> Tensor | None:
         if self._matcher is None:
             return None
         allowed = self._matcher.allowed(self._window.tokens, places)
-        if self._matcher.reached < self._window.final:  # the grammar refuses a final token
+        # Verification drops a draft that the grammar refuses, but a final token stays.
+        if self._matcher.reached < self._window.final:
             raise RequestError(self._matcher.refusal)
         return allowed
 

@@ -14,7 +14,7 @@ from marith.speculation.window import Window
 
 
 class Costs:
-    """Adds up the cost of one job, which `started` at a time of `time.monotonic`."""
+    """The cost of one job, added up round by round. `started` is a time of `time.monotonic`."""
 
     def __init__(self, prepared: Prepared, started: float) -> None:
         self._prepared = prepared
@@ -29,7 +29,9 @@ class Costs:
         for term, scored in answers.items():
             calls[term] += 1
             self._judged += scored.judged
-            if term not in cached and scored.passes:  # the first answer reads the prompt
+            # A term reads the prompt for its first answer, so only that answer says how much was
+            # cached.
+            if term not in cached and scored.passes:
                 cached[term] = scored.cached
         scorers = self._prepared.lanes.scorers
         self._passes += len(
@@ -37,7 +39,7 @@ class Costs:
         )
 
     def cached_prompt(self) -> int:
-        """Return how many tokens of the prompt were cached for every term of the formula.
+        """Return the number of tokens of the prompt that were cached for every term of the formula.
 
         Tokens of a term's own system prompt count in the `TermStats` of that term only.
         """
@@ -49,7 +51,7 @@ class Costs:
     def stats(
         self, window: Window, tokens: int, rewinds: int, implausible: float, uncut: int
     ) -> Stats:
-        """Return all figures, at the end of the text."""
+        """Return all figures of a text that has ended."""
         stages = tuple(
             StageStats(str(part), done.evaluated, done.accepted, done.overlap / done.evaluated)
             for part, done in window.verified.items()
@@ -82,5 +84,5 @@ class Costs:
 
 
 def _tokens(reading: Reading) -> int:
-    """Return the number of tokens in a reading; 0 for the text that a classifier reads."""
+    """Return the number of tokens in a reading. A classifier reads a text, which counts as 0."""
     return 0 if isinstance(reading, str) else len(reading)

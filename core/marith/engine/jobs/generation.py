@@ -55,7 +55,8 @@ class Generation:
         self, request: Request, prepared: Prepared, answers: AnswerGrammars, ticket: Ticket
     ) -> None:
         self.prepared = prepared
-        if prepared.turn_marks and request.grammar is None:  # a grammar decides where the text ends
+        # A grammar says itself where the text ends.
+        if prepared.turn_marks and request.grammar is None:
             strings = (*request.stop.strings, *prepared.turn_marks)
             request = replace(request, stop=replace(request.stop, strings=strings))
         self.done = self._begun = False
@@ -173,7 +174,7 @@ class Generation:
         log(_log, logging.DEBUG, "a request failed after %.3f s: %s", seconds, name)
 
     def _take(self, place: int, token: int) -> bool:
-        """Add one final token. Return False if the text went back instead."""
+        """Add one final token. Return False if a ban has rolled the text back."""
         logprob = None
         if self._kept is not None:
             composed = self._kept.pop(place)
@@ -196,7 +197,8 @@ class Generation:
     def _emit(self, chunk: Chunk) -> None:
         """Pass one chunk to the caller. The last chunk ends the text."""
         ends = chunk.finish_reason is not None
-        if ends:  # set only here: `fail` may have set it meanwhile
+        # `fail` may have set `done` meanwhile, so it is never set to False here.
+        if ends:
             self.done = True
         self._chunks.append(chunk)
         if ticket := self._ticket():
@@ -250,8 +252,9 @@ def _rows(answers: Mapping[Term, Answer]) -> dict[Term, Sequence[Row]]:
 def _draws(request: Request) -> Draws:
     """Return the random numbers of a request.
 
-    Without a plan they depend on the place in the text alone, so a seed keeps its text whatever is
-    drafted. With a plan the drafts are the same in each run.
+    Without a plan, the numbers of a seed depend on the place in the text alone, so drafts do not
+    change the text. A plan drafts the same tokens in each run, so each verification may have new
+    numbers.
     """
     seed = request.sampling.seed
     if seed is None:

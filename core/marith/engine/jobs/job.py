@@ -1,4 +1,4 @@
-"""Jobs, which ask for composed log-probabilities."""
+"""The protocol of jobs: what a step asks of each request that runs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from marith.tensor_rows import Row
 
 
 class Job(Protocol):
-    """A job of the engine.
+    """A request while it runs.
 
-    It asks for terms to be evaluated, receives the results, checks what is composed of them, and
-    accepts tokens.
+    In a step, a job names the terms and the positions that it wants, receives their rows, returns a
+    check of the composed rows, and accepts the verdict.
     """
 
     prepared: Prepared
@@ -35,13 +35,16 @@ class Job(Protocol):
         ...
 
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
-        """Return a continuation, and for each term the number of last positions to evaluate."""
+        """Return a continuation, and for each term the number of trailing positions to evaluate."""
         ...
 
     def rows(
         self, terms: Collection[Term], count: int, answers: Mapping[Term, Answer]
     ) -> Mapping[Term, Sequence[Row]]:
-        """Return one row for each of the last `count` positions; `answers` are not received yet."""
+        """Return the rows of `terms` at the last `count` positions, one for each position.
+
+        Rows that the job has not received yet are taken from `answers`.
+        """
         ...
 
     def receive(self, answers: Mapping[Term, Answer]) -> Sequence[Block]:
@@ -49,11 +52,11 @@ class Job(Protocol):
         ...
 
     def check(self, rows: Sequence[Row]) -> Check | None:
-        """Return what to verify, given composed log-probabilities [vocab] of all positions."""
+        """Return the check of the composed rows [vocab], or None if there is nothing to verify."""
         ...
 
     def accept(self, verdict: Verdict) -> None:
-        """Take the tokens that were accepted."""
+        """Take the tokens that verification has chosen."""
         ...
 
     def fail(self, error: BaseException) -> None:

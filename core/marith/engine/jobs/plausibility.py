@@ -17,8 +17,11 @@ from marith.tensor_rows import Row
 
 _log = logging.getLogger(__name__)
 _LEAST = math.log(PLAUSIBLE)
-_MANY = 0.5  # share of tokens: at temperature 1, one in five of a model's own tokens is implausible
-_ENOUGH = 8  # the least number of tokens to judge a text by
+# A larger share of implausible tokens is reported. At temperature 1, one in five of a model's own
+# tokens is implausible.
+_MANY = 0.5
+# Texts with fewer tokens than this are not judged.
+_ENOUGH = 8
 
 
 class Plausibility:
@@ -33,11 +36,11 @@ class Plausibility:
 
     @classmethod
     def of(cls, plan: ExecutionPlan) -> Plausibility | None:
-        """Return None for a formula of one term: what it generates is plausible to that term."""
+        """Return a counter, or None for a formula of one term, whose texts are plausible to it."""
         return None if isinstance(plan.whole, Term) else cls(plan.whole)
 
     def take(self, place: int, token: int, composed: ComposedRow) -> None:
-        """Examine the final token at a place, and what was composed there."""
+        """Examine the final token at a place, with the rows of the terms there."""
         rows = [row for term, row in composed.rows.items() if isinstance(term, Prompted)]
         if composed.formula == self._formula and rows and rows[0][0].is_cpu:
             self._found[place] = not any(_is_plausible(row, token) for row in rows)
@@ -57,7 +60,8 @@ def _is_plausible(row: Row, token: int) -> bool:
     return bool(logprobs[token] >= _LEAST or logprobs[token] >= logprobs.max() + _LEAST)
 
 
-@lru_cache(maxsize=64)  # formulas: each is warned about once
+# The cache lets each formula be warned about once.
+@lru_cache(maxsize=64)
 def _warn_once(formula: Formula) -> None:
     log(
         _log,

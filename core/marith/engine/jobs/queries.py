@@ -23,13 +23,13 @@ from marith.speculation.verify import Verdict
 from marith.tensor_rows import Row, gather
 
 Result = TypeVar("Result")
-AT_ONCE = 64  # the most positions of a continuation that one step scores
+AT_ONCE = 64  # positions of one continuation that a step scores, at most
 NUMBERS = 1 << 23  # log-probabilities that all terms of all texts may return in one step
 
 
 @dataclass(slots=True)
 class Scores:
-    """The log-probability of each token of a text, and for each token if it is the likeliest.
+    """The log-probability of each token of a text, and whether the token is the likeliest.
 
     `top` has the likeliest tokens at each place, with their log-probabilities.
     """
@@ -42,7 +42,8 @@ class Scores:
 class Query(Job, Generic[Result]):
     """A continuation, and the future that the caller waits for. A query draws no token."""
 
-    drafts: Drafts | None = None  # no token is drawn, so nothing is drafted
+    # A query draws no token, so nothing is drafted.
+    drafts: Drafts | None = None
 
     def __init__(self, prepared: Prepared, continuation: Sequence[int]) -> None:
         self.prepared = prepared
@@ -73,7 +74,7 @@ class Query(Job, Generic[Result]):
 
 
 class _FormulaQuery(Query[Result]):
-    """A query of the whole formula."""
+    """A query for which the whole formula is composed."""
 
     def receive(self, answers: Mapping[Term, Answer]) -> list[Block]:
         rows = {term: scored.rows for term, scored in answers.items()}
@@ -82,12 +83,12 @@ class _FormulaQuery(Query[Result]):
         return [Block(plan.formula, plan.leaves(plan.formula), rows, count)]
 
     def _all_at(self, count: int) -> Mapping[Term, int]:
-        """Return the number of last positions to evaluate, for every term."""
+        """Return `count`, the number of trailing positions to evaluate, for every term."""
         return dict.fromkeys(self.prepared.plan.terms, count)
 
 
 class NextLogprobs(_FormulaQuery[Tensor]):
-    """The distribution [vocab] after a given continuation."""
+    """A query for the distribution [vocab] after a given continuation."""
 
     def check(self, rows: Sequence[Row]) -> None:
         logprobs, last = rows[-1]
@@ -98,9 +99,9 @@ class NextLogprobs(_FormulaQuery[Tensor]):
 
 
 class TextQuery(_FormulaQuery[Result]):
-    """A query of every position of a continuation from `start` on, a part of them in each step.
+    """A query of all positions of a continuation from `start` on, some of them in each step.
 
-    A long text neither delays other jobs nor holds all its distributions in memory at once.
+    So a long text does not delay other jobs, and only the distributions of one step are in memory.
     """
 
     def __init__(self, prepared: Prepared, continuation: Sequence[int], start: int = 0) -> None:
@@ -162,23 +163,29 @@ class Scoring(TextQuery[Scores]):
 def share(
     scorings: Sequence[TextQuery[Any]], begun: Sequence[TextQuery[Any]] = ()
 ) -> Sequence[TextQuery[Any]]:
-    """Divide the memory of one step among scorings, and return those that take part.
+    """Divide the memory of one step among queries, and return the queries that take part.
 
-    All scorings get the same number of positions. If the memory does not suffice for one position
-    of each, the last scorings wait. Scorings that have `begun` hold results of some terms.
+    All `scorings` get the same number of positions. If the memory does not suffice for one position
+    of each, the last of them wait. The queries in `begun` hold answers of some terms, and keep
+    their share of the memory.
     """
     left = NUMBERS - sum(scoring.at_once * scoring.numbers for scoring in begun)
     positions = left // max(1, sum(scoring.numbers for scoring in scorings))
     for index, scoring in enumerate(scorings):
         scoring.at_once = max(1, min(AT_ONCE, positions))
         left -= scoring.at_once * scoring.numbers
-        if left < 0 and (begun or index):  # a single one takes part, whatever it needs
+        # A query that is alone takes part, however much memory it needs, because it would wait
+        # forever.
+        if left < 0 and (begun or index):
             return scorings[:index]
     return scorings
 
 
 def tokens_of(continuation: str | Sequence[int], vocabulary: Vocabulary, room: int) -> list[int]:
-    """Return the tokens of a continuation. Raises RequestError for invalid or too many tokens."""
+    """Return the tokens of a continuation.
+
+    Raises RequestError for invalid tokens, and for more than `room` tokens.
+    """
     if isinstance(continuation, str):
         continuation = vocabulary.encode(continuation, limit=room)
     try:

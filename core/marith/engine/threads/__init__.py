@@ -1,6 +1,6 @@
-"""Threads, deadlines and futures of an engine.
+"""Run an engine's threads, and wait for their results until a deadline.
 
 - `deadline`: the time by which a request must be finished.
 - `futures`: futures whose callbacks run on another thread.
-- `workers`: threads that compute, and forked processes, where none does.
+- `workers`: threads that compute, and the check for forked processes, which have no threads.
 """

@@ -21,12 +21,13 @@ Result = TypeVar("Result")
 class Deadline:
     """A timeout in seconds, or None, and the time of `time.monotonic` at which it started.
 
-    A request has one deadline: in its caller's thread, in the queue, and while it runs.
+    A request keeps its deadline in the caller's thread, in the queue, and while it runs.
     """
 
     timeout: float | None
     started: float
-    at: float = field(init=False)  # the last moment, by `time.monotonic`; infinite for no timeout
+    # The last moment, by `time.monotonic`. It is infinite without a timeout.
+    at: float = field(init=False)
 
     def __post_init__(self) -> None:
         seconds = math.inf if self.timeout is None else self.timeout
@@ -34,7 +35,7 @@ class Deadline:
 
     @classmethod
     def of(cls, timeout: float | None, started: float | None = None) -> Self:
-        """Return the deadline of a call that begins now, or that `started` before."""
+        """Return the deadline of a call that begins now, or that began at the time `started`."""
         return cls(seconds("timeout", timeout), time.monotonic() if started is None else started)
 
     @property
@@ -62,7 +63,10 @@ class Deadline:
         return max(0.0, min(number, self.left, TIMEOUT_MAX))
 
     async def limit(self, work: Awaitable[Result]) -> Result:
-        """Await some work until the deadline. The result of work in a thread is dropped."""
+        """Await `work` until the deadline. Raises DeadlineExceeded after it.
+
+        Work in a thread then goes on, and its result is dropped.
+        """
         if self.timeout is None:
             return await work
         try:

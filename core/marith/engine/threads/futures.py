@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from _thread import start_new_thread  # `threading.Thread.start` waits until the thread runs
+
+# `threading.Thread.start` would wait until the thread runs.
+from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
@@ -21,13 +23,14 @@ Result = TypeVar("Result")
 class EngineFuture(Future[Result]):
     """The future result of a query. The caller may cancel or drop it at any time.
 
-    The engine's thread sets the result and runs no callback. The callbacks of a future run in order
-    on a separate thread; neither other futures nor the end of the program wait for them. `result`
-    and `exception` respect the deadline. Other ways of waiting end only when the running step ends,
-    even after the deadline.
+    The engine's thread sets the result, and runs no callback. The callbacks of a future run in
+    order on a separate thread. Other futures do not wait for them, and the program may end before
+    them. `result` and `exception` wait until the deadline at most. `concurrent.futures.wait` and
+    `as_completed` do not know the deadline: after it, they wait until the running step ends.
     """
 
-    keeper: object = None  # the engine, which lives as long as the future
+    # The engine, which thereby lives as long as the future.
+    keeper: object = None
 
     def __init__(self, deadline: Deadline) -> None:
         super().__init__()
@@ -56,7 +59,10 @@ class EngineFuture(Future[Result]):
             self.set_exception(error)
 
     def wait(self) -> Result:
-        """Wait for the result, for its only holder. If the wait fails, cancel."""
+        """Wait for the result, and cancel the query if the wait fails.
+
+        Only for a future that nobody else holds.
+        """
         try:
             return self.result()
         except BaseException:
@@ -109,5 +115,6 @@ def _run_callbacks(future: Any) -> None:
             callback = future._callbacks.popleft()
         try:
             callback(future)
-        except BaseException:  # SystemExit, too, ends this callback only
+        except BaseException:
+            # SystemExit, too, ends only this callback.
             _log.exception("a callback of %r failed", future)

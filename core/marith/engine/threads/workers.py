@@ -1,4 +1,4 @@
-"""Threads that compute: their start, their logging, and their end before the interpreter's.
+"""Start threads that compute, log from them, and wait for their end before the interpreter ends.
 
 OpenMP keeps a team of worker threads for each thread that has ever computed. The workers spin for a
 while after each product, so a second team slows the first one down (2.5 times on two cores).
@@ -28,10 +28,12 @@ FORKED = (
     'process: start processes by spawn, with multiprocessing.get_context("spawn"), '
     'DataLoader(multiprocessing_context="spawn") or gunicorn without --preload'
 )
-_loads = False  # True if this process, or a process that it was forked from, has loaded an engine
+# This is True if this process, or a process that it was forked from, has loaded an engine.
+_loads = False
 _forked = False
 ENGINE, LOAD = "marith-engine", "marith-load"  # the names of threads that compute
-END_WITHIN = 5.0  # seconds for each thread: an abandoned load may take minutes
+# Seconds to wait for each thread, because an abandoned load may take minutes.
+END_WITHIN = 5.0
 T = TypeVar("T")
 
 
@@ -47,7 +49,7 @@ def require_not_forked() -> None:
 
 
 class LoadingLock:
-    """Lets one thread at a time load. Raises EngineClosed in a forked child."""
+    """A lock for loading by one thread at a time. Raises EngineClosed in a forked child."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -67,12 +69,16 @@ def _in_child() -> None:
     _forked = _loads
 
 
-if hasattr(os, "register_at_fork"):  # Windows has no fork
+# Windows has no fork.
+if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
 
 
 def start_thread(work: Callable[[], object], name: str) -> threading.Thread:
-    """Start a thread that runs `work`, and return it. A program may end while the thread waits."""
+    """Start a thread that runs `work`, and return it.
+
+    The thread is a daemon, so the program may end while the thread waits.
+    """
     thread = threading.Thread(target=work, name=name, daemon=True)
     thread.start()
     return thread
@@ -113,12 +119,13 @@ def log(logger: logging.Logger, level: int, message: str, *values: object) -> No
             traceback.print_exc()
 
 
-@atexit.register  # registered before any engine, so called after all engines are closed
+# This is registered before any engine, so it is called after all engines are closed.
+@atexit.register
 def outwait() -> None:
-    """Wait for threads that compute before the interpreter ends.
+    """Wait until all threads that compute have ended, before the interpreter ends.
 
-    Python unwinds a thread that takes the interpreter's lock after the interpreter has ended. With
-    torch's C++ code on the stack, that aborts the process.
+    A thread that takes the interpreter's lock after the interpreter has ended is unwound by Python.
+    If torch's C++ code is on the thread's stack, that aborts the process.
     """
     for thread in threading.enumerate():
         if thread.name in (ENGINE, LOAD) and thread is not threading.current_thread():
