@@ -80,6 +80,7 @@ def calibrate(
     samples = Samples(texts[0][0].plan, logprobs)
     if costs == "calls":
         return choose(samples, [Price.by_calls(term) for term in samples.plan.all_terms])
+    # The longest text has enough positions for as many of `WIDTHS` as possible.
     longest = max(range(len(texts)), key=lambda i: len(texts[i][1]))
     prices = []
     for group in _groups(texts[longest][0]):
@@ -102,6 +103,7 @@ class Transcript(Query[Mapping[Term, Tensor]]):
     """A query for the log-probabilities [tokens, vocab] of all terms and drafts along a text."""
 
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
+        # The last token predicts no token of the text, so no term reads it.
         text = self._continuation[:-1]
         return text, dict.fromkeys(self.prepared.plan.all_terms, len(text) + 1)
 

@@ -169,6 +169,8 @@ def _joined(name: str, base: Fields, options: Mapping[str, Any]) -> Fields:
         if field.name not in options:
             continue
         value, before = options[field.name], getattr(base, field.name)
+        # A field that has its default counts as not given: the dataclass cannot tell the
+        # difference.
         if before not in (field.default, value):
             kind = type(base).__name__
             raise RequestError(

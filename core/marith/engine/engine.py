@@ -67,6 +67,7 @@ class Engine(Entrypoints, TokenCalls):
             registry = self._loaded = workers.run_in_thread(lambda: Registry(base, *bounds))
         self.answers = AnswerGrammars(base.vocabulary)
         self._loop = EngineLoop(limits, registry.bytes_left, base.threads, device_of(base))
+        # When nobody holds the engine any more, its thread must end.
         self._closing = weakref.finalize(self, self._loop.close)
 
     @classmethod
@@ -133,6 +134,7 @@ class Engine(Entrypoints, TokenCalls):
         engine = _shared.get(key)
         if engine is None or engine.closed:
             with loading:
+                # Another thread may have loaded the engine while this thread waited.
                 engine = _shared.get(key)
                 if engine is None or engine.closed:
                     base = workers.run_in_thread(lambda: loader.language_model(model, where))
@@ -323,6 +325,7 @@ class Engine(Entrypoints, TokenCalls):
         The weights are freed when nobody holds the engine any more.
         """
         self._closing()
+        # Another thread may add an engine meanwhile, so the loop runs over a copy.
         for key in [key for key, engine in [*_shared.items()] if engine is self]:
             _shared.pop(key, None)
 

@@ -66,6 +66,7 @@ class _InFlight:
         """Record the completion of the first ticket."""
         self.tickets.popleft()
         self.done.append(completion)
+        # The finished request has left room for another one.
         self.full = False
 
     def __enter__(self) -> _InFlight:

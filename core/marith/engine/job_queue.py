@@ -80,6 +80,7 @@ class JobQueue:
         with self.lock:
             self._changed.wait_for(self._has_work)
             if self.waiting:
+                # Nearly every request needs a lane, so looking at more requests would be in vain.
                 first = [*islice(self.waiting, self.limits.max_lanes)]
                 errors = self._admission.admitted(self._running(), [job.prepared for job in first])
                 chosen = [*zip(first, errors, strict=False)]
@@ -114,6 +115,7 @@ class JobQueue:
         count, limit = len(self.waiting) + 1, self.limits.max_queue
         if count <= limit:
             return
+        # Requests that start at the next step do not count as waiting.
         waiting = [*islice(self.waiting, self.limits.max_lanes), job]
         fitting = self._admission.fitting(self._running(), [one.prepared for one in waiting])
         if count - fitting > limit:

@@ -50,6 +50,7 @@ class EngineLoop:
         self.controller = Controller()
         self._steps = self._repeated = 0
         self._threads = threads
+        # On a GPU, OpenMP workers do not slow down a pass, and `bool` does nothing.
         self._dismiss_team = dismissing() if device == "cpu" else bool
         self._outlasted = False  # True after `close` has waited too long for a step
         self._thread = start_thread(self._run, ENGINE)
@@ -99,8 +100,11 @@ class EngineLoop:
             return
         self.queue.close(CLOSED)
         thread = self._thread
+        # The last reference to an engine may be dropped on its own thread, which cannot wait for
+        # itself.
         if thread is threading.current_thread():
             return
+        # A second call, such as the call at exit, does not wait for the same step again.
         thread.join(0.0 if self._outlasted else CLOSE_WITHIN)
         if not thread.is_alive():
             return
@@ -132,6 +136,7 @@ class EngineLoop:
         try:
             self._step()
             self._sweep()
+            # Idle OpenMP workers would slow down the products of other threads.
             if not (self.queue.active or self.queue.waiting):
                 dismiss_team()
         except BaseException as error:
@@ -139,6 +144,7 @@ class EngineLoop:
             self._give_up(error)
 
     def _step(self) -> None:
+        # No pass is spent on a text that nobody waits for.
         if gone := [turn.job for turn in self.queue.active if turn.job.abandoned]:
             self._leave(gone)
         turns = self.queue.active

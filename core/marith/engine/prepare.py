@@ -126,6 +126,7 @@ def _prefix(request: Request, registry: Registry) -> tuple[int, ...]:
     prefix, vocabulary = request.prefix, registry.vocabulary
     tokens = tuple(vocabulary.encode(prefix)) if isinstance(prefix, str) else tuple(prefix)
     vocabulary.require_known(tokens, "the prefix")
+    # A request cannot check its tokens itself, because it does not know the vocabulary.
     vocabulary.require_known([*dict(request.sampling.logit_bias)], "logit_bias")
     vocabulary.require_known(request.stop.token_ids, "token_ids")
     if tokens and (ended := ends_of(request, vocabulary).intersection(tokens)):
@@ -141,6 +142,7 @@ def bind_request(
     `alternative` may use `M` and the names of the request's formula. Raises FormulaError or
     RequestError.
     """
+    # The bare model writes the calls of tools that are not steered.
     if alternative is None and not request.steered:
         alternative = Name(BARE)
     formula, terms = request.formulas
@@ -217,6 +219,7 @@ def _readings(
         try:
             readings[term] = scorers[term].read(term, prompt)
         except RequestError as error:
+            # Nobody asked for prompt lookup, so none of its errors concerns the caller.
             may_be_left_out = isinstance(error, ContextOverflow) or term == LOOKUP
             if term in plan.terms or not may_be_left_out:
                 raise

@@ -82,6 +82,7 @@ def within_memory(turns: Sequence[Turn]) -> Sequence[Turn]:
         return turns
     begun = [job for job, has_answers in scorings if has_answers]
     others = [job for job, has_answers in scorings if not has_answers]
+    # A query with answers of some terms keeps its turn, because its rows are in memory already.
     waiting = {id(job) for job in others[len(share(others, begun)) :]}
     return [turn for turn in turns if id(turn.job) not in waiting] if waiting else turns
 
@@ -113,6 +114,8 @@ def run(turns: Sequence[Turn], controller: Controller) -> list[Turn]:
     verdicts = verify_all([check for _, check in checks])
     if scorers:
         seconds, rows = time.perf_counter() - started, judged(turns)
+        # The cost of a pass depends on its rows: tokens that models read, and positions that
+        # classifiers judge.
         rows += sum(scorer.tokens_read for scorer in scorers) - read
         if rows:
             controller.times_of(scorers).note(rows, seconds)
@@ -146,6 +149,7 @@ def score(turns: Sequence[Turn]) -> list[Turn]:
     ready = [turn for turn in turns if len(turn.answers) == len(turn.counts)]
     if len(ready) == len(turns):
         return ready
+    # A classifier judges the likeliest tokens of its guide, whose rows are known only now.
     judging = [turn for turn in turns if turn.waits_for_classifiers]
     _score((turn, scorer, span) for turn in judging for scorer, span in _classifier_spans(turn))
     return [turn for turn in turns if len(turn.answers) == len(turn.counts)]
@@ -159,6 +163,7 @@ def _score(asked: Iterable[tuple[Turn, Scorer, Span]]) -> None:
     for scorer, pairs in of_scorers.items():
         answers = scorer.score([span for _, span in pairs])
         for (turn, span), answer in zip(pairs, answers, strict=True):
+            # A scorer that still reads a long prompt has no answer yet.
             if answer is not None:
                 turn.answers[span.term] = answer
 

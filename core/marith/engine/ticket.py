@@ -121,6 +121,7 @@ class Ticket:
             require_not_forked()
             woken = loop.create_future()
             with self._changed:
+                # A chunk that has come since the first look would wake nobody.
                 if ready():
                     return
                 self._sleepers.append(woken)

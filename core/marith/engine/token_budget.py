@@ -47,6 +47,7 @@ def budget_of(
 
     Raises ContextOverflow if no token fits after the prefix.
     """
+    # A draft that cannot read the prompt has no room, so it never drafts.
     unread = dict.fromkeys((draft for draft in plan.drafts if draft not in readings), 0)
     with_context = [t for t in readings if t in plan.terms or t not in plan.proposers]
     left = {term: scorers[term].tokens_left(readings[term]) for term in with_context} | unread

@@ -60,6 +60,7 @@ class AllowedTokens:
             )
             composed += rows_of(lifted) if at else rows[part]
             self._stuck += [first + row for row in stuck]
+            # Tokens of partial formulas are only drafts, so their cuts are not counted.
             if self._is_whole(block.formula):
                 self._uncut.difference_update(places[part])
                 self._uncut.update(places[part][i] for i in at)
@@ -80,6 +81,8 @@ class AllowedTokens:
             whole = [self._is_whole(formula) for formula in self._window.formulas]
             allowed = self._backtracking.allow(rows, allowed, places, whole)
         elif allowed is not None:
+            # A draft at such a place may still be rejected, so the error waits until its token is
+            # final.
             self._impossible = {places[row] for row in self._stuck}
             allowed[self._stuck] = True
         return rows if allowed is None else cuts.keep(rows, allowed)

@@ -46,6 +46,8 @@ class Costs:
         prepared, readings = self._prepared, self._prepared.lanes.readings
         read = [t for t in prepared.plan.terms if self._has_read(t)]
         unread = [_tokens(readings[term]) - self._cached[term] for term in read]
+        # A term may have read more tokens than the prompt has, if its own system prompt was not
+        # cached.
         return max(0, prepared.budget.prompt_tokens - max(unread)) if unread else 0
 
     def stats(

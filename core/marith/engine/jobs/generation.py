@@ -84,6 +84,7 @@ class Generation:
         if not request.steered:
             steered = partial(answers.outside_calls, self.prepared.opened)
         ends, prefix = ends_of(request, vocabulary), self.prepared.prefix
+        # A text without drafts needs neither stages nor stored rows, and a plain window is faster.
         if plan.is_plain:
             self.window = PlainWindow(plan, steered, prefix)
         else:
@@ -141,6 +142,7 @@ class Generation:
         if self._allowed is not None:
             rows = self._allowed.compose(rows, self._blocks, places)
         if self._kept is not None:
+            # Log-probabilities are reported as composed, before grammar, penalties and biases.
             self._kept.record(self._blocks, places, rows)
         if self._constraints:
             rows = self._constrained(gather(rows), places)
@@ -158,6 +160,7 @@ class Generation:
         self._draws = self._draws.after_trial()
         final = self.window.final
         for place, token in enumerate(self.window.accept(verdict), final):
+            # The text may have ended, and later tokens of the same step are dropped.
             if self.done:
                 break
             if self._allowed is not None:

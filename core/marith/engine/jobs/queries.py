@@ -136,6 +136,7 @@ class TextQuery(_FormulaQuery[Result]):
 
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
         end = min(len(self._continuation), self._known + self.at_once)
+        # The row after a token predicts the next token, so the last token is not read.
         return self._continuation[: end - 1], self._all_at(end - self._known)
 
 
@@ -186,6 +187,7 @@ def tokens_of(continuation: str | Sequence[int], vocabulary: Vocabulary, room: i
 
     Raises RequestError for invalid tokens, and for more than `room` tokens.
     """
+    # A text that is much too long is not encoded to its end.
     if isinstance(continuation, str):
         continuation = vocabulary.encode(continuation, limit=room)
     try:

@@ -60,6 +60,7 @@ class Deadline:
         number = math.inf if timeout is None else plain(timeout)
         if isinstance(number, bool) or not isinstance(number, (int, float)) or math.isnan(number):
             raise RequestError(f"timeout is a number of seconds, or None, not {shown(timeout)}")
+        # A lock raises OverflowError for a timeout above `TIMEOUT_MAX`.
         return max(0.0, min(number, self.left, TIMEOUT_MAX))
 
     async def limit(self, work: Awaitable[Result]) -> Result:
@@ -73,6 +74,7 @@ class Deadline:
             async with asyncio.timeout(self.left) as scope:
                 return await work
         except TimeoutError:
+            # The work may have raised a TimeoutError of its own.
             if scope.expired():
                 raise self.exceeded() from None
             raise
