@@ -1,11 +1,11 @@
-"""Which token follows from these log-probabilities? Tensors, no models.
+"""Compose log-probabilities, and draw tokens from them. Tensors, no models.
 
 - `blocks`: the positions of a text that are composed, and their rows until a token is final.
 - `cuts`: masks of the tokens that a distribution keeps: by rank, by mass and by plausibility.
 - `divergences`: divergences and entropies of distributions, and the balance of two.
 - `evaluate`: computes the distribution of a formula from log-probabilities of its terms.
 - `matcher`: computes which tokens a grammar allows after a text.
-- `random_numbers`: random numbers as a function of seed, place and use only.
+- `random_numbers`: random numbers as a pure function of seed, place and use.
 - `row_constraints`: penalties, biases, the least length, and constraints of the application.
 - `sampling`: warps distributions, and draws tokens from them.
 """

@@ -14,7 +14,7 @@ from marith.tensor_rows import Row
 class Block:
     """Positions at which one formula is composed, from the rows of its `terms`.
 
-    `rows` has one row [vocab] for each position of each of these terms, and of other terms that
+    `rows` has one row [vocab] for each position, of each of these terms and of other terms that
     were evaluated.
     """
 
@@ -34,9 +34,9 @@ class ComposedRow:
 
 
 class RowsByPlace:
-    """Keeps what was composed at each place until the token there is final. For one thread.
+    """Keeps the composed row of each place until the token there is final. For one thread.
 
-    Only places where one of `formulas` was composed are kept, not those of a draft.
+    Only rows of `formulas` are kept: not the rows of partial formulas, from which drafts are drawn.
     """
 
     def __init__(self, formulas: Collection[Formula | None]) -> None:
@@ -46,7 +46,7 @@ class RowsByPlace:
     def record(
         self, blocks: Sequence[Block], places: Sequence[int], composed: Sequence[Row]
     ) -> None:
-        """Keep the `composed` rows of blocks, one for each place. A later row replaces a row."""
+        """Keep the `composed` rows of blocks, one for each place, and replace earlier rows."""
         positions = [(block, at) for block in blocks for at in range(block.count)]
         for place, row, (block, at) in zip(places, composed, positions, strict=True):
             if block.formula in self._formulas:
@@ -54,5 +54,5 @@ class RowsByPlace:
                 self._kept[place] = ComposedRow(block.formula, row, rows)
 
     def pop(self, place: int) -> ComposedRow:
-        """Return what was composed at the place of a final token, and drop it."""
+        """Return the composed row at the place of a final token, and drop it."""
         return self._kept.pop(place)

@@ -20,15 +20,16 @@ def top_k(logprobs: Tensor, k: int) -> Tensor:
 
 
 def top_p(logprobs: Tensor, p: float) -> Tensor:
-    """Return a mask of the nucleus: the fewest likeliest tokens whose probabilities reach p.
+    """Return a mask of the nucleus: the fewest of the likeliest tokens that reach probability p.
 
     Holtzman et al. (2020), "The curious case of neural text degeneration", equation 2. Of equally
-    likely tokens, the tokens with the lower numbers come first.
+    likely tokens, tokens with lower ids come first.
     """
     if p >= 1.0:
         return logprobs > -math.inf
     probabilities, size = logprobs.exp(), logprobs.shape[-1]
-    # All tokens less likely than this have less than 1 - p together, so they are not needed.
+    # All tokens below this probability have less than 1 - p together, so the nucleus does not need
+    # them.
     likely = probabilities >= (1 - p) / (2 * size)
     count = max(1, int(likely.sum(dim=-1).amax())) if logprobs.is_cpu else size
     ordered = probabilities.topk(count, dim=-1).values.double()
@@ -52,7 +53,7 @@ def min_p(logprobs: Tensor, alpha: float) -> Tensor:
 
 
 def common(members: Sequence[Tensor], count: int) -> Tensor:
-    """Return a mask of the tokens in every member's top k, for the smallest k with `count` of them.
+    """Return a mask of the tokens in every member's top k, for the smallest k that keeps `count`.
 
     SafeDecoding (Xu et al., 2024), equation 2. Each member is [positions, vocab].
     """

@@ -55,7 +55,8 @@ def balance(first: Tensor, second: Tensor, lead: Tensor) -> Tensor:
     """
     shared = (first > -math.inf) & (second > -math.inf)
     gap = torch.where(shared, first - second, 0.0).double()
-    lead = lead.nan_to_num(0.0)  # NaN if both models forbid the text so far
+    # The lead is NaN, −∞ − (−∞), if both models forbid the text so far.
+    lead = lead.nan_to_num(0.0)
     low = torch.zeros_like(lead, dtype=torch.float64)
     high = torch.ones_like(low)
 
@@ -69,7 +70,8 @@ def balance(first: Tensor, second: Tensor, lead: Tensor) -> Tensor:
         middle = (low + high) / 2
         over = slope(middle) > 0
         low, high = torch.where(over, low, middle), torch.where(over, middle, high)
-    share = (low + high) / 2  # never 0 or 1, so that what one model forbids stays forbidden
+    # The share is never 0 or 1, so a token that one model forbids stays forbidden.
+    share = (low + high) / 2
     return share.clamp(LEAST_SHARE, 1 - LEAST_SHARE).to(first.dtype)
 
 

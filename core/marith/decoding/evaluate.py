@@ -1,10 +1,10 @@
 """From log-probabilities of terms to the distribution that a formula of them defines.
 
 Theorem 1 of the paper: the distribution that minimises Σ fᵢ KL(P ‖ Qᵢ) is log P = log_softmax(Σ fᵢ
-log Qᵢ / Σ fᵢ). The score of a node is its part of the numerator, and its weight is its part of the
-denominator. The division happens once, at the end. `node_value` computes score and weight for each
-kind of node, and `factor_value` computes the value of each kind of factor. A node that is defined
-elsewhere names its function in `computed_by`.
+log Qᵢ / Σ fᵢ). The score of a node is its contribution to the numerator, and its weight is its
+contribution to the denominator. The division happens once, at the end. `node_value` computes score
+and weight for each kind of node, and `factor_value` computes the value of each kind of factor. A
+node that is defined elsewhere names its function in `computed_by`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ from marith.formula.tree.signals import (
 )
 from marith.formula.tree.terms import Classifier, Term
 
-LEAST_MASS = 1e-30  # least mass of an allowed token in a mixture, because weights may be negative
+# The least mass of an allowed token in a mixture, whose weights may be negative.
+LEAST_MASS = 1e-30
 _Joins: TypeAlias = "dict[str, Callable[[Tensor, Tensor], Tensor]]"
 _RELATIONS: _Joins = {">": torch.gt, ">=": torch.ge, "<": torch.lt, "<=": torch.le}
 _OPERATORS: _Joins = {"+": torch.add, "-": torch.sub, "*": torch.mul, "/": torch.div}
@@ -82,7 +83,7 @@ class Value:
 
     @classmethod
     def of(cls, logprobs: Tensor) -> Value:
-        """Make the value of a log-distribution [positions, vocab]: its weight is 1.
+        """Return the value of a log-distribution [positions, vocab], with the weight 1.
 
         Impossible tokens are forbidden. On a CPU, no mask is made if all tokens are possible. On
         other devices a mask is always made, because the check would wait for the device.
@@ -124,11 +125,12 @@ def lift_cuts(
     allowed: Tensor,
     rows_at: Callable[[list[int]], Mapping[Term, Tensor]],
 ) -> tuple[Tensor, list[int], list[int]]:
-    """Return composed rows, without the formula's cuts where these leave no `allowed` token.
+    """Return composed rows, without the formula's cuts where they leave no `allowed` token.
 
     `composed` and `allowed` are [positions, vocab]. `rows_at` returns the rows of the formula's
-    terms at some positions, as `evaluate` takes them. Return two lists of positions too: those
-    without cuts, and those at which no allowed token is left even so.
+    terms at some positions, as `evaluate` takes them. Two lists of positions are returned too:
+    positions that are composed without cuts, and positions at which no allowed token is left even
+    then.
     """
     stuck = _stuck(composed, allowed)
     uncut = without_cuts(formula) if stuck else formula
@@ -149,15 +151,16 @@ def _stuck(composed: Tensor, allowed: Tensor) -> list[int]:
 def candidates_of(
     formula: Formula, rows: Mapping[Term, Tensor], count: int, coverage: float | None = None
 ) -> list[list[int]]:
-    """Return the tokens that a classifier judges at each position: the guide's best, best first.
+    """Return the tokens that a classifier judges at each position: the likeliest under its guide.
 
-    Return at most `count` tokens, and none that has probability 0 under the guide. With `coverage`,
-    return only the fewest of them whose probabilities reach it.
+    `formula` is the guide. At most `count` tokens are returned, likeliest first, and none that has
+    probability 0 under the guide. With `coverage`, only the fewest tokens whose probabilities reach
+    it are returned.
     """
     logprobs = evaluate(formula, rows)
     best = logprobs.topk(min(count, logprobs.shape[-1]), dim=-1)
     tokens: list[list[int]] = best.indices.tolist()
-    # Among tokens of probability 0, topk chooses by their places, which differ between libraries.
+    # Among tokens of probability 0, topk chooses by an order that differs between libraries.
     needed = best.values > -math.inf
     if coverage is not None and coverage < 1.0:
         mass = best.values.double().exp()
@@ -165,7 +168,8 @@ def candidates_of(
     return [row[:kept] for row, kept in zip(tokens, needed.sum(dim=-1).tolist(), strict=True)]
 
 
-@lru_cache(maxsize=64)  # a formula is evaluated at every token
+# A formula is evaluated at every token, so its repeated parts are searched only once.
+@lru_cache(maxsize=64)
 def repeated(formula: Formula) -> frozenset[Formula]:
     """Return the formulas that occur more than once in a formula, factors included."""
     visited: set[Node] = set()
@@ -216,7 +220,7 @@ class Evaluation:
         return self._factors[factor]
 
     def difference(self, formula: Formula) -> Tensor:
-        """Return the score, with −∞ for each token that a member forbids.
+        """Return the score of a formula, with −∞ for each token that a member forbids.
 
         If that member is subtracted, the score of the token is ∞.
         """
@@ -238,7 +242,7 @@ class Evaluation:
 
 @singledispatch
 def node_value(formula: Formula, at: Evaluation) -> Value:
-    """Return the value of one kind of node. `at` computes the values of its parts."""
+    """Return the value of a node. Each kind registers a function; `at` evaluates its parts."""
     value: Value = computed(formula, at)
     return value
 
@@ -278,17 +282,20 @@ def _evaluate_classifier(classifier: Classifier, at: Evaluation) -> Value:
 @node_value.register
 def _evaluate_scaled(scaled: Scaled, at: Evaluation) -> Value:
     if scaled.factor == 0.0:
-        return Value(torch.zeros(()), 0.0)  # 0 · (−∞) never reaches a sum
+        # A node that is multiplied by 0 is not computed, so it forbids no token.
+        return Value(torch.zeros(()), 0.0)
     factor, of = at.factor(scaled.factor), at.value(scaled.of)
     allowed = of.allowed
     if allowed is not None and isinstance(factor, Tensor):
-        allowed = allowed | (factor == 0)  # a node that is multiplied by zero forbids no token
+        # A node that is multiplied by zero forbids no token.
+        allowed = allowed | (factor == 0)
     return Value(factor * of.score, factor * of.weight, allowed)
 
 
 @node_value.register
 def _evaluate_sum(total: Sum, at: Evaluation) -> Value:
-    members = map(at.value, total.members)  # one by one: a score is freed once it is added
+    # The members are computed one by one, so that each score is freed once it is added.
+    members = map(at.value, total.members)
     first = next(members)
     score, weight, allowed = first.score, first.weight, first.allowed
     for other in members:
@@ -341,7 +348,8 @@ def _evaluate_tempered(tempered: Tempered, at: Evaluation) -> Value:
 @node_value.register
 def _evaluate_relu(relu: Relu, at: Evaluation) -> Value:
     above = at.difference(relu.of).clamp(min=0.0)
-    allowed = above < math.inf  # NaN, which is not allowed, where neither side allows a token
+    # Where neither side allows a token, the difference is NaN, and NaN is not below ∞.
+    allowed = above < math.inf
     score = above.masked_fill(~allowed, 0.0)
     return Value(score, 0.0, None if bool(allowed.all()) else allowed)
 
@@ -399,7 +407,7 @@ def _evaluate_agreed(agreed: Agreed, at: Evaluation) -> Value:
 
 @singledispatch
 def factor_value(factor: Varying, at: Evaluation) -> Tensor:
-    """Return the value of one kind of factor. `at` computes the values of its parts.
+    """Return the value of a factor. Each kind registers a function; `at` evaluates its parts.
 
     The value is [positions, 1], or [positions, vocab] if it differs between tokens.
     """
@@ -424,7 +432,8 @@ def _compute_sigmoid(factor: Sigmoid, at: Evaluation) -> Tensor:
 
 @factor_value.register
 def _compute_indicator(factor: Indicator, at: Evaluation) -> Tensor:
-    return (at.difference(factor.of) > 0).float()  # NaN is not above zero
+    # Where neither side allows a token, the difference is NaN, and NaN is not above zero.
+    return (at.difference(factor.of) > 0).float()
 
 
 @factor_value.register

@@ -1,4 +1,4 @@
-"""Computes which tokens a grammar allows after a text."""
+"""Compute which tokens a grammar allows after a text."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ CANNOT_WRITE = (
     "the grammar asks for text that this vocabulary cannot write; JSON and calls of tools need a "
     "model whose tokens have letters, digits and punctuation"
 )
-_MARK = b"\xff"  # before the name of a special token; no text has this byte
-_STUCK = "NoExtensionBias"  # llguidance's error when no token is possible
+# This byte precedes the name of a special token. No text has it.
+_MARK = b"\xff"
+_STUCK = "NoExtensionBias"  # llguidance's error if no token is possible
 
 
 class Lexicon:
@@ -33,10 +34,11 @@ class Lexicon:
         self.size = size
         self._raw = raw
         count = max(size, raw.get_vocab_size(with_added_tokens=True))
-        if not ends:  # llguidance needs a token that ends a text
+        # llguidance needs a token that ends a text.
+        if not ends:
             ends, count, size = [count], count + 1, count + 1
         tokens = _bytes_of(raw, size, count, sorted(ends))
-        self.lacks_bytes = len(tokens) > count  # True if a text may have bytes that no token has
+        self.lacks_bytes = len(tokens) > count  # True if some bytes are in no token
         self.tokenizer = LLTokenizer(
             TokenizerWrapper(_Encoder(raw, tokens, min(ends))),
             n_vocab=len(tokens),
@@ -44,7 +46,7 @@ class Lexicon:
         )
 
     def is_special(self, token: int) -> bool:
-        """Return True if the token has no text in a grammar, and is named there by its number."""
+        """Return True if grammars name the token by its id, and not by its text."""
         return bool(self.tokenizer.is_special_token(token))
 
     def data_of(self, token: int) -> bytes:
@@ -75,7 +77,7 @@ class Compiled:
         return self._fresh.deep_copy()
 
     def refusal(self, text: Sequence[int], reached: int) -> str:
-        """Return why the grammar allows no text after `text[:reached]`, or not the text there."""
+        """Return why the grammar refuses a text after its first `reached` tokens."""
         matcher = self.matcher()
         matcher.try_consume_tokens(list(text[:reached]))
         row = _row(matcher)
@@ -84,7 +86,8 @@ class Compiled:
         if not matcher.is_error() and reached < len(text):
             if not row[text[reached]]:
                 return f"the grammar does not allow the text after {self._end(text[:reached])}"
-            reached += 1  # the token is allowed, but nothing may follow it
+            # The next token is allowed, but nothing may follow it.
+            reached += 1
             matcher.try_consume_tokens([text[reached - 1]])
         if matcher.is_error() and _STUCK not in matcher.get_error():
             return _cannot_follow(matcher)
@@ -95,7 +98,7 @@ class Compiled:
 
 
 class Matcher:
-    """Computes which tokens are allowed at places of a text, which may be cut and drafted again.
+    """Computes which tokens a grammar allows at places of a text, whose end may be replaced.
 
     Keeps state, for one thread: the text that it has read, so that only new tokens are read. The
     mask of a text depends on that text only. A copy reads drafted tokens and is dropped afterwards,
@@ -113,15 +116,15 @@ class Matcher:
 
     @property
     def refusal(self) -> str:
-        """Why the grammar does not allow the next token of the last text."""
+        """The reason why the grammar does not allow the next token of the last text."""
         allowed = self.reached == self._place
         return "" if allowed else self._grammar.refusal(self._text, self.reached)
 
     def allowed(self, text: Sequence[int], places: Sequence[int]) -> Tensor:
         """Return a mask [places, vocab] of the tokens that are allowed after `text[:place]`.
 
-        After a drafted token that is not allowed, the mask allows every token: verification drops
-        that draft.
+        After a drafted token that is not allowed, the mask allows every token, because verification
+        drops that draft.
         """
         order = sorted(set(places))
         before = list(text[: order[0]])
@@ -140,7 +143,8 @@ class Matcher:
             rows[place] = self._mask(matcher) if allowed_so_far else self._every_token()
         self._read = before
         if self.reached < order[0]:
-            self._restart()  # the matcher has rejected a token, and cannot go on
+            # A matcher that has rejected a token cannot go on.
+            self._restart()
         return torch.stack([rows[place] for place in places])
 
     def _restart(self) -> None:
@@ -158,7 +162,10 @@ class Matcher:
 
 
 def _row(matcher: LLMatcher) -> Tensor:
-    """Return which tokens a matcher allows, with those for missing bytes: [tokens or more]."""
+    """Return the mask of the tokens that a matcher allows.
+
+    If bytes are missing in the vocabulary, the tokens that stand for them follow at the end.
+    """
     packed = torch.frombuffer(bytearray(matcher.compute_bitmask()), dtype=torch.uint8)
     bits = (packed[:, None] >> torch.arange(8, dtype=torch.uint8)) & 1
     return bits.flatten().bool()
@@ -169,13 +176,15 @@ def _cannot_follow(matcher: LLMatcher) -> str:
 
 
 def _bytes_of(raw: Any, size: int, count: int, ends: list[int]) -> list[bytes]:
-    """Return the bytes of `count` tokens. A special token has its name, behind a mark.
+    """Return the bytes of `count` tokens. For a special token, these are a mark and its name.
 
-    Then come tokens for the bytes that no token has, by which it is seen that a grammar needs them.
+    A token for each byte that no other token has follows at the end. A grammar that allows only
+    such tokens needs a byte that the vocabulary lacks.
     """
     try:
         known = LLTokenizer(raw.to_str(), n_vocab=count, eos_token=ends, slices=[])
-    except ValueError:  # a kind of tokenizer whose definition llguidance does not read
+    except ValueError:
+        # llguidance cannot read the definitions of some kinds of tokenizers.
         added = raw.get_added_tokens_decoder()
         special = {i for i, token in added.items() if token.special} | set(ends)
         texts = [
@@ -206,7 +215,8 @@ class _Encoder:
         data = text.encode()
         tokens = self._ids(text)
         if self._bytes_of(tokens) != data:
-            # A tokenizer may put a space before the first letter, so another letter precedes it.
+            # A tokenizer may put a space before the first letter, so another letter is put there
+            # and removed.
             tokens = self._ids(f"\x01{text}")[len(self._ids("\x01")) :]
         return tokens if self._bytes_of(tokens) == data else self._longest(data)
 

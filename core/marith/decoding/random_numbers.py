@@ -15,13 +15,17 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Word: TypeAlias = Any  # the bits of one row, an int; or of many rows, an array of uint64 [rows]
+# A word has the bits of one row, as an int, or of many rows, as an array of uint64 [rows].
+Word: TypeAlias = Any
 
-KEEP, DRAW = 0, 1  # the columns of `uniform`: whether a token stays, and which token is drawn
-FEW = 4  # up to this number of rows, Python's integers are faster than arrays
+# The columns of `uniform`: KEEP decides whether a token stays, and DRAW which token is drawn.
+KEEP, DRAW = 0, 1
+# Up to this number of rows, Python's integers are faster than arrays.
+FEW = 4
 ROUNDS = 10
 MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
-INCREMENTS = 0x9E3779B9, 0xBB67AE85  # added to the key in each round: the golden ratio, and √3 − 1
+# These are added to the key in each round: the golden ratio, and √3 − 1.
+INCREMENTS = 0x9E3779B9, 0xBB67AE85
 LOW_32, LOW_64 = 2**32 - 1, 2**64 - 1
 
 
@@ -29,9 +33,9 @@ LOW_32, LOW_64 = 2**32 - 1, 2**64 - 1
 class Draws:
     """Selects the random numbers that a text uses next, at every place.
 
-    With `by_place`, a place has one number for all verifications of it, so that drafts do not
-    change the text. Otherwise every verification uses new numbers. After a rewind, the numbers are
-    new in both cases.
+    With `by_place`, all verifications of a place use the same numbers, so drafts do not change the
+    text. Otherwise every verification uses new numbers. After a rewind, the numbers are new in both
+    cases.
     """
 
     seed: int

@@ -17,7 +17,7 @@ from marith.request.sampling import Sampling
 
 
 class Constraint(Protocol):
-    """A change of the composed log-probabilities that works for every formula."""
+    """A change of composed log-probabilities that is the same for every formula."""
 
     def apply(self, rows: Tensor, text: Sequence[int], places: Sequence[int]) -> Tensor:
         """Return the constrained rows [positions, vocab], normalised; each follows text[:place]."""
@@ -26,7 +26,7 @@ class Constraint(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Penalties:
-    """Changes each row by the tokens before its place, as a `Sampling` says.
+    """Penalises each row for the tokens before its place, with the penalties of a `Sampling`.
 
     `prompt` has the tokens of the prompt, as the bare model reads it.
     """
@@ -84,8 +84,8 @@ class LeastLength:
     def apply(self, rows: Tensor, text: Sequence[int], places: Sequence[int]) -> Tensor:
         """Return the constrained rows [positions, vocab], normalised; each follows text[:place].
 
-        A row that allows only tokens that end the text stays, because a grammar may allow no
-        others.
+        A row that allows only end tokens is not changed, because a grammar may allow no other
+        tokens.
         """
         early = [i for i, place in enumerate(places) if place < self._least]
         if not early or not self._ends:
@@ -124,7 +124,8 @@ class CustomConstraint:
             problem = f"the constraint {name} returns rows {list(rows.shape)}, not {shape}"
             raise RequestError(problem)
         logprobs = torch.log_softmax(changed.to(rows), dim=-1)
-        dead = rows.isnan()  # a ban left no token here, and the text will backtrack
+        # A row is NaN where a ban has left no token, and the text is rolled back there.
+        dead = rows.isnan()
         if bool((logprobs.isnan() & ~dead).any()):
             raise RequestError(f"the constraint {name} leaves no token, or is not a number (NaN)")
         return torch.where(dead, rows, logprobs)

@@ -1,4 +1,4 @@
-"""Warps distributions, and draws tokens from them."""
+"""Warp distributions, and draw tokens from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from marith.errors import FormulaError
 from marith.request.sampling import Sampling
 
 DRAWN_FROM_NAN = -1  # in place of a token
-COLDEST = 1e-30  # only the likeliest token is drawn; float32 cannot divide by less
+# At this temperature only the likeliest token is drawn, and float32 cannot divide by less.
+COLDEST = 1e-30
 
 
 def warp(logprobs: Tensor, sampling: Sampling) -> Tensor:
@@ -23,7 +24,8 @@ def warp(logprobs: Tensor, sampling: Sampling) -> Tensor:
     if sampling.temperature == 0.0:
         return cuts.keep(logprobs, cuts.top_k(logprobs, 1))
     if sampling.temperature != 1.0:
-        below = logprobs - logprobs.amax(dim=-1, keepdim=True)  # the likeliest stays finite
+        # The likeliest token becomes 0, which stays finite for every temperature.
+        below = logprobs - logprobs.amax(dim=-1, keepdim=True)
         logprobs = torch.log_softmax(below / max(sampling.temperature, COLDEST), dim=-1)
     if sampling.top_k is not None:
         logprobs = cuts.keep(logprobs, cuts.top_k(logprobs, sampling.top_k))
@@ -37,15 +39,16 @@ def warp(logprobs: Tensor, sampling: Sampling) -> Tensor:
 def drawn(masses: Tensor, chances: Tensor) -> Tensor:
     """Return a token for each row of `masses` [rows, vocab], drawn with `chances` [rows] in [0, 1).
 
-    The masses may have any sum. The distribution function is inverted in float64. So a text depends
-    on the seed, and not on the size of the vocabulary or on the kernel that adds the masses. The
-    token is `DRAWN_FROM_NAN` if masses are NaN: see `require_numbers`.
+    The masses may have any sum. The cumulative distribution is inverted in float64. So a text
+    depends on the seed, and not on the size of the vocabulary or on the kernel that adds the
+    masses. The token is `DRAWN_FROM_NAN` if masses are NaN: see `require_numbers`.
     """
     cumulative = masses.double().cumsum(dim=-1)
     total = cumulative[:, -1:].contiguous()
     thresholds = chances.to(total)[:, None] * total
     tokens = torch.searchsorted(cumulative, thresholds, right=True)
-    last = torch.searchsorted(cumulative, total)  # for a threshold that rounds up to the total
+    # A threshold may round up to the total, after which no token is left.
+    last = torch.searchsorted(cumulative, total)
     return torch.where(total.isnan(), DRAWN_FROM_NAN, torch.minimum(tokens, last))[:, 0]
 
 
