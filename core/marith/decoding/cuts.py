@@ -31,11 +31,13 @@ def top_p(logprobs: Tensor, p: float) -> Tensor:
     # All tokens below this probability have less than 1 - p together, so the nucleus does not need
     # them.
     likely = probabilities >= (1 - p) / (2 * size)
+    # On a GPU, counting would wait for the device, so all tokens are ordered.
     count = max(1, int(likely.sum(dim=-1).amax())) if logprobs.is_cpu else size
     ordered = probabilities.topk(count, dim=-1).values.double()
     needed = (ordered.cumsum(dim=-1) - ordered < p).sum(dim=-1, keepdim=True)
     least = ordered.gather(-1, needed.clamp(min=1) - 1)
     kept = probabilities >= least
+    # Of the tokens that are as likely as the last one, only the first are needed.
     if not logprobs.is_cpu or bool((kept.sum(dim=-1, keepdim=True) > needed).any()):
         tied = probabilities == least
         missing = needed - (kept & ~tied).sum(dim=-1, keepdim=True)

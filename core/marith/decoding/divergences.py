@@ -65,6 +65,7 @@ def balance(first: Tensor, second: Tensor, lead: Tensor) -> Tensor:
         expected: Tensor = (torch.softmax(mixed, dim=-1) * gap).sum(dim=-1, keepdim=True)
         return expected + lead
 
+    # If the slope has no root in the interval, the least value is at one end.
     low, high = torch.where(slope(high) <= 0, 1.0, low), torch.where(slope(low) >= 0, 0.0, high)
     for _ in range(HALVINGS):
         middle = (low + high) / 2

@@ -230,6 +230,7 @@ class Evaluation:
             case Scaled(factor, of):
                 value, score = self.factor(factor), self.difference(of)
                 if isinstance(value, Tensor):
+                    # A score of −∞ times 0 would be NaN.
                     score = torch.where(value == 0, 0.0, score)
                 return value * score
             case Sum(members):
@@ -322,6 +323,7 @@ def _evaluate_supersede(supersede: Supersede, at: Evaluation) -> Value:
 @node_value.register
 def _evaluate_unscaled(unscaled: Unscaled, at: Evaluation) -> Value:
     of = at.value(unscaled.of)
+    # With the weight 1, the score is not divided by the sum of its factors.
     return Value(of.score, 1.0, of.allowed)
 
 
@@ -342,6 +344,7 @@ _CUTS: dict[str, Callable[[Tensor, float], Tensor]] = {
 @node_value.register
 def _evaluate_tempered(tempered: Tempered, at: Evaluation) -> Value:
     of = at.value(tempered.of)
+    # Only the score is divided, so a tempered formula keeps its weight in a sum.
     return Value(of.score / tempered.at, of.weight, of.allowed)
 
 

@@ -136,6 +136,7 @@ class Matcher:
         allowed_so_far = True
         for place in order:
             if rows and matcher is self._matcher:
+                # Tokens after the first place may be dropped later, so a copy reads them.
                 matcher = matcher.deep_copy()
             if allowed_so_far:
                 self.reached += matcher.try_consume_tokens(list(text[self.reached : place]))
@@ -195,6 +196,7 @@ def _bytes_of(raw: Any, size: int, count: int, ends: list[int]) -> list[bytes]:
         special = {i for i in range(size) if known.is_special_token(i)}
         texts = [bytes(known.decode_bytes([i])) for i in range(size)]
     marked = [_MARK + text if i in special else text for i, text in enumerate(texts)]
+    # The byte 255 is the mark, which no text has.
     missing = {bytes([byte]) for byte in range(255)}.difference(marked)
     return [*marked, *[b""] * (count - size), *sorted(missing)]
 

@@ -59,6 +59,7 @@ def penalised(
     logprobs = logprobs.clone()
     if repeated:
         at = torch.tensor([*repeated], device=logprobs.device)
+        # A log-probability is never positive, so a penalty above 1 always lowers it.
         logprobs[:, at] *= sampling.repetition_penalty
     if counts:
         seen = torch.tensor([*counts], device=logprobs.device)
@@ -113,6 +114,7 @@ class CustomConstraint:
         """
         name = getattr(self.function, "__name__", None) or type(self.function).__name__
         try:
+            # The function gets copies, so it cannot change the state of the text.
             changed = self.function(rows.clone(), list(text), list(places))
         except MarithError:
             raise
