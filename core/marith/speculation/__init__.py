@@ -1,6 +1,6 @@
-"""How many tokens are drafted at a time, and which are accepted? No models, no threads.
+"""Choose how many tokens are drafted, and accept or replace them. No models, no threads.
 
-- `auto`: decides how much to draft, and when not to draft.
+- `auto`: chooses how many tokens each text drafts, or that it drafts none.
 - `cost_model`: the cost of a token under a plan (the paper's appendix E.3).
 - `drafts`: the drafts of one text, and the tokens that proposers expect next.
 - `execution_plan`: binds a formula and a plan.

@@ -1,8 +1,8 @@
-"""The lengths of drafts under speculation="auto", from the cost of passes and recent acceptance.
+"""Choose draft lengths under speculation="auto", by the cost of passes and recent acceptance.
 
 Before a round, each text has a possible draft: the tokens that a proposer expects next, or the
-tokens that its own models may draft. `lengths` takes the share of all drafts with which the round
-makes most tokens a second. A text without a draft is then left alone for some rounds.
+tokens that its own models may draft. `lengths` shortens the drafts until the round makes the most
+tokens a second. A text without a draft is not considered for some rounds afterwards.
 """
 
 from __future__ import annotations
@@ -22,24 +22,32 @@ from marith.request.plan import MOST
 from marith.speculation.drafts import Drafts
 from marith.speculation.window import MODEL, DraftWindow
 
-MARGIN = 0.08  # least gain of a draft in tokens a second, because choosing takes time too
-EVERY = 64  # in one of this number of choices, each text drafts one more token, to measure again
-HOPED = 4  # up to this multiple of the largest pass, more rows are taken to cost nothing
-SHARE = 0.01  # most time of choosing while nothing is drafted, as a share of the time of rounds
-SHORT, LONG = 3, 64  # bounds of the number of rounds for which a text is left alone
+# The least gain of a draft in tokens a second, because choosing takes time too.
+MARGIN = 0.08
+# In one of this number of choices, each text drafts one more token, to measure acceptance again.
+EVERY = 64
+# Up to this multiple of the largest pass, more rows are assumed to cost nothing.
+HOPED = 4
+# The most time that choosing may take while nothing is drafted, as a share of the rounds' time.
+SHARE = 0.01
+# Limits of the number of rounds for which a text is left alone.
+SHORT, LONG = 3, 64
 
-_PRIOR = 2.0, 4.0  # sum and weight of the overlaps at the start: four overlaps of one half
-_KEPT = 1 - 1 / 200  # factor on the weight of earlier overlaps: about the last 200 count
+# The sum and the weight of the overlaps at the start: four overlaps of one half.
+_PRIOR = 2.0, 4.0
+# Each overlap multiplies the weight of earlier overlaps by this: about the last 200 count.
+_KEPT = 1 - 1 / 200
 _MOST_AVERAGES = 4096
-_PASSES = 9  # passes kept of each number of rows; their lower median is the cost
+# For each number of rows, this number of passes is kept. Their lower median is the cost.
+_PASSES = 9
 
 
 class PassTimes:
     """The seconds of a pass, by the number of its rows. Keeps the last passes of each number.
 
-    Numbers above 16 are rounded up to one of eight numbers per octave. The cost of a number is the
-    lower median of its passes, because a disturbance makes a pass longer. The cost never exceeds
-    the cost of a larger number.
+    Above 16, a number of rows is rounded up to the next of eight steps between two powers of two.
+    The cost of a number is the lower median of its passes, because a disturbance makes a pass
+    longer. The cost never exceeds the cost of a larger number.
     """
 
     def __init__(self) -> None:
@@ -53,11 +61,11 @@ class PassTimes:
         self._rows = []
 
     def cost(self, rows: int) -> float | None:
-        """Return the seconds of a pass; None before a pass of at most `rows` rows was noted.
+        """Return the seconds of a pass, or None if no pass of at most `rows` rows was noted.
 
-        The cost is linear between the numbers that were noted. Up to `HOPED` times the largest
-        number, further rows count as free until their cost is known. Above that, the cost grows in
-        proportion.
+        Between two noted numbers of rows, the cost is linear. Up to `HOPED` times the largest
+        number, further rows count as free until their cost is known. Above that limit, the cost
+        grows in proportion to the rows.
         """
         if not self._rows:
             self._rows = sorted(self._passes)
@@ -86,7 +94,7 @@ class Draft:
 
     `chances` has, for each token, the chance that the token and all tokens before it are accepted.
     Each token adds `rows` rows to the pass that verifies. Models need `seconds` to draft one token
-    of each text. A proposer gives its `tokens` at once, with the source of each token.
+    of each text. A proposer needs no time: it has given the `tokens`, with the source of each.
     """
 
     chances: Sequence[float]
@@ -97,25 +105,27 @@ class Draft:
 
     @property
     def gain(self) -> float:
-        """The mean number of tokens that are accepted."""
+        """The expected number of accepted tokens."""
         return sum(self.chances)
 
 
 def lengths(
     drafts: Sequence[Draft], rows: int, made: float, cost: Callable[[int], float | None]
 ) -> tuple[float, list[int]]:
-    """Return the most tokens a second that a round can make, and the length of each draft for it.
+    """Return the most tokens a second that a round can make, and the draft lengths that make them.
 
     Without drafts the round has `rows` rows and makes `made` tokens. The tokens of all drafts are
-    sorted by tokens per row, and the best number of tokens from the start is taken. The search goes
-    on past a step in the cost. Drafts must gain at least `MARGIN`, or nothing is drafted.
+    sorted by their chance per row, and the best number of first tokens is taken. A longer draft may
+    be better even if one more token is not, because the cost rises in steps. Drafts must gain at
+    least `MARGIN`, or nothing is drafted.
     """
     order = [
         (-chance / draft.rows, index, depth, chance)
         for index, draft in enumerate(drafts)
         for depth, chance in enumerate(draft.chances, 1)
     ]
-    order.sort()  # keeps the order within a draft, since the chances of a draft never rise
+    # The chances within a draft never rise, so its tokens stay in their order.
+    order.sort()
     none = best = made / (cost(rows) or math.inf)
     all_made = made + sum(draft.gain for draft in drafts)
     taken = deepest = 0
@@ -140,14 +150,14 @@ class Controller:
     """Chooses the lengths of drafts. Changes the cost of a text, never its distribution.
 
     Keeps the state of one engine: the cost of passes for each set of scorers, the acceptance of
-    drafts for each formula and source, and the time that choosing takes. `times` makes the record
-    of new scorers.
+    drafts for each formula and source, and the time that choosing takes. `times` makes an empty
+    record of passes.
     """
 
     def __init__(self, times: Callable[[], PassTimes] = PassTimes) -> None:
         self._new_times = times
         self._times: dict[frozenset[ref[object]], PassTimes] = {}
-        self._stood: dict[Hashable, tuple[float, float]] = {}  # sum and weight, last noted last
+        self._stood: dict[Hashable, tuple[float, float]] = {}  # sum and weight, latest last
         self._choices = 0
         self._seconds = 0.0  # moving average of the time that choosing takes for one text
         self._longest = SHORT
@@ -155,9 +165,9 @@ class Controller:
     def plan(
         self, texts: Sequence[Drafts], scorers: Collection[object], rows: int, made: int
     ) -> None:
-        """Choose how much each text drafts before it is verified, and append the proposed tokens.
+        """Choose the draft length of each text, and append the tokens that a proposer has given.
 
-        The next pass, of `scorers`, has `rows` rows without drafts, and makes `made` tokens.
+        Without drafts, the next pass of `scorers` has `rows` rows, and makes `made` tokens.
         """
         started = time.perf_counter()
         cost = self.times_of(scorers).cost
@@ -191,7 +201,7 @@ class Controller:
         self._longest = max(SHORT, min(longest, LONG))
 
     def learn(self, window: DraftWindow) -> None:
-        """Record the acceptance of the drafted tokens that were verified."""
+        """Record the overlaps of the drafted tokens that were verified, by their sources."""
         formula = hash(window.plan.formula)
         for source, overlap in window.seen:
             total, weight = self._stood.pop((formula, source), _PRIOR)
@@ -201,16 +211,16 @@ class Controller:
             del self._stood[next(iter(self._stood))]
 
     def _chances(self, window: DraftWindow, sources: Iterable[Hashable]) -> list[float]:
-        """Return the chance of each token that it and all tokens before it are accepted.
+        """Return, for each token, the chance that it and all tokens before it are accepted.
 
-        The tokens have these sources.
+        `sources` are the sources of the tokens.
         """
         formula = hash(window.plan.formula)
         noted = [self._stood.get((formula, source), _PRIOR) for source in sources]
         return list(accumulate((total / weight for total, weight in noted), mul))
 
     def _proposed(self, text: Drafts) -> Draft:
-        """Return the draft of the proposer whose draft is expected to have most tokens accepted."""
+        """Return the proposed draft with the largest expected number of accepted tokens."""
         window, rows = text.window, text.window.plan.rows
         drafts = [
             Draft(self._chances(window, sources), rows, 0.0, tokens, sources)
@@ -219,14 +229,15 @@ class Controller:
         return max(drafts, key=attrgetter("gain"), default=Draft((), rows))
 
     def _drawn(self, text: Drafts, drawing: int) -> Draft:
-        """Return the draft of models if models of `drawing` texts draft.
+        """Return the draft that a text's models may draw, if the models of `drawing` texts draft.
 
-        The draft has one token, to be timed, if the cost is not known.
+        If the cost is not known, the draft has one token, whose time is then measured.
         """
         window, models = text.window, text.window.models
         limit = min(MOST - 1, window.tokens_left)
         times = self.times_of([text.scorer_of(term) for term in models])
-        seconds = times.cost(2 * drawing * len(models))  # a draft also reads verified tokens
+        # A draft also reads verified tokens, so two rows are counted for each model and text.
+        seconds = times.cost(2 * drawing * len(models))
         chances = self._chances(window, [MODEL] * (limit if seconds else min(1, limit)))
         return Draft(chances, window.plan.rows, seconds or 0.0)
 

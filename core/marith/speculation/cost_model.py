@@ -43,7 +43,7 @@ class Price:
 
     @classmethod
     def by_time(cls, terms: Iterable[Term], seconds: Mapping[int, float]) -> Price:
-        """Return the price of a line through the seconds of evaluations, by their positions."""
+        """Return the line through the seconds of the fewest and of the most positions."""
         few, many = min(seconds), max(seconds)
         each = max(0.0, (seconds[many] - seconds[few]) / max(1, many - few))
         return cls(frozenset(terms), max(0.0, seconds[few] - few * each), each)
@@ -67,7 +67,8 @@ class Samples:
         if key not in self._acceptances:
             overlaps = [self._overlap(before, after, text) for text in self.logprobs]
             mean = float(torch.cat(overlaps).mean())
-            self._acceptances[key] = min(1.0, mean)  # rounding may exceed 1
+            # Rounding may lead to a mean above 1.
+            self._acceptances[key] = min(1.0, mean)
         return self._acceptances[key]
 
     def _overlap(
@@ -93,7 +94,8 @@ def choose(samples: Samples, prices: Sequence[Price]) -> Plan:
     by_terms = paper_factors(samples, of_terms)
     candidates = [{}, paper_factors(samples, prices), by_terms]
     if plan.drafts:
-        later = plan.drafts[1:]  # each checks what the one before it proposed
+        # Each of these drafts verifies the tokens of the draft before it.
+        later = plan.drafts[1:]
         for lag in LAGS:
             whole = dict.fromkeys(plan.terms, lag)
             lagging = {term: max(lag, by_terms.get(term, 1)) for term in plan.terms}
@@ -132,7 +134,7 @@ def paper_factors(samples: Samples, prices: Sequence[Price]) -> dict[Term, int]:
 
 
 def _drawn_by(plan: ExecutionPlan, before: Formula) -> Formula | None:
-    """Return the formula that draws drafts; None for an n-gram, which proposes its likeliest."""
+    """Return the formula from which drafts are drawn, or None for an n-gram, which proposes."""
     return None if isinstance(before, NGram) and before in plan.drafts else before
 
 

@@ -14,10 +14,11 @@ _CONFIDENCES = 0.25, 0.5, 0.75, 0.9, 0.97, 0.99
 
 
 class Drafts:
-    """The drafts of one text, from the `window` that begins it. Keeps state.
+    """The drafts of one text. Keeps state.
 
-    `lanes` are those of its request. Under "auto", the controller leaves a text alone for `rounds`
-    rounds after a round without a draft; `left` of them remain.
+    `window` holds the text, which has only its prefix so far. `lanes` are the lanes of its request.
+    Under "auto", the controller leaves a text alone for `rounds` rounds after a round without a
+    draft, and `left` of these rounds remain.
     """
 
     def __init__(self, window: DraftWindow, lanes: TermLanes) -> None:
@@ -39,10 +40,10 @@ class Drafts:
         return window.plan.chooses_lengths and len(window.tokens) > self._start and window.idle
 
     def proposals(self, limit: int) -> Iterator[tuple[Sequence[int], Sequence[Hashable]]]:
-        """Yield the next tokens that each proposer expects, and the source of each token.
+        """Yield, for each proposer, the tokens that it expects next, and the source of each token.
 
-        Tokens of one proposer have the same source if they follow contexts of the same length with
-        similar confidence.
+        Acceptance is measured for each source. A source is a proposer, the length of the context
+        that it has recognised, and a range of its confidence.
         """
         for index, term in enumerate(self.window.proposers):
             scorer = self._lanes.scorers[term]
@@ -58,7 +59,7 @@ class Drafts:
         return self._lanes.scorers[term]
 
     def propose(self) -> None:
-        """Add free proposals: those of the first proposer that has any."""
+        """Append tokens of the first proposer that has any, until a stage is due."""
         while limit := self.window.room_to_propose():
             proposals = (proposed for proposed in self.proposals(limit) if proposed[0])
             self.window.propose(*next(proposals, ([], [])))

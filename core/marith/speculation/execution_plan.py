@@ -1,4 +1,4 @@
-"""Binds a formula and a plan: which terms draft, and at how many positions terms are evaluated."""
+"""Bind a formula and a plan: which terms draft, and at how many positions a term is evaluated."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Groups: TypeAlias = "tuple[frozenset[Term], ...]"  # terms of equal factor, smal
 class ExecutionPlan:
     """A formula with the terms and drafts that are evaluated for it. Compared by identity.
 
-    `terms` are the terms of the formula. `drafts` are evaluated only until the formula that
-    supersedes them is evaluated. `factors` has the number of positions for which a term is
-    evaluated at a time; 1 for a term that it does not name. With `chooses_lengths`, the lengths
-    of drafts are chosen while the text is generated. `alternative` is a formula that replaces
-    `formula` in parts of a text.
+    `terms` are the terms of the formula. `drafts` stand in for the formula until the formula itself
+    has been evaluated. `factors` has the number of positions at which a term is evaluated at a
+    time: 1 for a term that it does not name. With `chooses_lengths`, the lengths of drafts are
+    chosen while the text is generated. `alternative` is composed instead of `formula` in calls of
+    tools that are not steered. For an inspection, its terms are evaluated, but it is not composed.
     """
 
     formula: Formula
@@ -48,9 +48,10 @@ class ExecutionPlan:
         speculation: Plan | Literal["auto"] | None = None,
         alternative: Formula | None = None,
     ) -> ExecutionPlan:
-        """Bind a checked formula. `names` are the meanings of names; `alternative` has no stages.
+        """Return the execution plan of a checked formula. `names` has the meanings of its names.
 
-        Raises RequestError or FormulaError for a plan that does not fit the formula.
+        `alternative` is bound already. Raises RequestError or FormulaError for a plan that does not
+        fit the formula.
         """
         bound = bind(formula, names)
         of_alternative = [] if alternative is None else leaves(alternative)
@@ -59,7 +60,9 @@ class ExecutionPlan:
             return cls(without_drafts(bound), terms, alternative=alternative)
         if speculation == "auto":
             bound = supersede(LOOKUP, bound)
-            factors = dict.fromkeys(terms, 2)  # to verify after drafts; their length is set later
+            # With factors above 1, terms verify after drafts. The lengths of drafts are chosen
+            # later.
+            factors = dict.fromkeys(terms, 2)
             return cls(
                 bound,
                 terms,
@@ -98,7 +101,7 @@ class ExecutionPlan:
 
     @cached_property
     def rows(self) -> int:
-        """The number of rows of its terms in a pass, for each position."""
+        """The number of rows that the terms add to a pass for each position."""
         return max(1, _lanes(self.terms) + len(self.classifiers))
 
     @cached_property
@@ -146,7 +149,7 @@ class ExecutionPlan:
 
     @cached_property
     def _factors(self) -> dict[Term, int]:
-        """The factor of each term, with the factors that follow from other factors.
+        """The factor of each term. Some factors follow from the factors of other terms.
 
         A classifier is evaluated no earlier than its guide, and a draft no later than the last
         term. A proposer is evaluated as a distribution only together with the first terms.
@@ -161,7 +164,8 @@ class ExecutionPlan:
         return factors | dict.fromkeys(self.proposers, min(factors.values()))
 
 
-@lru_cache(maxsize=1024)  # each step asks for the terms of its formulas
+# Each step asks for the terms of its formulas.
+@lru_cache(maxsize=1024)
 def _leaves(formula: Formula) -> tuple[Term, ...]:
     return tuple(leaves(formula))
 
@@ -181,7 +185,8 @@ def _planned(
     draft_terms = tuple(drafts(bound))
     lag = 1 if plan.length is None else plan.length + 1
     factors = dict.fromkeys(terms, lag)
-    for i, draft in enumerate(drafting):  # all but the first verify twice in a draft's length
+    # All drafts but the first verify twice within the length of a draft.
+    for i, draft in enumerate(drafting):
         factors |= dict.fromkeys(leaves(draft), max(1, lag // 2) if i else 1)
     named: dict[Term, int] = {}
     for text, s in plan.every:

@@ -21,8 +21,7 @@ from marith.speculation.execution_plan import ExecutionPlan, Groups
 class Stage:
     """The partial formula of a group of terms and all groups before it.
 
-    `index` is the index of the group. `terms` are the terms of the formula that no earlier stage
-    has.
+    `index` is the index of the group. `terms` are the terms of `formula` that no earlier stage has.
     """
 
     index: int
@@ -30,12 +29,14 @@ class Stage:
     terms: frozenset[Term]
 
 
-@lru_cache(maxsize=1024)  # many texts have the same plan
+# Many texts have the same plan.
+@lru_cache(maxsize=1024)
 def stages_of(plan: ExecutionPlan, groups: Groups, without: frozenset[Term]) -> tuple[Stage, ...]:
     """Return the stages of some groups of terms. `without` are drafts that cannot be evaluated.
 
-    A group is joined with the next group if, with the groups before it, it defines no
-    distribution, like b in `M - 2*b + 3*c`, or does not change the distribution.
+    A group is joined with the next group in two cases. Together with the groups before it, the
+    group defines no distribution, like b in `M - 2*b + 3*c`; or the group does not change the
+    distribution.
     """
     return tuple(_stages(plan, groups, without))
 
@@ -49,7 +50,8 @@ def _stages(plan: ExecutionPlan, groups: Groups, without: frozenset[Term]) -> It
         evaluated |= joining
         formula = plan.part(evaluated)
         if formula == plan.whole:
-            formula = plan.whole  # the same object, so that comparisons are fast
+            # Comparisons with the same object are fast.
+            formula = plan.whole
         if formula is not None and formula != before:
             yield Stage(index, formula, joining.intersection(plan.needed(formula)))
             joining, before = frozenset(), formula
@@ -90,13 +92,15 @@ class VerificationOrder:
         """Return the stage that verifies a text of this length, and its positions before `end`.
 
         It is the last stage that is due and has such positions. If no stage is due, because the
-        text is closed or no proposer has a token, return the stage that would be due after more
-        tokens, so that the last token has no influence.
+        text is closed or no proposer has a token, return the stage that would be due if the text
+        were longer. Otherwise the last token would decide which stages verify it, and the
+        distribution would change (decision 13).
         """
         for assumed_length in count(length):
             stages = self.stages(assumed_length)
             due = [stage for stage in stages if self.due(stage) <= assumed_length]
-            if due and due[0] is not stages[0]:  # the first stage is due whenever another one is
+            # The first stage is due whenever another stage is due.
+            if due and due[0] is not stages[0]:
                 due.insert(0, stages[0])
             for stage in reversed(due):
                 not_due = [s for s in stages[: stages.index(stage)] if s not in due]

@@ -30,7 +30,7 @@ NOT_DRAFTED = -1  # in place of a token, at a position without a token
 class Check:
     """Positions of one text to verify.
 
-    `rows` [vocab], one for each position, are composed and constrained, but not yet warped.
+    `rows` has one row [vocab] for each position, composed and constrained, but not yet warped.
     `tokens` are the tokens at `places`, or `NOT_DRAFTED`. `drafts` are the warped distributions
     [vocab] from which the tokens were drawn; None for `NOT_DRAFTED` and for a token that was
     proposed without a distribution. `draws` selects the random numbers.
@@ -66,7 +66,8 @@ def verify_all(checks: Sequence[Check]) -> list[Verdict]:
     drafts = [d and vector(d) for check in checks for d in check.drafts]
     proposed = torch.tensor([token for check in checks for token in check.tokens])
     verified, shared = verify(gather(targets), drafts, proposed, _random_numbers(checks))
-    # One tensor, so that a step waits once for the device: float64 holds every token.
+    # Both results are joined in one tensor, so that a step waits only once for the device. float64
+    # holds every token exactly.
     tokens, overlaps = torch.stack((verified.to(shared.dtype), shared)).tolist()
     require_numbers(tokens)
     verdicts, first = [], 0
@@ -98,7 +99,8 @@ def verify(
     draft = torch.stack([d for d in drafts if d is not None]).double().exp()
     draft_targets = target[drafted]
     draft_tokens = stands[drafted, None]
-    # u < P / Q without a division: a drawn token has Q > 0, and u < 1 keeps every token if P = Q
+    # This is u < P / Q without a division. A drawn token has Q > 0, and u < 1 keeps every token if
+    # P = Q.
     to_keep = numbers[drafted, KEEP]
     kept = to_keep * draft.gather(1, draft_tokens)[:, 0] < overlaps[drafted]
     masses = target.clone()

@@ -1,4 +1,4 @@
-"""The draft window: the tokens that not all stages have verified, and the rows to verify them.
+"""The draft window: the tokens that not every stage has verified, and the rows to verify them.
 
 This is algorithm 2 of the paper. By lemma 1, each position is verified from the formula of one
 stage to the next, up to the whole formula.
@@ -60,7 +60,7 @@ class PlainWindow:
 
     @property
     def formulas(self) -> list[Formula]:
-        """The formula that is composed there, or the plan's `alternative`."""
+        """The formula that is composed at this position: the whole formula or `alternative`."""
         alternative = self.plan.alternative
         if alternative is None or self._steered is None or self._steered(self.tokens):
             return [self.plan.whole]
@@ -71,7 +71,7 @@ class PlainWindow:
         return [None]
 
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
-        """Return the text, and the number of last positions wanted of each term, which is one."""
+        """Return the text, and the number of trailing positions wanted of each term, which is 1."""
         return self.tokens, self._counts
 
     def receive(self, answers: Mapping[Term, Sequence[Row]]) -> None:
@@ -115,7 +115,7 @@ class Pending:
 
 @dataclass(slots=True)
 class Verified:
-    """Counts of the tokens that one formula verified: all, the accepted ones, and Σ (1 − TV)."""
+    """Counts of the tokens that one formula verified, and the sum of their overlaps 1 − TV."""
 
     evaluated: int = 0
     accepted: int = 0
@@ -191,7 +191,7 @@ class DraftWindow:
 
     @property
     def tokens_left(self) -> int:
-        """The number of tokens that may be drafted if one more token must fit after them."""
+        """The number of tokens that may be drafted, with room for one more token after them."""
         return self._most - 1 - len(self.tokens)
 
     @property
@@ -224,12 +224,12 @@ class DraftWindow:
                 self._append(Pending(token, None, source))
 
     def draft(self, length: int, by_models: bool = False) -> None:
-        """Let the terms verify after `length` tokens, drafted by models or by proposers alone."""
+        """Let the terms verify after `length` drafted tokens, of models or of proposers alone."""
         assert self.idle, "stages change only while no token is pending"
         self._order.begin(len(self.tokens), length, by_models)
 
     def wanted(self) -> tuple[Sequence[int], dict[Term, int]]:
-        """Return the text to evaluate, and the number of its last positions wanted of each term."""
+        """Return the text to evaluate, and the number of trailing positions wanted of each term."""
         length = len(self.tokens)
         end = length if self.closed else length + 1
         self._stage, places = self._order.next(length, end)
@@ -255,7 +255,7 @@ class DraftWindow:
     def rows(
         self, terms: Collection[Term], count: int, answers: Mapping[Term, Sequence[Row]]
     ) -> dict[Term, list[Row]]:
-        """Return the rows of the last `count` positions, also from `answers` not received yet."""
+        """Return the rows of the last `count` positions: received rows, and rows of `answers`."""
         rows: dict[Term, list[Row]] = {}
         for term in terms:
             new = answers.get(term, ())[-count:]
@@ -274,9 +274,9 @@ class DraftWindow:
         return blocks
 
     def accept(self, verdict: Verdict) -> list[int]:
-        """Keep accepted tokens, drop those after a rejected token, and return the final tokens.
+        """Keep accepted tokens, replace the first rejected token, and drop the tokens after it.
 
-        The returned tokens have become final in this step.
+        Return the tokens that have become final in this step.
         """
         first = self.final
         checked = zip(self.places, self.formulas, verdict.tokens, verdict.targets, strict=True)
@@ -289,7 +289,7 @@ class DraftWindow:
                 pending.draft = target
                 if accepted:
                     continue
-                # the tokens and rows after it were computed for the rejected token
+                # The tokens and rows after it were computed for the rejected token.
                 del self.pending[place - first :], self.tokens[place:]
                 self._rows = {p: rows for p, rows in self._rows.items() if p <= place}
                 self._unproposed = -1
