@@ -133,11 +133,13 @@ def lengths(
     for count, (_, index, depth, chance) in enumerate(order, 1):
         draft = drafts[index]
         made, rows = made + chance, rows + draft.rows
+        # Models draft one token of each text together, so only the longest draft needs more time.
         if draft.seconds and depth > deepest:
             deepest, drafting = depth, drafting + draft.seconds
         seconds = (cost(rows) or math.inf) + drafting
         if made / seconds > best:
             taken, best = count, made / seconds
+        # Not even all drafted tokens together would make up for this time, which only grows.
         elif all_made / seconds <= best:
             break
     if best < (1 + MARGIN) * none:
@@ -172,6 +174,7 @@ class Controller:
         started = time.perf_counter()
         cost = self.times_of(scorers).cost
         seconds = cost(rows)
+        # A round without drafts is measured first, because its cost is not known.
         if seconds is None:
             for text in texts:
                 text.window.draft(0)
@@ -180,6 +183,7 @@ class Controller:
         is_trial = self._choices % EVERY == 0
         drafts = [self._proposed(text) for text in texts]
         rate, chosen = lengths(drafts, rows, made, cost)
+        # Drafts of models need passes of their own, so rounds with and without them are compared.
         if drawing := [text for text in texts if text.window.models]:
             drawn = {text: self._drawn(text, len(drawing)) for text in drawing}
             choices = [
@@ -193,6 +197,8 @@ class Controller:
             count = min(length + is_trial, len(draft.chances))
             text.window.draft(count, by_models=count > 0 and not draft.tokens)
             text.window.propose(draft.tokens[:count], draft.sources[:count])
+            # Choosing takes time, so a text that gains nothing by drafts is considered ever less
+            # often.
             text.rounds = 0 if length else min(2 * text.rounds + 1, self._longest)
             text.left = 0 if count else text.rounds
         each = (time.perf_counter() - started) / len(texts)
@@ -245,6 +251,7 @@ class Controller:
         """Return the record of the passes of these scorers."""
         key = frozenset(map(ref, scorers))
         if key not in self._times:
+            # The records of scorers that are gone would never be used again.
             alive = {k: t for k, t in self._times.items() if all(scorer() for scorer in k)}
             self._times = {**alive, key: self._new_times()}
         return self._times[key]

@@ -238,5 +238,6 @@ class Simulation:
                 numbers, row = pending.draft
                 before = self._parts[int(numbers[row])]
             stands = pending is None or draw.random() < self.acceptance(before, part)
+            # Tokens are 0 or 1 here, so 1 − x replaces a rejected token x.
             tokens.append(0 if pending is None else pending.token if stands else 1 - pending.token)
         return Verdict(tokens, [0.0] * len(tokens), rows_of(torch.tensor(targets)))

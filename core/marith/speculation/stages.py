@@ -99,7 +99,8 @@ class VerificationOrder:
         for assumed_length in count(length):
             stages = self.stages(assumed_length)
             due = [stage for stage in stages if self.due(stage) <= assumed_length]
-            # The first stage is due whenever another stage is due.
+            # Proposed tokens may make a later stage due before the first stage, which then counts
+            # as due.
             if due and due[0] is not stages[0]:
                 due.insert(0, stages[0])
             for stage in reversed(due):
@@ -114,6 +115,8 @@ class VerificationOrder:
     def advance(self, stage: Stage, verified: int, length: int) -> None:
         """Record that a stage has verified `verified` positions of a text of `length` tokens."""
         for i, reached in enumerate(self.reached):
+            # A rejection drops tokens that earlier stages have verified, so the text may be
+            # shorter.
             self.reached[i] = min(max(reached, verified if i <= stage.index else 0), length)
 
     def tokens_until_due(self, length: int) -> int:

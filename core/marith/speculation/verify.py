@@ -91,6 +91,7 @@ def verify(
     replaced, and −inf is probability 0.
     """
     target = targets.double().exp()
+    # `NOT_DRAFTED` is no index. Token 0 stands for it, and its overlap is not used.
     numbers, stands = numbers.to(target), proposed.to(target.device).clamp(min=0)
     overlaps = target.gather(1, stands[:, None])[:, 0]
     drafted = [row for row, draft in enumerate(drafts) if draft is not None]
@@ -105,9 +106,11 @@ def verify(
     kept = to_keep * draft.gather(1, draft_tokens)[:, 0] < overlaps[drafted]
     masses = target.clone()
     by_place = to_keep[:, None].isnan()
+    # By place, a draft is kept only if the target draws it, so the target itself is drawn from.
     masses[drafted] = torch.where(by_place, draft_targets, residual(draft_targets, draft))
     tokens = drawn(masses, numbers[:, DRAW])
     replaced = tokens[drafted]
+    # A target that is NaN must be reported, even if the drafted token would be kept.
     tokens[drafted] = torch.where(kept & (replaced != DRAWN_FROM_NAN), stands[drafted], replaced)
     overlaps[drafted] = overlap(draft_targets, draft)
     return tokens, overlaps

@@ -231,11 +231,13 @@ class DraftWindow:
     def wanted(self) -> tuple[Sequence[int], dict[Term, int]]:
         """Return the text to evaluate, and the number of trailing positions wanted of each term."""
         length = len(self.tokens)
+        # No token follows a token that ends the text, so no position after it is wanted.
         end = length if self.closed else length + 1
         self._stage, places = self._order.next(length, end)
         self.places, self._end = list(places), places.stop
         formula, alternative, steered = self._stage.formula, self.plan.alternative, self._steered
         self.formulas = [formula] * len(places)
+        # Partial formulas only draft, so the alternative replaces the whole formula alone.
         if alternative is not None and steered is not None and formula == self.plan.whole:
             self.formulas = [formula if steered(self.tokens[:at]) else alternative for at in places]
         counts: dict[Term, int] = {}
