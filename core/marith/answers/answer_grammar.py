@@ -19,12 +19,15 @@ from marith.request.request import Request
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.prompting.tool_format import CallFormat, ToolFormat, json_text
 
-# The pieces of a JSON text: strings, brackets, and what is between them.
+# The pieces of a JSON text: strings, brackets, and the characters between them.
 _JSON = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]|: |, |[^"{}\[\]:,]+|.', re.DOTALL)
 ANYTHING = "(?s:.*)"
-KEPT = 500_000  # characters of grammars that stay compiled, at 20 to 300 bytes each
-LEAST = 1_000  # characters that a shorter grammar counts as
-_PLAIN = " <>_\"',:;="  # not escaped in a regular expression, like letters and digits
+# Compiled grammars are kept up to this number of characters. A character takes 20 to 300 bytes.
+KEPT = 500_000
+# A shorter grammar counts as this number of characters.
+LEAST = 1_000
+# These characters are not escaped in a regular expression, and neither are letters and digits.
+_PLAIN = " <>_\"',:;="
 
 _Key: TypeAlias = "tuple[Tools | None, Grammar | None, bool]"
 
@@ -43,14 +46,15 @@ class Spelling:
         return [_piece(part) for part in self._parts(text)]
 
     def __call__(self, text: str, name: str = "", after: str = "") -> str:
-        """Return a text, a name and the text after it as a sequence of Lark.
+        """Return a text, a name and the text `after` the name as a sequence of Lark.
 
-        The names of special tokens are special tokens in the texts, and letters in the name.
+        In the texts, the names of special tokens stand for the tokens. In the name, they are
+        letters.
         """
         return " ".join(map(_piece, self._parts(text, name, after)))
 
     def as_json(self, text: str, name: str = "", after: str = "") -> str:
-        """Return what a call returns, cut where a lexer cuts JSON.
+        """Return the sequence that `__call__` returns, cut where a lexer cuts JSON.
 
         A lexer takes the longest piece that is allowed. The whole text as one piece, such as
         `{"name": "add"`, would exclude every other JSON text that begins with `{`.
@@ -62,7 +66,7 @@ class Spelling:
     def until(self, rule: str, mark: str, unlike: str = "") -> list[str]:
         """Return rules for `rule`: any text up to, and including, the first occurrence of a mark.
 
-        `unlike` is added to the terminal to exclude more texts.
+        `unlike` is added to the terminal, to exclude more texts.
         """
         first, *rest = self.pieces(mark)
         before = f"{rule.upper()}_BEFORE"
@@ -138,7 +142,7 @@ class AnswerGrammars:
         return grammar
 
     def outside_calls(self, opened: bool, tokens: Sequence[int]) -> bool:
-        """Return True if a text has opened no call. After a call is opened, only calls follow.
+        """Return True if a text has not opened a call. After a call is opened, only calls follow.
 
         If `opened`, the prompt has begun the reasoning, in which no call is opened.
         """
@@ -159,9 +163,9 @@ def answer_source(
 ) -> str:
     """Return the grammar of the whole answer to a request with tools, a grammar or both.
 
-    Reasoning before the answer is any text. If `opened`, the prompt has begun the reasoning. If
-    tools may be called, the answer is either calls or what `grammar` allows (any text without a
-    grammar).
+    Any text is allowed as reasoning before the answer. If `opened`, the prompt has begun the
+    reasoning. If tools may be called, the answer is either calls or what `grammar` allows (any text
+    without a grammar).
     """
     rules: list[str] = []
     calls = tools is not None and bool(tools.callable)

@@ -1,4 +1,4 @@
-"""Ban words: take final tokens back, and decide which chunks can be emitted."""
+"""Ban words: roll final tokens back, and decide which chunks can be emitted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_REWINDS = 1000  # rewinds of one text
 
 
 class Unreleased(NamedTuple):
-    """A final token that may still be taken back, the output before it, and the chunk after it."""
+    """A final token that may still be rolled back, the output before it, and its chunk."""
 
     before: Output
     token: int
@@ -25,17 +25,17 @@ class Unreleased(NamedTuple):
 
 
 class Backtracking:
-    """Takes final tokens in order, and returns where the text goes back to. For one thread.
+    """Takes final tokens in order, and rolls the text back before a banned word. For one thread.
 
-    When a banned word is complete, the text goes back to the token in which the word begins. That
-    token is forbidden at its place while the text before it stays unchanged. If a place has no
-    token left, the text goes back by one more token in the same way (decision 18).
+    When a banned word is complete, the text is rolled back to the place of the token in which the
+    word begins. That token is forbidden at this place while the text before it stays unchanged. If
+    a place has no token left, one more token is rolled back in the same way (decision 18).
 
     Example: "bad" is banned, and the tokens are `It`, ` is`, ` b`, `ad`, `.`. The last token shows
     that the word is complete: `take` returns 2, the place of ` b`, and ` b` is forbidden there.
 
-    Each token is read only once: a copy of the output is kept before each token that may be taken
-    back, and the text goes back by restoring the copy.
+    Each token is read only once: before each token that may be rolled back, a copy of the output is
+    kept, and a rollback restores the copy.
     """
 
     def __init__(self, output: Output, ends: Collection[int], words: Sequence[str]) -> None:
@@ -47,8 +47,9 @@ class Backtracking:
         self._left: dict[int, int] = {}  # the number of tokens that are allowed, by place
         self._lasting: dict[int, bool] = {}  # True if a token is always left, by place
         self._unreleased: list[Unreleased] = []
-        # Numbers of tokens: returned by `release`, or given as a prefix; out of reach of rewinds;
-        # and given as a prefix.
+        # These are numbers of first tokens. `_given` counts the prefix, `_released` the tokens that
+        # `release` has returned, with the prefix, and `_certain` the tokens that can no longer be
+        # rolled back.
         self._released = self._certain = self._given = output.count
 
     def allow(
@@ -56,10 +57,10 @@ class Backtracking:
     ) -> Tensor | None:
         """Return the tokens that are allowed at some places, [places, vocab]; None for all tokens.
 
-        `logprobs` [places, vocab] are composed. `whole` says for each place whether they are
+        `logprobs` [places, vocab] are composed. `whole` has True for each place where they are
         composed of all terms. `allowed` [places, vocab] is the mask of a grammar, or None for every
         token. A place without an allowed token gets every token. If such a token is drawn from all
-        terms, `take` goes back; if it is drafted, it is verified later.
+        terms, `take` rolls the text back; if it is drafted, it is verified later.
         """
         mask = logprobs > -math.inf
         if allowed is not None:
@@ -73,7 +74,7 @@ class Backtracking:
         return mask | (counts == 0)[:, None]
 
     def take(self, token: int, logprob: TokenLogprob | None = None) -> int | None:
-        """Take a token. Return the place to which the text goes back, or None if it continues.
+        """Take a token. Return the place to which the text is rolled back, or None if it continues.
 
         Raises RequestError if no text is left, and after too many rewinds.
         """
@@ -93,10 +94,10 @@ class Backtracking:
         return back
 
     def release(self) -> list[Chunk]:
-        """Return the new chunks of tokens that cannot be taken back any more.
+        """Return the new chunks of tokens that can no longer be rolled back.
 
-        The text never goes back before a place if no banned word can have begun before it and if
-        the place always has a token left. The place always has a token left if an end token is
+        The text is never rolled back before a place if no banned word can have begun before it, and
+        if the place always has a token left. The place always has a token left if an end token is
         allowed there, because no banned word begins with it, or if more tokens are allowed than
         rewinds remain. A finished text is released as a whole.
         """
@@ -121,7 +122,8 @@ class Backtracking:
         """Return the place of the token in which a character begins."""
         latest_first = reversed(range(len(self._unreleased)))
         begins = (i for i in latest_first if self._unreleased[i].before.begun <= character)
-        return self._released + next(begins, 0)  # tokens of a prefix are never taken back
+        # Tokens of a prefix are never rolled back.
+        return self._released + next(begins, 0)
 
     def _go_back(self, place: int) -> None:
         if place < self._given:

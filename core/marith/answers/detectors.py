@@ -1,4 +1,4 @@
-"""Find what ends a text or must not be in it: end tokens, stop strings, banned words."""
+"""Find the end tokens, the stop strings and the banned words of a text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from marith.scoring.prompting.tokenizer import Vocabulary
 
 
 class StopStringFilter:
-    """Returns text when it cannot be part of a stop string. Until then the text is `held`.
+    """Passes text on once it cannot be part of a stop string. Until then the text is `held`.
 
     Keeps state; can be copied. A stop string that is complete before character `exempt` is ordinary
     text.
@@ -27,7 +27,8 @@ class StopStringFilter:
         self.held = ""
         self.exempt = 0
         self._root = stop.tree
-        # Where a string may have begun in `held`, and the tree of what may follow there.
+        # The places in `held` at which a string may have begun, and the tree of the characters that
+        # may follow.
         self._begun: list[tuple[int, Tree]] = []
 
     @property
@@ -52,10 +53,10 @@ class StopStringFilter:
         return kept
 
     def feed(self, text: str, exempt: int = 0) -> str:
-        """Add text, and return the text that is certain now. It ends before a stop string.
+        """Add text, and return the text that is certain now, which ends before a stop string.
 
-        A stop string that ends within the first `exempt` characters is ignored. They are counted
-        from the first character that is held.
+        A stop string that ends within the first `exempt` characters is ignored. Characters are
+        counted from the first character that is held.
         """
         if self.found is not None:
             return ""
@@ -93,8 +94,8 @@ class BanDetector:
     def __init__(self, ban: Ban) -> None:
         self.found: int | None = None  # the place of the first banned word
         self._ban = ban
-        # Words that may continue: the place of each, and the tree of what may follow. The list is
-        # replaced, never changed, because copies share it.
+        # The places of words that may continue, and the tree of the characters that may follow. The
+        # list is replaced, never changed, because copies share it.
         self._begun: list[tuple[int, Tree]] = []
         self._in_word = False
 
@@ -113,7 +114,7 @@ class BanDetector:
         return pieces
 
     def feed(self, text: str, start: int) -> int | None:
-        """Return the place where the first word begins that this text completes, or None.
+        """Return the place of the first word that this text completes, or None.
 
         `start` is the place of the text's first character. Text after a complete word is not read.
         """
@@ -125,7 +126,7 @@ class BanDetector:
         return None
 
     def end(self) -> int | None:
-        """Return the place where a word begins that the end of the text completes, or None."""
+        """Return the place of a word that the end of the text completes, or None."""
         word_start, self._begun, self._in_word = _complete(self._begun), [], False
         return word_start
 
@@ -156,8 +157,9 @@ def _is_of_a_word(letter: str) -> bool:
 def ends_of(request: Request, vocabulary: Vocabulary) -> frozenset[int]:
     """Return the tokens that end an answer to a request.
 
-    A text does not show special tokens, so the filter of stop strings cannot find their names. A
-    stop string that is such a name means the token, unless the token marks reasoning or a call.
+    A text does not contain the names of special tokens, so the filter of stop strings cannot find
+    them. A stop string that is such a name stands for the token, unless the token marks reasoning
+    or a call.
     """
     named = vocabulary.special_named(request.stop.strings) - marks_of(request, vocabulary)
     return request.stop.ends(vocabulary.eos_ids) | named

@@ -1,4 +1,4 @@
-"""The log-probabilities of a text's tokens, of the whole formula and of each term."""
+"""Report the log-probabilities of a text's tokens under the whole formula and each term."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ class Output:
     The detokenizer turns tokens into text. A request may need three more readers: a parser, if the
     model reasons or may call tools; a filter of stop strings; and a detector of banned words. The
     filter searches only the text, so that a stop string neither cuts JSON nor ends reasoning.
-    Characters are numbered in the detokenizer's order. `max_tokens` bounds the tokens. If `opened`,
-    the prompt has begun the reasoning.
+    Characters are numbered in the order in which the detokenizer returns them. `max_tokens` limits
+    the number of tokens. If `opened`, the prompt has begun the reasoning.
     """
 
     def __init__(
@@ -39,7 +39,8 @@ class Output:
     ) -> None:
         self.count = self.reasoning_tokens = 0
         self.finish_reason: FinishReason | None = None
-        self._given = ""  # text of the prefix that a reader holds back; the caller already has it
+        # Text of the prefix that a reader holds back, and that the caller already has.
+        self._given = ""
         self._ends, self._max_tokens = ends_of(request, vocabulary), max_tokens
         own = request.stop.ends(vocabulary.eos_ids)
         # The special tokens that end the text because a stop string names them.
@@ -118,7 +119,7 @@ class Output:
         return Chunk(text, tokens, self.finish_reason, reasoning, calls, logprobs)
 
     def replay(self, tokens: Sequence[int]) -> None:
-        """Take the tokens of a prefix. The caller has them, so nothing is returned.
+        """Take the tokens of a prefix. The caller has them already, so nothing is returned.
 
         Raises RequestError for a prefix after which the answer cannot continue.
         """
@@ -164,7 +165,8 @@ class Output:
         for reader in (self._filter, self._detector):
             if reader is not None:
                 pieces = reader.read(pieces)
-        if self._parser is not None and self._parser.repeated:  # the model would repeat the call
+        # A model that has repeated a call would go on repeating it.
+        if self._parser is not None and self._parser.repeated:
             self.finish_reason = "tool_calls"
         elif self.stop_string is not None:
             self.finish_reason = "stop"

@@ -16,7 +16,8 @@ State: TypeAlias = Literal["start", "reasoning", "text", "name", "arguments", "a
 class Piece(NamedTuple):
     """Characters of an answer, all of one kind. `start` is the number of the first character.
 
-    If `last`, no more of this kind follows. A piece of a call has a chunk instead of text.
+    If `last`, no more characters of this kind follow. A piece of a call has a chunk instead of
+    text.
     """
 
     kind: Literal["reasoning", "text", "call"]
@@ -35,8 +36,8 @@ class OutputParser:
     calls. White space around reasoning belongs to neither the reasoning nor the text.
 
     `calls` counts the calls so far. A call is held back while it is equal to the beginning of an
-    earlier call. If it is equal to its end, it is dropped, and the answer is over: `repeated`.
-    Keeps state; can be copied.
+    earlier call. If the whole call is equal to an earlier call, it is dropped, and the answer is
+    over: `repeated` is True. Keeps state; can be copied.
     """
 
     def __init__(
@@ -62,7 +63,8 @@ class OutputParser:
     @property
     def pending(self) -> bool:
         """True if characters are held back that may be text or reasoning."""
-        if self.state == "name":  # without a name after it, the mark is text
+        # Before the first call, a mark without a name after it is text.
+        if self.state == "name":
             return not self.calls
         return bool(self.held) and self.state in ("start", "reasoning", "text")
 
@@ -100,7 +102,8 @@ class OutputParser:
                 return [end_of_text(self._start, "")]
             case "start" | "text" if self._has_text:
                 return [self._cut(len(self.held), "text", last=True)]
-            case "start" | "text" if not self.calls:  # half a mark of a call is not text
+            case "start" | "text" if not self.calls:
+                # Half a mark of a call is not text.
                 return [end_of_text(self._start, "")]
             case "name" if not self.calls:
                 return [end_of_text(self._start, self._marks.opening)]
@@ -230,9 +233,10 @@ class OutputParser:
 
 
 def before_mark(text: str, mark: str) -> tuple[str, bool]:
-    """Return the text before a mark, and True; or the text that cannot begin it, and False.
+    """Return the text before a mark, and True. Without a mark, return the certain text, and False.
 
-    With the mark `<tool>`, `Hi <tool>{` gives (`Hi `, True), and `Hi <to` gives (`Hi `, False).
+    Text that may be the beginning of a mark is not certain. With the mark `<tool>`, `Hi <tool>{`
+    gives (`Hi `, True), and `Hi <to` gives (`Hi `, False).
     """
     before, separator, _ = text.partition(mark)
     if separator:
@@ -241,12 +245,12 @@ def before_mark(text: str, mark: str) -> tuple[str, bool]:
 
 
 def end_of_text(place: int, mark: str) -> Piece:
-    """Return the empty last piece of text. It is where a mark begins that ends before `place`."""
+    """Return the empty last piece of text, at the beginning of a mark that ends before `place`."""
     return Piece("text", "", place - len(mark), last=True)
 
 
 def arguments_as_text(pieces: Iterable[Piece], end: int, finished: bool) -> list[Piece]:
-    """Return the arguments of calls as text, and no other text. The characters end at `end`."""
+    """Return the arguments of calls as text, and no other text. `end` is the place after them."""
     texts = [
         piece if piece.call is None else Piece("text", piece.call.arguments, piece.start)
         for piece in pieces
@@ -286,6 +290,6 @@ def object_end(text: str, state: JsonState) -> tuple[int | None, JsonState]:
 
 
 def beginning(mark: str, text: str) -> int:
-    """Return how many last characters of `text` begin the mark, which `text` does not contain."""
+    """Return the number of trailing characters of `text` that begin a mark, which is incomplete."""
     longest = min(len(mark) - 1, len(text))
     return next((n for n in range(longest, 0, -1) if mark.startswith(text[-n:])), 0)
