@@ -126,6 +126,7 @@ class AnswerGrammars:
         """
         if request.grammar is None and request.tools is None:
             return None
+        # Without an end token, a text could not end where its grammar ends.
         if not self.vocabulary.eos_ids:
             raise RequestError(
                 "grammars and tools need a model with an end-of-text token, and this model has none"

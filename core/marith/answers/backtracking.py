@@ -79,6 +79,8 @@ class Backtracking:
         Raises RequestError if no text is left, and after too many rewinds.
         """
         place = self.output.count
+        # No banned word has begun before this place, and the place keeps a token, so no rollback
+        # passes it.
         if self._lasting[place] and not self.output.pending:
             self._certain = place
         if self._left[place] == 0:
@@ -137,5 +139,6 @@ class Backtracking:
         assert place >= self._released, "what was emitted cannot be taken back"
         self.output, token, _ = self._unreleased[place - self._released]
         del self._unreleased[place - self._released :]
+        # Tokens at later places were forbidden after a text that is dropped now.
         self._forbidden = {at: tokens for at, tokens in self._forbidden.items() if at <= place}
         self._forbidden.setdefault(place, []).append(token)

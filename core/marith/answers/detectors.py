@@ -133,9 +133,12 @@ class BanDetector:
     def _step(self, letter: str, place: int) -> int | None:
         in_word = self._ban.whole_words and _is_of_a_word(letter)
         word_goes_on, self._in_word = self._in_word and in_word, in_word
+        # Most letters begin no banned word.
         if not self._begun and (word_goes_on or letter not in self._ban.tree):
             return None
+        # A whole word is complete only when the next character does not belong to a word.
         ended_before = None if in_word else _complete(self._begun)
+        # A whole word never begins inside another word.
         begun = self._begun if word_goes_on else [*self._begun, (place, self._ban.tree)]
         self._begun = [(start, tree[letter]) for start, tree in begun if letter in tree]
         return ended_before if in_word else _latest(ended_before, _complete(self._begun))

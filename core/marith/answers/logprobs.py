@@ -25,6 +25,7 @@ def token_logprob(token: int, composed: ComposedRow, top: int, lexicon: Lexicon)
         {
             str(term): float(logprobs[token])
             for term, logprobs in by_term.items()
+            # The row of an observation has one number, which is no log-probability.
             if len(logprobs) > 1
         },
     )

@@ -105,6 +105,7 @@ class Output:
                 self.finish_reason = "length"
                 text += self._detokenizer.flush()
         if self._filter is not None and self.count <= self._least:
+            # A stop string within the first `min_tokens` tokens does not end the text.
             self._filter.exempt = self._detokenizer.written
         reasoning: str = ""
         calls: tuple[CallChunk, ...] = ()

@@ -290,6 +290,6 @@ def object_end(text: str, state: JsonState) -> tuple[int | None, JsonState]:
 
 
 def beginning(mark: str, text: str) -> int:
-    """Return the number of trailing characters of `text` that begin a mark, which is incomplete."""
+    """Return the number of trailing characters of `text` that are an incomplete mark."""
     longest = min(len(mark) - 1, len(text))
     return next((n for n in range(longest, 0, -1) if mark.startswith(text[-n:])), 0)
