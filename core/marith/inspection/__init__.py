@@ -1,4 +1,4 @@
-"""Explain why a token is there, and what other numbers would have given.
+"""Explain why each token was drawn, and which tokens other numbers in the formula would give.
 
 - `calls`: `inspect`, `rendered_prompts`, `what_if` and `submit_with_inspection`.
 - `contributions`: what each summand adds to a token's log-odds.

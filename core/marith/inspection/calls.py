@@ -73,7 +73,7 @@ class InspectedTicket(Ticket):
 
 
 class Following(Inspecting):
-    """The inspection of a completion's tokens, for a ticket. It holds the ticket weakly."""
+    """The inspection of a completion's tokens, for a ticket, which it holds weakly."""
 
     ticket: weakref.ref[InspectedTicket]
 
@@ -120,8 +120,8 @@ def inspect(
 
     The engine makes one pass over the text, as for `Engine.score`, and draws no token. `top` is the
     number of likeliest tokens to list for the formula and for each term. The first `start` tokens
-    are not inspected. `leave_one_out=False` omits the parts of that kind, and saves an evaluation
-    of the formula for each. Raises RequestError for more than a million values.
+    are not inspected. `leave_one_out=False` omits the parts of this kind, and saves one evaluation
+    of the formula for each of them. Raises RequestError for more than a million values.
     """
     request = scoring_request("inspect", prompt, formula, terms, options, _ARGUMENTS)
     return _inspecting(engine, request, continuation, top, start, leave_one_out).wait()
@@ -149,8 +149,8 @@ def submit_with_inspection(
 ) -> Ticket:
     """Start a request, as `Engine.submit` does, and inspect its text at the end.
 
-    The ticket's last chunk and completion have the inspection. `Request.inspect` sets its number of
-    likeliest tokens. Raises RequestError if the text may become too long to be inspected.
+    The ticket's last chunk and completion have the inspection. `Request.inspect` sets the number of
+    likeliest tokens to list. Raises RequestError if the text may become too long to be inspected.
     """
     if not isinstance(request, Request):
         raise RequestError(f"submit_with_inspection takes a Request, not {shown(request)}")
@@ -161,9 +161,8 @@ def submit_with_inspection(
         require_enough_lanes(prepared, engine.limits)
         formula = InspectedFormula.of(request, prepared, top_of(request.inspect or True), True)
         formula.require_bounded(prepared.budget.more - len(prepared.prefix))
-    texts = TokenTexts(
-        engine.answers.lexicon
-    )  # slow the first time, so it is done on the caller's thread
+    # The lexicon is slow to make the first time, so it is made on the caller's thread.
+    texts = TokenTexts(engine.answers.lexicon)
 
     def begin(ticket: InspectedTicket, completion: Completion) -> None:
         """Start one more pass over the completion's tokens."""
@@ -172,7 +171,8 @@ def submit_with_inspection(
         opened = prepared.at_most(len(continuation))
         following = Following(opened, continuation, formula, texts, text, start)
         following.ticket = weakref.ref(ticket)
-        if following.done:  # the text has no token
+        # The inspection of a text without tokens is done at once.
+        if following.done:
             following.deliver()
         else:
             engine.run(following, follows=True)
@@ -188,11 +188,11 @@ def rendered_prompts(
     terms: Terms | None = None,
     **options: Unpack[ScoringOptions],
 ) -> dict[str, str]:
-    """Return the prompt text that each prompted term of the formula reads.
+    """Return the text of the prompt as each prompted term of the formula reads it.
 
-    The keys are names of terms, or texts of terms without a name. A reading has the system prompt,
-    the chat template and the tools written out, without hidden passages, and with special tokens by
-    name. Models of the terms are loaded, but not run.
+    The keys are names of terms, or texts of terms without a name. Each text includes the system
+    prompt, the chat template and the tools, without hidden passages, and with special tokens by
+    name. The models of the terms are loaded, but not run.
     """
     request = scoring_request("rendered_prompts", prompt, formula, terms, options, own=())
     with faults_named():
@@ -215,9 +215,10 @@ def what_if(
     """Return the log-probabilities of every term for a completion, to try other numbers.
 
     The engine makes one pass over the text; `WhatIf.at` then needs no model. `completion` must be
-    of this `request`, with the same prompt, formula, seed and options. Raises RequestError for more
-    than `most_bytes` of log-probabilities, and if the draws cannot be repeated: without a seed or
-    with a `Plan` at a temperature above 0, with a ban, or with tools and `steer=False`.
+    the completion of this `request`, with the same prompt, formula, seed and options. Raises
+    RequestError for more than `most_bytes` of log-probabilities, and if the draws cannot be
+    repeated: without a seed or with a `Plan` at a temperature above 0, with a ban, or with tools
+    and `steer=False`.
     """
     return _keeping(engine, request, completion, most_bytes).wait()
 

@@ -28,7 +28,7 @@ class Summand:
     node: Formula
 
     def shown(self, names: Mapping[Formula, str]) -> Formula:
-        """Return this summand as a formula, with formulas shown by name."""
+        """Return this summand as a formula, in which names replace formulas."""
         node: Formula = named(self.node, names)
         if not self.factors:
             return node
@@ -40,8 +40,8 @@ class Summand:
 def summands(formula: Formula, factors: tuple[Factor, ...] = ()) -> Iterator[Summand]:
     """Yield the members that add up to a formula's score, before its weight and cuts apply.
 
-    Sums and products are linear in the score, and so are a temperature within the formula, a cut,
-    and a weight that is set to 1. Any other node is one member as a whole.
+    Sums, products, temperatures, cuts and unscaled formulas are linear in the score, so their
+    members are yielded. Any other node is one member as a whole.
     """
     match formula:
         case Scaled(0.0, _):
@@ -60,9 +60,9 @@ def summands(formula: Formula, factors: tuple[Factor, ...] = ()) -> Iterator[Sum
 
 
 def without_own_part(formula: Formula) -> list[Term]:
-    """Return the terms whose influence no single summand shows, in the order of the text.
+    """Return the terms whose influence no single summand shows, in the order of the formula.
 
-    These terms are within a summand that is not a term, within a cut, or within a factor.
+    Such a term is inside a summand that is not a term, inside a cut, or inside a factor.
     """
     found: dict[Term, None] = {}
     waiting: list[tuple[Formula, bool]] = [(formula, False)]
@@ -123,7 +123,7 @@ class DoubleRows(Mapping[Term, Tensor]):
 
 
 class LogOdds:
-    """The log-odds of tokens by parts of a formula, at some positions.
+    """The log-odds of tokens, and what each part of a formula adds to them, at some positions.
 
     `rows` has the float32 log-probabilities of each term, [positions, vocab], as `evaluate` takes
     them. `tokens` is [positions, count], and its first column is the reference. Log-odds are log

@@ -26,7 +26,7 @@ _FINE = 100  # steps of the search, on each side, for the last accepted value
 class FormulaNumber:
     """A number in a formula's text, at the characters text[start:end].
 
-    A minus before the number is not part of it: `M - 0.5*toxic` has the number 0.5.
+    A minus sign before the number does not belong to it: `M - 0.5*toxic` has the number 0.5.
     """
 
     value: float
@@ -47,11 +47,12 @@ class NumberedFormula:
 
     @classmethod
     def of(cls, formula: str | Formula) -> NumberedFormula:
-        """Return the numbered form of a text, or of a printed formula. Raises FormulaError."""
+        """Return a formula's text with its numbers. Raises FormulaError for an invalid text."""
         text = formula if isinstance(formula, str) else str(formula)
         parse(text)
         source, tree = read_tree(text)
-        data = source.encode()  # `ast` counts bytes of UTF-8
+        # `ast` counts columns in bytes of UTF-8.
+        data = source.encode()
 
         def letters(count: int) -> int:
             return len(data[:count].decode())
@@ -67,9 +68,8 @@ class NumberedFormula:
         """Return the formula with "…" instead of quoted texts. The numbers' places are adjusted."""
 
         def moved(number: FormulaNumber) -> FormulaNumber:
-            start = len(
-                unquoted(self.text[: number.start])
-            )  # numbers are never inside a quoted text
+            # A number is never inside a quoted text, so the text before it can be unquoted alone.
+            start = len(unquoted(self.text[: number.start]))
             return FormulaNumber(number.value, start, start + number.end - number.start)
 
         return NumberedFormula(unquoted(self.text), tuple(map(moved, self.numbers)))
@@ -94,9 +94,9 @@ class NumberedFormula:
     def accepted(self, number: int, terms: Terms | None = None) -> tuple[float, ...]:
         """Return 21 values for a slider of the number at this index. The 11th is its own value.
 
-        The values go from 0 to twice the number (for 0, from -1 to 1), or as far as the formula
-        stays valid. They are whole if fractions are refused, as for `top_k`. If a side has too
-        little room for ten values, some values are equal. Raises RequestError for an invalid index.
+        The values go from 0 to twice the number (for 0, from -1 to 1), as far as the formula stays
+        valid. They are whole if fractions are refused, as for `top_k`. If one side has too little
+        room for ten values, some values are equal. Raises RequestError for an invalid index.
         """
         own, names = self.require(number).value, resolve(terms)
 
@@ -107,7 +107,8 @@ class NumberedFormula:
                 return False
             return True
 
-        near = min(0.5, abs(own) / 100)  # not a whole number if `own` is a whole number
+        # If the number is whole, this is a fraction close to it.
+        near = min(0.5, abs(own) / 100)
         is_whole = own.is_integer() and not (is_accepted(own - near) or is_accepted(own + near))
 
         def values_to(end: float) -> list[float]:
@@ -126,9 +127,8 @@ class NumberedFormula:
     def without_zeros(self) -> Formula:
         """Return the formula with 1 for each number 0, so that no term is multiplied by zero."""
         text = self.text
-        for number in reversed(
-            self.numbers
-        ):  # from the end, so that other numbers keep their places
+        # The loop begins at the end, so that the other numbers keep their places.
+        for number in reversed(self.numbers):
             if number.value == 0.0:
                 text = f"{text[: number.start]}1{text[number.end :]}"
         return parse(text)

@@ -33,7 +33,7 @@ class TokenRun:
 
     @property
     def flipped(self) -> bool:
-        """True if a token is flipped."""
+        """True if one of the tokens is flipped."""
         return any(position.flipped for position in self.positions)
 
 
@@ -72,7 +72,7 @@ class InspectedTerm:
 
 @dataclass(frozen=True, slots=True)
 class InspectedPart:
-    """A part of the formula that has a contribution.
+    """A part of the formula whose contribution is computed.
 
     The formula is P = softmax(S / W), with the score S = Σ sᵢ and the weight W (theorem 1 of the
     paper). An `exact` part is a summand sᵢ: a term times its factor, or another operator as a
@@ -81,8 +81,9 @@ class InspectedPart:
     equal for all tokens, except in an application's own node.
 
     A `leave_one_out` part is a term, except `M`, within such an operator, a cut or a factor. Its
-    contribution is the decrease of the log-odds when the bare model replaces its distribution, or 0
-    a classifier's guidance. Candidates and observations stay. These contributions do not add up.
+    contribution is the decrease of the log-odds when the bare model's distribution takes the term's
+    place. For a classifier, it is the decrease when the guidance is set to 0. Candidates and
+    observations stay the same. These contributions do not add up to the log-odds.
 
     `text` is the part as formula text. `term` is its index in `Inspection.terms`, or None if the
     part is not a single term.
@@ -109,11 +110,12 @@ class LikelyToken:
 class TermView:
     """The log-probabilities of one term at one position.
 
-    `logprob` and `rank` are of the text's token. `of_top` and `ranks_of_top` are of the formula's
-    likeliest tokens, and `top` are the term's own. A rank is 1 plus the number of likelier tokens,
-    or None above 1,000. `weight` is the sum of the term's factors in the score (for the text's
-    token, if factors differ between tokens), or None if the term is only within other parts.
-    `entropy` and `kl`, KL(term ‖ composed), are in nats, and None if infinite or of a classifier.
+    `logprob` and `rank` belong to the text's token. `of_top` and `ranks_of_top` have a number for
+    each of the formula's likeliest tokens. `top` has the likeliest tokens of the term itself. A
+    rank is 1 plus the number of likelier tokens, or None above 1,000. `weight` is the sum of the
+    term's factors in the score (for the text's token, if factors differ between tokens), or None if
+    the term occurs only inside other parts. `entropy` and `kl`, which is KL(term ‖ composed), are
+    in nats. They are None if infinite, and for a classifier.
     """
 
     logprob: float | None
@@ -143,20 +145,20 @@ class InspectedPosition:
     """One position of a text.
 
     `place` is the number of tokens of the continuation before it. `logprob`, `rank`, `top` and
-    `entropy` (in nats) are of the composed distribution before `Sampling`, grammar and bans, with
-    all cuts of the formula: `logprob` is None for a token that was drawn without them.
-    `weight` is the total weight by which scores are divided.
+    `entropy` (in nats) describe the composed distribution before `Sampling`, grammar and bans, with
+    all cuts of the formula. `logprob` is None for a token that the cuts exclude, which was drawn
+    without them. `weight` is the total weight by which scores are divided.
 
-    `bare_logprob`, `bare_rank` and `bare_likeliest` are of the bare model `M`, also if the formula
-    does not have it. `bare_of_top` are its log-probabilities of `top`. A position is `flipped` if
-    its token is the formula's likeliest token but not the bare model's.
+    `bare_logprob`, `bare_rank` and `bare_likeliest` describe the bare model `M`, even if the
+    formula does not contain it. `bare_of_top` has its log-probabilities of the tokens in `top`. A
+    position is `flipped` if its token is the formula's likeliest token but not the bare model's.
 
     `log_odds` is log P(token) − log P(reference) in float64, the sum of the exact contributions.
     `reference` is the bare model's likeliest token. If that is the token itself, or cannot follow,
     `reference` is the formula's likeliest other token.
 
-    `completed` is None, except for tokens that are parts of a character. The last part has the text
-    of the character, and earlier parts "".
+    `completed` is None for a token with whole characters. If several tokens make up one character,
+    the last of them has the text of the character, and the tokens before it have "".
     """
 
     place: int
@@ -181,7 +183,7 @@ class InspectedPosition:
 
     @property
     def push(self) -> float | None:
-        """The gain by the formula: log P(token) − log P_M(token), in nats."""
+        """The log-probability that the formula adds: log P(token) − log P_M(token), in nats."""
         if self.logprob is None or self.bare_logprob is None:
             return None
         return self.logprob - self.bare_logprob

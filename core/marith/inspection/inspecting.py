@@ -22,7 +22,7 @@ AT_ONCE = 1 << 22  # log-probabilities that are measured together
 
 
 class TokenTexts:
-    """Decodes tokens, each once. Special tokens have their name."""
+    """Decodes each token once. The text of a special token is its name."""
 
     def __init__(self, lexicon: Lexicon) -> None:
         self._lexicon = lexicon
@@ -75,7 +75,7 @@ class Inspecting(TextQuery[Inspection]):
         return super().receive(answers)
 
     def take(self, logprobs: Tensor, tokens: Tensor) -> None:
-        """Inspect the next positions, a bounded number at once."""
+        """Inspect the next positions, a limited number of them at once."""
         rows = {term: scored.logprobs for term, scored in self._answers.items()}
         at_once = max(1, AT_ONCE // ((len(rows) + 1) * logprobs.shape[-1]))
         positions: list[InspectedPosition] = []

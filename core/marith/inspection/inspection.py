@@ -83,7 +83,7 @@ class Inspection:
         )
 
     def table(self, every: bool = False) -> list[tuple[str, ...]]:
-        """Return a table of texts: the heads, then the flipped positions, or `every` position."""
+        """Return a table of texts: the header, then the flipped positions, or `every` position."""
         return table_of(self.positions if every else self.flipped, self.parts)
 
     def without_texts(self) -> Inspection:
@@ -130,11 +130,12 @@ class Inspection:
     def to_pandas(self) -> pandas.DataFrame:
         """Return a row for each position, with columns for each term, part and observation.
 
-        Columns have a term's first name, as in `rank: chef`, or its text. Raises RequestError
-        without pandas, which the extra `evals` installs.
+        A term's columns have its first name, as in `rank: chef`, or its text. Raises RequestError
+        if pandas, which the extra `evals` installs, is missing.
         """
         try:
-            import pandas  # an optional dependency that is slow to import
+            # pandas is an optional dependency, and slow to import.
+            import pandas
         except ModuleNotFoundError:
             raise RequestError(NO_PANDAS) from None
         return pandas.DataFrame(list(_rows(self)))
@@ -170,9 +171,9 @@ def _brief(text: str) -> str:
 
 
 def _rows(inspection: Inspection) -> Iterator[dict[str, Any]]:
-    """Yield a row for each position. A term's columns have its own name, or else its text.
+    """Yield a row for each position. A term's columns have its own name, or its text.
 
-    The second of equal names, such as both parts of `a + a`, becomes `exact: a (2)`.
+    Of equal names, such as the parts of `a + a`, the second becomes `exact: a (2)`.
     """
     firsts = [term.names[0] if term.names else term.text for term in inspection.terms]
     own = (
@@ -196,6 +197,7 @@ def _rows(inspection: Inspection) -> Iterator[dict[str, Any]]:
 
 @cache
 def _adapter() -> TypeAdapter[Inspection]:
-    from pydantic import TypeAdapter  # slow to import
+    # pydantic is slow to import.
+    from pydantic import TypeAdapter
 
     return TypeAdapter(Inspection)

@@ -9,10 +9,13 @@ from marith.inspection.inspected_position import InspectedPosition, TokenRun
 from marith.inspection.inspection_words import likely_text, quoted, signed
 from marith.request.visible_text import escape_control_chars
 
-LIKELIER, LESS_LIKELY = "40, 120, 220", "230, 120, 20"  # blue and orange: red, green, blue
-STRONGEST = 3.0  # nats of push with the darkest tint, on which black and white text stay readable
+# Blue and orange, as red, green and blue.
+LIKELIER, LESS_LIKELY = "40, 120, 220", "230, 120, 20"
+# From this push on, in nats, the tint is the darkest. Black and white text stay readable on it.
+STRONGEST = 3.0
 DARKEST = 0.5
-SURPRISES = (1.0, 2.0, 4.0)  # nats: at each of these the underline becomes one pixel thicker
+# At each of these surprises, in nats, the underline becomes one pixel thicker.
+SURPRISES = (1.0, 2.0, 4.0)
 MOST_ROWS = 200
 _TEXT_STYLE = "white-space: pre-wrap; line-height: 1.7"
 _LEGEND = (

@@ -38,7 +38,7 @@ def likely_text(likely: LikelyToken) -> str:
 def table_of(
     positions: Iterable[InspectedPosition], parts: Sequence[InspectedPart]
 ) -> list[tuple[str, ...]]:
-    """Return the heads of a table, then a row for each position."""
+    """Return the header of a table, then a row for each position."""
     heads = ("at", "token", "log P", "rank", "push", "M likeliest", "against", "log-odds")
     rows = [
         (

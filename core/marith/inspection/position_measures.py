@@ -30,7 +30,8 @@ from marith.inspection.inspected_position import (
 from marith.request.checks import whole
 from marith.request.request import Request
 
-NEAR = 64  # most of the asked ranks are at most this
+# Most of the asked ranks are at most this, so no more tokens are ordered at first.
+NEAR = 64
 Numbers: TypeAlias = "list[float | None]"
 MOST_VALUES = 1_000_000  # positions × likeliest tokens × terms and parts
 TOP = 10  # the default number of likeliest tokens
@@ -40,15 +41,16 @@ _KINDS: dict[type[Term], TermKind] = {
     Uniform: "uniform",
     Classifier: "classifier",
 }
-REFERENCE, TOKEN, TOP = 0, 1, 2  # columns of the asked tokens; TOP is the first of several
+# The columns of the asked tokens. TOP is the first of several.
+REFERENCE, TOKEN, TOP = 0, 1, 2
 
 
 @dataclass(slots=True)
 class TokenRanks:
     """The likeliest tokens of log-distributions [positions, vocab], and the ranks of given tokens.
 
-    `best` and `best_logprobs` are [positions, count], best first. `ranks` is [positions, tokens],
-    and `RANKED` + 1 for a rank above `RANKED`.
+    `best` and `best_logprobs` are [positions, count], best first. `ranks` is [positions, tokens]; a
+    rank above `RANKED` is not exact.
     """
 
     best: Tensor
@@ -77,7 +79,8 @@ def _rank_further(logprobs: Tensor, asked: Tensor, ranks: Tensor, known: int) ->
     """Correct the ranks of tokens that are not among the `known` likeliest tokens of their row."""
     far = ranks > known
     columns = far.any(dim=0).nonzero()[:, 0].tolist()
-    if len(columns) == 1:  # usually the text's token: counting costs less than ordering
+    if len(columns) == 1:
+        # The column is usually the text's token. Counting costs less than ordering.
         (column,) = columns
         rows = far[:, column].nonzero()[:, 0]
         likelier = logprobs[rows] > asked[rows, column, None]
@@ -99,14 +102,18 @@ def entropies(logprobs: Tensor) -> Tensor:
 
 
 def divergences_from(logprobs: Tensor, composed: Tensor) -> Tensor:
-    """Return KL(P ‖ composed) of each row in nats, [positions]; ∞ if it forbids what P allows."""
+    """Return KL(P ‖ composed) of each row in nats, [positions].
+
+    It is ∞ where `composed` forbids a token that P allows.
+    """
     return _expected(logprobs.exp(), logprobs - composed).clamp(min=0.0)
 
 
 def _expected(masses: Tensor, values: Tensor) -> Tensor:
     """Return Σ P·x of each row. A mass of 0 adds 0, whatever x is. Overwrites `masses`."""
     expected = masses.mul_(values).sum(dim=-1)
-    if bool(expected.isnan().any()):  # 0·(−∞), or NaN at a mass of 0
+    # A product 0 · (−∞) is NaN, and so is a product with NaN at a mass of 0.
+    if bool(expected.isnan().any()):
         expected = torch.where(masses.isnan(), 0.0, masses).sum(dim=-1)
     return expected
 
@@ -123,10 +130,11 @@ def finite_rows(rows: Tensor) -> list[Numbers]:
 
 @dataclass(frozen=True, slots=True)
 class InspectedFormula:
-    """The facts about a request's formula that an inspection needs.
+    """A request's formula, with its terms and parts, as an inspection needs them.
 
     `bare` is the meaning of `M`. `terms` are the terms of the formula except `observations`.
-    `summands` add up to its score. `left_out` are the terms without a part of their own.
+    `summands` add up to its score. `left_out` are the terms that are no summand of their own, and
+    are measured by leaving them out.
     """
 
     text: str
@@ -144,7 +152,7 @@ class InspectedFormula:
     def of(
         cls, request: Request, prepared: Prepared, top: int, leave_one_out: bool
     ) -> InspectedFormula:
-        """Return the facts about a request that is prepared together with the bare model."""
+        """Return the formula of a request that is prepared together with the bare model."""
         meanings = request.meanings
         all_names: dict[Formula, tuple[str, ...]] = {}
         for name, meaning in meanings.items():
@@ -258,7 +266,8 @@ class PositionMeasures:
             "terms": _by_position([self._views(term) for term in self._formula.terms], tokens),
             "contributions": _by_position(contributions, tokens),
             "observations": _by_position(self._observed(), tokens),
-            "completed": [None] * len(tokens),  # set later, when all tokens are known
+            # This is set later, when all tokens are known.
+            "completed": [None] * len(tokens),
         }
         rows = zip(*columns.values(), strict=True)
         return [InspectedPosition(**dict(zip(columns, row, strict=True))) for row in rows]
@@ -276,7 +285,7 @@ class PositionMeasures:
         return rank_tokens(logprobs, tokens, self._formula.top)
 
     def _views(self, term: Term) -> list[TermView]:
-        """Return the measures of a term at each position."""
+        """Return a term's view of each position."""
         rows = self._rows[term]
         values = finite_rows(rows.gather(1, self._asked))
         weights = self._weights(term)

@@ -33,7 +33,7 @@ from marith.scoring.passes.questions import Answer
 from marith.speculation.execution_plan import ExecutionPlan
 
 Kept = TypeVar("Kept")
-NO_TOKEN = -1  # if no token may follow
+NO_TOKEN = -1  # in place of a token, if no token may follow
 MOST_VALUES = 1000  # values of a number in one call
 AT_ONCE = 1 << 20  # log-probabilities of a term that are composed together
 
@@ -41,7 +41,7 @@ AT_ONCE = 1 << 20  # log-probabilities of a term that are composed together
 class KeepingRows(TextQuery[Kept]):
     """Keeps the rows of each term [positions, vocab] on the CPU, and passes them to `made`.
 
-    The first row is for the token at `start` of the text.
+    The first row predicts the token at `start` of the text.
     """
 
     def __init__(
@@ -68,9 +68,8 @@ class KeepingRows(TextQuery[Kept]):
         end = self._taken + len(tokens)
         for term, scored in self._answers.items():
             rows = scored.logprobs
-            if (
-                term not in self._kept
-            ):  # allocated whole, because joining parts would need twice the memory
+            # The tensor is allocated whole, because joining parts would need twice the memory.
+            if term not in self._kept:
                 self._kept[term] = torch.empty(self._count, rows.shape[-1], dtype=rows.dtype)
             self._kept[term][self._taken : end] = rows
         self._taken = end
@@ -84,8 +83,9 @@ class KeepingRows(TextQuery[Kept]):
 class Redrawing:
     """The constraints, cuts and random numbers of a request, at the places of its text.
 
-    `tokens` are the completion's. With `ended`, the end that was drawn after them is one more
-    position. Raises RequestError for a request whose draws cannot be repeated.
+    `tokens` are the tokens of the completion. If `ended`, an end token was drawn after them, and
+    its place is one more position. Raises RequestError for a request whose draws cannot be
+    repeated.
     """
 
     def __init__(
@@ -101,7 +101,8 @@ class Redrawing:
         self._sampling = request.sampling
         self._text = [*prepared.prefix, *self.tokens]
         self._first = len(prepared.prefix)
-        # A stop string that the text does not have is the name of the special token that ended it.
+        # A stop string that is not in the text is the name of the special token that ended the
+        # text.
         found = completion.stop_string
         in_text = found is not None and found in answers.vocabulary.decode(self._text)
         self.ended = completion.finish_reason != "length" and not in_text
@@ -115,7 +116,7 @@ class Redrawing:
 
     @property
     def continuation(self) -> list[int]:
-        """The tokens that were read: the prefix, the text, and an end token if one was drawn."""
+        """The tokens to read: the prefix, the text, and an end token if one was drawn."""
         return [*self._text, *sorted(self._ends)[: self.ended]]
 
     @property
@@ -185,9 +186,9 @@ class Redrawn:
 
     `tokens` is [values, positions]: the token that would be drawn at each position after the
     original text, or -1 if no token may follow. For each value, `first_flip` is the first position
-    whose token differs from the text, and `flipped_to` the text of the new token. `refused` says
-    why the formula cannot have a value, which then has no tokens. If `first_flip` and `refused` are
-    None, the text stays the same.
+    whose token differs from the text, and `flipped_to` the text of the new token. `refused` has the
+    reason if the formula cannot have a value. Such a value has no tokens. If `first_flip` and
+    `refused` are None, the text stays the same.
     """
 
     number: int
@@ -198,7 +199,7 @@ class Redrawn:
     refused: tuple[str | None, ...]
 
     def without_texts(self) -> Redrawn:
-        """Return the result with "…" instead of each text that a reason quotes."""
+        """Return the result with "…" in place of the texts that reasons quote."""
         hidden = (None if reason is None else unquoted(reason) for reason in self.refused)
         return replace(self, refused=tuple(hidden))
 
@@ -206,7 +207,7 @@ class Redrawn:
 class WhatIf:
     """The log-probabilities of every term for a finished text, to try other numbers.
 
-    It is safe to use in any thread.
+    Safe in any thread.
     """
 
     def __init__(
@@ -301,7 +302,7 @@ class WhatIf:
                 )
 
     def _drawn(self, formula: Formula) -> list[int]:
-        """Return the token at each position. Some positions are composed at a time."""
+        """Return the token at each position. The positions are composed part by part."""
         first = next(iter(self._rows.values()))
         width = max(row.shape[-1] for row in self._rows.values())
         at_once, tokens = max(1, AT_ONCE // width), list[int]()

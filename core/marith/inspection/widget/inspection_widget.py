@@ -12,7 +12,8 @@ import traitlets
 from marith.errors import RequestError
 
 FOLDER = Path(__file__).parent
-PAGE = Path(__file__).parents[2] / "serving" / "page"  # its strip and card need no server
+# The strip and the card of the server's page need no server.
+PAGE = Path(__file__).parents[2] / "serving" / "page"
 MODULES = PAGE / "values.js", PAGE / "strip.js", PAGE / "card.js", FOLDER / "widget.js"
 _IMPORT = re.compile(r'^import \{[^}]*\} from "[^"]+";$', re.MULTILINE)
 
