@@ -156,8 +156,11 @@ def submit_with_inspection(
         raise RequestError(f"submit_with_inspection takes a Request, not {shown(request)}")
     deadline = Deadline.of(request.timeout, started)
     with faults_named():
+        # An inspection reads a finished text once, so it needs no drafts.
         read = replace(request, speculation=None, inspect=False)
+        # An inspection compares with the bare model, whose terms must be evaluated too.
         prepared = engine.open(read, deadline, Name(BARE))
+        # An inspection that cannot run is refused now, and not after the text is generated.
         require_enough_lanes(prepared, engine.limits)
         formula = InspectedFormula.of(request, prepared, top_of(request.inspect or True), True)
         formula.require_bounded(prepared.budget.more - len(prepared.prefix))
@@ -257,6 +260,7 @@ def _keeping(
     _require_kinds(request, completion)
     limit = whole("most_bytes", most_bytes, 0)
     deadline = Deadline.of(request.timeout)
+    # A term with the factor 0 is evaluated too, so that another factor can be tried.
     alternative = NumberedFormula.of(request.formula).without_zeros()
     answers = engine.answers
     with faults_named():

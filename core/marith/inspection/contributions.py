@@ -167,6 +167,7 @@ class LogOdds:
         """Return the score of a node, [positions, count], with 0 for a forbidden token."""
         if not isinstance(node, Term):
             return self._picked(self._at.value(node).score)
+        # Only the scores of these tokens are converted to float64, not whole rows.
         scores = self._rows[node].gather(1, self._tokens).double()
         return torch.where(scores > -math.inf, scores, 0.0)
 

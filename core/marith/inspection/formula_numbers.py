@@ -116,6 +116,8 @@ class NumberedFormula:
                 value = own + (end - own) * share
                 return own if share == 0 else float(round(value) if is_whole else f"{value:.4g}")
 
+            # Values beyond a refused value count as refused, so a binary search finds the last
+            # valid one.
             refused = bisect_left(
                 range(1, _FINE + 1), True, key=lambda step: not is_accepted(at(step / _FINE))
             )

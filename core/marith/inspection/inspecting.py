@@ -44,6 +44,7 @@ class TokenTexts:
             text = decoder.decode(data)
             pending = decoder.getstate()[0]
             found.append(text if before or pending else None)
+        # The text ends inside of a character, which stays incomplete.
         if pending:
             found[-1] = f"{found[-1]}{decoder.decode(b'', final=True)}"
         return found

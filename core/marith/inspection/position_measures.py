@@ -159,6 +159,7 @@ class InspectedFormula:
             all_names[meaning] = (*all_names.get(meaning, ()), name)
         plan, bare = prepared.plan, meanings[BARE]
         terms = plan.leaves(plan.formula)
+        # Putting the bare model in place of the bare model would change nothing.
         left_out = [t for t in without_own_part(plan.formula) if t != bare] if leave_one_out else []
         return cls(
             str(request.formula),
@@ -228,6 +229,7 @@ class PositionMeasures:
     ) -> None:
         self._formula, self._rows, self._composed = formula, rows, composed
         self._tokens, self._spell = tokens[:, None], spell
+        # The reference may be the second token, so two tokens are needed at least.
         self._of_composed = rank_tokens(composed, self._tokens, max(formula.top, 2))
         self._top = self._of_composed.best[:, : formula.top]
         bare = formula.bare
@@ -319,6 +321,7 @@ class PositionMeasures:
     def _contributions(self) -> tuple[list[list[Contribution]], list[float | None]]:
         """Return the contributions of each part, and the sums of the exact ones for the token."""
         follows = self._composed.gather(1, self._asked) > -math.inf
+        # Log-odds with a token that cannot follow are infinite, and are reported as None.
         follows = follows & follows[:, :1]
         exact = [self._odds.of(summand) for summand in self._formula.summands]
         whole = torch.stack(exact).sum(dim=0).masked_fill(~follows, math.nan)

@@ -117,6 +117,7 @@ class Redrawing:
     @property
     def continuation(self) -> list[int]:
         """The tokens to read: the prefix, the text, and an end token if one was drawn."""
+        # The last token of a continuation is not read, so any end token will do.
         return [*self._text, *sorted(self._ends)[: self.ended]]
 
     @property
@@ -136,6 +137,7 @@ class Redrawing:
                 return {term: of_term[positions] for term, of_term in rows.items()}
 
             composed, _, none_left = lift_cuts(formula, composed, allowed, rows_at)
+            # A row without an allowed token stays whole, and `NO_TOKEN` replaces its token below.
             stuck[none_left] = True
             allowed[none_left] = True
             composed = cuts.keep(composed, allowed)
@@ -160,6 +162,7 @@ class Redrawing:
         if sampling.temperature == 0.0:
             return rows.topk(1, dim=-1).indices[:, 0]
         assert sampling.seed is not None, "refused above"
+        # A text without rewinds was drawn with use 0 at each place.
         numbers = uniform([sampling.seed] * len(places), places, [0] * len(places))[:, DRAW]
         masses = warp(rows, sampling.warping).double().exp()
         return drawn(masses, torch.from_numpy(numbers.copy()))
