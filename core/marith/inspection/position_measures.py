@@ -34,7 +34,7 @@ from marith.request.request import Request
 NEAR = 64
 Numbers: TypeAlias = "list[float | None]"
 MOST_VALUES = 1_000_000  # positions × likeliest tokens × terms and parts
-TOP = 10  # the default number of likeliest tokens
+LISTED = 10  # the default number of likeliest tokens
 _KINDS: dict[type[Term], TermKind] = {
     Prompted: "model",
     NGram: "n-gram",
@@ -208,7 +208,7 @@ class InspectedFormula:
 
 def top_of(value: object) -> int:
     """Return the number of likeliest tokens to list: 10 for True. Raises RequestError."""
-    return TOP if value is True else whole("top", value, 1)
+    return LISTED if value is True else whole("top", value, 1)
 
 
 class PositionMeasures:

@@ -134,6 +134,16 @@ def test_a_text_without_tokens_has_an_inspection_without_positions(checked: Chec
     assert completion.inspection.positions == ()
 
 
+@pytest.mark.parametrize(("inspect", "listed"), [(True, 10), (3, 3)])
+def test_an_inspection_lists_ten_likely_tokens_or_as_many_as_asked(
+    checked: CheckedEngine, inspect: bool | int, listed: int
+) -> None:
+    request = Request("a", FORMULA, checked.terms, stop=Stop(2, ignore_eos=True), inspect=inspect)
+    inspection = marith.submit_with_inspection(checked.engine, request).result().inspection
+    assert inspection is not None
+    assert [len(position.top) for position in inspection.positions] == [listed] * 2
+
+
 def test_what_cannot_be_inspected_is_refused_before_a_token_is_drawn(
     checked: CheckedEngine,
 ) -> None:
