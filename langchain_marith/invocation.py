@@ -268,7 +268,7 @@ class Invocation:
     async def asubmit(self, prompts: Sequence[Prompt], started: float) -> list[marith.Ticket]:
         """Submit in a thread, because weights may have to be loaded. Awaits until the deadline."""
         submitted = run_in_executor(None, self.submit, prompts, started)
-        return await self.options.deadline(started).limit(submitted)
+        return await self.options.deadline(started).wait_for(submitted)
 
 
 def collect(tickets: Sequence[marith.Ticket]) -> list[marith.Completion]:

@@ -79,4 +79,4 @@ class ChatCall:
     async def asubmit(self, prompt: Sequence[dict[str, Any]], started: float) -> marith.Ticket:
         """Start a request in a thread. Awaits until the deadline."""
         submitted = sync_to_async(self.submit)(prompt, started)
-        return await self.options.deadline(started).limit(submitted)
+        return await self.options.deadline(started).wait_for(submitted)

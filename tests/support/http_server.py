@@ -23,7 +23,7 @@ from marith.serving.guard import HEADER_BYTES
 from marith.serving.process import TimedProtocol
 from marith.serving.routes import inspection_routes
 from marith.serving.server import Server
-from marith.serving.server_settings import Bounds, ServerSettings
+from marith.serving.server_settings import ServerSettings, ServingLimits
 
 PERSONAS = """
 [terms]
@@ -48,12 +48,12 @@ WEATHER = {
 
 @contextmanager
 def served(
-    folder: Path, bounds: Bounds | None = None, personas: str = PERSONAS, **settings: Any
+    folder: Path, limits: ServingLimits | None = None, personas: str = PERSONAS, **settings: Any
 ) -> Iterator[Server]:
     """Yield a server over pocket with one formula, or with other personas."""
     file = folder / "marith.toml"
     file.write_text(personas, encoding="utf-8")
-    server = Server(ServerSettings(file, bounds=bounds or Bounds(), **settings))
+    server = Server(ServerSettings(file, limits=limits or ServingLimits(), **settings))
     path = folder / "socket"
     config = uvicorn.Config(
         application(server), uds=str(path), http=TimedProtocol, ws="none", log_config=None,
@@ -147,6 +147,6 @@ JSON = {"content-type": "application/json"}
 @contextmanager
 def guarded(folder: Path) -> Iterator[Server]:
     """Yield a server with keys, a host name, an allowed origin, and small limits."""
-    bounds = replace(Bounds(), body=220_000, letters=15_000, tokens=40)
-    with served(folder, bounds, keys=KEYS, hosts=("models.example",), origins=(PAGE,)) as server:
+    limits = replace(ServingLimits(), body=220_000, letters=15_000, tokens=40)
+    with served(folder, limits, keys=KEYS, hosts=("models.example",), origins=(PAGE,)) as server:
         yield server

@@ -76,7 +76,7 @@ def _warped(logprobs: Row, sampling: Sampling, text: Sequence[int]) -> Row:
         kept = order[before < sampling.top_p]
         logprobs = log_softmax(np.where(np.isin(np.arange(VOCAB), kept), logprobs, -np.inf))
     if sampling.min_p > 0.0:
-        logprobs = cut_plausible(logprobs, sampling.min_p)
+        logprobs = cut_min_p(logprobs, sampling.min_p)
     return logprobs
 
 
@@ -85,6 +85,6 @@ def cut_top_k(scores: Row, k: int) -> Row:
     return log_softmax(np.where(scores >= np.sort(scores)[-k], scores, -np.inf))
 
 
-def cut_plausible(scores: Row, alpha: float) -> Row:
+def cut_min_p(scores: Row, alpha: float) -> Row:
     """Return the distribution on the tokens at least `alpha` times as likely as the likeliest."""
     return log_softmax(np.where(scores >= scores.max() + np.log(alpha), scores, -np.inf))

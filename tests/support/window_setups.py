@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
-from support.term_tables import Law, Row, Rows, cut_plausible, cut_top_k, log_softmax
+from support.term_tables import Law, Row, Rows, cut_min_p, cut_top_k, log_softmax
 from support.window_driver import Setup
 
 from marith import Plan, Sampling
@@ -43,7 +43,7 @@ def with_cut(rows: Rows, _: Sequence[int]) -> Row:
 
 def plausible(rows: Rows, _: Sequence[int]) -> Row:
     """Return the scores of `M.min_p(0.3) + 0.8*a - 0.5*b`."""
-    kept = np.isfinite(cut_plausible(rows["M"], 0.3))
+    kept = np.isfinite(cut_min_p(rows["M"], 0.3))
     return np.where(kept, SUMMED(rows, ()), -np.inf)
 
 

@@ -78,8 +78,8 @@ def operators() -> str:
     return table(("operator", "operands"), rows)
 
 
-def bounds() -> str:
-    """Return a table of the bounds of a formula."""
+def limits() -> str:
+    """Return a table of the limits of a formula."""
     return table(
         ("bound", "value"),
         [
@@ -107,7 +107,7 @@ def recipe_section(name: str, call: Callable[..., Any], links: Links) -> list[st
 
 
 def language_page(links: Links) -> list[str]:
-    """Return the page of the formula language: names, bounds, and the functions that read text."""
+    """Return the page of the formula language: names, limits, and the functions that read text."""
     kinds = calls()
     # A link at Formula on every line would only distract.
     links = {name: place for name, place in links.items() if name != "Formula"}
@@ -133,7 +133,7 @@ def language_page(links: Links) -> list[str]:
         parts += recipe_section(name, inspect.unwrap(call), links)
     parts += ["### RECIPES", RECIPES_BY_NAME]
     parts += function_section("faithful_to", faithful_to, links, "###")
-    parts += ["## Bounds", "A formula that exceeds a bound raises FormulaError.", bounds()]
+    parts += ["## Limits", "A formula that exceeds a limit raises FormulaError.", limits()]
     for name in FUNCTIONS:
         parts += function_section(name, inspect.unwrap(getattr(marith, name)), links)
     for kind in CLASSES:

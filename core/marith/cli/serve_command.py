@@ -94,14 +94,14 @@ def serve(
     Logs are lines of JSON on standard error.
     """
     where = host, port, unix_socket, tls_certificate, tls_key, tuple(proxy or ()), drain_seconds
-    bounds = {"tokens": max_tokens, "seconds": max_seconds}
+    limits = {"tokens": max_tokens, "seconds": max_seconds}
     arguments = {
         "file": file, "model": model, "name": name,
         "hosts": tuple(host_name or ()), "origins": tuple(origin or ()),
         "allow_formulas": allow_formulas, "log_texts": log_texts,
     }  # fmt: skip
     with clear_errors():
-        run_server(arguments, api_key_file, bounds, where, say_ready)
+        run_server(arguments, api_key_file, limits, where, say_ready)
 
 
 @app.command("play")
@@ -128,14 +128,14 @@ def play(
 
     settings = {"file": file, "model": model, "allow_formulas": True}
     with clear_errors():
-        bounds = {"tokens": max_tokens}
-        run_server(settings, api_key_file, bounds, (LOOPBACK, port), ready)
+        limits = {"tokens": max_tokens}
+        run_server(settings, api_key_file, limits, (LOOPBACK, port), ready)
 
 
 def run_server(
     arguments: Mapping[str, Any],
     keys: Path | None,
-    bounds: Mapping[str, Any],
+    limits: Mapping[str, Any],
     where: Sequence[Any],
     ready: "Callable[[Server, str], None]",
 ) -> None:
@@ -144,13 +144,13 @@ def run_server(
     `arguments` are the settings of the server, `where` the fields of `Listening`. `ready` receives
     the server and its address.
     """
-    from marith.serving.server_settings import Bounds, ServerSettings, read_keys
+    from marith.serving.server_settings import ServerSettings, ServingLimits, read_keys
 
     file: Path | None = arguments["file"]
     if file is not None and (not file.exists() or file.is_dir() or file.suffix == ".gguf"):
         problem = f"there is no persona file at {str(file)!r}"
         raise RequestError(f"{problem}; a model is given by --model")
-    settings = ServerSettings(**arguments, keys=read_keys(keys), bounds=Bounds(**bounds))
+    settings = ServerSettings(**arguments, keys=read_keys(keys), limits=ServingLimits(**limits))
     model = arguments["file"] or arguments["model"] or "pocket"
     typer.echo(f"loading {str(model)!r} …", err=True)
     try:

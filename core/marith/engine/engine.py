@@ -63,8 +63,8 @@ class Engine(Entrypoints, TokenCalls):
         with loading:
             limits = limits.with_memory(free_memory(device_of(base)))
             require_lanes(base, limits.max_lanes)
-            bounds = limits.cache_bytes or 0, limits.loaded_bytes
-            registry = self._loaded = workers.run_in_thread(lambda: Registry(base, *bounds))
+            byte_limits = limits.cache_bytes or 0, limits.loaded_bytes
+            registry = self._loaded = workers.run_in_thread(lambda: Registry(base, *byte_limits))
         self.answers = AnswerGrammars(base.vocabulary)
         self._loop = EngineLoop(limits, registry.bytes_left, base.threads, device_of(base))
         # When nobody holds the engine any more, its thread must end.

@@ -166,7 +166,7 @@ class Entrypoints(ABC):
     async def _started(self, request: Request) -> Ticket:
         """Submit a request in a thread, because tokenizing a long prompt takes time."""
         deadline = Deadline.of(request.timeout)
-        return await deadline.limit(asyncio.to_thread(self.submit, request, deadline.started))
+        return await deadline.wait_for(asyncio.to_thread(self.submit, request, deadline.started))
 
     # fmt: off
     @overload

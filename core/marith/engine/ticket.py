@@ -126,7 +126,7 @@ class Ticket:
                     return
                 self._sleepers.append(woken)
             try:
-                await self.deadline.limit(woken)
+                await self.deadline.wait_for(woken)
             except DeadlineExceeded as error:
                 self.end(error)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import marith
 from marith import Engine, FormulaError, Options, RequestError
-from marith.serving.server_settings import Bounds, ServerSettings
+from marith.serving.server_settings import ServerSettings, ServingLimits
 from marith.serving.wire.refusals import Refusal
 
 # Operators of a formula. A minus needs blanks, because names of models contain hyphens.
@@ -55,7 +55,9 @@ class ServedModel:
         is_own = "max_tokens" in own or "max_tokens" in file.options
         return self.options.max_tokens if is_own else None
 
-    def require_text_fits(self, text: str | Sequence[int], name: str, bounds: Bounds) -> None:
+    def require_text_fits(
+        self, text: str | Sequence[int], name: str, limits: ServingLimits
+    ) -> None:
         """Raise Refusal for a text that is longer than the context can hold.
 
         The check comes before the text is tokenized, which takes long for a long text. For tokens,
@@ -64,7 +66,7 @@ class ServedModel:
         if not isinstance(text, str):
             self.require_known_tokens(text, name)
             return
-        limit = min(bounds.letters, max(100_000, 32 * self.engine.context_length))
+        limit = min(limits.letters, max(100_000, 32 * self.engine.context_length))
         if len(text) > limit:
             problem = f"a text must have at most {limit:,} characters for a context of "
             problem += f"{self.engine.context_length:,} tokens, not {len(text):,}"

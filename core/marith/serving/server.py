@@ -64,7 +64,7 @@ class Server:
 
     async def fields(self, kind: type[Fields], web: WebRequest) -> tuple[Fields, ServedModel]:
         """Read the body of a request, and find its model. Raises Refusal."""
-        body = await read_body(web, self.settings.bounds.body)
+        body = await read_body(web, self.settings.limits.body)
         fields = await self.workers.off_loop(lambda: read_fields(kind, parsed(body)))
         return fields, self.models.find(fields.model)
 
@@ -76,7 +76,7 @@ class Server:
         """
         if self.draining:
             raise Refusal("the server is shutting down", 503, "draining")
-        key, limit = web.scope.get(KEY), self.settings.bounds.requests_of_key
+        key, limit = web.scope.get(KEY), self.settings.limits.requests_of_key
         if self._of_key[key] + count > limit:
             problem = f"this key already runs the maximum of {limit} requests"
             raise Refusal(problem, 429, "too_many_requests")
@@ -94,7 +94,7 @@ class Server:
         Raises Refusal if the key runs too many.
         """
         each = choices or 1
-        count, limit = prompts * each, self.settings.bounds.requests_of_key
+        count, limit = prompts * each, self.settings.limits.requests_of_key
         if count > limit:
             needed = f"{prompts} prompts with n {each}" if prompts > 1 else f"n {each}"
             problem = f"{needed} need {count} answers, and a key has at most {limit} at once"

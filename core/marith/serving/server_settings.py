@@ -17,7 +17,7 @@ _SHORTEST_KEY = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ServingLimits:
     """The limits of a request. docs/how-to/serve.md has the table.
 
     The fields of a body have further limits in `wire_fields`. `body` is in bytes. `letters` is the
@@ -58,7 +58,7 @@ class ServerSettings:
     origins: Sequence[str] = ()
     allow_formulas: bool = False
     log_texts: bool = False
-    bounds: Bounds = Bounds()
+    limits: ServingLimits = ServingLimits()
 
 
 def read_keys(path: Path | None) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from marith.serving.event_stream import gone
 from marith.serving.wire.refusals import Refusal
 
 T = TypeVar("T")
-# These threads read bodies, render templates and count tokens. `Bounds` limits their work.
+# These threads read bodies, render templates and count tokens. `ServingLimits` limits their work.
 THREADS = 4
 # The status of a request whose client has left. Only logs and metrics show it.
 LEFT = 499

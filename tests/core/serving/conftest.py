@@ -1,6 +1,6 @@
 """One server for each file of tests, and a client of it.
 
-A file whose server is another one than that with keys and small bounds has its own `server`.
+A file whose server is another one than that with keys and small limits has its own `server`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Inspections over the wire: those of the engine, as data, within bounds, and each key's own."""
+"""Inspections over the wire: those of the engine, as data, within limits, and each key's own."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from support.http_server import BEARER, CHAT, KEYS, client, events, require_canc
 import marith
 from marith import Inspection, Options, Prompted
 from marith.serving.server import Server
-from marith.serving.server_settings import Bounds
+from marith.serving.server_settings import ServingLimits
 
 FORMULA = "M - 0.5*rude + 0.3*kind"
 TERMS = {"rude": "You are rude.", "kind": "You are kind."}
 HOSTILE = "<script>alert('x')</script>\u202e\x1b]0;title\x07"
-BOUNDS = replace(Bounds(), inspected=400)
+LIMITS = replace(ServingLimits(), inspected=400)
 TALK = {"messages": CHAT, "model": "polite", "seed": 3, "temperature": 0.9}
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("inspections")
-    with served(folder, BOUNDS, keys=KEYS, allow_formulas=True) as server:
+    with served(folder, LIMITS, keys=KEYS, allow_formulas=True) as server:
         yield server
 
 
@@ -162,7 +162,7 @@ def test_without_allow_formulas_a_models_own_is_inspected(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     folder = tmp_path_factory.mktemp("no_formulas")
-    with served(folder, BOUNDS, keys=KEYS) as server, client(server, headers=BEARER) as web:
+    with served(folder, LIMITS, keys=KEYS) as server, client(server, headers=BEARER) as web:
         asked = {"model": "polite", "messages": CHAT, "continuation": " Well."}
         told = web.post("/v1/inspect", json=asked)
         hides(told)
@@ -195,7 +195,7 @@ def hides(answer: httpx.Response) -> None:
 
 @pytest.mark.parametrize("model", ["named", "quoted"])
 def test_without_allow_formulas_no_text_of_a_term_is_revealed(tmp_path: Path, model: str) -> None:
-    with served(tmp_path, BOUNDS, SECRET) as server, client(server) as web:
+    with served(tmp_path, LIMITS, SECRET) as server, client(server) as web:
         asked = {"model": model, "messages": CHAT, "seed": 3}
         hides(web.post("/v1/inspect", json={**asked, "continuation": " Well."}))
         own = {"inspect": 2, "composition": True}

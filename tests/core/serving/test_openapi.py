@@ -15,13 +15,13 @@ from support.http_server import CHAT, KEYS, WEATHER, client, served
 from marith.serving.app import application
 from marith.serving.openapi import openapi_path
 from marith.serving.server import Server
-from marith.serving.server_settings import Bounds
+from marith.serving.server_settings import ServingLimits
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    bounds = replace(Bounds(), requests_of_key=6, body=60_000)
-    with served(tmp_path_factory.mktemp("openapi"), bounds, keys=KEYS) as server:
+    limits = replace(ServingLimits(), requests_of_key=6, body=60_000)
+    with served(tmp_path_factory.mktemp("openapi"), limits, keys=KEYS) as server:
         yield server
 
 

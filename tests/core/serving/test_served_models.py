@@ -12,7 +12,7 @@ from support.http_server import CHAT, client, served, wait_until
 from marith import RequestError
 from marith.scoring.weights.locate import WEIGHTS
 from marith.serving.served_models import named_options, shown_name
-from marith.serving.server_settings import Bounds, ServerSettings
+from marith.serving.server_settings import ServerSettings, ServingLimits
 
 SHORT = """
 [model]
@@ -23,8 +23,8 @@ brief = { formula = "M", max_tokens = 2 }
 
 
 def test_max_tokens_of_a_file_is_a_default_and_not_a_limit(tmp_path: Path) -> None:
-    bounds = Bounds(tokens=9)
-    with served(tmp_path, bounds, SHORT) as server, client(server) as web:
+    limits = ServingLimits(tokens=9)
+    with served(tmp_path, limits, SHORT) as server, client(server) as web:
         for model, most, wanted in (
             ("pocket", None, 3), ("brief", None, 2), ("pocket", 6, 6), ("brief", 6, 6),
             ("brief", 1, 1), ("brief", 100_000, 9),

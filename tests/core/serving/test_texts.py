@@ -13,7 +13,7 @@ from support.http_server import CHAT, client, events, served, wait_until
 
 from marith import Ban, Engine, Options, Plan, Prompted
 from marith.serving.server import Server
-from marith.serving.server_settings import Bounds
+from marith.serving.server_settings import ServingLimits
 
 FORMULA, TERMS = "M - 0.5*rude + 0.3*kind", {"rude": "You are rude.", "kind": "You are kind."}
 TEXT = "The sea is wide"
@@ -282,7 +282,7 @@ def test_of_two_limits_the_smaller_is_said_for_the_number_that_the_client_wrote(
 ) -> None:
     personas = '[model]\ncontext_length = 30\n[formulas]\nplain = "M"\n'
     body = {"model": "plain", "messages": CHAT, "ignore_eos": True}
-    with served(tmp_path, Bounds(tokens=29), personas) as server, client(server) as web:
+    with served(tmp_path, ServingLimits(tokens=29), personas) as server, client(server) as web:
         cut, silent = (
             web.post("/v1/chat/completions", json={**body, **most}).json()
             for most in ({"max_completion_tokens": 99_999}, {})

@@ -12,13 +12,13 @@ from support.http_server import CHAT, KEYS, require_cancelled, served
 
 from marith import Options
 from marith.serving.server import Server
-from marith.serving.server_settings import Bounds
+from marith.serving.server_settings import ServingLimits
 
 WIDTH = 4096  # tokens of pocket
 TERMS = 3  # M, rude and kind
 POSITION = WIDTH * TERMS * 4  # bytes
 LENGTH = 8
-BOUNDS = replace(Bounds(), what_if_bytes=2 * LENGTH * POSITION)
+LIMITS = replace(ServingLimits(), what_if_bytes=2 * LENGTH * POSITION)
 FORMULA = "M - 0.5*rude + 0.3*kind"
 DRAWN = {"seed": 5, "temperature": 0.8, "top_p": 0.95}
 TALK = {"messages": CHAT, "model": "polite", **DRAWN}
@@ -26,7 +26,7 @@ TALK = {"messages": CHAT, "model": "polite", **DRAWN}
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with served(tmp_path_factory.mktemp("what_ifs"), BOUNDS, keys=KEYS, allow_formulas=True) as it:
+    with served(tmp_path_factory.mktemp("what_ifs"), LIMITS, keys=KEYS, allow_formulas=True) as it:
         yield it
 
 

@@ -63,7 +63,7 @@ class Deadline:
         # A lock raises OverflowError for a timeout above `TIMEOUT_MAX`.
         return max(0.0, min(number, self.left, TIMEOUT_MAX))
 
-    async def limit(self, work: Awaitable[Result]) -> Result:
+    async def wait_for(self, work: Awaitable[Result]) -> Result:
         """Await `work` until the deadline. Raises DeadlineExceeded after it.
 
         Work in a thread then goes on, and its result is dropped.

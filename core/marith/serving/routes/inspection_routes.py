@@ -29,7 +29,7 @@ from marith.serving.guard import KEY
 from marith.serving.routes.about_routes import number_entries
 from marith.serving.served_models import ServedModel
 from marith.serving.server import Server, note
-from marith.serving.server_settings import Bounds
+from marith.serving.server_settings import ServingLimits
 from marith.serving.until_gone import LEFT, until_gone
 from marith.serving.wire.refusals import Refusal, naming
 from marith.serving.wire.wire_answers import INSPECTION, warnings_note
@@ -54,7 +54,7 @@ async def inspect(server: Server, web: WebRequest) -> Response:
 
         def begin() -> Future[Inspection]:
             request = _request(fields, model, server, web)
-            tokens = _tokens(fields, model, server.settings.bounds)
+            tokens = _tokens(fields, model, server.settings.limits)
             prefix = _prefix(fields, tokens)
             return submit_inspection(
                 model.engine, request.prompt, tokens, request.formula, request.terms,
@@ -75,12 +75,12 @@ async def inspect(server: Server, web: WebRequest) -> Response:
     return Response(data, media_type="application/json")
 
 
-def _tokens(fields: InspectFields, model: ServedModel, bounds: Bounds) -> list[int]:
+def _tokens(fields: InspectFields, model: ServedModel, limits: ServingLimits) -> list[int]:
     """Return the tokens of the continuation. Raises Refusal if there are too many to inspect."""
     text = fields.continuation
-    model.require_text_fits(text, "continuation", bounds)
+    model.require_text_fits(text, "continuation", limits)
     tokens = model.engine.encode(text) if isinstance(text, str) else text
-    limit = bounds.inspected // fields.top
+    limit = limits.inspected // fields.top
     if len(tokens) > limit:
         problem = f"with top {fields.top} a continuation has at most {limit:,} tokens"
         raise Refusal(f"{problem}, not {len(tokens):,}", param="continuation")
@@ -105,7 +105,7 @@ async def what_if(server: Server, web: WebRequest) -> Response:
     """
     with server.place_for(web):
         fields, model = await server.fields(WhatIfFields, web)
-        bounds, warnings = server.settings.bounds, warnings_of(fields)
+        limits, warnings = server.settings.limits, warnings_of(fields)
 
         def begin() -> Future[WhatIf]:
             request = _request(fields, model, server, web)
@@ -115,7 +115,7 @@ async def what_if(server: Server, web: WebRequest) -> Response:
             tokens = fields.continuation[len(_prefix(fields, fields.continuation)) :]
             reason: Literal["stop", "length"] = "stop" if fields.ended else "length"
             completion = Completion("", tokens, reason, Usage(0, 0), Stats(0, 0, 0, 0.0))
-            return submit_what_if(model.engine, request, completion, bounds.what_if_bytes)
+            return submit_what_if(model.engine, request, completion, limits.what_if_bytes)
 
         head = {"object": "marith.what_if", "model": model.name, **warnings_note(warnings)}
         hides, left = not server.settings.allow_formulas, threading.Event()

@@ -79,7 +79,7 @@ class Answering:
 
     def stream(self, writer: ChoiceWriter, place: ExitStack) -> EventStream:
         """Return the answer in events. Its end frees the `place` among the key's requests."""
-        seconds = self.server.settings.bounds.write_seconds
+        seconds = self.server.settings.limits.write_seconds
         source = self._events(writer)
         return EventStream(source, seconds, self._failed, writer.closing, place.close)
 

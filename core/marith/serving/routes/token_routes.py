@@ -35,10 +35,10 @@ async def tokenize(server: Server, web: WebRequest) -> Response:
 
         def counted() -> dict[str, Any]:
             if fields.messages is not None:
-                require_messages_fit(fields.messages, server.settings.bounds)
+                require_messages_fit(fields.messages, server.settings.limits)
                 return {"count": engine.count_tokens(fields.messages)}
             text, start = str(fields.prompt), fields.add_special_tokens
-            model.require_text_fits(text, "prompt", server.settings.bounds)
+            model.require_text_fits(text, "prompt", server.settings.limits)
             named = _named_tokens(engine).get(text)
             tokens = engine.encode(text, start=start) if named is None else [named]
             return {"tokens": tokens, "count": len(tokens)}
@@ -105,15 +105,15 @@ async def score(server: Server, web: WebRequest) -> Response:
         engine, continuation = model.engine, fields.continuation
 
         def begin() -> tuple[list[int], Any]:
-            require_messages_fit(fields.messages or (), server.settings.bounds)
+            require_messages_fit(fields.messages or (), server.settings.limits)
             for name, text in (("prompt", fields.prompt), ("continuation", continuation)):
-                model.require_text_fits(text or "", name, server.settings.bounds)
+                model.require_text_fits(text or "", name, server.settings.limits)
             options = options_of(fields, model, server.settings)
             tokens = engine.encode(continuation) if isinstance(continuation, str) else continuation
             read = engine.encode(prompt, start=True) if isinstance(prompt, str) else prompt
             future = engine.submit_scoring(
                 read, tokens, options.formula, options.terms,
-                timeout=server.settings.bounds.seconds, cache_salt=fields.salt(web.scope.get(KEY)),
+                timeout=server.settings.limits.seconds, cache_salt=fields.salt(web.scope.get(KEY)),
             )  # fmt: skip
             return tokens, future
 

@@ -11,7 +11,7 @@ from typing import Any
 from marith import Grammar, Options, Request, RequestError, Tools
 from marith.openai_format import RENAMED, text_of, to_grammar, to_logprobs, to_tools
 from marith.serving.served_models import ServedModel
-from marith.serving.server_settings import Bounds, ServerSettings
+from marith.serving.server_settings import ServerSettings, ServingLimits
 from marith.serving.wire.refusals import Refusal, naming
 from marith.serving.wire.wire_fields import (
     MOST_LETTERS,
@@ -41,8 +41,8 @@ def chat_requests(
     fields: ChatFields, model: ServedModel, settings: ServerSettings, key: str | None
 ) -> WireRequest:
     """Return the requests of a chat. Raises Refusal, RequestError or FormulaError."""
-    bounds, messages = settings.bounds, fields.messages
-    require_messages_fit(messages, bounds)
+    limits, messages = settings.limits, fields.messages
+    require_messages_fit(messages, limits)
     options, warnings = _options(fields, model, settings)
     prefix: str | Sequence[int] = fields.marith.prefix or ""
     if fields.continue_final_message:
@@ -74,7 +74,7 @@ def text_requests(
             "marith.prefix is for chats only; append its tokens to the prompt", param="marith"
         )
     options, warnings = _options(fields, model, settings)
-    model.require_text_fits(prompt, "prompt", settings.bounds)
+    model.require_text_fits(prompt, "prompt", settings.limits)
     tokens = model.engine.encode(prompt, start=True) if isinstance(prompt, str) else [*prompt]
     if isinstance(prompt, str):
         warnings += model.warnings_of_text(prompt)
@@ -107,11 +107,11 @@ def inspected_top(fields: AskedFields, model: ServedModel) -> int:
     return top
 
 
-def most_inspected(fields: AskedFields, model: ServedModel, bounds: Bounds) -> int | None:
+def most_inspected(fields: AskedFields, model: ServedModel, limits: ServingLimits) -> int | None:
     """Return the maximum number of tokens of each answer, or None without an inspection."""
     top = inspected_top(fields, model)
     answers = (fields.n or 1) * (len(fields.prompts) if isinstance(fields, TextFields) else 1)
-    return max(1, bounds.inspected // (top * answers)) if top else None
+    return max(1, limits.inspected // (top * answers)) if top else None
 
 
 def options_of(fields: Any, model: ServedModel, settings: ServerSettings) -> Options:
@@ -147,7 +147,7 @@ def _options(
     fields: AskedFields, model: ServedModel, settings: ServerSettings
 ) -> tuple[Options, list[str]]:
     """Return the model's options, overridden by the body, and warnings about the body."""
-    bounds, warnings = settings.bounds, warnings_of(fields)
+    limits, warnings = settings.limits, warnings_of(fields)
     call = fields.drawn()
     if "logit_bias" in call:
         call["logit_bias"] = _biases(call["logit_bias"])
@@ -166,12 +166,12 @@ def _options(
         raise Refusal(
             "max_tokens must be a whole number from 1, or 0 with echo", param="max_tokens"
         )
-    limit = min(filter(None, (bounds.tokens, most_inspected(fields, model, bounds))), default=None)
+    limit = min(filter(None, (limits.tokens, most_inspected(fields, model, limits))), default=None)
     call["max_tokens"] = _most_tokens(asked, limit, model.own_tokens)
     if call["max_tokens"] is not None and (fields.min_tokens or 0) > call["max_tokens"]:
         problem = f"min_tokens must be at most max_tokens, which is {call['max_tokens']}"
         raise Refusal(f"{problem}, not {fields.min_tokens}", param="min_tokens")
-    call["timeout"] = min(filter(None, (bounds.seconds, model.options.timeout)), default=None)
+    call["timeout"] = min(filter(None, (limits.seconds, model.options.timeout)), default=None)
     options = options_of(fields, model, settings).over(call)
     if own.faithful and options.faithful_to is None:
         problem = "marith.faithful needs the option faithful_to, a regular expression that finds"
@@ -202,7 +202,7 @@ def warnings_of(fields: KnownFields) -> list[str]:
     return warnings
 
 
-def require_messages_fit(messages: Sequence[Mapping[str, Any]], bounds: Bounds) -> None:
+def require_messages_fit(messages: Sequence[Mapping[str, Any]], limits: ServingLimits) -> None:
     """Raise Refusal for messages that are too long, or whose content is not text."""
     letters = 0
     for i, message in enumerate(messages):
@@ -214,8 +214,8 @@ def require_messages_fit(messages: Sequence[Mapping[str, Any]], bounds: Bounds) 
                 problem = f"messages.{i}: {error}"
                 raise Refusal(problem, code="unsupported_content", param="messages") from None
         letters += len(content) if isinstance(content, str) else len(str(content or ""))
-    if letters > bounds.letters:
-        problem = f"all messages together must have at most {bounds.letters:,} characters"
+    if letters > limits.letters:
+        problem = f"all messages together must have at most {limits.letters:,} characters"
         raise Refusal(problem, 413, "messages_too_long", "messages")
 
 

@@ -102,7 +102,7 @@ def test_the_normalised_form_is_the_formula_divided_by_its_weight(
     assert value_of(normalised(formula)) == pytest.approx(expected, abs=2e-3)
 
 
-changing = st.tuples(small, st.just(0.0) | small, singles)  # x + y·peak of it
+changing = st.tuples(small, st.just(0.0) | small, singles)  # x + y·max_prob of it
 
 
 @given(st.lists(st.tuples(changing, singles, singles), min_size=1, max_size=4), singles)

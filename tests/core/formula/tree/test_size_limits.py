@@ -98,7 +98,7 @@ def test_depth_is_bounded_where_nodes_are_made() -> None:
         parse_text("unscaled(" * MAX_DEPTH + "M" + ")" * MAX_DEPTH)
 
 
-def largest(step: Callable[[Formula], Formula]) -> Formula:
+def deepest_by(step: Callable[[Formula], Formula]) -> Formula:
     formula: Formula = a
     with suppress(FormulaError):
         while True:
@@ -107,7 +107,7 @@ def largest(step: Callable[[Formula], Formula]) -> Formula:
 
 
 def test_the_deepest_formulas_leave_room_for_whoever_calls() -> None:
-    deepest = [largest(step) for step in GROWING]
+    deepest = [deepest_by(step) for step in GROWING]
 
     def below(frames: int) -> None:
         if frames:
