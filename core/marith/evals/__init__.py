@@ -2,7 +2,7 @@
 
 "The paper" is "Controlled Text Generation via Language Model Arithmetic" (Dekoninck et al., 2024).
 
-- `attributes`: the paper's six curves: how an attribute follows its factor.
+- `attributes`: the paper's six curves: an attribute of texts as a function of its factor.
 - `evaluations`: the evaluations of `marith eval`: several formulas on one engine.
 - `formulas`: named formulas, from persona files or from text.
 - `inspect_registry`: the entry point that registers marith with Inspect AI.

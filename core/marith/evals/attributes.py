@@ -1,4 +1,7 @@
-"""Measure the paper's six curves: how an attribute follows its factor ("Fine-grained Control")."""
+"""Measure the paper's six curves: an attribute of texts as a function of its factor.
+
+The curves are from the paper's section "Fine-grained Control".
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,8 @@ class Curve:
     def share(self, value: float) -> float:
         """Return the factor divided by the total weight of the formula: the x-axis of the plot.
 
-        A classifier adds no weight: a uniform distribution is subtracted with the same factor.
+        A classifier adds no weight, because a uniform distribution is subtracted from it with the
+        same factor.
         """
         return value / float(Explanation.of(self.at(value), _KINDS).weight)
 
@@ -66,7 +70,8 @@ _LINEAR = (-1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0)
 _SPORTS = (-1.5, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
 _EDUCATIONAL = (-3.0, -1.5, 0.0, 1.0, 3.0, 6.0, 9.0, 12.0)
 _THIRD = "happy + simple + {x}*union(helpful, sports) + (1 - {x})*helpful"
-# The first and last values are the paper's: its x-axes end at 2/3, for sports at 2, for C at 4.
+# With the first and last values, the curves begin and end where the paper's x-axes do. These end at
+# a share of 2/3, or 2 for sports and 4 for C.
 CURVES = (
     Curve("F₁, λ₁", "{x}*happy + simple + union(helpful, sports)", "happy", _LINEAR),
     Curve("F₁, λ₂", "happy + {x}*simple + union(helpful, sports)", "simple", _LINEAR),
@@ -98,8 +103,8 @@ class AttributesConfig(EvaluationConfig):
         """The chosen curves, in the paper's order. Raises RequestError for an invalid number."""
         for number in self.only:
             if number not in range(1, len(CURVES) + 1):
-                problem = f"only has the number {number!r}, but the curves have the numbers 1"
-                raise RequestError(f"{problem} to {len(CURVES)}")
+                problem = f"only={self.only!r} has the number {number!r}"
+                raise RequestError(f"{problem}: write numbers from 1 to {len(CURVES)}")
         return tuple(c for i, c in enumerate(CURVES, 1) if i in self.only or not self.only)
 
 
@@ -138,7 +143,10 @@ class MeasuredCurves:
     results: Results
 
     def show(self, out: Path | None = None, plot: Path | None = None) -> None:
-        """Print how closely each attribute follows its factor; write texts to `out`, and `plot`."""
+        """Print how closely each attribute follows its factor.
+
+        The table and the texts are written to the folder `out`, and the plot to the file `plot`.
+        """
         head = "curve", "controls", "from", "to", "Spearman", "prompt alone", "perplexity"
         console = terminal()
         say(console, [self.results.title])
@@ -181,7 +189,7 @@ def evaluate_attributes(config: AttributesConfig) -> MeasuredCurves:
         problem = f"leave out formulas={config.formulas!r}"
         raise RequestError(f"{problem}: the six curves have fixed formulas")
     if unknown := [name for name in config.judges if name not in _OPEN]:
-        problem = f"judges has the unknown attribute {unknown[0]!r}"
+        problem = f"judges={config.judges!r} has the unknown attribute {unknown[0]!r}"
         raise RequestError(f"{problem}: write one of {', '.join(_OPEN)}")
     judges = {**(_POCKET if config.is_pocket else _OPEN), **config.judges}
     terms: dict[str, Any] = {name: SYSTEM_PROMPTS[name] for name in PROMPTS}

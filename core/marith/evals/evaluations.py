@@ -17,7 +17,8 @@ from marith.evals.system_prompts import PLAIN, paper_terms
 from marith.models import locate
 from marith.request.checks import check_fields, checked_by, number, optional, whole_from
 
-# These are the paper's judges, for other models. The tasks' default judges are pocket's.
+# The paper used these judges. They are for models other than pocket, whose judges are the defaults
+# of the tasks.
 _OPEN = {
     "toxicity": "s-nlp/roberta_toxicity_classifier:toxic",
     "positive": "cardiffnlp/twitter-roberta-base-sentiment-latest:positive",
@@ -71,7 +72,7 @@ class EvaluationConfig:
         return {name: value for name, value in arguments.items() if value is not None}
 
     def paper_terms(self, evaluation: str) -> Mapping[str, Any]:
-        """Return the terms of the paper's formulas in `evaluation` (see `paper_terms`)."""
+        """Return the terms of the paper's formulas, by `system_prompts.paper_terms`."""
         return paper_terms(evaluation, "pocket" if self.is_pocket else self.model)
 
     def run(
@@ -82,7 +83,7 @@ class EvaluationConfig:
         better: Mapping[str, str],
         published: str | None = None,
     ) -> Results:
-        """Run the task that `make` returns with each formula.
+        """Run the task that `make` returns, once with each formula.
 
         Without `formulas`, the formulas of the paper's table `published` are run, and the results
         have the paper's numbers beside them. `better` is "lower" or "higher" for each measure.
@@ -115,7 +116,7 @@ class EvaluationConfig:
         notes: Sequence[str] = (),
         display: str | None = None,
     ) -> Results:
-        """Run the task that `make` returns with each formula of `lines`."""
+        """Run the task that `make` returns, once with each formula of `lines`."""
         title = f"{name} of {self.model}, seed {self.seed}"
         placed = {name: getattr(self, name) for name in PASSED_ON} | {"display": display}
         return suite.run(
@@ -195,7 +196,7 @@ def evaluate_sentiment(config: SentimentConfig) -> Results:
     Raises FormulaError, ModelError or RequestError.
     """
     if config.to not in tasks.TONES:
-        raise RequestError(f"to is one of {', '.join(tasks.TONES)}, not {config.to!r}")
+        raise RequestError(f"to={config.to!r} is unknown: write to='negative' or to='positive'")
     arguments = {**config.prompts(), **config.judged(config.to)}
     return config.run(
         f"{config.to} sentiment",
@@ -243,7 +244,10 @@ def _named(measure: str) -> tuple[str, str]:
 
 
 def _published(name: str) -> dict[NamedFormula, str]:
-    """Return the formulas of a table of the paper, with the results of the paper's first model."""
+    """Return the formulas of a table of the paper, each with its results in the paper.
+
+    The results are those of one model, which `paper.toml` names.
+    """
     text = resources.files("marith.evals").joinpath("paper.toml").read_text(encoding="utf-8")
     rows = tomllib.loads(text)[name]
     return {NamedFormula(line, formula): figures for line, formula, figures in rows}

@@ -11,7 +11,7 @@ from marith import Formula, RequestError, load_file
 
 @dataclass(frozen=True, slots=True)
 class NamedFormula:
-    """A formula and its name in the table."""
+    """A formula, and its name in the table of results."""
 
     name: str
     formula: str
@@ -60,7 +60,7 @@ def _add_personas(
 
 
 def _line(text: str) -> NamedFormula:
-    """Return the named formula of NAME=FORMULA, or a formula as its own name."""
+    """Return the named formula of NAME=FORMULA. A formula without a name is its own name."""
     name, equals, formula = text.partition("=")
     # An = after a bracket or a quotation mark belongs to a call in the formula.
     if not equals or any(mark in name for mark in "(\"'"):

@@ -52,7 +52,7 @@ from marith.openai_format import (
 )
 from marith.request.checks import fields_by_option
 
-# Each option of Inspect sets this option of marith.
+# This maps each option of Inspect to the option of marith that it sets.
 _OPTIONS = {**{name: name for name in fields_by_option(Sampling, Stop)}, "stop_seqs": "stop"}
 # `MarithAPI.generate` reads these options itself.
 _READ_BY_GENERATE = {

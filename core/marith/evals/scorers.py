@@ -120,8 +120,9 @@ def function(path: str) -> Scorer:
 def perplexity(of_formula: bool = False) -> Scorer:
     """Score the perplexity of a text's sampled tokens under the bare model `M`.
 
-    `M` reads the same messages, and its meaning comes from the terms of the evaluated formula. With
-    `of_formula`, the formula itself takes the place of `M`. Texts of other providers get no score.
+    `M` reads the messages that the formula read. If the terms of the formula define `M`, that
+    definition is used. With `of_formula`, the formula itself takes the place of `M`. Texts of other
+    providers get no score.
     """
 
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001 (Inspect's names)
@@ -193,7 +194,10 @@ def _names_function(module: str, name: str) -> bool:
 
 
 def _imported(path: str) -> Callable[[str], float | None]:
-    """Return the function that `path` names. Raises RequestError for any other text."""
+    """Return the function that `path` names.
+
+    Raises RequestError if `path` does not name a function that can be imported.
+    """
     module, _, name = path.partition(":")
     if os.getcwd() not in sys.path:
         # At the end of the path, a file of this directory cannot shadow an installed package.

@@ -15,7 +15,7 @@ stats: Any = scipy.stats
 
 RESAMPLES = 2000
 CONFIDENCE = 0.95
-# One text that adds a larger share to the mean dominates it.
+# A text dominates a mean if the mean without the text is lower by more than this share.
 _OUTLIER_SHARE = 0.2
 # At most this many resampled numbers are in memory at once.
 _BATCH = 2**20
@@ -57,7 +57,8 @@ def estimate(values: Sequence[float]) -> Estimate:
         return Estimate(math.nan, math.nan, math.nan, math.nan, 0)
     mean, largest = float(np.mean(values)), max(values)
     rest = (sum(values) - largest) / max(1, len(values) - 1)
-    # One of two values is always a large part of their mean, and a share needs a mean above zero.
+    # With two values, one is always a large part of the mean, so neither is marked. A mean of zero
+    # or below has no shares.
     outlier_dominated = len(values) > 2 and mean > 0 and rest < (1 - _OUTLIER_SHARE) * mean
     return Estimate(
         mean, *interval(values), float(np.median(values)), len(values), outlier_dominated
@@ -83,7 +84,7 @@ def difference(first: Sequence[float], others: Sequence[float]) -> Difference:
 def interval(values: Sequence[float], resamples: int = RESAMPLES) -> tuple[float, float]:
     """Return the 95 % confidence interval of the mean, by the bootstrap (Efron, 1979).
 
-    Equal values always have the same interval.
+    The same `values` always give the same interval, because the resampling has a fixed seed.
     """
     if len(values) == 1:
         return float(values[0]), float(values[0])

@@ -19,7 +19,7 @@ from marith.console import terminal
 from marith.evals.formulas import NamedFormula
 from marith.evals.results import Measured, Results, TextRow
 
-# The folder of an evaluation has its logs in this folder.
+# The logs of an evaluation are in the subfolder of its folder with this name.
 LOGS = "logs"
 # This many samples run at once. Their requests wait in the engine's queue, and run in batches.
 TOGETHER = 512
@@ -56,7 +56,8 @@ def run(
     }
     tasks = [_task(make(), line, model, arguments) for line in formulas]
     api: Any = tasks[0].model and tasks[0].model.api
-    # Loading now reports its errors here, and is not counted in the texts per second.
+    # The model is loaded now, so that its errors are raised here, and so that loading does not
+    # count in the texts per second.
     api.options.engine()
     with ExitStack() as stack:
         # An eval set needs a folder for its logs, even if nobody keeps them.
@@ -87,7 +88,8 @@ def run(
 
 
 def _task(task: Task, line: NamedFormula, model: str, arguments: Mapping[str, Any]) -> Task:
-    # A memoized model would go on counting repeated messages, and the counts change seeds.
+    # The provider counts repeated messages, and the count is part of a text's seed. A memoized
+    # model would keep the counts of earlier runs, and so generate other texts.
     evaluated = get_model(f"marith/{model}", memoize=False, formula=line.formula, **arguments)
     metadata = {**(task.metadata or {}), "formula": line.formula}
     return task_with(task, model=evaluated, metadata=metadata, tags=[line.formula])

@@ -69,13 +69,14 @@ def sentiment(
     seed: int = 0,
     judge: str | None = None,
 ) -> Task:
-    """Measure whether reviews of one sentiment end in the other, `to` (the paper's appendix).
+    """Measure whether reviews that begin with the other sentiment end with the sentiment `to`.
 
-    The model continues the first 32 tokens of a review. Without `data`, the reviews are pocket's
-    own reviews of the other sentiment. `judge` is a measure (see `scorers.named`).
+    This is the evaluation of the paper's appendix. The model continues the first 32 tokens of a
+    review. Without `data`, the reviews are pocket's own reviews of the other sentiment. `judge` is
+    a measure (see `scorers.named`).
     """
     if to not in TONES:
-        raise RequestError(f"to is one of {', '.join(TONES)}, not {to!r}")
+        raise RequestError(f"to={to!r} is unknown: write to='negative' or to='positive'")
     kind = REVIEWS_OF[TONES[1 - TONES.index(to)]]
     rows = prompts(kind, data, column, where, n, seed)
     measures = {to: scorers.named(judge or f"pocket-sentiment:{to}")}
@@ -163,7 +164,11 @@ def texts_task(
 
 
 def _digest(data: object) -> str:
-    """Return a hash of `data`. As the version of a task, it sets logs of other data apart."""
+    """Return a hash of `data`.
+
+    As the version of a task, it keeps Inspect from taking a log of other data for a log of the
+    task.
+    """
     return hashlib.sha256(str(data).encode()).hexdigest()
 
 

@@ -1,7 +1,7 @@
 """`marith` as a model of lm-evaluation-harness.
 
 - `command_line`: run the harness's own command line, with `marith` as the default model.
-- `contexts`: turn the harness's contexts into requests that fit: raw text, windows or a chat.
+- `contexts`: turn the harness's contexts (raw text, windows of a text, or a chat) into requests.
 - `model`: `marith` as a model of lm-evaluation-harness: log-likelihoods and texts of a formula.
 """
 

@@ -21,8 +21,8 @@ UNKNOWN_TASK = "Tasks not found: "
 def run(arguments: Sequence[str]) -> None:
     """Run `lm_eval` with these arguments. The default model is marith.
 
-    Raises the errors of `MarithLM`, RequestError for an unknown task or if the data of a task
-    cannot be loaded, and SystemExit for arguments that the harness's parser refuses.
+    Raises the errors of `MarithLM`. Raises RequestError for an unknown task, or if the data of a
+    task cannot be loaded. Raises SystemExit for arguments that the harness's parser refuses.
     """
     # The harness reads its arguments from sys.argv.
     before = sys.argv

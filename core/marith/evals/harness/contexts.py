@@ -1,4 +1,7 @@
-"""Turn the harness's contexts into requests that fit: raw text, windows of a text, or a chat."""
+"""Turn the harness's contexts (raw text, windows of a text, or a chat) into requests.
+
+A request with raw text fits the model's context.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,9 @@ class Contexts:
             raise RequestError(f"{problem}: shorten it, or use a longer context")
 
     def pair(self, context: str, continuation: str) -> tuple[Request, int]:
-        """Return a request with the continuation as its prefix, and how many tokens not to score.
+        """Return a request with the continuation in its prefix, and a number of tokens.
+
+        This number of tokens at the start of the prefix is not scored.
 
         The tokens are split as in the harness's own models: white space at the end of the context
         belongs to the continuation, and both are encoded together.
@@ -65,7 +70,7 @@ class Contexts:
         text = context.rstrip()
         before = self.engine.encode(text)
         tokens = self.engine.encode(context + continuation)[len(before) :]
-        # The last token of a continuation is predicted but never read, so there is room for it.
+        # The last token of a continuation is predicted but never read, so one more token fits.
         text = self._fitting(text, before, self.max_length + 1 - len(tokens))
         return Request(text, self._raw, prefix=tokens), 0
 
@@ -99,7 +104,8 @@ class Contexts:
         if len(tokens) <= limit:
             return text
         self.cut += 1
-        # `limit` is negative if the continuation alone is too long, and tokens[-0:] would be all.
+        # `limit` is negative if the continuation alone is too long. The start is counted from the
+        # front, because `tokens[-limit:]` would be all tokens if `limit` is 0.
         return self._end(tokens[len(tokens) - max(0, limit) :])
 
     def _end(self, tokens: list[int]) -> str:
@@ -131,7 +137,8 @@ def _read_chat(context: str) -> tuple[list[Mapping[str, Any]], str]:
     """
     if not context.startswith(_CHAT):
         return [], ""
-    # The answer begins with a last message of the assistant, and with text after the messages.
+    # The given beginning of the answer is the last message, if it is the assistant's, followed by
+    # any text after the messages.
     messages, end = json.JSONDecoder().raw_decode(context, len(_CHAT))
     begun = messages.pop()["content"] if messages[-1]["role"] == "assistant" else ""
     return messages, begun + context[end:]

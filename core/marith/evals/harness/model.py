@@ -122,7 +122,10 @@ class MarithLM(LM):
     def apply_chat_template(
         self, chat_history: Sequence[Mapping[str, Any]], add_generation_prompt: bool = True
     ) -> str:
-        """Return the messages as text. A last message of the assistant begins the answer."""
+        """Return the messages as text.
+
+        If the last message is the assistant's, the answer continues it.
+        """
         return chat_text(chat_history)
 
     def loglikelihood(

@@ -68,7 +68,8 @@ def per_token(texts: Sequence[Completion]) -> tuple[float, float, float | None, 
 def run(config: SavingsConfig) -> Savings:
     """Measure the chosen sections, and show progress on standard error.
 
-    Raises ModelError if the model cannot be loaded, or if a draft does not fit the model.
+    Raises ModelError if the model cannot be loaded, or if the text of an n-gram has a token that
+    the model does not have.
     """
     with bars(everywhere=True) as progress, Engine.load(config.model) as engine:
         savings_run = _SavingsRun(config, engine, progress)

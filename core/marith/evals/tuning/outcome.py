@@ -35,8 +35,9 @@ class Trial:
 class Outcome:
     """The trials of a search.
 
-    `attribute` is the measure that should become `better`, "lower" or "higher". `perplexity_limit`
-    is the highest mean perplexity allowed. `bare` has the attribute and the perplexity of `M`.
+    `attribute` is the measure that the search changes, and `better` ("lower" or "higher") is the
+    direction of improvement. `perplexity_limit` is the highest mean perplexity allowed. `bare` has
+    the attribute and the perplexity of `M`.
     """
 
     title: str
@@ -60,7 +61,7 @@ class Outcome:
 
     @property
     def best(self) -> Trial | None:
-        """The trial with the best attribute within the limit, or None without any trial.
+        """The trial with the best attribute within the limit, or None if no trial was measured.
 
         If no trial is within the limit, it is the trial with the lowest perplexity.
         """

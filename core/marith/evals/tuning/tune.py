@@ -32,7 +32,7 @@ class TuningConfig(EvaluationConfig):
 
     `formula` has unknowns in the place of numbers, and `ranges` has their intervals. Each of
     `trials` assignments is measured on the same prompts (64 without `n`) with the same seeds.
-    `attribute` is a measure (see `scorers.named`). The mean perplexity under `M` must keep
+    `attribute` is a measure (see `scorers.named`). The mean perplexity under `M` must not exceed
     `perplexity_limit` (see `highest`). `task` sets the frame around prompts, the stop strings and
     the terms; `frame` and `stop` replace the task's, and `terms` are added. Raises FormulaError,
     ModelError or RequestError.
