@@ -56,10 +56,10 @@ def start_runner(
 ) -> Runner:
     """Return the runner of a model, after comparing its cached passes with uncached ones.
 
-    A model without exact cached passes gets a plain runner, and a warning with its `name`.
-    `capture` runs passes for single tokens at fixed shapes; None means True for a model on one GPU.
-    `holes` are numbers below `vocab` that are not tokens; their probability is 0. Raises ModelError
-    for a model that is not causal.
+    A model without exact cached passes gets a plain runner, and a warning with its `name`. If
+    `capture` is True, passes over single tokens run at fixed shapes, on a GPU as CUDA graphs; None
+    means True for a model on one GPU. `holes` are numbers below `vocab` that are not tokens; their
+    probability is 0. Raises ModelError for a model that is not causal.
     """
     if isinstance(model, GGMLModel):
         return LlamaCppRunner(model, vocab, cache_bytes, name, holes)
@@ -99,7 +99,8 @@ def _compared(
                 _log.info("%r takes a pass for each text: %s", passes.name, reasons[0])
             return runner
         reasons.append(reason)
-    # The errors above only follow from the missing argument.
+    # If the model takes no cache, the errors above only follow from that, so this reason replaces
+    # them.
     if not passes.takes_cache:
         reasons = [f"its code has no argument for a cache ({' or '.join(CACHES)})"]
     plain = PlainRunner(passes, context_length)

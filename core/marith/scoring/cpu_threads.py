@@ -12,7 +12,7 @@ import torch
 
 from marith.openmp import SPINS, TORCH_SPINS_LONG
 
-# If a model's mean matrix has fewer weights, a second thread saves little.
+# If a model's matrices have fewer weights than this on average, a second thread saves little.
 SMALL = 2**18
 # This is omp_pause_soft, with which the runtime keeps its settings.
 _SOFT = 1
@@ -27,7 +27,8 @@ def take_threads(count: int | None) -> str:
 
     None leaves torch's own number. Return a phrase with the number of threads and the reason.
     """
-    # torch sets a thread's number at its first use, so this call must come before the change.
+    # When a thread uses torch for the first time, torch sets the thread's number of OpenMP threads.
+    # This call may be the first use, so it comes before the change.
     usual = torch.get_num_threads()
     set_number = _of_the_runtime("omp_set_num_threads")
     if count is None:
@@ -54,10 +55,12 @@ def computing_with(count: int | None) -> Iterator[None]:
 
 
 def dismiss_team() -> None:
-    """End the worker threads of the calling thread. Its next product makes new workers.
+    """End the worker threads of the calling thread.
 
-    The runtime counts an idle team like a team that computes. It then lets the workers of all other
-    threads sleep between two products. The call takes less than a microsecond if there is no team.
+    The next matrix product of the calling thread starts new workers. The runtime counts an idle
+    team like a team that computes. While there is an idle team, the runtime lets the workers of all
+    other threads sleep between two products. The call takes less than a microsecond if there is no
+    team.
     """
     dismissing()()
 

@@ -46,7 +46,7 @@ def _left() -> Iterator[int]:
 
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
         if limit != resource.RLIM_INFINITY:
-            # The limit is one on addresses, so reserved memory counts too.
+            # The limit is on address space, so reserved memory counts too.
             yield limit - int(psutil.Process().memory_info().vms)
     for group in _groups():
         limited, taken = _number(group / "memory.max"), _number(group / "memory.current")

@@ -1,4 +1,4 @@
-"""Warnings about a base model: coarse rounding, and a chat template without tools or missing."""
+"""Warnings about a base model: coarse rounding, a missing chat template, or one without tools."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from marith.scoring import notices
 from marith.scoring.weights.checkpoint import Checkpoint
 
 _log = logging.getLogger(__name__)
-# A formula may enlarge rounding up to this number of times without a warning.
+# A formula that makes rounding errors at least this number of times larger gives a warning.
 _MUCH = 10
 # Results are cached, because many requests have the same formula.
 _amplification = lru_cache(maxsize=64)(amplification)
@@ -32,9 +32,9 @@ class ModelWarnings:
     def of_rounding(self, formula: Formula) -> None:
         """Warn if a formula enlarges the rounding errors of the base model.
 
-        The first formula that enlarges them much gives a warning, and then each formula that
-        enlarges them ten times as much as the last one. docs/how-to/few_bits.md says how far such
-        formulas are off.
+        The first formula that enlarges them ten times or more gives a warning. After that, a
+        formula gives a warning if it enlarges them at least ten times as much as the formula of the
+        last warning. docs/how-to/few_bits.md says how far such formulas are off.
         """
         if self._rounding is None:
             return

@@ -9,7 +9,7 @@ Each strategy for the cache has a folder. No strategy imports another, and no fi
 
 What they share:
 
-- `addressed_layer`: layers of a cache whose owner decides where keys and values lie.
+- `addressed_layer`: layers of a cache; the cache decides where their keys and values lie.
 - `cached_runner`: runs many texts in one pass, and caches keys and values.
 - `chunked_prefill`: chooses how much of a long prompt one call reads.
 - `early_exit`: computes logits after an inner layer.

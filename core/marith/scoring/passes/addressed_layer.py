@@ -1,4 +1,4 @@
-"""Layers of a transformers cache whose owner decides where keys and values lie."""
+"""Layers of a transformers cache; the cache decides where their keys and values lie."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Addressed(Protocol):
 
 
 class AddressedLayer(CacheLayerMixin):
-    """A layer of a transformers cache, whose owner decides where keys and values lie."""
+    """A layer of a transformers cache. Its owner, the cache, decides where keys and values lie."""
 
     keys: Tensor
     values: Tensor

@@ -99,7 +99,7 @@ class CachedRunner(Runner):
     def _lacking_one(self, questions: Sequence[Span]) -> list[Lane] | None:
         """Return the lanes of the questions if all questions are decoding steps; else None.
 
-        In a decoding step, the lane lacks one token, and the question asks for one position.
+        In a decoding step, one token is unread, and the question asks for one position.
         """
         if self._unfinished or not questions:
             return None
@@ -131,7 +131,7 @@ class CachedRunner(Runner):
         return answers
 
     def _read(self, questions: Sequence[Span]) -> list[Answer | None]:
-        """Run one pass, or several passes if texts lack very different numbers of tokens."""
+        """Run one pass, or several if the numbers of unread tokens differ much between texts."""
         work = [self._begin(question) for question in questions]
         self.lanes.make_room(max((item.length for item in work), default=0))
         going = sum(item.goes_on for item in work)

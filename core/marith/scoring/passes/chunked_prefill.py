@@ -12,7 +12,7 @@ from marith.scoring.passes.lanes import SHORT_PREFIX, Lane, Lanes, common
 CHUNK = 256
 # This is the limit on a CPU while other texts are decoding.
 SMALL_CHUNK = 64
-# A text that lacks at most this number of tokens is read at once, in addition to the chunk.
+# A text with at most this number of unread tokens is read completely, in addition to the chunk.
 FEW_TOKENS = 16
 # A pass over this number of tokens costs about as much as a pass over one token.
 FREE_TOKENS = 32
@@ -105,7 +105,7 @@ def _pieces(far: Sequence[Item], lanes: Lanes, left: int) -> list[Item]:
         if any(_will_hold_more(other, item) for other in chosen):
             continue
         item.give = item.missing
-        # The asked tokens are read in one pass, so the first text may exceed the chunk for them.
+        # The asked tokens of the first text are read in one pass, even if they exceed the chunk.
         if item.missing > max(left, 0 if chosen else item.asked):
             item.give = min(left, item.missing - item.asked)
             if chosen and item.give < FREE_TOKENS:

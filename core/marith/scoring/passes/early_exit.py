@@ -39,7 +39,8 @@ class Exits:
         """Raise RequestError if the model has no such layer, or if the layer is its last."""
         if layer >= self.layers:
             raise RequestError(
-                f"exit_layer must be below the {self.layers} layers of the model, not {layer!r}"
+                f"exit_layer={layer!r} is not an inner layer: write a number below {self.layers}, "
+                "the number of layers of the model"
             )
 
     def logits(self, states: Sequence[Tensor], layer: int, kept: slice | Tensor) -> Tensor:

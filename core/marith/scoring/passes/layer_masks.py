@@ -66,10 +66,11 @@ class LayerMasks:
         return self.within(slots <= places[:, :, None], places, slots)
 
     def within(self, seen: Tensor, places: Tensor, keys: Tensor) -> Mask:
-        """Return the mask of each kind of layer over the keys that are `seen`, [rows, width, keys].
+        """Return the mask of each kind of layer.
 
-        `places` are the positions of the queries, [rows, width]. `keys` are the positions of the
-        keys, [keys] or [rows, 1, keys].
+        `seen` [rows, width, keys] is True for the keys that a query sees, unless a window or a
+        chunk hides them. `places` are the positions of the queries, [rows, width]. `keys` are the
+        positions of the keys, [keys] or [rows, 1, keys].
         """
         # A window that is as wide as all keys hides none of them.
         masks = {
@@ -82,7 +83,7 @@ class LayerMasks:
 
 
 def unread_kinds(model: Any) -> str:
-    """Return why keys and values by lanes are not enough for a model; "" if they are enough."""
+    """Return why a cache of keys and values alone is not enough for a model; "" if it is."""
     text = model.config.get_text_config()
     listed = getattr(text, "layer_types", None) or getattr(text, "attention_layers", None)
     kinds = sorted(set(listed or ()) - _READ)

@@ -16,7 +16,7 @@ from marith.scoring.weights.lora_files import Adapter, Update, sizes_of
 from marith.scoring.weights.placing import main_device
 from marith.scoring.weights.shared_weights import shared_copy
 
-# At most this number of adapters stays joined, unless one pass uses more.
+# At most this number of adapters stays in the concatenated matrices, unless one pass uses more.
 MOST = 16
 
 
@@ -36,7 +36,8 @@ class Adapted:
         self.model = model
         self._tree: Any = None
         self._gate = _Gate()
-        # Each adapter that is still held has its first rank as value. The last used one is last.
+        # This maps each adapter that is still held to the index of its first rank in the
+        # concatenated matrices. The most recently used adapter is last.
         self._met: WeakKeyDictionary[Adapter, int] = WeakKeyDictionary()
         self._rank = 0
         self._rows: tuple[Adapter | None, ...] = ()
@@ -98,7 +99,7 @@ class _Gate:
     def of(self, x: Tensor) -> Tensor | None:
         """Return the mask for a layer's input [rows, length, inputs].
 
-        Return None if the input is not divided by the rows and tokens of the pass.
+        Return None if the first two dimensions are not the rows and the tokens of the pass.
         """
         closed = self.closed.transpose(0, 1) if self.by_token else self.closed
         if self.by_token and isinstance(self.kept, Tensor) and x.shape[1] == len(self.kept):

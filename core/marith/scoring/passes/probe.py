@@ -23,7 +23,7 @@ from marith.scoring.passes.questions import Answer, RequestLane, Span
 SHORT = 9
 # A wider window is probed on a small model, whose windows are narrow.
 WIDE = 64
-# Each call has the length of each text, by its row, and the number of positions that are asked.
+# Each call has the lengths of the texts by row, and the number of positions that are asked.
 ROUNDS = (
     ({0: 5, 1: 3, 2: 4}, 1),
     ({0: 6, 1: 4, 2: 5}, 1),

@@ -155,7 +155,8 @@ def require_text(term: Prompted, prompt: Prompt, vocabulary: Vocabulary) -> None
     empty = not any(message["content"] or "tool_calls" in message for message in messages)
     if empty and _is_chat(term, vocabulary):
         raise RequestError(
-            "the prompt is empty: write a message, or template='plain' for a text from its start"
+            "the prompt is empty: write a message, or write template='plain' to generate a text "
+            "without a prompt"
         )
 
 

@@ -191,7 +191,7 @@ class ClassifierScorer(WithoutContext):
                     f"of a text of {len(tokens)}"
                 )
                 self._warned_of_cut = True
-            # The marks before a text stay. Of an odd number of marks, one more stands before it.
+            # The marks before the text stay: half of all marks, rounded up.
             marks = self._own.encode("", start=True)
             head = marks[: len(marks) // 2 + len(marks) % 2]
             tokens = head + tokens[len(tokens) - self._context_length + len(head) :]

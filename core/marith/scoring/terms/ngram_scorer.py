@@ -31,7 +31,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class _NGramLane(RequestLane):
-    """The lane of an n-gram: its `counts`, and for an online term the counts of its `own` text."""
+    """The lane of an n-gram, with the `counts` of its term.
+
+    For an online term, `own` has the counts of the lane's own text; for other terms, it is None.
+    """
 
     counts: NGramCounts
     own: GrowingText | None
@@ -137,9 +140,9 @@ class NGramScorer(WithoutContext):
 
 
 def _before(span: Span, end: int) -> tuple[NGramCounts, list[int], GrowingText | None]:
-    """Return the counts of a term, the text before `end` in the continuation, and its own counts.
+    """Return the term's counts, the text before `end` in the continuation, and the text's counts.
 
-    Only the text of an online term has counts of its own.
+    The text's counts are None if the term is not online.
     """
     assert isinstance(span.lane, _NGramLane)
     counts, own = span.lane.counts, span.lane.own

@@ -78,7 +78,7 @@ def prefix_trees(root: Text, texts: Sequence[Text]) -> tuple[dict[int, int], lis
 
 
 def _after_root(root: Text, texts: Sequence[Text]) -> list[tuple[int, Text, int]]:
-    """Return the length of each text's common prefix with the root, the rest, and its number."""
+    """Return a tuple for each text: the length of its prefix in the root, its rest, its number."""
     stem = list(root)
     forks = [common(stem, list(text)) for text in texts]
     return [(fork, text[fork:], i) for i, (fork, text) in enumerate(zip(forks, texts, strict=True))]

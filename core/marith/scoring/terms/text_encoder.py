@@ -75,7 +75,7 @@ def _splits_words(vocabulary: Vocabulary) -> bool:
     # An added token with a space in it may span two words.
     if any(" " in token.content.strip() for token in added):
         return False
-    # A tokenizer that splits words ends a piece at the end of each of these words.
+    # A tokenizer that splits texts into words ends a piece at the end of each of these words.
     pieces = backend.pre_tokenizer.pre_tokenize_str("no more of it")
     return {2, 7, 10} <= {end for _, (_, end) in pieces}
 

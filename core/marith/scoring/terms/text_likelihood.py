@@ -22,9 +22,9 @@ class _History:
 class Histories:
     """log Q(x₁..x_k) for every prefix of each lane's continuation.
 
-    Keeps state: the values of the lane's last text. The values of the prefix that the next text has
-    in common with it are used again, so that the model scores fewer tokens. The state never changes
-    an answer.
+    Keeps state: the values of the lane's last text. If the next text begins with the same tokens,
+    the values of this common prefix are used again, so that the model scores fewer tokens. The
+    state never changes an answer.
     """
 
     def __init__(self) -> None:

@@ -63,7 +63,7 @@ class _Row:
         return len(self.work.prompt) + beyond if beyond else self.stop
 
     def columns(self) -> dict[int, int]:
-        """Return, by the number of each text that ends in this row, the column where it ends."""
+        """Return the columns at which texts end in this row, by the numbers of these texts."""
         ended = {n: at - self.start for n, at in self.work.stops.items() if at >= self.start}
         if self.stop < len(self.work.prompt):
             return {}

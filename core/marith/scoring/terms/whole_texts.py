@@ -37,8 +37,8 @@ class Case:
 class ClassLogits:
     """The logits of every label for every text of a case, [texts, labels], and their passes.
 
-    The logits are the output of the classifier's head, in float32. `to_logprobs` returns log C for
-    them.
+    The logits are the output of the classifier's head, in float32. `to_logprobs` turns them into
+    log C, the log-probability of each label.
     """
 
     logits: Tensor
@@ -104,7 +104,8 @@ class WholeTextRunner:
 def _batches(texts: set[_Salted]) -> list[list[_Salted]]:
     """Return batches of texts of about equal length, which need little padding."""
     batches: list[list[_Salted]] = [[]]
-    # The order is complete, because the order of a set changes from process to process.
+    # All parts of an item are compared, so that the order is the same in every process. The order
+    # of a set is not.
     for text, salt in sorted(texts, key=lambda item: (len(item[0]), item[0], str(item[1] or ""))):
         if (len(batches[-1]) + 1) * max(1, len(text)) > BATCH_TOKENS:
             batches.append([])

@@ -24,7 +24,7 @@ class Checkpoint:
     """A loaded model of transformers, with its tokenizer and its limits.
 
     `backend` is the library that computes the model; None means transformers. `method` is the
-    method by which the weights are quantised, if the model computes with them as they are.
+    method by which the weights are quantised, if the model keeps them quantised in memory.
     Subclasses for other libraries override the properties.
     """
 
@@ -97,11 +97,11 @@ class Checkpoint:
 def threads_for(model: torch.nn.Module) -> int | None:
     """Return the number of threads of a forward pass: 1 for a small model, None for torch's number.
 
-    This is a rule on the sizes of matrices, not a measurement, because the number of threads may
-    change the last bits of a product. A matrix that joins several layers counts as several
-    matrices. On four cores, a product with 176 thousand weights gains nothing from a second thread,
-    and a product with 256 thousand weights gains a third. If other processes run too, more threads
-    cost many times this gain.
+    The number of threads may change the last bits of a product, so it is chosen by a fixed rule on
+    the sizes of matrices. A measurement could choose another number in each process. A matrix that
+    joins several layers counts as several matrices. On four cores, a product with 176 thousand
+    weights gains nothing from a second thread, and a product with 256 thousand weights gains a
+    third. If other processes run too, more threads cost many times this gain.
     """
     joint = [one for one in model.modules() if isinstance(one, JointLinear)]
     parts = {id(one.linear.weight): one.parts for one in joint}

@@ -19,10 +19,10 @@ _STATES = {"mamba", "mamba2", "rwkv", "falcon_mamba", "xlstm", "recurrent_gemma"
 class Footprint:
     """The numbers that decide how much memory a model takes.
 
-    `weights` is the number of its weights, and `embedding` of these belong to the token embedding.
-    `tied` is True if the head shares the weights of the embedding. `token` is an upper bound on the
-    numbers that all layers cache for each token. It is None if the files do not state it, or if the
-    model keeps a state instead.
+    `weights` is the number of its weights, and `embedding` is the number of weights of the token
+    embedding. `tied` is True if the head shares the weights of the embedding. `token` is an upper
+    bound on how many numbers all layers together cache for each token. It is None if the files do
+    not state it, or if the model keeps a state instead.
     """
 
     weights: int

@@ -52,17 +52,18 @@ _kept: WeakValueDictionary[tuple[str, str, FileTimes, Placement], Checkpoint] = 
 def language_model(
     name: str | PathLike[str], placement: Placement, suits: Suits | None = None
 ) -> Checkpoint:
-    """Return a causal language model by embedded name, directory, GGUF file or hub id.
+    """Return the causal language model that `name` names.
 
-    Its weights are packed if oneDNN can read them, unless a backend computes the model. `suits`
-    receives the vocabulary before any weights are read, and raises if it does not suit.
+    `name` is an embedded name, a directory, a GGUF file or a hub id. The weights are packed if
+    oneDNN can read them, unless a backend computes the model. `suits` is called with the vocabulary
+    before any weights are read, and raises an error if the caller cannot use the vocabulary.
     """
     name = fspath(name) if isinstance(name, PathLike) else name
     return _cached(LANGUAGE_MODEL, name, placement, suits)
 
 
 def base_model(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
-    """Return a causal language model by name, or for a loaded model with its tokenizer."""
+    """Return the causal language model that `model` names, or a loaded model and its tokenizer."""
     if not isinstance(model, (str, PathLike)):
         return from_loaded(model, tokenizer, placement)
     if tokenizer is None:
@@ -74,9 +75,10 @@ def base_model(model: Any, tokenizer: Any, placement: Placement) -> Checkpoint:
 
 
 def classifier(name: str, placement: Placement) -> Checkpoint:
-    """Return a sequence classifier by embedded name, directory or hub id.
+    """Return the sequence classifier that `name` names.
 
-    transformers computes it, even if `placement` names another backend.
+    `name` is an embedded name, a directory or a hub id. transformers computes it, even if
+    `placement` names another backend.
     """
     return _cached(CLASSIFIER, name, replace(placement, backend=None))
 

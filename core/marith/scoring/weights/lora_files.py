@@ -78,10 +78,10 @@ class Adapter:
 
 
 def read(name: str, model: Any) -> Adapter:
-    """Return the adapter by embedded name, directory or hub id, checked against `model`.
+    """Return the adapter that `name` names, checked against `model`.
 
-    `model` is not changed. Raises ModelError if the adapter cannot be found or read, is not a plain
-    LoRA, or does not fit.
+    `name` is an embedded name, a directory or a hub id. `model` is not changed. Raises ModelError
+    if the adapter cannot be found or read, is not a plain LoRA, or does not fit.
     """
     folder = _locate(name)
     try:
@@ -164,7 +164,8 @@ def _update(
         _refuse(
             name, f"adapts {layer!r}, a {type(module).__name__}; only linear layers can be adapted"
         )
-    # The rank of the tensors is the right one, because the configuration may state another rank.
+    # The rank is read from the tensors, because the configuration may state another rank for this
+    # layer.
     rank = pair["A"].shape[0] if pair["A"].ndim else 0
     stored = tuple(pair["A"].shape), tuple(pair["B"].shape)
     if not rank or stored != ((rank, sizes[0]), (sizes[1], rank)):
@@ -177,10 +178,10 @@ def _update(
 
 
 def _alpha(name: str, layer: str, config: Mapping[str, Any]) -> float:
-    """Return the alpha of a layer: that of the first key of `alpha_pattern` that fits, if any does.
+    """Return the alpha of a layer.
 
-    As in peft, a key is a regular expression, and it fits if it matches the end of the layer's
-    name.
+    It is the value of the first key of `alpha_pattern` that fits, or else `lora_alpha`. As in peft,
+    a key is a regular expression, and it fits if it matches the end of the layer's name.
     """
     # The default is peft's own.
     where, given = "lora_alpha", config.get("lora_alpha", 8)

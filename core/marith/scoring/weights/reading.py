@@ -48,8 +48,8 @@ class StoredCheckpoint:
     """A model and its tokenizer, as they are stored.
 
     `ends` are tokens that end a text, in addition to the tokens that the model's configuration
-    lists. `method` is the method by which the weights are quantised, if the model computes with
-    them as they are.
+    lists. `method` is the method by which the weights are quantised, if the model keeps them
+    quantised in memory.
     """
 
     model: Any
@@ -229,8 +229,8 @@ def _complete(name: str, kind: str, model: Any, missing: Any) -> Any:
     if missing:
         architecture = kinds.architecture_of(model.config)
         raise ModelError(
-            f"{name!r} ({architecture}) lacks weights of {type(model).__name__}: "
-            f"{min(missing)!r}; {kind} is needed with its head"
+            f"{name!r} ({architecture}) lacks weights of {type(model).__name__}, such as "
+            f"{min(missing)!r}: use the files of {kind} with all its weights, the head included"
         )
     return model
 

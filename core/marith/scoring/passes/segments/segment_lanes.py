@@ -248,7 +248,7 @@ def pass_by(lanes: Sequence[Lane], window: int, cache: SegmentCache) -> None:
     Tokens that another text still reads from a lane are kept. While the answer of a lane is shorter
     than a window, the tokens that a new text with the same prompt needs are kept too.
     """
-    # For each lane, this has the first position at which another text continues it.
+    # This maps the id of each lane to the first position at which another text continues it.
     read: dict[int, int] = {}
     for lane in lanes:
         if lane.parent is not None:

@@ -40,7 +40,7 @@ class _Budget:
     left: int = CHUNK
 
     def grants(self, size: int, missing: int) -> bool:
-        """Return True if a text that lacks `missing` tokens may read `size` tokens in this call."""
+        """Return True if a text with `missing` unread tokens may read `size` tokens now."""
         if missing <= FEW_TOKENS:
             return True
         # The first text of a call may exceed the budget, or it would never be read.
@@ -57,7 +57,7 @@ class StateRunner(Runner):
     snapshot is taken at the end of a prompt. Another snapshot is taken before tokens that may be
     rolled back, such as drafts; it belongs to its lane. `KeptStates` says how long snapshots stay.
 
-    If `joins` is True, texts that lack one token each are read in one pass, with their states as
+    If `joins` is True, texts with one unread token each are read in one pass, with their states as
     rows of one cache. Otherwise each text has a pass of its own. States change the cost of an
     answer, never the answer.
     """

@@ -93,7 +93,7 @@ class KeptStates(Keeper):
         super().__init__(most_bytes)
         self.held: dict[Hashable, State] = {}  # by lane
         self.before: dict[Hashable, State] = {}  # by lane
-        # Each idle state has its bytes as value. The most recently used state is last.
+        # This maps each idle state to its bytes. The most recently used state is last.
         self.idle: dict[State, int] = {}
 
     @property
@@ -132,7 +132,7 @@ class KeptStates(Keeper):
         """Return the state with the most tokens that a text can continue, or an empty state.
 
         The state holds at most the first `limit` tokens of the text. Idle states are not searched
-        if the lane's own state lacks few of these tokens.
+        if the lane's own state holds all but few of these tokens.
         """
 
         def fits(state: State) -> bool:

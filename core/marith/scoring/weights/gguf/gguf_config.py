@@ -17,7 +17,8 @@ from marith.scoring.weights.kinds import raising_model_error
 FREQUENCIES = "rope_freqs.weight"
 SHORT, LONG = "rope_factors_short.weight", "rope_factors_long.weight"
 ROTARY_TENSORS = {FREQUENCIES, SHORT, LONG}
-# A file does not say that its model is the one of 27 billion weights, but states its layers.
+# A file does not say whether its model is the one of 27 billion weights, but it states its
+# number of layers, by which this model is recognised.
 _LAYERS_OF_27B = {"gemma2": 46, "gemma3": 62}
 _UNREAD = {"t5", "umt5", "tokenizer", "general", "minimax_m2"}
 # The names of these architectures in files differ from the names in transformers.

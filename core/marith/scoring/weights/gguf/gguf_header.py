@@ -22,7 +22,8 @@ from marith.errors import ModelError
 from marith.scoring.weights.footprint import Footprint
 
 _MOST_DIMENSIONS = 4
-# Longer arrays are dropped. A number for each layer fits, and a number for each token does not.
+# Longer arrays are dropped. An array with one number for each layer is kept, and an array with one
+# number for each token of the vocabulary is dropped.
 _MOST_LISTED = 4096
 _PART = re.compile(r"(.*-)\d{5}(-of-(\d{5})\.gguf)")
 # These are the names of ggml's types (enum ggml_type).

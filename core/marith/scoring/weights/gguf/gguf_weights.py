@@ -132,9 +132,9 @@ def gguf_model(
     """Return the model, and transformers' report on loading it.
 
     `kind` is a class of transformers; `how` is passed to its `from_pretrained`. Weights are
-    converted to floats as they are read, so memory peaks at the model and one tensor. Mixtures of
-    experts take more, because transformers joins their weights. Raises ModelError for a tensor
-    without a place in the model.
+    converted to floats as they are read, so the peak of memory is the model plus one tensor.
+    Mixtures of experts take more, because transformers joins their weights. Raises ModelError for a
+    tensor without a place in the model.
     """
     if header.architecture in GGUF_CONFIG_ARCHS:
         path = Path(header.path)

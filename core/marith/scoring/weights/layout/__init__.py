@@ -2,5 +2,5 @@
 
 - `lean_modules`: norms, attention and MLPs with fewer operations.
 - `packing`: stores weights in oneDNN's layout, for products with few rows.
-- `rotary_frequencies`: fixes rotary frequencies that depend on the length (longrope).
+- `rotary_frequencies`: gives texts of all lengths the same rotary frequencies (longrope).
 """

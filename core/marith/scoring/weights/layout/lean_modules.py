@@ -2,8 +2,8 @@
 
 A decoder layer of transformers takes about 165 operations for one token, and only seven of them
 read weights. For a small model the other operations take up to half of a step on a CPU. The classes
-are listed by name because their code was read; tests compare each of them with transformers' own
-code.
+are listed by name, because the code of each of them was read to make sure that it can be replaced;
+tests compare each of them with transformers' own code.
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ class LinearPart(nn.Linear):
     # An `nn.Linear` has parameters of these names; here they are views of the joint parameters.
     @property
     def weight(self) -> Tensor:  # type: ignore[override]
-        """The weight [out_features, in_features]; once packed, the joint one in oneDNN's layout."""
+        """The weight [out_features, in_features].
+
+        Once the joint weight is packed, this is the whole joint weight in oneDNN's layout.
+        """
         whole = self.joint.linear.weight
         return whole[self._columns] if whole.layout is torch.strided else whole
 
@@ -92,7 +95,7 @@ class LinearPart(nn.Linear):
 
 
 def join(module: nn.Module, names: Sequence[str]) -> None:
-    """Compute the linear layers of a module with these names by one product.
+    """Compute several linear layers of a module, those named `names`, by one product.
 
     The layers must read the same input. Layers that are quantised, hooked or different from each
     other stay as they are.
@@ -213,7 +216,8 @@ def make_lean(model: nn.Module) -> None:
     """Replace, in place, the code of listed module classes by the code above.
 
     Each module keeps its parts and their names, and stays an instance of its own class. While
-    weights are joined, memory peaks at the model and the layers of one module.
+    weights are joined, the peak of memory is the model plus a second copy of the layers of one
+    module.
     """
     for module in [*model.modules()]:
         name = _transformers_name(module)

@@ -75,8 +75,8 @@ def pack(model: nn.Module, smallest: int = SMALLEST) -> None:
 
     Packed layers are not packed again. `nn.Linear` and `Conv1D` in a CPU's memory are replaced;
     their subclasses, and quantised or hooked layers, stay. Each original weight is freed before the
-    next weight is packed, so memory peaks at the model and one layer. A head that is tied to the
-    embedding gets a copy of its own.
+    next weight is packed, so the peak of memory is the model plus one layer. A head that is tied to
+    the embedding gets a copy of its own.
     """
     places = _places(model, smallest)
     while places:

@@ -1,4 +1,4 @@
-"""Fix rotary frequencies that depend on the length of a text, when a model is loaded.
+"""Give texts of all lengths the same rotary frequencies, when a model is loaded.
 
 With `longrope` (Phi-3.5, Phi-4-mini) a text that is longer than the configuration's
 `original_max_position_embeddings` has other frequencies for all its tokens, so the cached keys of

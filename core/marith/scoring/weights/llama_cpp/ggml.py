@@ -48,7 +48,7 @@ def library() -> Any:
         raise ModelError(
             "backend='llama.cpp' needs llama-cpp-python, which 'marith[all]' does not have: leave "
             "out backend, and transformers runs the file; or pip install 'marith[llamacpp]', which "
-            "builds it in some minutes (docs/how-to/gguf.md has built wheels)"
+            "builds it in some minutes (for prebuilt wheels see docs/how-to/gguf.md)"
         )
     module = import_module(PACKAGE)
     module.llama_log_set(_log(), ctypes.c_void_p())
@@ -81,10 +81,10 @@ class GGMLModel:
     """The weights of a GGUF file in llama.cpp's memory.
 
     If `accelerated` is True, all layers are on the GPU that the library was built for. Otherwise
-    the weights are `repacked` for the processor's own products, except on processors with AMX:
-    there, llama.cpp's layout crashes as soon as several rows are read. `threads` is the number of
-    threads that compute. `cells` is the smallest number of cells of a context. Raises ModelError
-    for a file that llama.cpp cannot load.
+    the weights are `repacked` into a layout for llama.cpp's fast matrix products on this processor,
+    except on processors with AMX: there, llama.cpp crashes with this layout as soon as several rows
+    are read. `threads` is the number of threads that compute. `cells` is the smallest number of
+    cells of a context. Raises ModelError for a file that llama.cpp cannot load.
     """
 
     def __init__(self, path: str, *, threads: int, accelerated: bool, cells: int = FEWEST) -> None:

@@ -141,8 +141,9 @@ def llama_cpp_checkpoint(
 ) -> Checkpoint:
     """Load a GGUF file with llama.cpp. Raises ModelError if it cannot be loaded.
 
-    `tokenizer` is for a file whose own tokenizer cannot be built. `suits` receives the vocabulary
-    before any weights are read, if the header lists it, and raises if the vocabulary does not suit.
+    `tokenizer` is for a file whose own tokenizer cannot be built. If the header lists the
+    vocabulary, `suits` is called with it before any weights are read. `suits` raises an error if
+    the caller cannot use the vocabulary.
     """
     started = time.monotonic()
     _require_file(name, where, placement)
@@ -186,8 +187,8 @@ def _require_file(name: str, where: str, placement: Placement) -> None:
         raise ModelError(f"backend={LLAMA_CPP!r} needs a GGUF file, not {name!r}")
     if placement.dtype is not None:
         raise ModelError(
-            f"backend={LLAMA_CPP!r} computes in the numbers of the file, and "
-            f"dtype={placement.dtype!r} is for transformers; leave out one of the two"
+            f"backend={LLAMA_CPP!r} computes in the number types of the file, and "
+            f"dtype={placement.dtype!r} works only with transformers; leave out one of the two"
         )
 
 

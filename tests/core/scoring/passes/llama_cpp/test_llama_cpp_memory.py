@@ -116,7 +116,7 @@ def test_an_unsupported_request_is_refused_in_one_sentence(
 ) -> None:
     path = folder / "f32.gguf"
     for options, problem in [
-        ({"dtype": "bfloat16"}, "computes in the numbers of the file"),
+        ({"dtype": "bfloat16"}, "computes in the number types of the file"),
         ({"max_lanes": 1000}, "at most 256 texts at once, and max_lanes is 1000"),
         ({"backend": "vllm"}, "backend is 'transformers' or 'llama.cpp', not 'vllm'"),
         ({"context_length": 5000}, "holds 1024 tokens, not 5000"),
