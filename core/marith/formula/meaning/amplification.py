@@ -18,11 +18,12 @@ from marith.formula.tree.terms import Classifier
 
 
 def amplification(formula: Formula) -> float:
-    """Return an upper bound on how many times a formula without names enlarges an error of a term.
+    """Return an upper bound on the factor by which a formula enlarges an error of a term.
 
-    The error is in the term's log-probabilities. For `M - 0.96*union(toxic, M)` the bound is (1 +
-    0.96) / 0.04 = 49; for a term it is 1. A factor that depends on the context counts as the
-    largest number in its range, or as 1 if the range has no end.
+    The names in the formula must have been replaced by terms. The error is in the term's
+    log-probabilities. For `M - 0.96*union(toxic, M)` the bound is (1 + 0.96) / 0.04 = 49; for a
+    term it is 1. A factor that depends on the context counts as the largest number in its range, or
+    as 1 if the range has no end.
     """
     return _relative(formula, Weights())
 

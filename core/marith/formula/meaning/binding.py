@@ -24,7 +24,7 @@ BARE_MODEL = Prompted()
 
 
 def resolve(terms: Terms | None, *used_by: Formula) -> dict[str, Formula]:
-    """Return every name with its formula, in which terms replace all other names.
+    """Return the formula of each name, with all names in the formula replaced by their terms.
 
     `M` is the bare model unless `terms` define it. If there are formulas in `used_by`, the result
     has only `M` and the names that these formulas use, directly or through other terms. Raises
@@ -92,7 +92,7 @@ class Binding:
 
 @singledispatch
 def bound(node: Node, binding: Binding) -> Node:
-    """Return a node in which terms replace the names, by default the names in all its parts."""
+    """Return a node with its names replaced by terms, by default the names in all its parts."""
     return rebuilt(node, binding.of)
 
 

@@ -27,9 +27,9 @@ SHOWING = 199
 def extreme(bound: Formula, terms: Mapping[str, Formula]) -> str:
     """Return a warning with advice if factors of a formula are too large, else "".
 
-    Texts become nonsense if the distributions that are added count more than `USUAL` times in
-    total. Large factors, negative ones too, enlarge rounding errors. `bound` is the formula with
-    its names replaced by `terms`.
+    Texts become nonsense if the factors of the distributions that are added come to more than
+    `USUAL` in total. Large factors, negative ones too, enlarge rounding errors. `bound` is the
+    formula with its names replaced by `terms`.
     """
     names = {named: name for name, named in terms.items()}
     found = distributions(bound, Weights())
@@ -74,7 +74,7 @@ def _lifted(worst: DistributionFactors, names: Mapping[Formula, str]) -> str:
 
 
 def _named(term: Formula, names: Mapping[Formula, str]) -> str:
-    """Return a formula without names as text, with names in place of its terms."""
+    """Return a formula as text. A part that is one of the named terms is written as its name."""
 
     def change(node: Node) -> Node:
         known = isinstance(node, Formula) and names.get(node)
@@ -92,8 +92,8 @@ class DistributionFactors:
 
     The `factors` are divided by the total `weight`. `parts` are formulas inside the distributions,
     which have factors of their own. `held` is True if a summand is a cut, which forbids all tokens
-    outside its set. `unions` has each union that is subtracted, written as the relu that may
-    replace it, with the factor of the union.
+    outside its set. `unions` maps each relu that can replace a subtracted union to the factor with
+    which the union is subtracted.
     """
 
     def __init__(self, formula: Formula, weights: Weights) -> None:
@@ -126,8 +126,8 @@ class DistributionFactors:
     def _write_with_relu(self) -> None:
         """Write −max(a, b) as −b − relu(a − b), and min(a, b) as b − relu(b − a), if possible.
 
-        It is possible only if b is itself a summand, with which the new b is merged. The relu is
-        left out: subtracting it makes some tokens rarer and no token likelier.
+        It is possible only if b is itself a summand, with which the new b is merged. The relu does
+        not go into `factors`: subtracting it makes some tokens rarer and no token likelier.
         """
         for pair in [term for term in self.factors if isinstance(term, Union | Intersection)]:
             by, is_union = self.factors[pair], isinstance(pair, Union)
@@ -199,6 +199,6 @@ def _add_relu(relu: Relu, into: DistributionFactors, by: float) -> None:
 
 
 def _least(factor: Factor, weights: Weights) -> float:
-    """Return a number, or the value in a factor's range that is nearest to zero."""
+    """Return a factor that is a number, or the value nearest to zero in another factor's range."""
     low, high = weights.factor(factor).range
     return 0.0 if low < 0 < high else min(low, high, key=abs)

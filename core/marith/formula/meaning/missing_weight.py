@@ -81,7 +81,8 @@ def _advice(build: Callable[[], Formula], weights: Weights, otherwise: str) -> s
 def _repaired(formula: Formula, weights: Weights) -> Formula:
     """Return a similar formula whose weight is above zero.
 
-    Its added terms together count at most twice, because larger factors make texts worse.
+    The factors of its added terms, divided by the weight, come to at most 2 in total, because
+    larger factors make texts worse.
     """
     members = formula.members if isinstance(formula, Sum) else (formula,)
     sizes = [weights.of(member).constant or 0.0 for member in members]

@@ -20,8 +20,8 @@ SMALLEST_WEIGHT = 1e-30
 ROUNDING = 1e-6
 # For at most this number of factors, all combinations of the ends of their ranges are tried.
 FEW = 8
-# A weight is written as a sum of products if the products have at most this number of factors
-# together. A larger weight has only a range.
+# A weight is written as a sum of products if the products have at most this number of factors in
+# total. If they have more factors, only the range of the weight is kept.
 MANY = 256
 
 
@@ -36,8 +36,9 @@ class Atom(NamedTuple):
 class Weight:
     """The possible values of a weight or a factor, as a range and as a sum of products of factors.
 
-    - `range`: the range of the weight as it is written, so any power of (max_prob(M) + 1) is at
-      least 1. If numbers of both signs are added, the range is wider by the rounding error.
+    - `range`: the range of the weight, computed from the expression as it is written and not
+      multiplied out. For example, it shows that any power of (max_prob(M) + 1) is at least 1. If
+      numbers of both signs are added, the range is wider by the rounding error.
     - `numbers`: the number before each product, so that equal products cancel; None if the sum
       would be too long.
     - `gross`: the sum of the absolute values of the numbers, before products cancel.

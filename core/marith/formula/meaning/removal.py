@@ -19,7 +19,7 @@ def without_cuts(formula: Formula) -> Formula:
     if isinstance(formula, Cut):
         return without_cuts(formula.of)
     if isinstance(formula, Agreed):
-        # Times 0, the mask forbids no token; it has no score and no weight.
+        # Multiplied by 0, the mask forbids no token; it has no score and no weight.
         return Scaled(0.0, formula)
     return rebuilt(formula, lambda part: without_cuts(part) if isinstance(part, Formula) else part)
 
@@ -28,7 +28,7 @@ def without_cuts(formula: Formula) -> Formula:
 def without_classifiers(formula: Formula) -> Formula | None:
     """Return the formula without its classifiers, or None if nothing is left.
 
-    The result is the guide of a classifier that names no guide. By default a node needs all its
+    A classifier that names no guide has the result as its guide. By default a node needs all its
     parts: if nothing is left of one part, nothing is left of the node.
     """
     try:

@@ -46,7 +46,7 @@ class Weights:
         return self._factors[factor]
 
     def atom(self, factor: Varying) -> Weight:
-        """Return a factor that is not a sum or product as a weight with this factor alone."""
+        """Return the weight that consists of one factor, which is not a sum or a product."""
         within = factor_range(factor, self)
         inner = (self.factor(part) for part in parts(factor) if isinstance(part, Varying))
         tokenwise = factor.tokenwise or any(weight.by_token for weight in inner)

@@ -44,7 +44,7 @@ OTHER_OPERATORS: Mapping[type[ast.operator], tuple[str, str]] = {
     ast.RShift: (">>", ""),
 }
 _RELATIONS: Mapping[type[ast.cmpop], str] = {ast.Eq: "==", ast.NotEq: "!="}
-# What formulas do already, by the names of functions that people call for it.
+# What marith does already, by the names of the functions with which people ask for it.
 _LOGARITHM = "a formula already adds log-probabilities"
 _NORMALISED = "marith already turns the sum of a formula into probabilities"
 _ALREADY: Mapping[str, str] = {
@@ -57,7 +57,8 @@ _OTHER_NAMES: Mapping[str, tuple[str, str]] = {
     "max": ("maximum", "union"),
     "min": ("minimum", "intersection"),
 }
-_SHORT = 40  # characters of a text that advice repeats
+# Advice repeats a text only if it has at most this number of characters.
+_SHORT = 40
 # A bracket, or a sign between two members of a sum.
 _SUM_SIGNS = re.compile(r"[(\[{)\]}]|(?<=[\w)\]}'])\s*+[+-]")
 
@@ -165,7 +166,10 @@ def of_expression(node: ast.expr) -> str:
 
 
 def of_depth(source: str) -> str:
-    """Return a message about a text that is too deep for Python's parser: a long sum, or nested."""
+    """Return a message about a text that is too deep for Python's parser.
+
+    Either a sum in the text is too long, or the text is nested too deeply.
+    """
     members = _longest_sum(source)
     if members > MAX_ROW:
         return f"a sum has {members} members; {MAX_ROW} are allowed"
@@ -202,7 +206,7 @@ def _missing_operator(left: str, right: str) -> str:
 
 
 def of_list(source: str) -> str:
-    """Return advice for a formula that a comma makes a list, such as `0,5*M`, or ""."""
+    """Return advice for a decimal comma, which makes a list of `0,5*M`, or "" without a comma."""
     comma = _COMMA.search(source)
     return f"; a number is written with a point: {comma[1]}.{comma[2]}" if comma else ""
 

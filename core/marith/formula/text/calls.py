@@ -97,10 +97,10 @@ def check_allowed(names: Collection[str], trusted: bool) -> None:
         raise FormulaError("allowed is only for untrusted text: write trusted=False too")
     for name in names:
         if opens_files(name):
-            problem = f"allowed names {name!r}, which untrusted text must not call"
+            problem = f"allowed contains {name!r}, which untrusted text must not call"
             raise FormulaError(f"{problem}; define it as one of the application's terms")
         if not load_function(name):
-            problem = f"allowed names {shown(name)}, which is not the name of a function"
+            problem = f"allowed contains {shown(name)}, which is not the name of a function"
             raise FormulaError(f"{problem}{near(name, offered())}")
 
 
@@ -110,7 +110,8 @@ def listed(names: Any) -> list[Any]:
         raise FormulaError(f"allowed is a list of names of functions, not {shown(names)}")
     for name in names:
         if not isinstance(name, str):
-            raise FormulaError(f"allowed names {shown(name)}, which is not the name of a function")
+            problem = f"allowed contains {shown(name)}, which is not the name of a function"
+            raise FormulaError(problem)
     return [*names]
 
 
@@ -154,8 +155,8 @@ def checked(name: str, method: Method) -> Method:
     except ValueError:
         # Some functions that are written in C have no signature.
         raise FormulaError(
-            f"{name!r} cannot be {shown(method)}, whose arguments Python does not show; define a "
-            "function in Python that calls it"
+            f"{name!r} cannot be defined as {shown(method)}, because Python does not show its "
+            "arguments; define a Python function that calls it"
         ) from None
 
     @wraps(method)

@@ -49,7 +49,8 @@ _RUN_INTO = re.compile(r"(?<!\w)(\d(?:\w*?|\w*\.))((?:and|else|for|if|in|is|or|n
 _LITERAL = re.compile(rf"([a-zA-Z]{{0,2}})({QUOTED.pattern})", re.DOTALL)
 # A backslash that does not begin one of Python's escapes.
 _ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\(?![\\'\"abfnrtv0-7xNuU])")
-# A term whose texts were emptied. A classifier with a call in its guide does not count as one.
+# A term in a text whose quoted texts were replaced by empty ones. A classifier with a call in its
+# guide does not match, and is not counted as one character.
 _TERM = re.compile(r"\b(?:prompted|classifier|ngram|uniform)\([^()]*\)")
 
 
@@ -118,7 +119,7 @@ class _Reader:
         self.callable = {*BUILT_IN, *(allowed or ())}
 
     def read(self, node: ast.expr, depth: int) -> Value:
-        # Options and the members of sums are read deeper than they lie in the tree.
+        # For options and for members of sums, `depth` is greater than their depth in the formula.
         if depth > MAX_DEPTH + 2:
             raise self.error(f"nested more than {MAX_DEPTH} deep", node)
         match node:

@@ -1,4 +1,7 @@
-"""Terms as plain data, which are prompts, formulas or tables, and formulas as plain data."""
+"""Convert formulas and terms to plain data, and plain data to formulas and terms.
+
+A term as data is a prompt, a formula or a table.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,8 @@ _READ_AS_PATH = (
     'written Prompted(adapter="…") in Python, and {"adapter": "…"} as data, and a model or a '
     "classifier likewise"
 )
-# A path has no blank. A path from the root has a second slash, because `/no_think` of Qwen3 is a
-# prompt.
+# A path has no blank. An absolute path counts as a path only if it has a second slash, because
+# `/no_think` of Qwen3 is a prompt.
 _PATH = re.compile(r"(~|\.{1,2})/\S+|/\S+/\S*|[A-Za-z]:\\\S+|\S+\.(gguf|safetensors)")
 # The number of texts whose formulas are cached. Many requests share their texts.
 _READ = 1_024
@@ -42,7 +45,7 @@ TermData: TypeAlias = str | dict[str, str]
 
 
 def read_formula(formula: str | Formula) -> Formula:
-    """Return a formula, which may be text. Equal texts are parsed once. Raises FormulaError."""
+    """Return a formula. A text is parsed, equal texts only once. Raises FormulaError."""
     if isinstance(formula, Formula):
         return formula
     # `parse_text` raises the error for a value that is not a text.
@@ -194,7 +197,7 @@ def _parsed(text: str) -> Formula:
 def _spells_formula(text: str, known: Collection[str]) -> bool:
     """Return whether a text is a formula over known names."""
     try:
-        # No package is imported for text that may call no further functions.
+        # With `allowed=()`, the text may call only marith's functions, so no package is imported.
         formula = parse_text(text, allowed=())
     except FormulaError:
         return False

@@ -36,7 +36,8 @@ class Node:
     __slots__ = ("_hash", "depth", "inner", "letters", "nodes")
     # Walks end at a leaf, even if it has inner nodes, as a classifier with a guide does.
     leaf = False
-    # A kind of node that `decoding.evaluate` does not know names its "module:function" here.
+    # If `decoding.evaluate` does not know a kind of node, its class names here the function that
+    # computes it, as "module:function".
     computed_by = ""
 
     _hash: int
@@ -82,7 +83,8 @@ class Node:
             return True
         if not isinstance(other, Node) or type(self) is not type(other):
             return NotImplemented
-        # Stored hashes differ for almost all unequal trees, so that few are compared to the leaves.
+        # Stored hashes differ for almost all unequal trees, so few trees are compared all the way
+        # down to their leaves.
         return self._hash == other._hash and _values(self) == _values(other)
 
     def __hash__(self) -> int:

@@ -88,10 +88,10 @@ class Formula(Node):
         return Cut(self, "top_p", _fraction("top_p", p))
 
     def min_p(self, alpha: float) -> Formula:
-        """Return this formula restricted to tokens that are not far less likely than the best.
+        """Return this formula restricted to its plausible tokens.
 
-        A token needs at least `alpha` times the probability of the likeliest token. This is the
-        rule of `Sampling.min_p`, and the plausibility constraint of contrastive decoding (Li et
+        A plausible token has at least `alpha` times the probability of the likeliest token. This is
+        the rule of `Sampling.min_p`, and the plausibility constraint of contrastive decoding (Li et
         al., 2023, equation 2).
         """
         return Cut(self, "min_p", _fraction("min_p", alpha))
@@ -144,7 +144,7 @@ class Cut(Formula):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tempered(Formula):
-    """The formula `of` with its distribution P as P^(1/at), where `at` is a temperature."""
+    """The formula `of` at the temperature `at`: its distribution P becomes P^(1/at), normalised."""
 
     of: Formula
     at: float
@@ -203,7 +203,7 @@ def _fraction(name: str, value: float) -> float:
 def _refuse(operator: str, left: object, right: object) -> Formula:
     if isinstance(left, Formula) and isinstance(right, Formula):
         raise FormulaError(
-            f"a formula can be multiplied by a number only, or by a factor: "
+            "a formula can be multiplied only by a number or a factor: "
             f"({left}) {operator} ({right})"
         )
     operand = right if isinstance(left, Formula) else left

@@ -19,7 +19,8 @@ from marith.formula.tree.operators import Agreed, Mixture, SelfDebias
 from marith.formula.tree.signals import ClassProb, Concentration, Decay, Divergence, First, Index
 from marith.formula.tree.terms import Classifier, Judgement, NGram, Prompted
 
-# A piece is text, or a part of the formula with the lowest precedence that needs no parentheses.
+# A piece is text, or a part of the formula with a precedence. The part needs parentheses if its own
+# precedence is lower.
 Piece: TypeAlias = str | tuple[Node | float, int]
 SUM, PRODUCT, ATOM = 1, 2, 3
 

@@ -19,7 +19,7 @@ Option: TypeAlias = "str | int | float | bool | None"
 MODES = ("append", "prepend", "replace")
 TEMPLATES = ("chat", "plain")
 SCALES = ("log", "probability", "logit")
-# An upper bound on the characters of `classifier(…)` around its guide, with every text empty.
+# An upper bound on the number of characters of `classifier(…)` besides its guide and its texts.
 GUIDED = 120
 LARGEST_OPTION = 10**100
 # Arguments of a chat template that the engine sets, or that would change how it reads prompts.

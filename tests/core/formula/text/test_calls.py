@@ -116,7 +116,7 @@ def test_only_a_function_with_known_arguments_can_be_defined() -> None:
     with pytest.raises(FormulaError, match="'mine' is defined by a function, not by 2"):
         define("mine", 2)  # type: ignore[arg-type]
     with pytest.raises(
-        FormulaError, match=r"'mine' cannot be .*max.*, whose arguments Python does not show"
+        FormulaError, match=r"'mine' cannot be defined as .*max.*, because Python does not show its"
     ):
         define("mine", max)
 
@@ -165,14 +165,14 @@ def test_an_allowed_function_cannot_open_a_model_or_a_file() -> None:
 @pytest.mark.parametrize(
     ("allowed", "problem"),
     [
-        (("ramp", "halvd"), "allowed names 'halvd', which is not the name of .*mean 'halved'"),
-        ([3], "allowed names 3, which is not the name of a function"),
+        (("ramp", "halvd"), "allowed contains 'halvd', which is not the name of .*mean 'halved'"),
+        ([3], "allowed contains 3, which is not the name of a function"),
         ("halved", "allowed is a list of names of functions, not 'halved'"),
         (None, "allowed is a list of names of functions, not None"),
         ("", "allowed is a list of names of functions, not ''"),
         (b"x", "allowed is a list of names of functions, not b'x'"),
-        (["ngram"], "allowed names 'ngram', which untrusted text must not call; define it as"),
-        (["classifier"], "allowed names 'classifier', which untrusted text must not call"),
+        (["ngram"], "allowed contains 'ngram', which untrusted text must not call; define it as"),
+        (["classifier"], "allowed contains 'classifier', which untrusted text must not call"),
     ],
 )
 def test_a_list_of_what_is_allowed_has_names_that_mean_something(

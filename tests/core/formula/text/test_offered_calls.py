@@ -98,7 +98,7 @@ def test_a_mistyped_name_is_compared_with_what_packages_offer(install: Install) 
     install()
     with pytest.raises(FormulaError, match=r"'halvd' has no meaning .*did you mean 'halved'"):
         parse("halvd(M, a)")
-    with pytest.raises(FormulaError, match=r"names 'halvd', .*did you mean 'halved'"):
+    with pytest.raises(FormulaError, match=r"contains 'halvd', .*did you mean 'halved'"):
         parse("M", None, False, ["halvd"])
 
 
