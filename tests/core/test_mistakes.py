@@ -16,7 +16,10 @@ CALLS = [
     ("engine.generate([])", "a text or a list of messages such as {'role'"),
     ("engine.submit('Hi')", "write submit(Request('Hi')), or generate('Hi') for the text"),
     ("engine.generate('Hi', sampling=0.7)", "for example, Sampling(temperature=0.7)"),
-    ("engine.generate('Hi', {'chef': 'Cook.'})", "terms are given after it, or by name: terms={…}"),
+    (
+        "engine.generate('Hi', {'chef': 'Cook.'})",
+        "the terms after the formula, or by name: terms={…}",
+    ),
     ("engine.generate('Hi', 'chef', 'Cook.')", "terms map names to prompts or terms, such as"),
     ("engine.generate('Hi', 'union')", "'union' is a function, called as union(…), and not a term"),
     ("engine.generate('Hi', reasoning_effort='low')", "write template_options={…}"),

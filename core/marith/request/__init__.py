@@ -5,10 +5,10 @@
 - `completion`: chunks, completions and their costs.
 - `limits`: the limits of an engine, and its status.
 - `message_content`: converts messages of any provider to OpenAI's format, with text alone.
-- `other_names`: what to write instead of names of options in other libraries.
+- `other_names`: what to write instead of the names that other libraries give to options.
 - `placement_names`: checks the names of devices, number types and backends, without torch.
 - `plan`: plans of speculation: which terms draft, and which verify later.
-- `prompt`: `Prompt`: messages with text; pairs the results of tools with their calls.
+- `prompt`: converts a prompt to messages with text, and pairs tools' results with their calls.
 - `request`: `Request`: a prompt, the formula that answers it, and its options.
 - `sampling`: how tokens are sampled.
 - `stop`: where a text ends: its length, and strings that stop it.

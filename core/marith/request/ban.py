@@ -8,13 +8,14 @@ from typing import Any, TypeAlias
 
 from marith.request.checks import check_fields, checked_by, flag, texts
 
-# A tree maps the next character of words to the tree after it.
+# A tree maps each character that may come next in a word to the tree of the characters that may
+# follow it.
 Tree: TypeAlias = dict[str, Any]
 
 
 # A tree has this key where a word is complete.
 WHOLE = ""
-# The tree of words with this number of characters together takes 75 MB.
+# A tree of words takes 75 MB if the words have this number of characters in total.
 LETTERS = 500_000
 
 
@@ -42,7 +43,7 @@ class Ban:
 
 
 def tree_of(words: Iterable[str]) -> Tree:
-    """Return the tree of words. Each level has the next characters of the words."""
+    """Return the tree of words. Each level has the characters that may come next in a word."""
     root: Tree = {}
     for word in words:
         tree = root

@@ -20,10 +20,10 @@ Check: TypeAlias = Callable[[str, Any], Any]
 
 
 def checked_by(check: Check, option: str = "", untrusted: bool = False) -> Mapping[str, Any]:
-    """Return the metadata of a dataclass's field that `check_fields` checks.
+    """Return the metadata with which `check_fields` checks a field of a dataclass.
 
     A field is written `field(metadata=checked_by(flag))`. `option` is the field's name in calls and
-    in `Options`, if it is different there. If `untrusted`, callers that the application does not
+    in `Options`, if that name is different. If `untrusted`, callers that the application does not
     trust may set the field too.
     """
     return {"check": check, "option": option, "untrusted": untrusted}
@@ -36,7 +36,7 @@ def fields_by_option(*kinds: type[Any]) -> dict[str, Field[Any]]:
 
 
 def check_fields(value: Any) -> None:
-    """Check the fields of a frozen dataclass that have a check, unless they have their default."""
+    """Run the checks of a frozen dataclass's fields. A field with its default is not checked."""
     for field in fields(value):
         if check := field.metadata.get("check"):
             current = getattr(value, field.name)
@@ -45,7 +45,10 @@ def check_fields(value: Any) -> None:
 
 
 def whole(name: str, value: Any, minimum: int, maximum: int | None = None) -> int:
-    """Return a whole number in a range as an int. Raises RequestError, which calls it `name`."""
+    """Return a whole number in a range as an int.
+
+    Raises RequestError for any other value. The message calls the value `name`.
+    """
     number = plain(value)
     is_integer = isinstance(number, int) and not isinstance(number, bool)
     if not (is_integer and minimum <= number and (maximum is None or number <= maximum)):
@@ -116,7 +119,7 @@ def optional(check: Check) -> Check:
 
 
 def texts(max_letters: int) -> Check:
-    """Return a check for non-empty texts with at most `max_letters` characters together."""
+    """Return a check for non-empty texts with at most `max_letters` characters in total."""
 
     def check(name: str, value: Any) -> tuple[str, ...]:
         if not isinstance(value, (str, Sequence)):
@@ -124,7 +127,8 @@ def texts(max_letters: int) -> Check:
         checked = (value,) if isinstance(value, str) else tuple(value)
         for text in checked:
             if not isinstance(text, str) or not text:
-                raise RequestError(f"a text of {name} has at least one character: {shown(text)}")
+                problem = f"every text of {name} must have at least one character"
+                raise RequestError(f"{problem}, but one is {shown(text)}")
         letters = sum(map(len, checked))
         if letters > max_letters:
             raise RequestError(f"{name} has {letters:,} characters; at most {max_letters:,}")
@@ -168,7 +172,7 @@ def require_json(value: Any, name: str) -> None:
 
 
 def distinct_texts(name: str, value: Any) -> tuple[str, ...]:
-    """Check that a value is a list of at least two different texts, and no empty text."""
+    """Check that a value is a list of at least two texts, all different and none empty."""
     is_list = isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray))
     if not is_list or len(value) < 2 or not all(isinstance(text, str) and text for text in value):
         raise RequestError(f"{name} are a list of two texts or more, not {shown(value)}")

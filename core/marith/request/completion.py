@@ -41,7 +41,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class CallChunk:
-    """A piece of a call. Only the first piece of a call has its id and name."""
+    """A piece of a call. Only the first piece of a call has the id and the name."""
 
     index: int
     id: str | None
@@ -272,7 +272,7 @@ class Ranking:
     """Some texts with the probability of each text, the likeliest text first.
 
     `text` is the likeliest text. `logprobs` are the log-probabilities that an answer begins with
-    each text: sums over its tokens. `probabilities` are normalised over the texts.
+    each text: sums over the tokens of the text. `probabilities` are normalised over the texts.
     """
 
     text: str
@@ -299,7 +299,8 @@ class Ranking:
         return self.text
 
 
-_SHOWN = 60  # characters of a text in a `repr`
+# A `repr` shows at most this number of characters of a text.
+_SHOWN = 60
 
 
 def _renamed(terms: Mapping[str, Value], names: Mapping[str, str]) -> dict[str, Value]:
@@ -308,7 +309,7 @@ def _renamed(terms: Mapping[str, Value], names: Mapping[str, str]) -> dict[str, 
 
 
 def _brief(text: str) -> str:
-    """Return a text in quotation marks. A long text is shortened, and its length added."""
+    """Return a text in quotation marks. A long text is cut, and its length is added."""
     if len(text) <= _SHOWN:
         return repr(text)
     return f"{text[:_SHOWN]!r}… ({len(text)} characters)"

@@ -19,11 +19,11 @@ class Limits:
     whole context if there is no `max_tokens`. A shared prefix counts once. At most `max_queue`
     further requests wait. A request that alone needs more than `cache_bytes` runs alone, and is
     refused if the machine has too little memory. With `cache_bytes=0` every request runs alone. By
-    default `cache_bytes` is half of the memory that is free after the model is loaded. Cached
-    prefixes, of all checkpoints together, are dropped first to make room.
+    default `cache_bytes` is half of the memory that is free after the model is loaded. The cached
+    prefixes of all checkpoints share `cache_bytes`, and are dropped first to make room.
 
-    Further checkpoints, adapters and n-grams stay loaded while a request uses them. The most
-    recently used of the others stay loaded too, up to `loaded_bytes`.
+    Further checkpoints, adapters and n-grams stay loaded while a request uses them. Afterwards the
+    most recently used ones stay loaded, up to `loaded_bytes`.
     """
 
     max_lanes: int = field(default=256, metadata=checked_by(whole_from(1)))

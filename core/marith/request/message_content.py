@@ -39,9 +39,9 @@ _THOUGHTS = (
 def plain_messages(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a message as OpenAI writes it, with text as its content.
 
-    The assistant's reasoning becomes `reasoning_content`, from which the chat template takes what
-    the model was trained to read again. A tool's result inside another message becomes a message of
-    its own. Raises RequestError for content that is not text.
+    The assistant's reasoning becomes `reasoning_content`. The chat template takes from it what the
+    model was trained to read again. A tool's result inside another message becomes a message of its
+    own. Raises RequestError for content that is not text.
     """
     content = message.get("content")
     blocks = content if isinstance(content, (list, tuple)) else ()
@@ -102,7 +102,7 @@ def require_calls(tool_calls: Any) -> Sequence[Any]:
 
 
 def _reasoning(part: Any) -> str:
-    """Return the text in what a provider writes as reasoning; "" if it is encrypted."""
+    """Return the text of reasoning in any provider's format; "" if it is encrypted."""
     match part:
         case str():
             return part
@@ -114,7 +114,7 @@ def _reasoning(part: Any) -> str:
 
 
 def _calls(calls: Any, called_once: Any, blocks: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return the calls of a message. Blocks often repeat the calls, so they are read last."""
+    """Return the calls of a message. Blocks often repeat the calls, so blocks are read last."""
     listed = require_calls(calls or ())
     return [_call(call) for call in listed or (called_once and [called_once]) or blocks]
 

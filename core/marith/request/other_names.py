@@ -1,4 +1,4 @@
-"""Map names of options in other libraries to marith's names, or to a sentence.
+"""Map names of options in other libraries to marith's names, or to advice on what to write.
 
 The names are from transformers, llama.cpp and llama-cpp-python, Ollama, vLLM, OpenAI's API,
 LangChain and LlamaIndex.
@@ -107,7 +107,8 @@ _SENTENCES: Mapping[str, str] = {
     "guidance_scale": "write a formula with the recipe cfg",
     "trust_remote_code": "marith never runs the code of a checkpoint",
 }
-# The options of chat templates, and what to write: an option, or how an option is given.
+# The options of chat templates, and what to write instead of each. `{}` stands for the way in which
+# a class or a call takes template options.
 _OF_TEMPLATES: Mapping[str, str] = {
     **dict.fromkeys(("chat_template", "chat_format", "template"), _TEMPLATE),
     **dict.fromkeys(("enable_thinking", "reasoning_effort"), "{}"),
@@ -126,18 +127,18 @@ _OF_A_CALL = "{} is an option of a call, such as engine.generate(…, {}=…)"
 
 
 def keywords(names: Iterable[str]) -> dict[str, str]:
-    """Return options as they are written by their own names: `name=…`."""
+    """Return each option as a keyword argument: `name=…`."""
     return {name: f"{name}=…" for name in names}
 
 
 def advice_for(
     written: Mapping[str, str], template: str = "write chat_template_kwargs={…}"
 ) -> dict[str, str]:
-    """Return advice by name: what to write instead of a name that is not an option at one place.
+    """Return advice by name: what to write instead of a name that one class or call does not take.
 
     The name may be another library's, or marith's name of an option that belongs elsewhere.
-    `written` maps each option of the place to its spelling there, such as `strings=['…']` for
-    `stop`. `template` says how the options of a chat template are given there.
+    `written` maps each option that the class or call takes to its spelling there, such as
+    `strings=['…']` for `stop`. `template` says how to write the options of a chat template there.
     """
     by_template = {name: sentence.format(template) for name, sentence in _OF_TEMPLATES.items()}
     advice = {**_SENTENCES, **by_template}
@@ -155,13 +156,13 @@ _STOP = {**keywords(_OF_STOP), "stop": "strings=['…']", "stop_token_ids": "tok
 
 
 def _within(form: str, written: Mapping[str, str]) -> dict[str, str]:
-    """Return options as they are written within another argument."""
+    """Return options as they are written inside another argument."""
     return {name: form.format(text) for name, text in written.items()}
 
 
 _WRITE_TEMPLATE = "write template_options={…}"
 _CALL_TAKES_TEMPLATE = "a call takes template_options={…}"
-# Advice for each place: what to write instead of a name that the place does not take.
+# Advice for each class or call: what to write instead of a name that it does not take.
 AT_SAMPLING = advice_for(_SAMPLING | _within("Stop({})", _STOP), _CALL_TAKES_TEMPLATE)
 AT_STOP = advice_for(_STOP | _within("Sampling({})", _SAMPLING), _CALL_TAKES_TEMPLATE)
 AT_REQUESTS = {

@@ -8,9 +8,9 @@ from typing import Any
 
 from marith.errors import MarithError, RequestError, shown
 
-# For this name accelerate spreads the model over several devices.
+# With this device name, accelerate spreads the model over several devices.
 SPREAD = "auto"
-# The first is the default.
+# The first backend is the default.
 BACKENDS = "transformers", "llama.cpp"
 DEVICES = (
     "cpu", "cuda", "mps", "xpu", "hpu", "mtia", "npu", "mlu", "musa", "xla", "privateuseone",
@@ -66,5 +66,5 @@ def backend_name(name: str, value: Any, error: type[MarithError] = RequestError)
 
 def _name_of(value: Any) -> Any:
     """Return the name of a device or type of torch. Return any other value unchanged."""
-    # This room does not import torch, so torch's objects are known by their module.
+    # This room does not import torch, so torch's objects are recognised by their module.
     return str(value) if type(value).__module__ == "torch" else value

@@ -16,7 +16,7 @@ from marith.formula.tree.nodes import Formula
 from marith.request.checks import whole
 
 LENGTH = 4
-# A term is evaluated at this number of positions at once, at most.
+# The maximum number of positions at which a term is evaluated at once.
 MOST = 16
 
 
@@ -25,10 +25,10 @@ class Plan:
     """A plan of speculation: which terms draft, and which verify later. It changes only the cost.
 
     `every` maps a term, by name or as formula text, to its speculative factor s (paper, section 4).
-    The term is computed for s positions at a time; s − 1 of their tokens were sampled without it.
-    Other terms have s = 1, or `length` + 1 if the plan has drafts. A classifier is computed with
-    its guide. If a term and the terms before it do not form a distribution, the term is computed
-    with the next term.
+    The term is computed for s positions at a time; s − 1 of the tokens at these positions were
+    sampled without the term. Other terms have s = 1, or `length` + 1 if the plan has drafts. A
+    classifier is computed with its guide. If a term and the terms before it do not form a
+    distribution, the term is computed with the next term.
 
     `drafted_by` are formulas that draft for the whole formula, the cheapest first, `length` tokens
     at a time.
@@ -88,7 +88,7 @@ class Plan:
         the prompt; a `Prompted` with a small model as `model=`; the name of a term.
         """
         if not drafts:
-            raise RequestError("a plan of drafts names at least one")
+            raise RequestError("a plan of drafts names at least one draft")
         return cls(drafted_by=drafts, length=length)  # type: ignore[arg-type]  # texts after `__post_init__`
 
     @classmethod
@@ -112,7 +112,7 @@ class Plan:
 
 
 def formula_in_plan(text: str, names: Collection[str]) -> Formula:
-    """Return the formula that a plan's text means. Raises RequestError if it has unknown names."""
+    """Parse a formula in a plan. Raises RequestError if it is invalid or has an unknown name."""
     try:
         formula = read_formula(text)
         require_known(formula, names)

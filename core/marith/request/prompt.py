@@ -26,9 +26,9 @@ class Prompt:
     """Messages with text content, before any term reads them.
 
     `tools` are the tools that the prompt shows, in OpenAI's format. `options` are for the chat
-    template. A prompt that was given as token ids has them in `tokens`, and uses no template;
-    `messages` then has their text. `read` caches the tokens of the prompt for each way in which
-    terms read it.
+    template. If the prompt was given as token ids, `tokens` has the ids, `messages` has their text,
+    and no template applies. `read` caches the tokens of the prompt for each way in which terms read
+    it.
     """
 
     messages: tuple[Message, ...] = ()
@@ -111,7 +111,7 @@ def _to_messages(message: Any) -> list[dict[str, Any]]:
 def _pair_answers(messages: Sequence[dict[str, Any]]) -> None:
     """Give each tool's result the id and name of its call.
 
-    The call is found by its id if the result has one, and otherwise by order.
+    The call is found by the id in the result, or by order if the result has no id.
     """
     named: dict[Any, str] = {}
     # Calls that have no result yet.

@@ -52,15 +52,15 @@ class RequestOptions(TypedDict, total=False):
 
 
 class InspectedOptions(RequestOptions, total=False):
-    """The options of a request that may be inspected. Calls of an engine do not take `inspect`."""
+    """The options of a request, and `inspect`, which the calls of an engine do not take."""
 
     inspect: bool | int
 
 
 Speculation: TypeAlias = "Plan | Literal['auto'] | None"
 # f(rows, text, places) gets a tensor of composed log-probabilities [positions, vocab], the tokens
-# of the answer so far, and the place of each row, which follows text[:place]. It returns the
-# changed rows.
+# of the answer so far, and a place for each row: row i is for the token after text[:places[i]]. It
+# returns the changed rows.
 RowFunction: TypeAlias = Callable[[Any, list[int], list[int]], Any]
 
 
@@ -71,7 +71,7 @@ def _formula(_: str, formula: Any) -> Any:
     if isinstance(formula, (str, Formula)):
         return formula
     is_terms = isinstance(formula, Mapping)
-    advice = "; terms are given after it, or by name: terms={…}" if is_terms else ""
+    advice = "; write the terms after the formula, or by name: terms={…}" if is_terms else ""
     raise FormulaError(f"a formula is a text or a Formula, not {shown(formula)}{advice}")
 
 
@@ -96,8 +96,8 @@ def inspected(name: str, value: Any) -> bool | int:
     if isinstance(value, bool):
         return value
     if not isinstance(value, int) or value < 1:
-        likeliest = "how many of the likeliest tokens to show, from 1"
-        raise RequestError(f"{name} is True, False or {likeliest}, not {shown(value)}")
+        likeliest = "the number of likeliest tokens to show (1 or more)"
+        raise RequestError(f"{name} must be True, False, or {likeliest}, not {shown(value)}")
     return value
 
 
@@ -124,7 +124,7 @@ class Request:
     - `prompt`: a text is one message of the user, which each term reads through its chat template;
       a term with `template="plain"` reads it unchanged. A list of ints is token ids, as
       `Engine.encode(text, start=True)` returns them. No template applies to token ids. System
-      prompts go before them as plain text, but after the start token.
+      prompts go before the token ids as plain text, but after the start token.
     - `formula`, `terms`: read when the request is made. In `terms`, a text is a system prompt, and
       `{"formula": text}` a formula.
     - `grammar`: the texts that the answer may be; `ban`: texts that it must not contain; `tools`:
@@ -134,24 +134,25 @@ class Request:
       its position.
     - `template_options`: options of the terms' chat templates.
     - `trusted`: if False, the texts of `formula` and `terms` are limited as by `marith.parse`: they
-      may call a function of `marith.define` or of a package only if `allowed` has its name.
+      may call a function of `marith.define` or of a package only if `allowed` contains its name.
     - `constraints`: functions `f(rows, text, places)` that change the composed log-probabilities
       [positions, vocab] in order. Row i is for the token after text[:places[i]]. The result is
       normalised, and -inf forbids a token. A row may depend only on itself and on the tokens
       before its place, because the other rows may belong to drafts. The functions run on the
       engine's thread.
     - `prefix`: a text or token ids that the answer continues and does not repeat. Grammar, tools,
-      bans, stop strings and penalties count it; `max_tokens` and `min_tokens` do not. With a seed,
-      a text that is cut after a token and then continued stays the same, unless a ban rolled tokens
-      back.
+      bans, stop strings and penalties treat it as part of the answer; `max_tokens` and `min_tokens`
+      do not. With a seed, a text that is cut after a token and then continued stays the same,
+      unless a ban rolled tokens back.
     - `inspect`: add a `marith.Inspection` to the completion and the last chunk. A number sets how
       many likeliest tokens each position lists; True means 10. The finished text is read once
       more, which `Stats` does not count.
     - `cache_salt`: requests share cached keys, values, states and classifier tokens only if they
       have the same salt, or none, as in vLLM. With a salt for each user, `cached` and the time to
-      the first token do not reveal how another user's text begins. All requests share the caches
-      of formulas (with their system prompts), grammars, tools, checkpoints and adapters, whatever
-      their salt. They also share measured times, the shares of accepted drafts, and the load.
+      the first token do not reveal how another user's text begins. All requests share the caches of
+      formulas (with their system prompts), grammars, tools, checkpoints and adapters, whatever
+      their salt. They also share what the engine measured (times, and the shares of drafts that
+      were accepted), and each request slows the others down.
     """
 
     prompt: AnyPrompt
@@ -183,7 +184,8 @@ class Request:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        # A schema that the prompt shows is a tool whose arguments are the answer.
+        # If the prompt shows the schema of the grammar, the schema becomes a tool, and the
+        # arguments of its call are the answer.
         if self.grammar is not None and self.grammar.tool and self.tools is None:
             object.__setattr__(self, "tools", Tools.of_schema(self.grammar))
             object.__setattr__(self, "grammar", None)
@@ -210,7 +212,7 @@ class Request:
 
     @property
     def meanings(self) -> dict[str, Formula]:
-        """`M` and every name that the formula uses, each with its formula without names."""
+        """The formulas of `M` and of all names in use, by name. Terms replace all names in them."""
         formula, terms = self.formulas
         return resolve(terms, formula)
 

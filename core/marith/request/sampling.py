@@ -51,8 +51,8 @@ class Sampling:
     They apply in this order:
 
     - `repetition_penalty` multiplies the log-probabilities of tokens that occur in the prompt, as
-      `M` reads it, or in the continuation (Keskar et al., 2019). transformers and vLLM count both
-      too.
+      `M` reads it, or in the continuation (Keskar et al., 2019). transformers and vLLM also count
+      both.
     - `logit_bias` is added to log-probabilities by token id. `presence_penalty` is subtracted once
       from each token that occurs in the continuation, and `frequency_penalty` once for each
       occurrence, as in OpenAI's API.

@@ -26,11 +26,11 @@ class Stop:
 
     With `max_tokens=None` only the context limits the text. `token_ids` end the text, as the
     model's own end-of-text tokens do, and so does a special token whose name is one of `strings`.
-    Special tokens are not in the text, so a longer string with such a name in it matches only where
+    Special tokens are not in the text, so a longer string that contains such a name matches only if
     the model writes the name in letters. With `ignore_eos` the model's own end-of-text tokens are
     ordinary tokens. While the text has fewer than `min_tokens` tokens, a token that ends the text
     is sampled only if no other token may follow, and stop strings do not end the text. Stop strings
-    never end JSON of a schema, calls of tools, or reasoning; a special token whose name is one of
+    never end the JSON of a schema, tool calls, or reasoning; a special token whose name is one of
     `strings` ends reasoning too.
     """
 

@@ -1,4 +1,4 @@
-"""Replace the control characters in untrusted text, which terminals and pages obey."""
+"""Replace the control characters in untrusted text, because terminals and pages obey them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import unicodedata
 KEPT = "\n\t"
 # These marks change the direction of letters, so that a text looks like another text.
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-# Unicode has a picture of each control character, from this number on.
+# Unicode's pictures of the control characters begin at this code point.
 _FIRST_PICTURE = 0x2400
 
 
 def escape_control_chars(text: str) -> str:
     """Return the text with control characters, escapes and direction marks made visible.
 
-    A control character becomes its picture (␛ for escape), any other its number: ⟨U+202E⟩.
+    A control character becomes its picture (␛ for escape), and any other its number: ⟨U+202E⟩.
     """
     if text.isprintable():
         return text if _BIDI.isdisjoint(text) else "".join(map(_shown, text))

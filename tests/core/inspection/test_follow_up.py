@@ -152,7 +152,9 @@ def test_what_cannot_be_inspected_is_refused_before_a_token_is_drawn(
         marith.submit_with_inspection(
             checked.engine, Request("a", FORMULA, checked.terms, stop=Stop(100), inspect=20_000)
         )
-    with pytest.raises(RequestError, match=r"inspect is True, False or how many .* not 'yes'"):
+    with pytest.raises(
+        RequestError, match=r"inspect must be True, False, or the number .* not 'yes'"
+    ):
         Request("a", inspect="yes")  # type: ignore[arg-type]
     with Engine.load(tiny_model(), tokenizer=tiny_tokenizer(), max_lanes=1) as engine:
         engine.generate("a", "x", {"x": "b"}, max_tokens=1)

@@ -23,7 +23,7 @@ WRONG = [
     ({"max_tokens": 0}, "max_tokens is a whole number from 1, not 0"),
     ({"timeout": 0}, "timeout is a finite number of seconds above 0, not 0"),
     ({"stop": 5}, "stop is a list of texts, not 5"),
-    ({"stop": [""]}, "a text of stop has at least one character: ''"),
+    ({"stop": [""]}, "every text of stop must have at least one character, but one is ''"),
     ({"context_length": 1}, "context_length is a whole number from 2, not 1"),
     ({"cache_bytes": "1GB"}, "cache_bytes is a whole number from 0, not '1GB'"),
     ({"steer_tools": 1}, "steer_tools is True or False, not 1"),

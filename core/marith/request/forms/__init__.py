@@ -3,6 +3,6 @@
 - `grammar`: the texts that an answer may be, as plain data.
 - `json_schema`: rewrites JSON schemas so that llguidance enforces them.
 - `finite_schemas`: finds definitions that no finite text matches.
-- `schema_formats`: formats of texts as patterns, and schemas of pydantic classes.
+- `schema_formats`: writes text formats as patterns, and pydantic classes as schemas.
 - `tools`: the tools that an answer may call.
 """

@@ -25,8 +25,9 @@ def require_finite(schema: Any) -> None:
     else:
         return
     if endless:
-        problem = f"no finite text matches {[*endless][-1]!r}, because it always contains itself"
-        raise RequestError(f"{problem}; make the property optional, or allow null there")
+        problem = f"no finite text matches {[*endless][-1]!r}, because this definition always"
+        advice = "make the property optional, or allow null there"
+        raise RequestError(f"{problem} contains itself; {advice}")
 
 
 def _references(schema: Any) -> dict[str, None]:
@@ -49,7 +50,7 @@ def _is_finite(definition: Any, endless: Collection[str]) -> bool:
     try:
         return _ends(definition, endless)
     except (AttributeError, TypeError):
-        # A keyword has a value of another kind, which llguidance refuses later.
+        # The value of a keyword has the wrong type. llguidance refuses the schema later.
         return True
 
 

@@ -31,7 +31,7 @@ _MAKE: dict[str, Callable[[str], str]] = {
 
 # A grammar that leaves no choice is followed for this number of bytes.
 FORCED = 100
-# A grammar of this number of characters takes at most half a second and about 80 MB.
+# A grammar of this number of characters is compiled in half a second and about 80 MB at most.
 LETTERS = 250_000
 # A chain of 3,000 rules of a Lark grammar overflowed the stack.
 RULES = 1_000
@@ -42,7 +42,7 @@ LIMITS = LLParserLimits(
     max_grammar_size=20_000,
     verbose_errors=False,
 )
-# The name of a function in OpenAI's format has no such characters.
+# The name of a function in OpenAI's format must not have these characters.
 _NO_NAME = re.compile(r"[^\w-]+", re.ASCII)
 # The line of llguidance's error that says what is wrong with a regular expression.
 _PARSE_ERROR = re.compile(r"^ *error: ([^\n]+)", re.MULTILINE)
@@ -84,12 +84,12 @@ class Grammar:
         show_as: str | None = None,
         drops_repeats: bool = False,
     ) -> Grammar:
-        """Return a grammar of JSON that follows a schema or pydantic class, and its order of keys.
+        """Return a grammar of JSON for a schema or a pydantic class, in the order of its keys.
 
         Objects have only the properties that the schema names, unless the schema allows others or
         `strict` is False. If `show_as` is a name, the chat template shows the schema of an object
         as a tool of this name, and the tool's arguments are the answer; a request with other tools
-        does not show it. `drops_repeats` means that the program that reads the answer drops
+        does not show this tool. Set `drops_repeats` if the program that reads the answer drops
         repeated items of an array, as a pydantic class does for a set.
         """
         is_class = isinstance(schema, type)
@@ -121,7 +121,7 @@ class Grammar:
         return cls("lark", text)
 
     def part(self, name: str) -> dict[str, Any]:
-        """Return the grammar as a part of another grammar, which refers to it as `@name`."""
+        """Return the grammar as a part of another grammar, which refers to this part as `@name`."""
         match self.kind:
             case "json_schema":
                 return {"name": name, "json_schema": json.loads(self.text)}
@@ -207,7 +207,7 @@ def _source(kind: str, text: str) -> str:
 
 
 def _require_text(kind: str, source: str) -> None:
-    """Raise RequestError if no text matches a grammar, as far as its forced beginning shows it."""
+    """Raise RequestError if the text that a grammar forces shows that no text matches."""
     matcher, forced = LLMatcher(_byte_tokens(), source, log_level=0, limits=LIMITS), bytearray()
     while len(forced) < FORCED:
         mask = int.from_bytes(matcher.compute_bitmask(), "little")

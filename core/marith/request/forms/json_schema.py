@@ -1,4 +1,4 @@
-"""Write JSON schemas as text that llguidance enforces, closed to properties without a name."""
+"""Write JSON schemas as text that llguidance enforces, without properties that they do not name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ IS_SCHEMA = ("items", "additionalProperties", "additionalItems", "not", "propert
 _NEAR = 1e-12
 # llguidance reads larger whole numbers as the nearest float.
 _EXACT = 2**53
-# Pydantic's pattern of a decimal number (until version 2.11) has a lookahead, which grammars lack.
+# Pydantic's pattern of a decimal number (until version 2.11) has a lookahead, which grammars do not
+# support.
 _SAME_PATTERN = {
     r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$": r"^[+-]?(\d+\.?\d*|\.\d+)$",
 }
@@ -36,12 +37,12 @@ _JOINS = ("anyOf", "oneOf", "allOf")
 _OF_OBJECTS = ("properties", "patternProperties", "additionalProperties")
 EMPTY = {"type": "object", "properties": {}}
 # Compilers recurse over a schema and its definitions, and an overflow of a thread's stack ends the
-# process. 2,100 levels overflowed it.
+# process. 2,100 levels overflowed the stack.
 LEVELS = 700
 
 
 def enforce_keywords(schema: Node, drops_repeats: bool) -> None:
-    """Change a schema, in place, to one with the same meaning that llguidance enforces.
+    """Change a schema in place so that llguidance enforces it. Its meaning stays the same.
 
     With `drops_repeats`, the program that reads the answer drops repeated items, so that
     `uniqueItems` need not be enforced. Raises RequestError for a keyword that cannot be enforced.
@@ -163,7 +164,7 @@ def _write_format_as_pattern(node: Node) -> None:
 
 
 def _write_names_as_properties(node: Node, schema: Node) -> None:
-    """Write the `enum` or `const` of `propertyNames` as properties, if it has no other keyword."""
+    """Write `propertyNames` as properties if it has only an `enum` or a `const`."""
     names = _resolved(node.get("propertyNames"), schema)
     if not isinstance(names, Mapping) or "properties" in node or "patternProperties" in node:
         return
@@ -225,7 +226,7 @@ def _members(node: Node, schema: Node) -> Iterator[Node]:
 
 
 def _tags(objects: Sequence[Node]) -> list[str]:
-    """Return the properties with listed values in every object, and no value in two objects."""
+    """Return the properties whose values every object lists, with no value in two objects."""
     if len(objects) < 2:
         return []
     tags = []
@@ -284,7 +285,8 @@ def enforce_free_names(node: Node, together: bool) -> None:
     least = node.get("minProperties", 0)
     if free and isinstance(least, int) and least > len(set(node.get("required", ()))) + 1:
         problem = f"'minProperties' is {least}, but a name that the schema leaves free may be"
-        raise RequestError(f"{problem} written twice; name the properties, or leave it out")
+        problem += " written twice; name the properties, or leave 'minProperties' out"
+        raise RequestError(problem)
 
 
 def _without(names: Sequence[str]) -> dict[str, str]:
@@ -313,7 +315,7 @@ def schema_text(
     try:
         return _written(text, strict is not False, drops_repeats)
     except (AttributeError, TypeError):
-        problem = "invalid JSON schema: a keyword has a value of another kind"
+        problem = "invalid JSON schema: the value of a keyword has the wrong type"
         raise RequestError(f"{problem}: {shown(schema)}") from None
     except RecursionError:
         raise RequestError("a name of a property in this JSON schema is too long") from None
@@ -330,7 +332,7 @@ def _written(text: str, closes: bool, drops_repeats: bool) -> str:
 
 
 def _closed(schema: Any, left_open: frozenset[str], closes: bool, itself: bool = True) -> Any:
-    """Return a schema that, if `closes`, forbids properties that it and inner schemas do not name.
+    """Return a schema. If `closes`, it and inner schemas forbid properties that they do not name.
 
     Schemas that describe one object together are not closed, because each would forbid the
     properties of the others. Examples are members of `allOf`, and definitions to which such members

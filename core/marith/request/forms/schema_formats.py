@@ -1,4 +1,4 @@
-"""Formats of texts in JSON schemas as patterns, and pydantic classes as JSON schemas."""
+"""Write the text formats of JSON schemas as patterns, and pydantic classes as JSON schemas."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _SECONDS = rf"{_CLOCK}:[0-5][0-9](\.[0-9]{{1,9}})?"
 _TIME = f"{_SECONDS}(Z|[+-]{_CLOCK})"
 # A naive date and time has no offset.
 NAIVE = f"^{_DATE}T{_SECONDS}$"
-# Durations are written as in RFC 3339: units follow each other without gaps. The numbers are short,
-# because readers limit them.
+# Durations are written as in RFC 3339: units follow each other without gaps. The numbers have at
+# most six digits, because programs that read durations limit them.
 _SOME = "[0-9]{1,6}"
 _IN_DAY = f"({_SOME}H({_SOME}M({_SOME}S)?)?|{_SOME}M({_SOME}S)?|{_SOME}S)"
 _DAYS = f"({_SOME}Y({_SOME}M({_SOME}D)?)?|{_SOME}M({_SOME}D)?|{_SOME}D)"
@@ -41,7 +41,8 @@ def _uuid(third: str = "[0-9a-fA-F]{4}", fourth: str = "[0-9a-fA-F]{4}") -> str:
     return f"^[0-9a-fA-F]{{8}}-[0-9a-fA-F]{{4}}-{third}-{fourth}-[0-9a-fA-F]{{12}}$"
 
 
-# A text must match all patterns of its format. An address has at most 64 characters before the @.
+# A text must match all patterns of its format. An email address has at most 64 characters before
+# the @.
 FORMATS: dict[str, tuple[str, ...]] = {
     "date": (f"^{_DATE}$",),
     "time": (f"^{_TIME}$",),
@@ -67,7 +68,7 @@ def escaped(letter: str) -> str:
 
 
 class _ReadByPydantic(GenerateJsonSchema):
-    """A generator of the schema of a pydantic class that will read the answer.
+    """A generator of schemas for pydantic classes that read the answer.
 
     A decimal is written as a number, because the schema of a decimal as text allows any text.
     """

@@ -22,7 +22,7 @@ class Tools:
 
     - `choice`: "auto" (text, calls, or text and then calls), "required" (only calls), the name of
       a tool (one call of it), or "none" (the prompt lists no tools, and the answer has no calls).
-    - `parallel`: if True, an answer may have several calls. It ends before a repeated call.
+    - `parallel`: if True, an answer may have several calls. The answer ends before a repeated call.
     - `strict`: as for `Grammar.json_schema`. A tool's own "strict" has priority. Array items may
       repeat despite `uniqueItems`, so a tool that takes a set must drop repeats.
     - `steer`: if False, the bare model, not the formula, samples the tokens inside a call.
@@ -35,7 +35,7 @@ class Tools:
     strict: bool | None = field(default=None, metadata=checked_by(optional(flag)))
     steer: bool = field(default=True, metadata=checked_by(flag, "steer_tools", untrusted=True))
     as_text: bool = field(default=False, metadata=checked_by(flag))
-    # The definitions as JSON, with the keys in order.
+    # The definitions as JSON, with the keys in the order in which they were given.
     text: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -46,7 +46,7 @@ class Tools:
             _check_definition(tool)
         text = json.dumps(self.definitions, ensure_ascii=False)
         object.__setattr__(self, "text", text)
-        # A deep copy: the caller may change the definitions later.
+        # The definitions are copied, because the caller may change them later.
         object.__setattr__(self, "definitions", tuple(json.loads(text)))
         names = self.names
         for name, count in Counter(names).items():
@@ -57,7 +57,8 @@ class Tools:
                     f"a tool cannot be named {name!r}, because tool_choice uses that word"
                 )
         if self.choice not in (*CHOICES, *names):
-            raise RequestError(f"no tool is named {shown(self.choice)}, but {', '.join(names)}")
+            there_are = f"the tools are {', '.join(names)}"
+            raise RequestError(f"no tool is named {shown(self.choice)}; {there_are}")
         for tool in self.callable:
             try:
                 # This raises RequestError if the schema cannot be enforced.
