@@ -116,7 +116,7 @@ def test_a_calls_formula_is_quoted_where_it_is_wrong(make: Make) -> None:
          "'temperature'?"),
         ({"terms": ["happy"]}, marith.FormulaError, "terms map names to prompts or terms, such as "
          "{{'formal': 'Speak formally.'}}, not ['happy']"),
-        ({"faithful": 0.5}, marith.RequestError, "faithful is 0.5, but faithful_to is not given; "
+        ({"faithful": 0.5}, marith.RequestError, "faithful is 0.5, but faithful_to is not set; "
          "write a regular expression that matches the retrieved passages in a prompt, such as "
          "faithful_to='(?s)<context>.*?</context>'"),
         ({"file": 5}, marith.RequestError, "file must be a path, not 5"),

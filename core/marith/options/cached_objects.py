@@ -25,7 +25,7 @@ Terms: TypeAlias = tuple[tuple[str, Formula], ...]
 
 @lru_cache(maxsize=16)
 def resolve_terms(terms: Terms) -> Mapping[str, Formula]:
-    """Return every name of the terms with its formula without names; see `resolve`."""
+    """Return the formula of each term, by name, with terms in place of all names; see `resolve`."""
     return resolve(dict(terms))
 
 
@@ -50,7 +50,8 @@ def require_meaning(
     speculation: Plan | Literal["auto"] | None,
 ) -> None:
     """Raise FormulaError or RequestError for a formula or a plan without a meaning."""
-    # This module is in a room above this one. It needs no torch.
+    # `speculation` is a room above `options`, so it is imported only when this is called. It needs
+    # no torch.
     from marith.speculation.execution_plan import ExecutionPlan
 
     names = resolve_terms(terms)
@@ -61,7 +62,7 @@ def require_meaning(
 
 @lru_cache(maxsize=64)
 def say_unmatched(faithful: float, faithful_to: str, advice: str) -> None:  # noqa: ARG001 (a key)
-    """Log that `faithful_to` matched nothing. The cache keeps it from being logged again.
+    """Log that `faithful_to` matched nothing. The cache keeps this from being logged again.
 
     The record does not contain the pattern, because an application may keep patterns private.
     """
@@ -84,11 +85,11 @@ def sampling(*values: Any) -> Sampling:
 
 @lru_cache(maxsize=8, typed=True)
 def stop(*values: Any) -> Stop:
-    """Return a `Stop` from the values of its fields, in order. Its tree is built once."""
+    """Return a `Stop` from the values of its fields. The tree of its strings is built once."""
     return Stop(*values)
 
 
 @lru_cache(maxsize=8)
 def ban(words: tuple[str, ...]) -> Ban | None:
-    """Return a `Ban`, whose tree of words is built once, or None without words."""
+    """Return a `Ban`, or None without words. The tree of its words is built once."""
     return Ban(words) if words else None

@@ -48,8 +48,8 @@ _FIELDS = {
     "ban": fields_by_option(Ban)["ban"],
     "steer_tools": fields_by_option(Tools)["steer_tools"],
 }
-# The metadata of each option, see `checked_by`: from the field of a request, or written here for
-# an option that only `Options` has.
+# The metadata of each option; see `checked_by`. It comes from the field of a request, or is written
+# here for an option that only `Options` has.
 METADATA: Mapping[str, Mapping[str, Any]] = {
     **{name: field.metadata for name, field in _FIELDS.items()},
     "device": checked_by(device_name),
@@ -68,15 +68,15 @@ CHECKS: Mapping[str, Check] = {
     **{name: metadata["check"] for name, metadata in METADATA.items()},
     "logit_bias": lambda name, value: dict(token_biases(name, value)),
 }
-# Names of options in other libraries, and marith's names.
+# Other names of options, some of them from other libraries, with marith's names of the fields.
 ALIASES: Mapping[str, str] = {
     "engine": "loaded_engine",
     "max_completion_tokens": "max_tokens",
     "model_name": "model",
 }
-# These are set when options are made, and not in a call.
+# These options are set when an `Options` is made, and not in a call.
 AT_CREATION = ("file", "engine", "loaded_engine")
-# For these options None means "not set", as in a call of an engine; elsewhere None is a value.
+# For these options None means "not set", as in a call of an engine; for others None is a value.
 _NOT_GIVEN = {name for name, field in _DRAWN.items() if "None" not in field.type}
 _NOT_GIVEN |= {"ban", "cache_salt", "chat_template_kwargs", "constraints", "inspect", "terms"}
 _LOADED = "pass a loaded model as engine=marith.Engine.load(model, tokenizer=…)"
@@ -98,10 +98,10 @@ _names: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 def by_name(named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options under marith's names, with a path as text, without options that are not set.
+    """Return options under marith's names, without options that are not set.
 
-    Raises RequestError for an option that is set under two names with different values, and for a
-    model that is an object.
+    A path becomes text. Raises RequestError for an option that is set under two names with
+    different values, and for a model that is an object.
     """
     options: dict[str, Any] = {}
     for name, value in named.items():
@@ -114,7 +114,7 @@ def by_name(named: Mapping[str, Any]) -> dict[str, Any]:
             options[option] = value
     model = options.get("model")
     if isinstance(model, str):
-        # A member of an enumeration of texts becomes its value.
+        # A member of a text enumeration (`StrEnum`) becomes its value.
         options["model"] = str.__str__(model)
     elif isinstance(model, PathLike):
         options["model"] = os.fspath(model)
@@ -209,15 +209,15 @@ def with_engine(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict
     }
     for name, value in decided.items():
         if options.get(name) not in (None, value):
-            problem = f"{name} is {shown(options[name])}, but a loaded engine is given"
-            raise RequestError(f"{problem}, which has its own model and placement; leave it out")
+            problem = f"{name} is {shown(options[name])}, but the loaded engine already has its own"
+            raise RequestError(f"{problem} model and placement; leave {name} out")
     return {**options, **decided}
 
 
 def unique_name(value: Any) -> str:
-    """Return a name for an object that no other object of any process has.
+    """Return a name for an object. No other object of any process has the same name.
 
-    The name stays while the object lives, but an object that is not hashable gets a new name each
+    An object keeps its name while it lives, but an object that is not hashable gets a new name each
     time.
     """
     kind = getattr(value, "__qualname__", type(value).__name__)

@@ -1,4 +1,4 @@
-"""The options of a model as fields, each with a sentence and a check."""
+"""The options of a model as fields, each with a check and a one-sentence description."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from marith.request.request import RowFunction
 
 
 class OptionFields(BaseModel):
-    """The fields of `Options`. All are checked when they are made, before any model loads."""
+    """The fields of `Options`. All are checked when options are made, before any model loads."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True, use_attribute_docstrings=True)
     # What to write instead of names that only the calls of a class take.
@@ -68,11 +68,11 @@ class OptionFields(BaseModel):
     min_p: float = 0.0
     """Sample from tokens whose probability is at least this share of the largest probability."""
     repetition_penalty: float = 1.0
-    """Multiply the log-probabilities of tokens that the prompt or the answer contains by this."""
+    """The factor for the log-probabilities of tokens that the prompt or the answer contains."""
     presence_penalty: float = 0.0
     """Subtract this from the log-probability of each token that the answer already contains."""
     frequency_penalty: float = 0.0
-    """Subtract this for each time that the answer already contains the token."""
+    """Subtract this from a token's log-probability for each of its occurrences in the answer."""
     logit_bias: dict[int, float] = Field(default_factory=dict)
     """Numbers to add to the log-probabilities of tokens, by token id."""
     max_tokens: int | None = 256
@@ -108,7 +108,7 @@ class OptionFields(BaseModel):
     backend: str | None = None
     """The library that runs a GGUF file: "llama.cpp", or None for transformers."""
     max_memory: dict[str, int | str] | None = None
-    """With device "auto": memory for each, such as {"cuda:0": "20GB", "cpu": "60GB"}."""
+    """With device "auto": the memory for each device, such as {"cuda:0": "20GB", "cpu": "60GB"}."""
     speculation: Plan | Literal["auto"] | None = "auto"
     """How much to draft: "auto", a Plan (or its JSON or mapping), or None (or "none")."""
     timeout: float | None = None
@@ -132,9 +132,9 @@ class OptionFields(BaseModel):
     frozen: bool = False
     """True: a call must not set a formula or terms."""
     cache_salt: str | None = None
-    """Only requests with an equal salt, such as a user's, share cached prefixes."""
+    """Only requests with the same salt, such as the id of a user, share cached prefixes."""
     inspect: bool | int = False
-    """True, or a number of likeliest tokens to list: explain each token; see `Inspection`."""
+    """Explain each token: True, or the number of likeliest tokens to list; see `Inspection`."""
     constraints: tuple[RowFunction, ...] = ()
     """Functions that change composed log-probabilities before a token is sampled; see `Request`."""
     loaded_engine: Any = Field(default=None, alias="engine")
@@ -186,7 +186,8 @@ class OptionFields(BaseModel):
         # This raises RequestError if `min_tokens` and `max_tokens` contradict each other.
         cached_objects.stop(self.max_tokens, (), (), self.min_tokens, False)
         terms = tuple(read_terms(self.terms).items())
-        # Terms are resolved first, so that the variable is not named in an error of a term.
+        # Terms are resolved first, so that an error in a term does not name the environment
+        # variable MARITH_FORMULA.
         cached_objects.resolve_terms(terms)
         with naming_variable("formula", "formula" in self.model_fields_set):
             cached_objects.require_meaning(read_formula(self.formula), terms, 0.0, None, None)
@@ -201,7 +202,10 @@ class OptionFields(BaseModel):
 
     @property
     def names_of_terms(self) -> dict[str, str]:
-        """The name of each term, and of `M`, by the text of its formula without names."""
+        """The name of each term, and of `M`, by the text of its formula.
+
+        In the text, terms replace all names.
+        """
         return {
             str(term): name for name, term in cached_objects.resolve_terms(self._meaning[1]).items()
         }

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from marith.engine.ticket import Ticket
     from marith.formula.tree.nodes import Formula
 
-# Before the first retry on a busy engine. Each further pause is twice the last.
+# The pause before the first retry if the engine is busy. Each further pause is twice the last.
 FIRST_PAUSE = 0.1  # seconds
 # The advice if a pattern matches nothing.
 _PATTERN = "a . of faithful_to matches a line break only after (?s)"
@@ -56,10 +56,10 @@ _DRAWN = tuple(field.name for field in fields(Sampling) if field.name != "logit_
 class Options(OptionFields):
     """The options of a model. Adapters inherit them. A call may set all but `file` and `engine`.
 
-    All are checked when they are made, before any model loads. An unknown option raises an error.
-    If options are not `trusted`, a call may set only how an answer is sampled, and the text of its
-    `formula` and `terms` may only combine names that the options define. If options are `frozen`, a
-    call must set neither.
+    All options are checked when they are made, before any model loads. An unknown option raises an
+    error. If options are not `trusted`, a call may set only how an answer is sampled, and `formula`
+    and `terms`, whose text may only combine names that the options define. If options are `frozen`,
+    a call must not set `formula` or `terms`.
     """
 
     @classmethod
@@ -89,22 +89,23 @@ class Options(OptionFields):
 
     @classmethod
     def by_name(cls, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return options under marith's names, without options that are None and therefore not set.
+        """Return options under marith's names.
 
-        Raises RequestError for an option that is set under two names with different values.
+        An option is left out if it is None and None means "not set" for it. Raises RequestError for
+        an option that is set under two names with different values.
         """
         return by_name(options)
 
     @classmethod
     def check_call(cls, options: Mapping[str, Any], others: Sequence[str] = ()) -> None:
-        """Raise RequestError for an option of a call that is not an option and not in `others`.
+        """Raise RequestError if a call has a name that is neither an option nor in `others`.
 
-        A call has neither `file` nor `engine`.
+        A call must not have `file` or `engine`.
         """
         check_call(options, [*cls.call_names(), *others], cls.__name__)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        """Yield the model, the formula, and other values than defaults. A file is its path."""
+        """Yield model, formula, and options that are not defaults. A file is shown as its path."""
         own = self.model_fields_set.difference(self.option_names(), _OF_FRAMEWORKS)
         for name in (*self.option_names(), *sorted(own)):
             field, value = type(self).model_fields[name], getattr(self, name)
@@ -153,7 +154,7 @@ class Options(OptionFields):
     def identity(self) -> dict[str, Any]:
         """Return everything that determines a text, as plain data, for caches and observers.
 
-        A loaded engine and functions have unique names.
+        Unique names stand for a loaded engine and for functions.
         """
         options = self._data
         if self.loaded_engine is not None:
@@ -174,10 +175,10 @@ class Options(OptionFields):
     def over(self, options: Mapping[str, Any], stop: str | Iterable[str] | None = None) -> Options:
         """Return these options, overridden by the options of one call.
 
-        Stop strings and terms of the call are added to the others. If `model` is a formula of the
-        file, that formula's options replace the former formula's. Options that differ from the
-        former formula's stay. Raises RequestError for an unknown option, and for `file`, which is
-        read when options are made.
+        Stop strings and terms of the call are added to the stop strings and terms of these options.
+        If `model` is a formula of the file, that formula's options replace the former formula's. An
+        option that was set to a value other than the former formula's keeps that value. Raises
+        RequestError for an unknown option, and for `file`, which is read when options are made.
         """
         if not options and stop is None:
             return self
@@ -199,9 +200,10 @@ class Options(OptionFields):
         return Options(**{**base, **call})
 
     def known_context(self, base: int | None = None) -> int | None:
-        """Return the number of tokens that all terms can read, from their files, or None.
+        """Return the number of tokens that every term can read, or None if it is not known.
 
-        `base` is the context of the model, if it is known.
+        The numbers come from the loaded engine, these options, or the files of the models. `base`
+        is the context length of the model, if the caller knows it.
         """
         from marith.scoring.weights.locate import context_length_of
 
@@ -222,7 +224,7 @@ class Options(OptionFields):
         if not self.faithful:
             return False
         if self.faithful_to is None:
-            problem = f"faithful is {self.faithful}, but faithful_to is not given"
+            problem = f"faithful is {self.faithful}, but faithful_to is not set"
             raise RequestError(f"{problem}; {_MATCHES_PASSAGES}")
         found = hides(self.faithful_to, to_prompt(prompt).messages)
         if not found:
@@ -249,8 +251,9 @@ class Options(OptionFields):
     ) -> Ticket:
         """Start a request on the engine. Blocks while weights load and while the engine is busy.
 
-        `asked` are other fields of the request, as for `request`. Raises Busy after `max_retries`,
-        or if the timeout ends before the next retry, and otherwise what `Engine.submit` raises.
+        `asked` has further fields of the request, as for the method `request`. Raises Busy if the
+        engine is still busy after `max_retries` retries, or if the timeout would end before the
+        next retry. Raises what `Engine.submit` raises.
         """
         # The timeout includes the time that the model takes to load.
         started = time.monotonic() if started is None else started
@@ -272,7 +275,7 @@ class Options(OptionFields):
                 retry += 1
 
     def sample(self, i: int) -> Self:
-        """Return these options for sample `i` of a prompt. Their seed, if any, is seed + i."""
+        """Return these options for sample `i` of a prompt. If they have a seed, `i` is added."""
         if i == 0 or self.seed is None:
             return self
         return self.model_copy(update={"seed": sample_seed(self.seed, i)})
@@ -291,7 +294,8 @@ class Options(OptionFields):
         """
         for name in ("trusted", "allowed"):
             if name in asked:
-                raise RequestError(f"{name} is an option: write Options({name}=…) and over(…)")
+                advice = f"write Options({name}=…), and pass what the caller sets to over(…)"
+                raise RequestError(f"request does not take {name}; {advice}")
         tools = asked.get("tools")
         if tools is not None and not self.steer_tools:
             asked["tools"] = replace(tools, steer=False)

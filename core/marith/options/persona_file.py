@@ -82,11 +82,12 @@ def load_file(path: str | Path, trusted: bool = True, allowed: Collection[str] =
 
     A term is a system prompt or a table: `{formula = …}`, `{prompted = …, hide = …}`, `{classifier
     = model, label = …}`, `{ngram = path, order = …}`. A formula is its text, or a table: `{formula
-    = …, description = …}` and options. Paths are relative to the file's folder. Raises
-    FormulaError, which names the place.
+    = …, description = …}` and options. Paths are relative to the file's folder. Raises FormulaError
+    with the place of the fault.
 
     A file that is not `trusted` may contain only texts that `parse` accepts with `allowed`, and
-    only options that control how an answer is sampled. Its option `trusted` is False.
+    only options that control how an answer is sampled. In the result, the option `trusted` is
+    False.
     """
     check_allowed(allowed, trusted)
     data, folder = _toml(path), Path(path).parent
@@ -101,7 +102,8 @@ def load_file(path: str | Path, trusted: bool = True, allowed: Collection[str] =
         options = {**options, "trusted": False}
     with _located(f"{str(path)!r}"):
         written = read_terms(terms)
-        # Names are resolved before paths change too, so that errors show the terms as written.
+        # Names are resolved before the paths change, so that errors show the terms as written, and
+        # again afterwards.
         resolve(written)
         placed = {name: _with_paths_in(folder, term) for name, term in written.items()}
         bound = resolve(placed)
@@ -211,7 +213,7 @@ def _path_in(folder: Path, name: Any, always: bool = False) -> Any:
 
 
 def _with_paths_in(folder: Path, node: Any) -> Any:
-    """Return a formula in which the paths of terms are relative to `folder`."""
+    """Return a formula with `folder` before the relative paths of its terms."""
     match node:
         case Prompted():
             model, adapter = (_path_in(folder, name) for name in (node.model, node.adapter))

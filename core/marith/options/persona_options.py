@@ -22,11 +22,11 @@ DATA: TypeAdapter[PersonaFile] = TypeAdapter(PersonaFile)
 
 
 def open_file(file: Any, kind: type[BaseModel]) -> PersonaFile | None:
-    """Return the persona file that `file` is: a path, a PersonaFile, or the data of a file.
+    """Return a persona file from a path, a PersonaFile, or the data of a file.
 
-    The formulas are checked when options are first made from the file: options of `kind` are made
-    for each formula, with the model of MARITH_MODEL if the file names no model. Raises FormulaError
-    for any fault in the file, and RequestError for any other value.
+    When options are first made from the file, its formulas are checked: options of `kind` are made
+    for each formula. If the file names no model, they have the model that MARITH_MODEL names.
+    Raises FormulaError for any fault in the file, and RequestError for any other value.
     """
     match file:
         case None:
@@ -55,15 +55,16 @@ def _checked(file: PersonaFile, kind: type[BaseModel]) -> PersonaFile:
 
 
 def _with_default_model(file: PersonaFile, model: str) -> PersonaFile:
-    """Return a file that names a model: its own, or else `model`, or "pocket" for a formula's name.
+    """Return a file that names a model: its own, or else `model`.
 
-    Raises FormulaError if a formula has the same name as a model in the file.
+    If `model` is the name of a formula, "pocket" is used instead. Raises FormulaError if a formula
+    has the same name as a model in the file.
     """
     default = "pocket" if model in file.formulas else model
     options = {"model": default, **file.options}
     for table in (options, *file.own_options.values()):
         if is_formula(file, name := table.get("model")):
-            raise FormulaError(f"{file.path!r} has a formula and a model of one name, {name!r}")
+            raise FormulaError(f"{file.path!r} has a formula and a model named {name!r}")
     return replace(file, options=options)
 
 
@@ -73,7 +74,7 @@ def _check(kind: type[BaseModel], file: PersonaFile, name: str) -> None:
     options = file.own_options[name] if name else file.options
     if "allowed" in options:
         raise FormulaError(f"{where}: allowed is set in code, not in a file")
-    # Trust is lowered for all formulas of a file.
+    # `trusted` and `frozen` can be set only for the whole file, not for one formula.
     elsewhere = ELSEWHERE | LOWERED.keys() if name else ELSEWHERE
     known = sorted(kind.model_fields.keys() - elsewhere)
     for option in sorted(options.keys() - known):
@@ -125,12 +126,12 @@ def complete_options(
 ) -> dict[str, Any]:
     """Return the options of the file, overridden by the options that are set.
 
-    | options were made from the file | `model` is a formula of it | which set options count |
+    | options were made | `model` is a formula of the file | the options that override |
     | --- | --- | --- |
     | not yet | no  | all |
     | not yet | yes | all; another `formula` raises FormulaError |
     | before  | no  | all |
-    | before  | yes | those that differ from the former formula's |
+    | before  | yes | the options that differ from the former formula's |
 
     The last row is for LangChain's `configurable_fields`, which makes new options from all values
     of old options: values that came from the former formula must not override the next formula's.
@@ -161,7 +162,10 @@ def switch_persona(
 def _counting(
     file: PersonaFile, options: Mapping[str, Any], name: str, kind: type[BaseModel]
 ) -> dict[str, Any]:
-    """Return the options that are set, without the formula and the values of the former formula."""
+    """Return the options that are set and that override the options of the file.
+
+    `model`, `formula`, and options that have the former formula's value are left out.
+    """
     options, former = dict(options), {}
     if file.formula_name is not None:
         if "speculation" in options:
@@ -182,7 +186,7 @@ def _joined(file: PersonaFile, options: Mapping[str, Any], name: str) -> dict[st
     """Return the file's options, overridden by `options`.
 
     When options are made for the first time, their terms are added to the file's. The name of the
-    formula is kept only while formula and model are unchanged from the file.
+    formula is kept only if the formula and the model are the same as in the file.
     """
     from_file = {**file.options, **file.own_options.get(name, {}), "terms": file.terms}
     if name:

@@ -12,7 +12,8 @@ from marith.formula.text.trust import restricted
 from marith.formula.tree.nodes import Formula, Name
 from marith.options.option_checks import METADATA
 
-# The options that an untrusted call may set. The field of an option says whether it is one.
+# The options that an untrusted call may set. The metadata of an option says whether an untrusted
+# call may set it.
 OF_A_CALL = frozenset(name for name, metadata in METADATA.items() if metadata["untrusted"])
 # A file may lower trust, never raise it: these values win over the application's.
 LOWERED = {"trusted": False, "frozen": True}
@@ -37,19 +38,21 @@ def of_call(
         is_no_plan = name == "speculation" and value in ("auto", "none", None)
         if not (name in takes or is_formula or is_no_plan):
             kind = "a frozen model" if frozen else "a model that does not trust its callers"
+            call = f"a call of {kind}"
             if name == "model" and formulas:
                 hint = suggestion(value, formulas, f"; there are {', '.join(formulas)}")
-                problem = f"takes as 'model' only a formula of its file, not {shown(value)}"
-                raise RequestError(f"{kind} {problem}{hint}")
-            problem = f"takes no {name!r} for a call, but {', '.join(sorted(takes))}"
-            raise RequestError(f"{kind} {problem}")
+                problem = f"may set 'model' only to a formula of its file, not to {shown(value)}"
+                raise RequestError(f"{call} {problem}{hint}")
+            problem = f"must not set {name!r}; it may set {', '.join(sorted(takes))}"
+            raise RequestError(f"{call} {problem}")
     if options.keys().isdisjoint(("formula", "terms")):
         return dict(options)
     new_terms = checked_terms(options.get("terms"))
     texts = {name for name, term in new_terms.items() if not isinstance(term, Formula)}
     for name in sorted(terms.keys() & texts):
         raise FormulaError(f"the name {name!r} belongs to the application and cannot be redefined")
-    # An object counts as one part, so a large term of the application does not fill the limits.
+    # Each term of the application is checked as if it were `M`: it counts as one part, so a large
+    # term does not use up the limits.
     objects = dict.fromkeys(terms, Name(BARE))
     restricted(options.get("formula", BARE), {**objects, **new_terms}, allowed)
     return {**options, "terms": {**terms, **new_terms}}

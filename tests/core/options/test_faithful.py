@@ -106,7 +106,7 @@ def test_a_pattern_hides_something_exactly_if_the_term_reads_other_messages(
 
 def test_a_strength_without_a_pattern_is_refused_before_anything_loads() -> None:
     options = Options(model="/nowhere", faithful=0.5)
-    with pytest.raises(RequestError, match=r"faithful_to is not given; write .* faithful_to='"):
+    with pytest.raises(RequestError, match=r"faithful_to is not set; write .* faithful_to='"):
         options.submit("k l")
     for wrong in ({"faithful": -0.1}, {"faithful": 1e6}, {"faithful_to": ""}):
         with pytest.raises(ValidationError, match="faithful"):

@@ -46,6 +46,6 @@ def test_an_option_has_the_names_that_it_has_elsewhere() -> None:
 
 
 def test_an_untrusted_call_gives_a_name_no_more_than_its_option() -> None:
-    with pytest.raises(RequestError, match="takes no 'model'"):
+    with pytest.raises(RequestError, match="must not set 'model'"):
         Options(trusted=False).over({"model_name": "/etc"})
     assert Options(frozen=True).over({"max_completion_tokens": 3}).max_tokens == 3

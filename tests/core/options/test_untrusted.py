@@ -53,7 +53,7 @@ def test_a_call_joins_terms_of_its_own_to_those_of_the_application() -> None:
 @pytest.mark.parametrize("name", OF_THE_APPLICATION)
 def test_options_of_the_application_are_refused_for_a_call(name: str) -> None:
     for mode in ({"trusted": False}, {"frozen": True}):
-        with pytest.raises(RequestError, match=f"takes no '{name}' for a call, but .*temperature"):
+        with pytest.raises(RequestError, match=f"must not set '{name}'; it may set .*temperature"):
             Options(**OPTIONS, **mode).over({name: OF_THE_APPLICATION[name]})
 
 
@@ -82,7 +82,7 @@ def test_a_name_of_the_application_keeps_its_meaning() -> None:
 def test_a_frozen_model_takes_no_formula_and_no_terms() -> None:
     options = Options(**OPTIONS, frozen=True)
     for given in ({"formula": "M"}, {"terms": {"x": "y"}}, {"formula": Prompted("x")}):
-        with pytest.raises(RequestError, match="a frozen model takes no"):
+        with pytest.raises(RequestError, match="a call of a frozen model must not set"):
             options.over(given)
     assert options.over({"max_tokens": 3}).max_tokens == 3
 
@@ -94,9 +94,9 @@ def test_a_call_may_choose_another_formula_of_the_file(tmp_path: Path) -> None:
         careful = options.over({"model": "careful"})
         assert careful.temperature == 0.5
         assert {name: getattr(careful, name) for name in mode} == mode
-        with pytest.raises(RequestError, match="only a formula of its file, not '/etc'; there are"):
+        with pytest.raises(RequestError, match="to a formula of its file, not to '/etc'; there"):
             options.over({"model": "/etc"})
-        with pytest.raises(RequestError, match="not 'carefull'; did you mean 'careful'"):
+        with pytest.raises(RequestError, match="not to 'carefull'; did you mean 'careful'"):
             options.over({"model": "carefull"})
 
 

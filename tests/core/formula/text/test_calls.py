@@ -151,7 +151,7 @@ def test_two_lists_of_one_process_allow_different_functions() -> None:
 
 def test_a_call_cannot_extend_the_list_of_allowed_functions() -> None:
     options = Options(trusted=False, allowed=["ramp"])
-    with pytest.raises(marith.RequestError, match="takes no 'allowed' for a call"):
+    with pytest.raises(marith.RequestError, match="must not set 'allowed'; it may set"):
         options.over({"formula": "halved(M, M)", "allowed": ["halved"]})
 
 
