@@ -18,7 +18,7 @@ from marith.formula.tree.printing import number_text
 Method = TypeVar("Method", bound=Callable[..., Formula])
 
 RECIPES: dict[str, Callable[..., Formula]] = {}
-# A described call has the bare model for these parameters.
+# In the call that describes a recipe, these parameters are the bare model, `M`.
 _BARE = ("model", "default")
 _SEVERAL = {"members": (BARE, "other"), "rewards": ("reward",)}
 
@@ -27,7 +27,8 @@ def recipe(method: Method) -> Method:
     """Register a published method, and return it with checks of its arguments.
 
     Formula text, trusted or not, may call the method by its name. Raises FormulaError for a name
-    that already has a meaning; the method raises it for arguments that do not fit its signature.
+    that already has a meaning. The returned method raises FormulaError for arguments that do not
+    fit its signature.
     """
     name, asked = method.__name__, checked(method.__name__, method)
     register(name, asked)
@@ -41,7 +42,7 @@ class DescribedRecipe:
     """A recipe with its description.
 
     `call` is formula text in which the parameters are names of terms. `summary` is the equation.
-    `source` has the rest, and may be empty: parameters, the paper, and differences from the paper.
+    `source` has the parameters, the paper, and differences from the paper; it may be empty.
     """
 
     name: str
@@ -79,7 +80,7 @@ def _described(name: str, recipe: Callable[..., Formula]) -> DescribedRecipe:
 
 def _arguments(recipe: Callable[..., Formula]) -> Iterator[str]:
     """Yield an argument for each parameter: a name for a formula, and the default for a number."""
-    # After several formulas, or a parameter that is left out, arguments need their names.
+    # An argument after a list of formulas, or after a parameter that is left out, needs its name.
     named = False
     for each in inspect.signature(recipe).parameters.values():
         if each.kind is inspect.Parameter.VAR_POSITIONAL:

@@ -22,7 +22,7 @@ def context_aware(
     """(1 + α)·model − α·without: what the context makes likelier becomes likelier still.
 
     `without` is the model that does not see the context. If there is a `speaker`, the result is
-    speaker + α·(model − without), a difference whose weight is zero.
+    speaker + α·(model − without). The difference has the weight zero.
 
     Context-aware decoding (Shi et al., 2024, arXiv 2305.14739, section 2.2).
     """
@@ -35,11 +35,11 @@ def adaptive_context_aware(
 ) -> Formula:
     """`context_aware` with α = JSD(P_context ‖ P_without), at least `floor`, at every token.
 
-    α is large if context and memory disagree, and 0 if they agree. `strength` multiplies α, in
-    bits.
+    α is large if context and memory disagree, and 0 if they agree. `strength` multiplies α, which
+    is measured in bits.
 
     AdaCAD (Wang et al., 2024, arXiv 2409.07394). The authors' code has a floor of 0.3 for long
-    texts, and measures α in nats, which is a strength of log 2.
+    texts. It measures α in nats; to do the same, set `strength` to log 2.
     """
     divergence = jsd(model, without)
     if not strength:
@@ -50,10 +50,11 @@ def adaptive_context_aware(
 
 @recipe
 def cocoa(model: Formula, without: Formula, gamma: float = 1.0) -> Formula:
-    """(1 − λ)·M_without + λ·M_context, with a λ from entropies, a divergence and a margin.
+    """(1 − λ)·M_without + λ·M_context, where λ comes from entropies, a divergence and a margin.
 
     λ = σ(γ·(H_without − H_context + D/(1+D) + margin)) within [0.1, 0.9]. D is the Rényi divergence
-    of order one half, and the margin is between the context's two likeliest tokens.
+    of order one half. The margin is the difference between the probabilities of M_context's two
+    likeliest tokens.
 
     CoCoA (Khandelwal et al., 2025, arXiv 2508.17670). The signals and the limits of λ are the
     authors'; the equal weights of the three signals are ours. The penalties and boosts of their
@@ -72,9 +73,9 @@ def faithful_to(
 ) -> Formula:
     """Return `formula` plus the effect of the context on the model.
 
-    The effect counts `strength` times the weight of `formula`. The context is the text in the
-    messages that `pattern`, in RE2's syntax, matches. The model is `M` as in `known`, or the bare
-    model if `M` is not a prompted model or already hides text. The answer keeps to tokens that
+    The effect is multiplied by `strength` times the weight of `formula`. The context is the part of
+    the messages that `pattern`, in RE2's syntax, matches. The model is `M` as in `known`, or the
+    bare model if `M` is not a prompted model or already hides text. The answer keeps to tokens that
     `formula` finds plausible. Otherwise the subtraction would lift absurd tokens, because a model
     without the context gives hardly any probability to many tokens. Raises FormulaError for an
     invalid pattern.

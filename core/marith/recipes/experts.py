@@ -65,7 +65,8 @@ def contrastive(
 def genarm(model: Formula, *rewards: Formula, strengths: Sequence[Factor] | None = None) -> Formula:
     """M + Σ αᵢ·Rᵢ as logits: autoregressive reward models, one for each objective.
 
-    GenARM (Xu et al., 2025, arXiv 2410.08193). α = 1/β, by default 1 for each reward model.
+    GenARM (Xu et al., 2025, arXiv 2410.08193). αᵢ is 1/β of the paper; by default it is 1 for each
+    reward model.
     """
     alphas = [1.0] * len(rewards) if strengths is None else strengths
     if not rewards or len(alphas) != len(rewards):
@@ -115,7 +116,7 @@ def in_context_mixture(*members: Formula, weights: Sequence[Factor] | None = Non
 
 @recipe
 def cp_fused(first: Formula, second: Formula) -> Formula:
-    """b·M₁ + (1 − b)·M₂, with a b that keeps M₁ and M₂ from reciting memorised text.
+    """b·M₁ + (1 − b)·M₂, where b keeps M₁ and M₂ from reciting memorised text.
 
     CP-Fuse (Abad et al., 2024, arXiv 2412.06619): the minimiser of maxᵢ KL(P ‖ Mᵢ) − log Mᵢ(text).
     The authors search a grid for two weights. The minimiser's weights add up to one, so marith

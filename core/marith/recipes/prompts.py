@@ -1,4 +1,4 @@
-"""Recipes with one model: prompts, early layers, and gates between two models."""
+"""Recipes that need only one model (prompts, early layers), and gates between two models."""
 
 from __future__ import annotations
 
@@ -66,13 +66,14 @@ def cognac(
 
 @recipe
 def dola(model: Formula, *early: Formula | int, alpha: float = 0.1) -> Formula:
-    """p_N − p_j as logits, on the plausible tokens of p_N. Layer j diverges most from p_N.
+    """p_N − p_j as logits, on the plausible tokens of p_N.
 
-    `early` are early exits of the model. A number k means an early exit of the bare model,
-    `prompted(exit_layer=k)`; 0 is the word embedding.
+    p_N is the distribution of the whole model, and p_j the distribution of the early exit that
+    diverges most from p_N. `early` are early exits of the model. A number k means an early exit of
+    the bare model, `prompted(exit_layer=k)`; 0 is the word embedding.
 
     DoLa (Chuang et al., 2024, arXiv 2309.03883, section 2). For a model of 32 layers the authors
-    use the even layers from 16 for TruthfulQA, and up to 14 for FACTOR.
+    use the even layers from 16 on for TruthfulQA, and the even layers up to 14 for FACTOR.
     """
     if not early:
         raise FormulaError("dola takes at least one early layer")
@@ -83,7 +84,8 @@ def dola(model: Formula, *early: Formula | int, alpha: float = 0.1) -> Formula:
 def _furthest(model: Formula, exits: list[Formula]) -> Formula:
     """Return the exit that diverges most from the model, or the first of several such exits."""
     divergences = [jsd(model, layer) for layer in exits]
-    # From the last exit backwards, an exit is chosen if none after it diverges more.
+    # The loop goes from the last exit to the first. An exit replaces the chosen exit if no later
+    # exit diverges more.
     chosen = exits[-1]
     for i in reversed(range(len(exits) - 1)):
         rest = divergences[i + 1] if i + 2 == len(exits) else maximum(*divergences[i + 1 :])

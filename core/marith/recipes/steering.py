@@ -39,8 +39,9 @@ def reward_guided(
 
     The candidates are chosen as for `fudge`.
 
-    RAD (Deng and Raffel, 2023, arXiv 2310.09520) has k = 20, β = 50 and a probability. ARGS (Khanov
-    et al., 2024, arXiv 2402.01694) has k = 10, w = 1 and a logit.
+    RAD (Deng and Raffel, 2023, arXiv 2310.09520) has k = 20 and β = 50, and r is a probability.
+    ARGS (Khanov et al., 2024, arXiv 2402.01694) has k = 10 and β = 1 (w in the paper), and r is a
+    logit.
     """
     return fudge(model, reward, strength, top_k)
 
