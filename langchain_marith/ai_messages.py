@@ -20,8 +20,9 @@ from marith.openai_format import (
     from_logprobs,
 )
 
-# With output_version="v1", LangChain itself gives text and reasoning the numbers from 0, and merges
-# content with equal numbers. So the numbers of calls begin far away.
+# With output_version="v1", LangChain gives text and reasoning the indices 0, 1, …, and merges
+# blocks that have the same index. Calls therefore get indices from 1000, which text and reasoning
+# do not reach.
 _FIRST_CALL = 1000
 
 
@@ -42,8 +43,8 @@ def to_message(options: marith.Options, completion: marith.Completion) -> AIMess
 class ChunkWriter:
     """Converts the engine's chunks to LangChain's, for an answer in `output_version`.
 
-    With `collects`, only the last chunk has log-probabilities, because LangChain's event streams
-    drop all others.
+    With `collects`, the last chunk has the log-probabilities of the whole answer, because
+    LangChain's event streams drop those of the other chunks.
     """
 
     options: marith.Options
@@ -53,9 +54,10 @@ class ChunkWriter:
     def chunks(
         self, chunk: marith.Chunk, completion: marith.Completion | None
     ) -> list[ChatGenerationChunk]:
-        """Return a message for each kind of content in a chunk. LangChain misreads mixed kinds.
+        """Return a message for each kind of content in a chunk.
 
-        If there is a completion, a last message has the end of the answer.
+        LangChain misreads a message with several kinds of content. If there is a completion, one
+        more message has its usage, costs and finish reason.
         """
         messages = []
         if chunk.reasoning:
@@ -89,7 +91,7 @@ class ChunkWriter:
 def metadata(options: marith.Options, completion: marith.Completion) -> dict[str, Any]:
     """Return the model's name, the finish reason, the costs and the inspection, as plain data.
 
-    Traces contain this. Terms appear by name, without their texts.
+    Traces contain these data, so terms appear by name, without their texts.
     """
     completion = completion.without_texts(options.names_of_terms)
     return {

@@ -124,7 +124,7 @@ class ChatMarith(LangChainOptions, BaseChatModel):
         """
         with translated():
             engine = self.engine()
-            # LangChain's `trim_messages` asks for the tokens of no messages.
+            # LangChain's `trim_messages` also counts the tokens of an empty list.
             if not messages:
                 return 0
             return engine.count_tokens(
@@ -181,7 +181,8 @@ class ChatMarith(LangChainOptions, BaseChatModel):
     ) -> Iterator[ChatGenerationChunk]:
         require_one_answer("stream", self, kwargs)
         options, (ticket,) = self._submit(messages, stop, kwargs)
-        # LangChain passes a run manager for event streams only, and calls other handlers itself.
+        # LangChain passes a run manager only for an event stream. It calls all other callback
+        # handlers itself.
         writer = ChunkWriter(options, self.output_version, collects=bool(run_manager))
         with closing(pieces(ticket)) as answer:
             for piece, completion in answer:
@@ -215,7 +216,11 @@ class ChatMarith(LangChainOptions, BaseChatModel):
     def _get_invocation_params(
         self, stop: list[str] | None = None, **kwargs: Any
     ) -> dict[str, Any]:
-        """Return LangChain's parameters of a call, with its options shown as the model's own."""
+        """Return the parameters of a call that LangChain's traces show.
+
+        The call's `formula`, `terms` and `faithful_to` are shown as if they were the model's,
+        without their texts.
+        """
         called = {name: kwargs.pop(name) for name in TEXTS if name in kwargs}
         if not called:
             return super()._get_invocation_params(stop, **kwargs)

@@ -21,15 +21,17 @@ from marith.openai_format import to_grammar, to_logprobs, to_n, to_tools
 
 PROVIDER = "marith"
 ANSWER_OPTIONS = ("grammar", "response_format", "logprobs", "top_logprobs", "n")
-TEXTS = ("formula", "terms", "faithful_to")  # an application may want to keep these private
+# An application may want to keep the texts in these options private.
+TEXTS = ("formula", "terms", "faithful_to")
 _TOOL_OPTIONS = ("tools", "tool_choice", "parallel_tool_calls", "strict")
-# LangChain's own options: whether to stream, and what its tracers show of a format.
+# Only LangChain reads these options: whether to stream, and the schema that its tracers show.
 _IGNORED = ("stream", "ls_structured_output_format", "structured_output_format")
 
 Prompt = str | list[dict[str, Any]]
 
 
-@lru_cache(maxsize=64)  # many calls have the same formula
+# Many calls have the same formula.
+@lru_cache(maxsize=64)
 def formula_without_texts(formula: str) -> str:
     """Return a formula with "…" in place of each text that is quoted in it."""
     return marith.NumberedFormula.of(formula).without_texts().text
@@ -54,7 +56,7 @@ class LangChainOptions(marith.Options):
     @model_validator(mode="after")
     def _set_marith_version(self) -> Self:
         """Add marith's version to traces, if LangChain collects versions."""
-        # Before langchain-core 1.6 there is no such method.
+        # Releases of langchain-core before 1.6 lack this method.
         if add_version := getattr(self, "_add_version", None):
             add_version("marith", marith.__version__)
         return self
@@ -104,7 +106,7 @@ class LangChainOptions(marith.Options):
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
         """Return the parameters of traces: the formula's name, and all stop strings of the call."""
-        # The call itself refuses other types.
+        # A `stop` that is not a list is left out here. The call itself checks it.
         strings = stop if isinstance(stop, list) else []
         with translated():
             options = self.by_name(kwargs)
@@ -123,12 +125,12 @@ class LangChainOptions(marith.Options):
                 super().__init__(*args, **kwargs)
 
         def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002 (its name)
-            """As LangChain's own. Raises RequestError for `n` above 1."""
+            """Answer as LangChain's method does. Raises RequestError for `n` above 1."""
             require_one_answer("invoke", self, kwargs)
             return super().invoke(input, config, **kwargs)
 
         async def ainvoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002 (its name)
-            """As LangChain's own. Raises RequestError for `n` above 1."""
+            """Answer as LangChain's method does. Raises RequestError for `n` above 1."""
             require_one_answer("ainvoke", self, kwargs)
             return await super().ainvoke(input, config, **kwargs)
 
@@ -154,7 +156,9 @@ class LangChainOptions(marith.Options):
     def over(
         self, options: Mapping[str, Any], stop: str | Iterable[str] | None = None
     ) -> marith.Options:
-        """Return these options, overridden by those of one call. Stop strings are joined.
+        """Return these options, overridden by the options of one call.
+
+        The call's stop strings are added to the stop strings of the model.
 
         If `model` names a formula of the file, that formula's own options apply, as for
         `marith.Options`. Raises ValueError for an unknown option or an invalid value. The error is
@@ -237,8 +241,8 @@ class Invocation:
     def key(model: LangChainOptions, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options of a call as a part of the key of cached answers.
 
-        A class or a function is represented by its identity, because several may have the same
-        name.
+        A class is represented by its grammar, and a function by a unique name, because several
+        classes or functions may have the same name.
         """
         named = dict(options)
         if isinstance(format_ := named.get("response_format"), type):
@@ -266,7 +270,10 @@ class Invocation:
         return tickets
 
     async def asubmit(self, prompts: Sequence[Prompt], started: float) -> list[marith.Ticket]:
-        """Submit in a thread, because weights may have to be loaded. Awaits until the deadline."""
+        """Submit in a thread, because weights may have to be loaded.
+
+        Waits at most until the deadline.
+        """
         submitted = run_in_executor(None, self.submit, prompts, started)
         return await self.options.deadline(started).wait_for(submitted)
 
@@ -293,7 +300,10 @@ Piece = tuple[marith.Chunk, marith.Completion | None]
 
 
 def pieces(ticket: marith.Ticket) -> Generator[Piece, None, None]:
-    """Yield the chunks, the last one with the completion. Closing the generator cancels."""
+    """Yield the chunks, the last one with the completion.
+
+    Closing the generator cancels the request.
+    """
     try:
         with translated():
             for chunk in ticket:

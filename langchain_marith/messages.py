@@ -23,7 +23,8 @@ from marith.openai_format import (
     to_tool_call,
 )
 
-shown = marith.errors.shown  # a value as marith's own errors quote it
+# This quotes a value as marith's own errors do.
+shown = marith.errors.shown
 
 
 def to_dicts(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
@@ -39,7 +40,9 @@ def to_dicts(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
 def _dicts(message: BaseMessage) -> Iterator[dict[str, Any]]:
     content = message.content
     if not isinstance(content, (str, list)):
-        raise marith.RequestError(f"a content is a text or a list of blocks, not {shown(content)}")
+        raise marith.RequestError(
+            f"a message's content is a text or a list of blocks, not {shown(content)}"
+        )
     as_dict: dict[str, Any] = {"role": _role(message), "content": content}
     if message.name:
         as_dict["name"] = message.name
@@ -48,7 +51,8 @@ def _dicts(message: BaseMessage) -> Iterator[dict[str, Any]]:
             as_dict["tool_calls"] = _calls(message)
             yield assistant_message(as_dict, message.additional_kwargs)
         case ToolMessage():
-            # The content may hold the results of several tools, which become several messages.
+            # If the content holds the results of several tools, `plain_messages` returns a message
+            # for each. Their texts are joined again.
             parts = plain_messages(as_dict)
             text = "".join(part["content"] for part in parts)
             if message.status == "error" and not text.lower().startswith("error"):

@@ -32,7 +32,7 @@ _NAMED_BY = ("title", "name", "function", "toolSpec")
 
 
 class StructuredOutputParser(BaseCumulativeTransformOutputParser[Any]):
-    """Parses an answer, or the arguments of a call of `tool`, as JSON and as `kind`.
+    """Reads an answer, or the arguments of a call of `tool`, as JSON, and makes a `kind` of it.
 
     A stream yields the object as far as it is complete. An answer that was cut off raises
     OutputParserException, because an object that was completed by guessing is not an answer.
@@ -84,7 +84,7 @@ class StructuredOutputParser(BaseCumulativeTransformOutputParser[Any]):
 
 
 def _arguments(message: Any, tool: str) -> str:
-    """Return the first call's arguments as JSON text, or an empty text without a call."""
+    """Return the first call's arguments as JSON text, or an empty text if there is no call."""
     pieces = getattr(message, "tool_call_chunks", None)
     if pieces:
         return str(next((p["args"] for p in pieces if p["name"] == tool), None) or "")
@@ -108,7 +108,7 @@ def model_and_parser(
     strict: bool | None,
     show_schema: bool = True,
 ) -> tuple[Runnable[LanguageModelInput, AIMessage], StructuredOutputParser]:
-    """Return a chat model that answers by a schema, and the parser of its answers.
+    """Return a chat model whose answers follow a schema, and the parser of the answers.
 
     Raises RequestError for an unknown method, and for a schema that cannot be enforced.
     """
@@ -117,7 +117,7 @@ def model_and_parser(
     if schema is None and method != "json_mode":
         raise marith.RequestError(f"method {method!r} needs a schema")
     if isinstance(schema, dict):
-        # This refuses a schema that is wrapped in another object, which LangChain would ignore.
+        # LangChain would ignore a schema that is wrapped in another object. This refuses it.
         schema_of(schema)
     field = None
     if isinstance(schema, type) and issubclass(schema, Enum):
@@ -153,12 +153,12 @@ def _object_of(kind: type[Enum]) -> type[BaseModel]:
 
 
 def _member(kind: type[Enum], value: Any) -> Any:
-    """Return the Enum's member for a JSON value, or the value itself without such a member."""
+    """Return the Enum's member for a JSON value, or the value itself if there is no such member."""
     return next((member for member in kind if to_json(member.value) == to_json(value)), value)
 
 
 def _named(schema: Schema) -> Schema:
-    """Return the schema. A JSON schema without a name gets one, because LangChain needs it."""
+    """Return the schema. A JSON schema without a name gets one, because LangChain needs one."""
     if isinstance(schema, dict) and not any(key in schema for key in _NAMED_BY):
         return {"title": "answer", **schema}
     return schema
@@ -173,7 +173,7 @@ def _response_format(schema: Schema, strict: bool | None, show_schema: bool) -> 
     if show_schema is not True:
         described["show_schema"] = show_schema
     if isinstance(schema, type) and is_basemodel_subclass(schema):
-        # Sets of a pydantic class drop repeated items.
+        # If a field is a set, pydantic drops repeated items.
         described["drops_repeats"] = True
     return {"type": "json_schema", "json_schema": described}
 

@@ -40,7 +40,7 @@ class MarithLLM(LangChainOptions, BaseLLM):
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
-    # The options of one call that are no fields of the model.
+    # The options of one call that are not fields of the model.
     _answer_options: dict[str, Any] = PrivateAttr(default_factory=dict)
     # True while the model is written to a file.
     _saves: bool = PrivateAttr(default=False)
@@ -74,12 +74,12 @@ class MarithLLM(LangChainOptions, BaseLLM):
     if not TYPE_CHECKING:
 
         def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002 (its name)
-            """As LangChain's own, but traces show a call's options as the model's own."""
+            """Stream as LangChain does. Traces show the options of the call as the model's."""
             called = super(MarithLLM, self._for_call(kwargs))
             yield from called.stream(input, config, **kwargs)
 
         async def astream(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002 (its name)
-            """As LangChain's own, but traces show a call's options as the model's own."""
+            """Stream as LangChain does. Traces show the options of the call as the model's."""
             called = super(MarithLLM, self._for_call(kwargs))
             async with aclosing(called.astream(input, config, **kwargs)) as arriving:
                 async for piece in arriving:
@@ -158,7 +158,7 @@ class MarithLLM(LangChainOptions, BaseLLM):
             return invocation, await invocation.asubmit(prompts, started)
 
     def _for_call(self, kwargs: dict[str, Any]) -> Self:
-        """Return the model with a call's options. Fields are removed from `kwargs`."""
+        """Return the model with a call's options. Fields of the model are removed from `kwargs`."""
         fields = {name: kwargs.pop(name) for name in [*kwargs] if name in self.call_names()}
         model = self.model_copy(update=self.over(fields).values())
         answer_options = {name: kwargs[name] for name in ANSWER_OPTIONS if name in kwargs}

@@ -1,4 +1,4 @@
-"""Converts tools in every form of LangChain to OpenAI's definitions, and binds them to a model."""
+"""Convert all tools that LangChain accepts to OpenAI's definitions, and bind them to a model."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ import marith
 from langchain_marith.exceptions import translated
 from marith.openai_format import schema_of, without_titles
 
-shown = marith.errors.shown  # a value as marith's own errors quote it
+# This quotes a value as marith's own errors do.
+shown = marith.errors.shown
 
-# This is the only way to have both tools and a form of the answer.
+# This is the only way to bind tools and also to give the answers a schema.
 TOOLS_AND_FORM = (
     "write llm.bind_tools(tools, response_format=Person), and read the text with "
     "Person.model_validate_json"
@@ -29,11 +30,11 @@ _REFERENCE = re.compile(r'"#/\$defs/([^"]+)"')
 
 
 class ModelWithTools(RunnableBinding[LanguageModelInput, AIMessage]):
-    """A model with its tools, as LangChain binds them. A form of the answer may be bound too."""
+    """A model with its tools, as LangChain binds them. A `response_format` may be bound too."""
 
     @classmethod
     def lc_id(cls) -> list[str]:
-        """Return the id of LangChain's own binding, so that this model is saved and read as one."""
+        """Return the id of `RunnableBinding`, so that this model is saved and loaded as one."""
         return RunnableBinding.lc_id()
 
     def with_structured_output(self, *_: Any, **__: Any) -> Any:
@@ -44,9 +45,10 @@ class ModelWithTools(RunnableBinding[LanguageModelInput, AIMessage]):
 
 
 def to_definitions(tools: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return functions, classes, LangChain's tools and dicts of any provider in OpenAI's format.
+    """Return the definitions of tools in OpenAI's format.
 
-    A tool that is given twice, as a class and as its schema, is defined once. Raises RequestError
+    A tool is a function, a class, a tool of LangChain or a dict in any provider's format. A tool
+    that is given twice, as a class and as its schema, is defined once. Raises RequestError
     for a tool that runs on a provider's machines.
     """
     if not isinstance(tools, (list, tuple)):
@@ -62,7 +64,7 @@ def _definition(tool: Any) -> dict[str, Any]:
     try:
         definition = convert_to_openai_tool(tool)
     except Exception as error:
-        # LangChain accepts any value as a tool, and fails with any error.
+        # LangChain does not check the type of a tool, and may raise any exception.
         raise marith.RequestError(f"{shown(tool)} is not a tool: {error}") from error
     kind = definition.get("type")
     # OpenAI's Responses API has no inner object "function".
@@ -79,10 +81,11 @@ def _definition(tool: Any) -> dict[str, Any]:
 
 
 def _loses(schema: Mapping[str, Any]) -> bool:
-    """Return True if LangChain's form of a pydantic schema does not say what pydantic reads.
+    """Return True if LangChain's form of a pydantic schema allows other values than pydantic does.
 
-    LangChain resolves references, and so loses recursive ones. Of the classes of a union, exactly
-    one has to match in LangChain's form, but pydantic lets a tag or a function choose the class.
+    LangChain resolves references, and so loses recursive ones. For a union whose class is chosen by
+    a tag or a function, LangChain's form says "oneOf": exactly one class must match. Pydantic
+    checks only the class that is chosen.
     """
     if '"oneOf"' in json.dumps(schema):
         return True
