@@ -15,7 +15,7 @@ from llamaindex_marith.tool_selection import to_tools
 
 _TOOL_OPTIONS = ("tools", "tool_choice", "tool_required", "allow_parallel_tool_calls", "strict")
 _ANSWER_OPTIONS = ("grammar", "logprobs")
-# The advice for `faithful` without a pattern that finds retrieved text.
+# The log gives this advice if `faithful` is set and no pattern finds retrieved text.
 _TEMPLATE = "for a template of your own write faithful_to=context_of(template)"
 
 
@@ -34,7 +34,7 @@ class ChatCall:
         options: Mapping[str, Any],
         in_chat: bool,
     ) -> ChatCall:
-        """Return the call of a model with the options of one call, and the grammar `answers`.
+        """Return a call: the model's options, overridden by `options`, and the grammar `answers`.
 
         Raises RequestError for an unknown option, before anything is loaded.
         """
@@ -50,7 +50,8 @@ class ChatCall:
             )
         except ValidationError as error:
             raise marith.errors.from_validation(error) from error
-        # One engine of LlamaIndex may use the application's templates and LlamaIndex's own.
+        # A query engine of LlamaIndex may use both the application's templates and LlamaIndex's, so
+        # the pattern matches both.
         if chosen.faithful:
             pattern = or_retrieved(chosen.faithful_to)
             chosen = chosen.model_copy(update={"faithful_to": pattern})
@@ -77,6 +78,6 @@ class ChatCall:
         return self.options.submit(prompt, started=started, **self.request_options)
 
     async def asubmit(self, prompt: Sequence[dict[str, Any]], started: float) -> marith.Ticket:
-        """Start a request in a thread. Awaits until the deadline."""
+        """Start a request in a thread. Waits at most until the deadline."""
         submitted = sync_to_async(self.submit)(prompt, started)
         return await self.options.deadline(started).wait_for(submitted)

@@ -24,7 +24,8 @@ from marith.openai_format import (
     to_tool_call,
 )
 
-shown = marith.errors.shown  # a value as marith's own errors quote it
+# This quotes a value as marith's own errors do.
+shown = marith.errors.shown
 
 _ROLES = {
     MessageRole.CHATBOT: "assistant",
@@ -34,9 +35,10 @@ _ROLES = {
 
 
 def to_dicts(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Return messages in OpenAI's format, with reasoning, calls and the calls that tools answer.
+    """Return messages in OpenAI's format, with reasoning and calls.
 
-    Raises RequestError for images, audio and documents: the model reads text only.
+    The message of a tool has the id of the call that it answers. Raises RequestError for
+    images, audio and documents: the model reads text only.
     """
     return [_dict(message) for message in messages]
 

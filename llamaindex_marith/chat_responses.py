@@ -24,7 +24,10 @@ from marith import openai_format
 
 @dataclass(slots=True)
 class ResponseBuilder:
-    """Builds the responses of a stream. As in LlamaIndex, each has all text up to its chunk."""
+    """Builds the responses of a stream.
+
+    As LlamaIndex expects, each response has the whole text up to and including its chunk.
+    """
 
     options: marith.Options
     text: str = ""
@@ -32,7 +35,10 @@ class ResponseBuilder:
     calls: list[marith.ToolCall] = field(default_factory=list)
 
     def add(self, chunk: marith.Chunk, completion: marith.Completion | None) -> ChatResponse:
-        """Add a chunk, and return the response so far. With a completion, it has the costs too."""
+        """Add a chunk, and return the response so far.
+
+        If there is a completion, the response has its costs too.
+        """
         self.text += chunk.text
         self.reasoning += chunk.reasoning
         for piece in chunk.calls:

@@ -32,7 +32,8 @@ from llamaindex_marith.chat_responses import ResponseBuilder, to_chat, to_comple
 from llamaindex_marith.structured_predict import StructuredPrediction
 from llamaindex_marith.tool_selection import selections, to_definitions
 
-shown = marith.errors.shown  # a value as marith's own errors quote it
+# This quotes a value as marith's own errors do.
+shown = marith.errors.shown
 
 
 class Marith(marith.Options, StructuredPrediction):
@@ -50,7 +51,8 @@ class Marith(marith.Options, StructuredPrediction):
 
     grammar: InstanceOf[marith.Grammar] | None = None
 
-    if not TYPE_CHECKING:  # the signature is the one that pydantic makes of the fields
+    # Type checkers see the signature that pydantic makes from the fields.
+    if not TYPE_CHECKING:
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             """Check all options. Raises an error of marith, and not of pydantic."""

@@ -25,7 +25,7 @@ def react_grammar(tools: Sequence[Any], most_letters: int = _LETTERS) -> marith.
         raise marith.RequestError(f"most_letters is a whole number from 1, not {most_letters!r}")
     allowed = to_tools(tools)
     if allowed is None:
-        raise marith.RequestError(f"a ReAct agent has tools, not {tools!r}")
+        raise marith.RequestError(f"a ReAct agent needs at least one tool, not {tools!r}")
     for name in allowed.names:
         if _UNREAD.search(name):
             problem = "ReAct reads no spaces or brackets in the name of a tool"

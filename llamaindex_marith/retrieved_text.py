@@ -28,8 +28,9 @@ def context_of(*templates: str | BasePromptTemplate) -> str:
     """Return a regular expression for `faithful_to`, which finds the context in filled templates.
 
     The context is the text in place of `{context_str}` or `{context_msg}`. The expression finds it
-    by the text around the variable, up to the next variable on each side. That text is not hidden.
-    Raises RequestError for a template without such a variable, or without text around it.
+    by the text around the variable, up to the next variable on each side. Only the context is
+    hidden, not the text around it. Raises RequestError for a template without such a variable, or
+    without text around it.
     """
     frames = dict.fromkeys(frame for each in templates for frame in _frames(each))
     if not frames:
@@ -38,7 +39,7 @@ def context_of(*templates: str | BasePromptTemplate) -> str:
 
 
 def or_retrieved(pattern: str | None) -> str:
-    """Return an expression that matches `pattern`, and the context of LlamaIndex's templates.
+    """Return an expression for what `pattern` matches and for the context in LlamaIndex templates.
 
     Flags in `pattern` apply to `pattern` only.
     """
@@ -55,7 +56,7 @@ def _frames(template: str | BasePromptTemplate) -> list[str]:
 
 
 def _texts(template: str | BasePromptTemplate) -> Iterator[tuple[str, set[str]]]:
-    """Yield the messages of an unfilled template, each with the names of its context variable."""
+    """Yield each message of an unfilled template, and the names that its context may have."""
     mapped = getattr(template, "template_var_mappings", None) or {}
     names = {mapped.get(name, name) for name in _RETRIEVED}
     match template:
@@ -77,8 +78,9 @@ def _texts(template: str | BasePromptTemplate) -> Iterator[tuple[str, set[str]]]
 def _around(text: str, names: set[str]) -> Iterator[str]:
     """Yield expressions that find the context in a message, by the literal text around it.
 
-    At the edges of a message that text may be blank, and is read without the blanks, which some
-    engines strip. Elsewhere a blank text would end the context at its first blank.
+    At the start or the end of a message the literal text may be empty. White space there is
+    ignored, because some engines of LlamaIndex strip it. Elsewhere the literal text must not be
+    white space only, because passages contain white space too.
     """
     pieces = _VARIABLE.split(text.strip())
     for i in range(1, len(pieces), 2):

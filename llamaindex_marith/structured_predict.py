@@ -1,4 +1,4 @@
-"""Answers that are objects of a pydantic class. A grammar of its schema guarantees that."""
+"""Answers that are objects of a pydantic class, whose schema a grammar enforces."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from pydantic_core import from_json
 import marith
 from marith.openai_format import schema_grammar
 
-shown = marith.errors.shown  # a value as marith's own errors quote it
+# This quotes a value as marith's own errors do.
+shown = marith.errors.shown
 
-# LlamaIndex's programs call a tool to get an object. Here no tool is called, so their options are
-# dropped.
+# LlamaIndex's programs call a tool to get an object. Here no tool is called, so these options about
+# tools are dropped.
 _PROGRAM_OPTIONS = ("tool_choice", "tool_required", "allow_parallel_tool_calls")
 _NOT_BESIDE_A_CLASS = frozenset(("grammar", "tools"))
 
@@ -177,7 +178,11 @@ def _why(raw: Mapping[str, Any]) -> str:
 
 @dataclass(slots=True)
 class PartialObject:
-    """The object of a stream: an instance of `partial_class` until the class itself accepts it."""
+    """The object of a stream.
+
+    It is an instance of `output_cls` as soon as that class accepts it, and of `partial_class` until
+    then.
+    """
 
     output_cls: type[BaseModel]
     last: BaseModel | None = None

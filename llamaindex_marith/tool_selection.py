@@ -15,9 +15,10 @@ import marith
 from llamaindex_marith.chat_messages import calls_of
 from marith import openai_format
 
-shown = marith.errors.shown  # a value as marith's own errors quote it
+# This quotes a value as marith's own errors do.
+shown = marith.errors.shown
 
-# A key in `additional_kwargs` of a response whose answer is not complete.
+# This key in `additional_kwargs` marks a response whose answer is not complete.
 PARTIAL = "partial"
 
 
@@ -35,7 +36,10 @@ def to_tools(
     allow_parallel_tool_calls: bool | None = None,
     strict: bool | None = None,
 ) -> marith.Tools | None:
-    """Return the tools and the choice among them, or None without tools. Raises RequestError."""
+    """Return the tools and the choice among them, or None if there are no tools.
+
+    Raises RequestError for an invalid tool, choice or flag.
+    """
     flags = {"tool_required": tool_required, "allow_parallel_tool_calls": allow_parallel_tool_calls}
     for name, flag in flags.items():
         if not (flag is None or isinstance(flag, bool)):
@@ -74,7 +78,9 @@ def _definition(tool: Any) -> dict[str, Any]:
     if isinstance(tool, dict):
         return tool
     if not isinstance(tool, BaseTool):
-        raise marith.RequestError(f"a tool is a BaseTool or a dict of OpenAI's, not {shown(tool)}")
+        raise marith.RequestError(
+            f"a tool is a BaseTool or a dict in OpenAI's format, not {shown(tool)}"
+        )
     definition: dict[str, Any] = tool.metadata.to_openai_tool(skip_length_check=True)
     # LlamaIndex finds the tool of a call by this name.
     definition["function"]["name"] = tool.metadata.get_name()

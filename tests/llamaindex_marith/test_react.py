@@ -64,7 +64,7 @@ def test_a_thought_is_one_line_of_limited_length() -> None:
 def test_invalid_tools_and_lengths_are_refused() -> None:
     spaced = FunctionTool.from_defaults(lambda: "", name="look up", description="Look up.")
     for given, problem in (
-        (([],), r"a ReAct agent has tools, not \[\]"),
+        (([],), r"a ReAct agent needs at least one tool, not \[\]"),
         (([spaced],), "no spaces or brackets in the name of a tool: 'look up'"),
         ((TOOLS, 0), "most_letters is a whole number from 1, not 0"),
     ):

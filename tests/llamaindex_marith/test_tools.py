@@ -105,7 +105,7 @@ def test_a_required_tool_is_a_choice_too(choice: Any, required: bool, means: str
     ("options", "problem"),
     [
         ({"tool_choice": "dive"}, "no tool is named 'dive'; the tools are clock, map"),
-        ({"tools": ["clock"]}, "a tool is a BaseTool or a dict of OpenAI's, not 'clock'"),
+        ({"tools": ["clock"]}, "a tool is a BaseTool or a dict in OpenAI's format, not 'clock'"),
         ({"tools": 5}, "tools are a list, not 5"),
         ({"tool_choice": "auto", "tool_required": True}, "is 'auto', but a tool is required"),
         ({"tool_choice": False, "tool_required": True}, "is False, but a tool is required"),
