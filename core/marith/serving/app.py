@@ -63,8 +63,8 @@ _log = logging.getLogger(__name__)
 def create_app(settings: ServerSettings) -> Starlette:
     """Return an application for any ASGI server. The models load when the server starts.
 
-    Raises ModelError if other machines can reach a host of the settings, and the settings have no
-    key.
+    Raises ModelError if other machines can reach one of `settings.hosts`, and `settings.keys` is
+    empty.
     """
     for host in settings.hosts:
         require_key(host, settings.keys)

@@ -1,4 +1,4 @@
-"""Streams of server-sent events, with pings and time-outs of the client."""
+"""Streams of server-sent events. They send pings, and end if the client reads nothing."""
 
 from __future__ import annotations
 
@@ -134,10 +134,10 @@ class EventStream(Response):
         self._last, self._since = time.monotonic(), None
 
     async def _watch(self, abort: Callable[[], None]) -> None:
-        """Send a ping if no event comes for a while. Return if the client reads nothing.
+        """Send a ping if no event comes for a while.
 
-        One task watches all events, because a timer for each event would take longer than the
-        event.
+        If the client reads nothing for `write_seconds`, abort the connection and return. One task
+        watches all events, because a timer for each event would take longer than the event.
         """
         while True:
             await asyncio.sleep(min(1.0, self._write_seconds / 2))
@@ -153,7 +153,7 @@ class EventStream(Response):
 def is_of_the_client(error: BaseException) -> bool:
     """Return True if the client has left or reads nothing.
 
-    A time-out of marith's own is an error to report.
+    For marith's own time-out, return False, because it is an error to report.
     """
     # marith's own time-out is a TimeoutError, and every TimeoutError is an OSError.
     left = isinstance(error, OSError | asyncio.CancelledError)

@@ -1,6 +1,7 @@
 """The OpenAPI document of all routes and bodies.
 
-Bodies are the pydantic models that read them. https://spec.openapis.org/oas/v3.1.1.html
+The schema of each body comes from the pydantic model that reads the body.
+https://spec.openapis.org/oas/v3.1.1.html
 """
 
 from __future__ import annotations

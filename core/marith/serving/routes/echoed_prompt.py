@@ -1,4 +1,4 @@
-"""The prompt of `/v1/completions`, which the choices of an echo begin with."""
+"""The prompt of `/v1/completions`, with which each choice begins if the request has `echo`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from marith.serving.wire.wire_requests import WireRequest
 
 @dataclass(frozen=True, slots=True)
 class EchoedPrompt:
-    """A prompt as its choices repeat it; empty without an echo.
+    """A prompt, as the text of each choice repeats it; empty if the request has no `echo`.
 
     `count` is the number of its tokens. `columns` has the log-probabilities of its tokens, or is
     None if they are not wanted. An end token follows in `columns` if an answer begins with it.
@@ -50,7 +50,7 @@ class EchoedPrompt:
         return cls(text, len(tokens), await until_gone(web, scoring))
 
     def alone(self, index: int) -> dict[str, Any]:
-        """Return the choice of an answer without a token."""
+        """Return a choice that has only the prompt, for `max_tokens` 0."""
         choice = {"index": index, "text": self.text, "logprobs": self.columns}
         return {**choice, "finish_reason": "length"}
 
@@ -70,7 +70,8 @@ class EchoedPrompt:
 def _ended_at_once(completion: Completion) -> bool:
     """Return True if the end token came first.
 
-    Clients that asked for an echo expect one token after the prompt.
+    The end token is then listed after the prompt, because clients that asked for an echo expect
+    one token there.
     """
     stopped = completion.finish_reason == "stop" and completion.stop_string is None
     return stopped and not completion.logprobs

@@ -78,7 +78,10 @@ class Answering:
         return self._shown(found)
 
     def stream(self, writer: ChoiceWriter, place: ExitStack) -> EventStream:
-        """Return the answer in events. Its end frees the `place` among the key's requests."""
+        """Return the answer in events.
+
+        When the events end, `place` is closed, so the key may run another request.
+        """
         seconds = self.server.settings.limits.write_seconds
         source = self._events(writer)
         return EventStream(source, seconds, self._failed, writer.closing, place.close)

@@ -61,8 +61,8 @@ async def detokenize(server: Server, web: WebRequest) -> Response:
 async def tokenizer_info(server: Server, web: WebRequest) -> Response:
     """Return the special tokens and sizes of the query's model, for evaluation harnesses.
 
-    A harness converts both names to token ids by `/tokenize`, and begins texts without a context
-    with `bos_token`, as the engine does.
+    A harness converts `bos_token` and `eos_token` to token ids by `/tokenize`. It begins texts
+    without a context with `bos_token`, as the engine does.
     """
     engine = server.models.find(web.query_params.get("model", "")).engine
     start, end = await server.workers.off_loop(lambda: _start_and_end(engine))
