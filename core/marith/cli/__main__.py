@@ -22,7 +22,7 @@ def main(name: str | None = None) -> None:
     if not sys.stderr.isatty():
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     codes: list[int] = []
-    # It is registered first, so it is called last.
+    # `_leave` is registered first, so it is called last.
     atexit.register(_leave, codes)
     try:
         app(prog_name=name)
@@ -40,8 +40,8 @@ def main(name: str | None = None) -> None:
 def _open_closed_streams() -> None:
     """Open the null device for each standard stream that is closed, as under cron or a daemon.
 
-    Python sets a closed stream to None. The null device also takes the number of the stream, which
-    would otherwise be given to the next file that is opened.
+    Python sets a closed stream to None. The null device also takes the stream's file descriptor,
+    which the next opened file would otherwise get.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -49,7 +49,10 @@ def _open_closed_streams() -> None:
 
 
 def _leave(codes: list[int]) -> None:
-    """End the process at once if there is an exit code. Python prints other errors."""
+    """End the process at once if there is an exit code.
+
+    Without an exit code, the program ended with an error, which Python prints.
+    """
     if not codes:
         return
     try:

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from marith import DeadlineExceeded, MarithError, __version__
 
-# Names of a command in Python, on the server or in other programs, and the command.
+# Keys are names of commands in Python, on the server or in other programs; values are names here.
 OTHER_NAMES = {
     "explain": "show",
     "inspect": "why",
@@ -42,7 +42,7 @@ app.add_typer(evals, name="eval")
 BAD_INPUT = 2
 # coreutils' `timeout` has the same exit code.
 TIMED_OUT = 124
-# Evaluations import these packages first, so one of them is named if the extra is missing.
+# Evaluations import these packages first, so without the extra the error names one of them.
 _OF_EVALS = ("inspect_ai", "scipy")
 
 

@@ -91,7 +91,7 @@ class Answers:
 
     @property
     def name(self) -> str:
-        """The name of the formula of the file, or of the model."""
+        """The name of the file's formula that answers, or else the name of the model."""
         file = self.options.file
         return (file and file.formula_name) or str(self.options.model)
 

@@ -1,4 +1,4 @@
-"""Texts of files, of standard input and for a terminal, with errors in one sentence."""
+"""Read and write files, read standard input, and make texts safe for a terminal."""
 
 import sys
 from pathlib import Path
@@ -57,7 +57,7 @@ def write_or_print(text: str, path: Path | None) -> None:
     try:
         path.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
-        # A result of minutes is not lost, even if it cannot be written.
+        # The result may have taken minutes, so it is not lost if it cannot be written.
         typer.echo(text)
         raise _unwritable(path, error) from None
 

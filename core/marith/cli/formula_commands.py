@@ -97,7 +97,7 @@ def show(
         terms: dict[str, Any] = own
         shown: str | Formula = formula
         if file is not None:
-            # Options, and not only the file, because they check the options of the file too.
+            # The file is read through `Options`, which also checks the options in it.
             personas = Options.from_file(file).file
             assert personas is not None, "these options are made from a file"
             terms = {**personas.terms, **own}
@@ -133,7 +133,7 @@ def demo(
     question: Annotated[str | None, typer.Option(help="The question to the persona.")] = None,
     seed: Annotated[int, typer.Option(help="The seed of the measured replies.")] = 0,
 ) -> None:
-    """Show measured answers before and after formulas, in one screen.
+    """Show answers without and with formulas, and their measures, on one screen.
 
     The engine answers first, then LangChain and LlamaIndex if they are installed. A model other
     than pocket shows a persona and an answer from a passage.

@@ -92,7 +92,7 @@ def answer(
 ) -> None:
     """Generate `count` answers at once and print them. Raises MarithError."""
     if count < 1:
-        raise RequestError(f"-n must be a whole number from 1, not {count}")
+        raise RequestError(f"-n must be a whole number of at least 1, not {count}")
     samples = [options.sample(i) for i in range(count)]
     load(options)
     started = time.monotonic()
@@ -175,7 +175,10 @@ def options_of(arguments: Mapping[str, Any]) -> "Options":
 
 
 def read_options(file: Path | None, persona: str | None, values: Mapping[str, Any]) -> "Options":
-    """Return options, for a formula of a file if there is a file. Raises MarithError."""
+    """Return the options of `values`, and of the persona file if there is one.
+
+    `values` take precedence. Raises MarithError.
+    """
     from marith import Options
 
     path = file or os.environ.get("MARITH_FILE")

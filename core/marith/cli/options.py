@@ -168,7 +168,7 @@ def takes(*groups: Callable[..., None]) -> Callable[[Callable[..., None]], Calla
         for function in (*groups, command):
             for name, parameter in signature(function).parameters.items():
                 found[name] = parameter.replace(kind=Parameter.KEYWORD_ONLY)
-        # The parameter `**options` of the command is no option of its own.
+        # `**options` collects the options of the groups; it is not an option itself.
         found.pop("options")
         changed: Any = command
         changed.__signature__ = Signature([*found.values()])

@@ -34,7 +34,8 @@ Every = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the inspection as JSON.")]
 
-# Colours among 256, for pushes up and down. The last one is for the strongest push.
+# Numbers in the palette of 256 colours: blue for pushes up, orange for pushes down. The last
+# number of each is for the strongest push.
 _BLUES, _ORANGES = (117, 75, 33), (222, 215, 208)
 _STEPS = (0.1, 0.5, 2.0)  # nats: the smallest push of each colour
 _SURPRISING = 2.0  # nats: less likely than 14 %
@@ -56,7 +57,7 @@ def why(
     """Answer PROMPT, and show which part of the formula pushed each token."""
     with clear_errors():
         if top < 1:
-            raise RequestError(f"--top must be a whole number from 1, not {top}")
+            raise RequestError(f"--top must be a whole number of at least 1, not {top}")
         if every and as_json:
             raise RequestError("--json always has every position; write --json without --all")
         inspection = _inspection(prompt, options, continuation, top)

@@ -130,7 +130,7 @@ def test_options_of_placement_and_of_sampling_are_accepted() -> None:
     ("arguments", "words"),
     [
         (("--persona", "warm"), "--persona 'warm' needs a persona file; write --file too"),
-        (("-n", "0"), "-n must be a whole number from 1, not 0"),
+        (("-n", "0"), "-n must be a whole number of at least 1, not 0"),
         (("--device", "teapot"), "'teapot'"),
         (("--schema", "/no/where"), "cannot read '/no/where'"),
         (("--schema", __file__), "is not valid JSON"),
