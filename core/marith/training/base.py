@@ -20,7 +20,7 @@ from marith.scoring.weights.locate import locate, tokenizer_home
 from marith.scoring.weights.placing import Placement
 from marith.training.settings import Settings
 
-# transformers names classes without names LABEL_0, LABEL_1, and so on.
+# If classes have no names, transformers calls them LABEL_0, LABEL_1, and so on.
 _UNNAMED = "LABEL_"
 
 
@@ -28,8 +28,8 @@ _UNNAMED = "LABEL_"
 class Head:
     """The output layer of a classifier. `names` are its classes, in the order of the logits.
 
-    `place` maps each label of the data, in order, to its class. If `kept`, the layer has trained
-    weights; otherwise it is new.
+    `place` has the class of each label of the data, in the order of the labels. If `kept`, the
+    layer keeps its trained weights; otherwise it is new.
     """
 
     names: tuple[str, ...]
@@ -39,7 +39,7 @@ class Head:
 
 
 def choose(config: Any, labels: Sequence[str]) -> Head:
-    """Return the head for `labels`, judged from the configuration of the base model."""
+    """Return the head for `labels`. The configuration of the base model decides if it is kept."""
     names = tuple(str(config.id2label[i]) for i in range(config.num_labels))
     in_order = tuple(range(len(labels)))
     if not any("ForSequenceClassification" in kind for kind in config.architectures or ()):
@@ -67,7 +67,7 @@ def configure(config: Any, head: Head) -> None:
 
 
 def renew(model: Any) -> None:
-    """Give a classifier a random output layer. Raises ModelError if it has no linear one."""
+    """Give a classifier random output weights. Raises ModelError without a linear output layer."""
     body = model.base_model_prefix + "."
     layers = [
         module
@@ -108,7 +108,7 @@ class Base:
 def load(settings: Settings, labels: Sequence[str], device: torch.device) -> Base:
     """Load the base model and give it its head. Raises ModelError or RequestError.
 
-    A new head depends on torch's global random numbers.
+    The weights of a new head are drawn from torch's global random numbers.
     """
     where = locate(settings.base)
     with raising_model_error(f"cannot train {settings.base!r}"), _quiet():
@@ -132,7 +132,7 @@ def load(settings: Settings, labels: Sequence[str], device: torch.device) -> Bas
 
 
 def _prepared(settings: Settings, model: Any, tokenizer: Any, head: Head) -> Base:
-    """Return the base with the padding token and the `model_max_length` that are saved with it."""
+    """Return the base. Its padding token and `model_max_length` are set, to be saved with it."""
     config = model.config.get_text_config()
     vocabulary = Vocabulary(tokenizer, config.vocab_size)
     ids = (config.pad_token_id, tokenizer.pad_token_id, vocabulary.start_id, 0)
@@ -153,8 +153,9 @@ def _prepared(settings: Settings, model: Any, tokenizer: Any, head: Head) -> Bas
 def _fill_body(name: str, model: Any, missing: Sequence[str]) -> None:
     """Load missing weights. The weights of the head and of a pooler may be new.
 
-    A language model whose embedding is also its output may be stored with only the output. It is
-    then loaded as a language model. Raises ModelError for weights that are still missing.
+    If a language model's output layer shares its weights with the embedding, the files may have
+    them under the output layer's name only. The model is then loaded as a language model. Raises
+    ModelError if any other model lacks weights.
     """
     body = model.base_model_prefix + "."
     missing_body_weights = sorted(
@@ -172,7 +173,7 @@ def _fill_body(name: str, model: Any, missing: Sequence[str]) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence transformers about a new head, because the report has its own notice."""
+    """Silence the warnings of transformers about a new head; the report has its own notice."""
     before = logging.get_verbosity()
     logging.set_verbosity_error()
     try:

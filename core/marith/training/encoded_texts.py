@@ -27,7 +27,10 @@ class LabelledTokens:
 
 @dataclass(frozen=True, slots=True)
 class EncodedTexts:
-    """The texts to learn from, and the held-out texts. `cut` of all texts exceeded the limit."""
+    """The texts to learn from, and the held-out texts.
+
+    `cut` is the number of texts, in both parts, that exceeded the limit.
+    """
 
     special_tokens: SpecialTokens
     learned: LabelledTokens
@@ -36,7 +39,7 @@ class EncodedTexts:
 
 
 def encode(base: Base, labels: Sequence[str], split: Split, path: Path) -> EncodedTexts:
-    """Return every text as tokens. Raises RequestError with the row of a text without tokens.
+    """Return every text as tokens. Raises RequestError for a text without tokens, with its row.
 
     `labels` are the labels of the data, in order. The head of `base` maps them to classes.
     """

@@ -28,8 +28,8 @@ def labelled(
 ) -> list[LabelledText]:
     """Return every row of a table, in order.
 
-    Labels are texts, whole numbers or truth values. Their names are written as in JSON. Raises
-    RequestError, with the file and the row, for any other value.
+    A label is a text, a whole number, True or False; a label that is not a text is written as in
+    JSON. Raises RequestError, with the file and the row, for any other value.
     """
     rows = []
     for where, record in tables.records(path):
@@ -58,7 +58,7 @@ def _check_text(path: Path, where: str, column: str, text: Any) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        # JSON can contain half a surrogate pair.
+        # JSON can contain half of a surrogate pair, which cannot be encoded.
         raise fault(path, where, f"this text is not Unicode: {text[:60]!r}") from None
 
 
@@ -81,12 +81,12 @@ class Split:
 
 
 def random_source(*parts: object) -> random.Random:
-    """Return a generator of random numbers that depend only on `parts`, also across processes."""
+    """Return a generator whose numbers depend only on `parts`, and are equal in every process."""
     return random.Random(" ".join(map(str, parts)))  # noqa: S311 (texts, not secrets)
 
 
 def class_names(rows: Sequence[LabelledText]) -> tuple[str, ...]:
-    """Return the names of all labels: numbers sorted by value, other names by the alphabet.
+    """Return the names of all labels. Numbers are sorted by value, other names alphabetically.
 
     Raises RequestError for a single class, and for names that differ only in case.
     """
@@ -132,8 +132,8 @@ def split(rows: Sequence[LabelledText], share: float, seed: int) -> Split:
 def epoch(classes: Sequence[int], balance: bool, seed: int, number: int) -> list[int]:
     """Return the shuffled indices of one epoch's examples. `classes` has the class of each example.
 
-    With `balance`, every class has as many examples as the rarest class. Larger classes are sampled
-    again for every epoch.
+    With `balance`, every class has as many examples as the rarest class. A larger class has a new
+    random sample of its examples in every epoch.
     """
     draw = random_source(seed, "epoch", number)
     places: dict[int, list[int]] = {}

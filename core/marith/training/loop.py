@@ -29,8 +29,8 @@ _MEMORY = 0.98
 def train(settings: Settings) -> Report:
     """Fine-tune a classifier on prefixes. Save it, with its report, in `settings.out`.
 
-    Progress is shown on standard error. Raises RequestError for unsuitable data and settings,
-    before the model is loaded, and ModelError.
+    Progress is shown on standard error. Raises ModelError, or RequestError for unsuitable data or
+    settings, in most cases before the model is loaded.
     """
     device = device_for(settings.device)
     rows = labelled(settings.data, settings.text_column, settings.label_column)
@@ -49,7 +49,7 @@ def train(settings: Settings) -> Report:
 
 
 def _learn(optimisation: Optimisation) -> tuple[float, float]:
-    """Take every step. Return the moving mean of the losses, and the seconds of all steps."""
+    """Take every step. Return the final moving mean of the losses, and the seconds taken."""
     mean, steps, began = 0.0, optimisation.steps, time.monotonic()
     with _bars() as bars:
         if optimisation.settings.rate is None:
@@ -78,7 +78,7 @@ def _save(base: Base, report: Report, out: Path) -> None:
 
 
 def _has_line(step: int, steps: int) -> bool:
-    """Return True if a step prints a line: the first step, and 20 steps evenly spaced."""
+    """Return True if a step prints a line: the first step, and 20 evenly spaced steps."""
     return step == 1 or step * 20 // steps > (step - 1) * 20 // steps
 
 
@@ -104,7 +104,7 @@ def _report(
 
 
 def _notices(optimisation: Optimisation) -> tuple[str, ...]:
-    """Return notices about a training that otherwise ran as configured."""
+    """Return notices about the head, truncated texts, and classes whose names are numbers."""
     base, data = optimisation.base, optimisation.data
     notices = [] if base.head.notice is None else [base.head.notice]
     if data.cut:

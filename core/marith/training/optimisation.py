@@ -18,10 +18,14 @@ from marith.training.prefixes import Batch, Prefix, SpecialTokens
 from marith.training.settings import Settings
 
 _PROBED = 12  # tokens
-_TOLERANCE = 1e-3  # of the largest logit
-WARM_UP = 0.06  # of all steps, as RoBERTa was fine-tuned (Liu et al., 2019, table 10)
-RATE = 1e-5  # the paper's rate, for a RoBERTa of 125 M weights
-# A smaller base learns nothing at that rate, above all with a new head (docs/how-to/training.md).
+# The largest difference that counts as equal, as a share of the largest logit.
+_TOLERANCE = 1e-3
+# The share of the steps in which the rate rises, as for RoBERTa (Liu et al., 2019, table 10).
+WARM_UP = 0.06
+# This is the paper's rate, for a RoBERTa of 125 million weights.
+RATE = 1e-5
+# A base of fewer than SMALL weights learns nothing at RATE, above all with a new head
+# (docs/how-to/training.md).
 SMALL, SMALL_RATE = 50_000_000, 3e-4
 DECAY = 0.01
 CLIP = 1.0
@@ -37,8 +41,8 @@ def prefix_logits(model: Any, tokens: Tensor, mask: Tensor) -> Tensor:
 def judges_every_prefix(model: Any, special_tokens: SpecialTokens, tokens: Sequence[int]) -> bool:
     """Return True if one pass over a text judges its prefixes as separate passes would.
 
-    This is true of a causal model under a linear head. It is tested, not assumed: both results are
-    computed for the prefixes of `tokens`, which contain no padding.
+    This should be true of a causal model with a linear head. To test it, both results are computed
+    for the prefixes of `tokens`, which contain no padding.
     """
     linear = isinstance(getattr(model, "score", None), nn.Linear)
     if not linear or special_tokens.foot or not tokens:
@@ -59,8 +63,8 @@ def loss_of_every_prefix(
 ) -> Tensor:
     """Return the expected loss of a prefix of random length, as the mean over all prefixes.
 
-    A classifier judges a prefix that ends in the padding token as the prefix before it, so such a
-    prefix has weight 0.
+    A classifier ignores padding tokens at the end of a prefix, so a prefix that ends in the padding
+    token has weight 0.
     """
     logits = prefix_logits(model, batch.tokens, batch.mask)
     classes = batch.classes[:, None].expand(batch.tokens.shape)
@@ -105,7 +109,7 @@ class Optimisation:
                 yield self._batch(group)
 
     def take(self, step: int, batch: Batch) -> float:
-        """Take one step, and return the loss before it. Raises ModelError unless it is finite."""
+        """Take one step, and return the loss before it. Raises ModelError for infinity and NaN."""
         self.base.model.train()
         if self.every_prefix:
             special_tokens, padding = self.data.special_tokens, self.base.padding
@@ -146,6 +150,6 @@ class Optimisation:
 
 
 def rate_at(step: int, steps: int) -> float:
-    """Return the share of the peak rate at a step. It rises linearly, then falls linearly to 0."""
+    """Return a step's share of the peak rate, which rises linearly, then falls linearly to 0."""
     warm = max(1, round(WARM_UP * steps))
     return min((step + 1) / warm, (steps - step) / max(1, steps - warm + 1))

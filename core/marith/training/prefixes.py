@@ -12,7 +12,8 @@ from torch.nn.utils.rnn import pad_sequence
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.training.labelled_texts import random_source
 
-# This many batches are sorted by length together, so that they have little padding.
+# The prefixes of this many batches are sorted by length before they are cut into batches, so that
+# each batch has little padding.
 POOL = 16
 
 
@@ -39,7 +40,7 @@ class SpecialTokens:
 
 
 def special_tokens_of(vocabulary: Vocabulary, text: str) -> SpecialTokens:
-    """Return the special tokens around `text`. They are equal for every text."""
+    """Return the special tokens around `text`, which are the same for every text."""
     bare, marked = vocabulary.encode(text), vocabulary.encode(text, start=True)
     added = len(marked) - len(bare)
     for at in range(added + 1):
@@ -85,9 +86,9 @@ class Batch:
 def drawn(
     texts: Sequence[Sequence[int]], chosen: Sequence[int], shortest: int, seed: int, epoch: int
 ) -> list[Prefix]:
-    """Return a prefix of each chosen example, of a length from `shortest` to the whole (FUDGE).
+    """Return a random prefix of each chosen example (FUDGE).
 
-    Lengths are uniform, and drawn again for every epoch.
+    Its length is uniform from `shortest` to the whole length, and is drawn again for every epoch.
     """
     draw = random_source(seed, "prefixes", epoch)
     return [Prefix(example, draw.randint(shortest, len(texts[example]))) for example in chosen]

@@ -24,7 +24,7 @@ COLUMNS = ("tokens", "accuracy", "AUC-ROC", "log loss", "longer texts")
 
 
 def lengths(texts: Sequence[Sequence[int]]) -> list[int | None]:
-    """Return 1, 2, 4, 8 … tokens while a text is longer, then None for whole texts."""
+    """Return the lengths 1, 2, 4, 8 … below the longest text's, then None for whole texts."""
     longest, result, length = max(map(len, texts)), list[int | None](), 1
     while length < longest:
         result.append(length)
@@ -69,12 +69,15 @@ def figures(
 
 
 def shares(classes: Tensor, count: int) -> Tensor:
-    """Return the weights of texts [texts] if every class has the same weight. They add up to 1."""
+    """Return weights [texts] that have the same total in every class. They add up to 1."""
     return 1 / (count * torch.bincount(classes, minlength=count).double()[classes])
 
 
 def auc(scores: Tensor, positive: Tensor) -> float:
-    """Return how often a text of the class scores above one of other classes. Ties count half."""
+    """Return the share of pairs in which a text of the class scores above a text of another class.
+
+    Ties count half.
+    """
     _, groups, counts = scores.unique(return_inverse=True, return_counts=True)
     last = counts.cumsum(0).double()
     # Equal scores share their mean rank, so that ties count half.
@@ -89,10 +92,10 @@ def auc(scores: Tensor, positive: Tensor) -> float:
 class Line:
     """Figures for the first `tokens` tokens of each text; for whole texts if `tokens` is None.
 
-    `longer` texts have more tokens. All other texts are read to their end. `accuracy` and
-    `log_loss` (in nats) weigh the classes equally if the training was balanced, and otherwise the
-    texts. `auc` is the area under the ROC curve. With three or more classes it is the mean of each
-    class against the others.
+    `longer` is the number of texts that have more tokens. All other texts are read to their end. In
+    `accuracy` and `log_loss` (in nats) all classes have the same weight if the training was
+    balanced; otherwise all texts have the same weight. `auc` is the area under the ROC curve of a
+    class against all others, as the mean over the classes.
     """
 
     tokens: int | None
@@ -106,9 +109,10 @@ class Line:
 class Report:
     """The results of a finished training.
 
-    `learned` and `held_out` count texts by class, in the order of the logits. `epoch_size` is the
-    number of texts in an epoch. `cut` texts have more than `limit` tokens, special tokens included,
-    and are truncated. `loss` is the moving mean at the end, and `seconds` the time of all steps.
+    `learned` and `held_out` are the numbers of texts by class, in the order of the logits.
+    `epoch_size` is the number of texts in an epoch. `cut` is the number of texts that were
+    truncated, because they have more than `limit` tokens, special tokens included. `loss` is the
+    final moving mean of the losses, and `seconds` is the time of all steps.
     """
 
     settings: Settings

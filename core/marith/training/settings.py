@@ -20,11 +20,12 @@ class Settings:
     """One training: `base` becomes a classifier of the labels in `data`, and is saved in `out`.
 
     `base` is an embedded name, a directory or a hub id. `data` is a table of texts and labels.
-    `out` is a directory. `epochs` is the paper's number (appendix, training and prompting details).
-    With `balance`, also the paper's, every class has as many texts in an epoch as the rarest class.
-    `held_out` is the share of texts that are not learned from. `max_length` is in tokens, special
-    tokens included, and by default the model's context. The default `rate` is the paper's 1e-5 for
-    a base of the size of its RoBERTa, and 3e-4 for a small base. Raises ModelError or RequestError.
+    `out` is a directory. With `balance`, every class has as many texts in an epoch as the rarest
+    class. The defaults of `epochs` and `balance` are the paper's (appendix, training and prompting
+    details). `held_out` is the share of texts that are not learned from. `max_length` is in tokens,
+    special tokens included; the default is the model's context length. The default `rate` is the
+    paper's 1e-5, or 3e-4 for a base of fewer than 50 million weights. Raises ModelError or
+    RequestError.
     """
 
     base: str
