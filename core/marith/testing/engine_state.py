@@ -1,4 +1,4 @@
-"""State of an engine that its `status` does not have: lanes, bytes, passes, and the controller."""
+"""State that `Engine.status` does not return: busy lanes, bytes, passes and the controller."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from marith.speculation.auto import Controller
 def lanes_in_use(engine: Engine) -> int:
     """Return the number of lanes in the base model's cache that belong to requests.
 
-    `engine.status().lanes` is the number of lanes that the running requests may use. Both are 0
-    once `engine.status().idle` is True, a few milliseconds after the last answer. The base model
-    has a cache of keys and values, and is run by transformers.
+    `engine.status().lanes` is the number of lanes that the running requests may use. Both numbers
+    are 0 once `engine.status().idle` is True, a few milliseconds after the last answer. The base
+    model must be run by transformers, and must have a cache of keys and values.
     """
     runner = engine._registry.base.runner
     assert isinstance(runner, CachedRunner), "this model's cache has no lanes"
@@ -28,9 +28,9 @@ def cached_bytes(engine: Engine) -> int:
 def passes_of(engine: Engine) -> Passes:
     """Return the forward passes of the base model.
 
-    `count` is the number of passes, and `tokens_read` the number of tokens that they have read. For
-    a model of transformers, `reader` is the module that each pass calls, and `model` the whole
-    model.
+    `count` is the number of passes, and `tokens_read` is the number of tokens that they have read.
+    For a model of transformers, `reader` is the module that each pass calls, and `model` is the
+    whole model.
     """
     return engine._registry.base.runner.passes
 

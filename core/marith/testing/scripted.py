@@ -28,16 +28,17 @@ from marith.errors import ModelError
 from marith.scoring.passes.passes import CACHES
 from marith.scoring.weights.locate import locate
 
-# The tokens that end a JSON text soonest, inside a string and outside. The first is preferred.
+# The tokens that end a JSON text soonest, inside a string (True) and outside (False). The first of
+# them has the highest logit.
 CLOSERS = {True: (b'"',), False: (b"}", b"]", b"0", b'"')}
 
 
 class ScriptedConfig(PreTrainedConfig):
     """A script, and the size of its vocabulary.
 
-    `script` lists pairs of a pattern and a reply. The patterns are searched in the prompt as the
-    template writes it, and the first pattern that matches gives the reply. `opening` is the text
-    that the template writes before an answer.
+    `script` lists pairs of a pattern and a reply. The prompt, as the template writes it, is
+    searched for each pattern in turn; the first pattern that matches gives the reply. `opening` is
+    the text that the template writes before an answer.
     """
 
     model_type = "marith-scripted"
@@ -55,11 +56,11 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
     """A causal model whose likeliest token continues the reply of the script.
 
     Its logits depend only on the tokens. The longest token with which the rest of the reply starts
-    has the logit `gap`. Shorter tokens with which it starts have half of `gap` or a little more;
-    longer tokens have more. If the reply is complete, or does not start with the answer so far, the
-    end token has the logit `gap`. For grammars that allow none of these tokens, the tokens that
-    close a JSON value have up to a quarter of `gap`. All other tokens are below 1. The weights are
-    the bytes of the tokens, and the keys are the tokens.
+    has the logit `gap`. Of the shorter tokens with which it starts, the shortest has the logit
+    `gap / 2`, and each longer one has 1/4 more. If the reply is complete, or does not start with
+    the answer so far, the end token has the logit `gap`. For grammars that allow none of these
+    tokens, the tokens that close a JSON value have logits of at most `gap / 4`. All other tokens
+    have logits below 1. The weights are the bytes of the tokens, and the keys are the tokens.
     """
 
     config_class = ScriptedConfig
@@ -90,9 +91,9 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
     ) -> CausalLMOutputWithPast:
         """Return the logits [rows, width, vocab] of tokens [rows, width].
 
-        If `logits_to_keep` is set, only its number of last positions is returned. `attention_mask`
-        is [rows, seen], or [rows, 1, width, seen] for rows with unequal pasts. `cache` is called
-        `past_key_values` by transformers before 5.24.
+        If `logits_to_keep` is not 0, only the logits of that many last positions are returned.
+        `attention_mask` is [rows, seen], or [rows, 1, width, seen] for rows with unequal pasts.
+        In transformers before 5.24, `cache` is named `past_key_values`.
         """
         cache = None if use_cache is False else cache or past_key_values
         keys = input_ids[:, None, :, None]
@@ -151,7 +152,7 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
 
     @cached_property
     def _lowest_logits(self) -> Tensor:
-        """Return the logits of all other tokens, in [0, 1). In float32 they all differ."""
+        """Return the lowest logit of every token, in [0, 1). In float32 all these logits differ."""
         golden = torch.arange(len(self._data), dtype=torch.float64) * 0.6180339887
         return (golden % 1).to(self.gap)
 
@@ -159,10 +160,10 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
 def scripted_model(script: Sequence[tuple[str, str]], tokenizer: Any) -> ScriptedModel:
     """Return a model that answers from `script`: pairs of a pattern and a reply.
 
-    A pattern is a regular expression. It is searched in the whole prompt as the template writes it,
-    with tools and system text, and the first pattern that matches counts. A reply is the model's
-    raw text, with its calls and reasoning. Raises ModelError for a tokenizer that is not byte-level
-    or has no chat template, and for an invalid script.
+    A pattern is a regular expression. The whole prompt, as the template writes it, with tools and
+    system text, is searched for each pattern in turn; the first pattern that matches gives the
+    reply. A reply is the model's raw text, with its calls and reasoning. Raises ModelError for a
+    tokenizer that is not byte-level or has no chat template, and for an invalid script.
     """
     for line in script:
         _check(line)
@@ -197,7 +198,7 @@ def save_scripted(
 
 
 def _visible(mask: Tensor | None, width: int, tokens_seen: Tensor) -> Tensor:
-    """Return the tokens [rows, width, seen] that each of the last `width` attends to, as booleans.
+    """Return booleans [rows, width, seen]: which tokens each of the last `width` tokens attends to.
 
     `tokens_seen` is [rows, seen].
     """
@@ -251,8 +252,8 @@ def _bytes_of(tokenizer: Any) -> list[bytes]:
 def _letters() -> dict[str, int]:
     """Return the byte of each character in byte-level vocabularies, which use GPT-2's alphabet.
 
-    A printable byte is the character of the same number. Other bytes are, in order, the characters
-    from 256 on.
+    A printable byte is written as the character of the same number. The other bytes, in order, are
+    written as the characters from 256 on.
     """
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
