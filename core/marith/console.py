@@ -17,7 +17,7 @@ from marith.errors import RequestError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# The remaining time follows from the speed of this last period.
+# The remaining time of a bar is estimated from the speed over this last period.
 RECENT = 300.0  # seconds
 OURS, THEIRS = "#2a6f97", "#adb5bd"
 PLOTS = (".png", ".svg", ".pdf")
@@ -25,7 +25,7 @@ NO_PLOT = "a plot needs matplotlib: pip install 'marith[evals]'"
 
 
 def terminal(width: int = 200) -> Console:
-    """Return the console of the program. Without a terminal it is `width` characters wide."""
+    """Return a console for standard output. Without a terminal it is `width` characters wide."""
     console = Console()
     return console if console.is_terminal else Console(width=width)
 
@@ -61,7 +61,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def bars(*columns: ProgressColumn, everywhere: bool = False) -> Progress:
-    """Return progress bars on standard error, on a terminal only or `everywhere`.
+    """Return progress bars on standard error. They need a terminal unless `everywhere`.
 
     A notebook shows bars with ipywidgets. Without ipywidgets it has no bars, because rich would
     only print a warning.
@@ -84,9 +84,9 @@ def check_plot(path: Path | None) -> None:
 
 
 def picture(width: float, height: float) -> Figure:
-    """Return an empty figure of a size in inches. Raises RequestError without matplotlib."""
+    """Return an empty figure; its size is in inches. Raises RequestError without matplotlib."""
     try:
-        # Only this function needs this extra.
+        # Only this function needs matplotlib, which an extra installs.
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise RequestError(NO_PLOT) from None

@@ -64,7 +64,7 @@ Answered: TypeAlias = "tuple[ShownRequest, str]"
 
 
 def run(model: str, question: str | None = None, seed: int = 0) -> None:
-    """Print answers before and after formulas, with their measures.
+    """Print answers without and with formulas, and their measures.
 
     Measures need the model pocket, because the package contains classifiers for it. Another model
     shows a persona and an answer from a passage. Raises ModelError if the model cannot be loaded.
@@ -135,7 +135,10 @@ def _answers(printer: Printer, requests: Sequence[ShownRequest]) -> Answered:
 
 
 def _by_frameworks(printer: Printer, reply: Answered, passage: Answered) -> None:
-    """Send a request from above through each framework. An equal text is not printed again."""
+    """Send the last requests of part 1 and part 3 again, each through one framework.
+
+    An answer that equals the one on the screen is not printed again.
+    """
     printer.title("4  The same in an application: only the model's line is marith's")
     chain, query = "prompt | ChatMarith(…) | StrOutputParser()", "a query engine with llm=Marith(…)"
     asked = (ABOUT_A_PASSAGE, PASSAGES, TEMPLATE)

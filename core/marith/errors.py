@@ -86,10 +86,10 @@ def fault(error: BaseException) -> MarithError:
 
 @contextmanager
 def faults_named() -> Iterator[None]:
-    """Convert a lack of memory and errors that `except Exception` does not catch to MarithErrors.
+    """Raise a MarithError for a MemoryError, and for errors that `except Exception` does not catch.
 
-    A panic of a Rust library is such an error. Exceptions that end a program or a generator pass
-    unchanged.
+    A panic of a Rust library is not caught by `except Exception`, for example. Exceptions that end
+    a program or a generator are not changed.
     """
     try:
         yield
@@ -106,7 +106,7 @@ def faults_named() -> Iterator[None]:
 def from_validation(error: ValidationError) -> MarithError:
     """Return the first error of a validation as a MarithError.
 
-    If it is not marith's own error, the message has the option and its value.
+    If the first error is not marith's own, the message names the option and its value.
     """
     first = error.errors()[0]
     cause = first.get("ctx", {}).get("error")
@@ -132,8 +132,8 @@ def valid_options() -> Iterator[None]:
 def similar(name: object, names: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the name that is most similar to an unknown name, ignoring case, or None.
 
-    Among names that are nearly as similar, the name with the longest common prefix wins, and then
-    a name of similar length: "temp" becomes "temperature", not "terms", and "uniom" becomes
+    If several names are about equally similar, the name with the longest common prefix wins, and
+    then the most similar name: "temp" becomes "temperature", not "terms", and "uniom" becomes
     "union", not "uniform". `cutoff` is the argument of `difflib.get_close_matches`.
     """
     word, by_lower = str(name).lower(), {each.lower(): each for each in names}
@@ -165,7 +165,7 @@ def names_checked(
 ) -> Callable[[Target], Target]:
     """Return a decorator that makes a function or class refuse unknown argument names.
 
-    `advice` says what to write instead of names of other libraries and of other options.
+    `advice` maps names from other libraries or options to a sentence about what to write instead.
     """
 
     def decorate(target: Target) -> Target:
@@ -217,8 +217,9 @@ def option_hint(
 ) -> str:
     """Return the end of a sentence about an unknown option.
 
-    `advice` says what to write instead of names of other libraries and of other options. An option
-    that resembles none of the names gets a list of the `listed` names, or of all `names`.
+    `advice` maps names from other libraries or options to a sentence about what to write instead.
+    For an option that resembles none of the names, the sentence lists the `listed` names, or all
+    `names`.
     """
     meant = similar(name, [*names, *advice])
     if meant is not None and meant not in names:
@@ -231,7 +232,7 @@ def option_hint(
 def missing_extra(
     error: ModuleNotFoundError, package: str, needed_by: str, extra: str
 ) -> ModuleNotFoundError:
-    """Return an error that names the extra of `package`, or `error` for another package."""
+    """Return an error that says which extra installs `package`, or `error` for another package."""
     if (error.name or "").partition(".")[0] != package:
         return error
     command = f"pip install 'marith[{extra}]'"
@@ -270,10 +271,13 @@ _BRIEF.maxstring = _BRIEF.maxother = 200
 _BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxdict = 8
 _BRIEF.maxlevel = 4
 _WINDOW = 72
-# How similar a name must be to a name with advice. These names are many.
+# The least similarity to a name with advice at which an unknown name gets the advice. It is high,
+# because there are many names with advice.
 _NEARLY = 0.9
-_AS_SIMILAR = 0.1  # how much less similar a name with a longer common prefix may be
-_BEGINNING = 4  # letters of an unknown name that is taken for the beginning of a name
+# A name whose similarity is at most this much below the best counts as about equally similar.
+_AS_SIMILAR = 0.1
+# An unknown name with at least this many letters may be the beginning of a known name.
+_BEGINNING = 4
 
 
 def _quotation(text: str, start: int, end: int) -> str:

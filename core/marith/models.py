@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Footprint", "StoredModel", "attribute", "bytes_text", "describe", "local", "locate"]
 
 ADAPTER = "adapter_config.json"
-# safetensors has this limit itself.
+# The library safetensors has the same limit for a header.
 _HEADER = 100_000_000  # bytes
 
 
@@ -73,10 +73,10 @@ class StoredModel:
         return None if self.footprint is None else self.footprint.nbytes(dtype)
 
     def ways(self, free: int) -> list[tuple[str, int, str]]:
-        """Return the ways to load the model into `free` bytes, or [] if its files do not say.
+        """Return ways to load the model into `free` bytes, or [] if `weights` is None.
 
-        A way is an option of `Engine.load`, the bytes of the weights, and a sentence about the
-        memory that remains for texts.
+        Each way is an option of `Engine.load`, the bytes of the weights, and the end of a sentence
+        about the memory that remains for texts.
         """
         if (takes := self.footprint) is None:
             return []

@@ -1,6 +1,7 @@
 """Conversions between marith's values and OpenAI's format, shared by adapters and servers.
 
-All functions take and return plain data. A name that only one framework uses is in its adapter.
+All functions take and return plain data. A field that only one framework has is
+handled in the adapter of that framework.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from marith.request.message_content import text_of as text_of
 from marith.request.message_content import to_tool_call as to_tool_call
 from marith.request.other_names import RENAMED as RENAMED
 
-# Such a function converts an application's tools to OpenAI's definitions.
+# A `ToDefinitions` function converts an application's tools to OpenAI's definitions.
 ToDefinitions: TypeAlias = "Callable[[Any], Sequence[Mapping[str, Any]]]"
 
-# Longer tools are not cached, so that untrusted clients cannot fill the memory.
+# Tools with more JSON are not cached, so that untrusted clients cannot fill the memory.
 _KEPT = 65_536  # characters of JSON
 # The fields of OpenAI, vLLM and OpenRouter that frameworks keep beside the text of a message.
 _BESIDE_TEXT = ("function_call", "refusal", "reasoning_content", "reasoning")
@@ -61,7 +62,8 @@ _HAS_SCHEMAS = (
 def to_choice(tool_choice: Any) -> str:
     """Return the choice of tools: "auto", "none", "required" or a name. Raises RequestError.
 
-    The word "any" means "required". OpenAI's dict can choose a tool that is named "any".
+    The word "any" means "required". To choose a tool that is named "any", write a dict in OpenAI's
+    format.
     """
     match tool_choice:
         case {"type": "function", "function": {"name": str(name)}} if name not in CHOICES:
@@ -75,8 +77,8 @@ def to_choice(tool_choice: Any) -> str:
         case str():
             return _CHOICES.get(tool_choice, tool_choice)
     raise RequestError(
-        "tool_choice is 'auto', 'none', 'any', 'required', a bool, the name of a tool or "
-        f"OpenAI's dict, not {shown(tool_choice)}"
+        "tool_choice must be 'auto', 'none', 'any', 'required', a bool, the name of a tool, or a "
+        f"dict in OpenAI's format, not {shown(tool_choice)}"
     )
 
 
@@ -89,8 +91,8 @@ def to_tools(
 ) -> Tools | None:
     """Return the tools of a request, or None if nothing can be called. Raises RequestError.
 
-    `to_definitions` converts the application's tools to OpenAI's definitions. Tools that are JSON
-    are converted and checked once, even if many calls send them.
+    `to_definitions` converts the application's tools to OpenAI's definitions. If the tools are
+    JSON, they are converted and checked once, even if many calls send the same tools.
     """
     choice = to_choice(tool_choice)
     for name, flag in (("parallel_tool_calls", parallel), ("strict", strict)):
@@ -137,9 +139,10 @@ def _untitled(key: str, value: Any) -> Any:
 
 
 def assistant_message(message: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an assistant's message as `plain_messages` does, with OpenAI's fields of `beside`.
+    """Return an assistant's message in the form of `plain_messages`, with fields of `beside`.
 
-    `beside` has the fields that a framework keeps beside the text. A refusal becomes the text.
+    `beside` has the fields that a framework keeps beside the text. Only the fields in
+    `_BESIDE_TEXT` are used. A refusal becomes the text.
     """
     fields = {name: beside[name] for name in _BESIDE_TEXT if beside.get(name)}
     (plain,) = plain_messages({**message, **fields})
@@ -163,7 +166,7 @@ def _described(response_format: Any) -> Grammar | None:
         case None | {"type": "text"}:
             return None
         case {"type": "json_object", "schema": schema} if schema is not None:
-            # llama.cpp's server takes this form.
+            # The server of llama.cpp takes a schema in this form.
             return schema_grammar(schema, None)
         case {"type": "json_object"}:
             return Grammar.json_object()
@@ -176,7 +179,7 @@ def _described(response_format: Any) -> Grammar | None:
             shows, drops = rest.get("show_schema", True), rest.get("drops_repeats", False)
             return schema_grammar(schema, strict, shows, rest.get("name"), drops)
     raise RequestError(
-        "response_format is a class of pydantic's, {'type': 'text'}, {'type': 'json_object'} or "
+        "response_format must be a pydantic class, {'type': 'text'}, {'type': 'json_object'} or "
         "{'type': 'json_schema', 'json_schema': {'name': …, 'schema': …}}, "
         f"not {shown(response_format)}"
     )
@@ -254,7 +257,7 @@ def finite_logprob(logprob: float) -> float:
 
 
 def total_usage(usages: Sequence[Usage], each: int = 1) -> Usage:
-    """Return the sum of `usages`. A prompt counts once, although it has `each` answers."""
+    """Return the sum of `usages`. Every prompt has `each` answers, but is counted once."""
     asked = usages[::each]
     return Usage(
         sum(usage.prompt_tokens for usage in asked),
@@ -265,7 +268,7 @@ def total_usage(usages: Sequence[Usage], each: int = 1) -> Usage:
 
 
 def from_usage(usage: Usage) -> dict[str, int]:
-    """Return the tokens of an answer, or of several answers together."""
+    """Return the numbers of tokens of an answer, or of several answers together."""
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,

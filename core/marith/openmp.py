@@ -1,7 +1,7 @@
 """Limit how long OpenMP's threads spin while they wait for one another.
 
-GNU's runtime spins 300,000 times by default. That is several milliseconds for which a waiting
-thread keeps its core from every other thread and process. The runtime reads the environment once,
+GNU's runtime spins 300,000 times by default. This takes several milliseconds, for which a waiting
+thread keeps its core from all other threads and processes. The runtime reads the environment once,
 when torch loads it; llama.cpp loads a runtime of its own.
 """
 
@@ -11,11 +11,11 @@ import os
 import sys
 
 CHOICES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
-# About a millisecond: longer than almost every pause between two products of a step.
+# About a millisecond, longer than almost every pause between two matrix products of a step.
 SPINS = 20_000
 
 _chosen = any(name in os.environ for name in CHOICES)
-# True if torch was imported before anything said how its threads wait.
+# True if torch was imported while the environment did not say how threads wait.
 TORCH_SPINS_LONG = "torch" in sys.modules and not _chosen
 
 

@@ -40,9 +40,10 @@ def gather(rows: Sequence[Row]) -> Tensor:
 
 
 def compacted(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows, copied if their tensors have more than twice as many rows.
+    """Return the rows. If their tensors have more than twice as many rows, return copies.
 
-    The tensor of a forward pass has a row for each text in the pass, and a row keeps it in memory.
+    The tensor of a forward pass has a row for each text in the pass, and every row that is kept
+    keeps the whole tensor in memory.
     """
     tensors = {id(tensor): len(tensor) for tensor, _ in rows}
     if sum(tensors.values()) <= 2 * len(rows):
