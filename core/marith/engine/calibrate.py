@@ -25,8 +25,8 @@ WIDTHS = (1, 4, 8)
 REPEATS = 5
 LENGTH = 64  # tokens of each sampled text
 SAMPLE = Stop(LENGTH)
-# The time of the other work, counted in generated tokens: reading a text again in one pass, and
-# timing the terms that one scorer computes.
+# Work that generates nothing counts as these numbers of generated tokens: reading a text again in
+# one pass, and timing the terms of one scorer.
 READING, TIMING = 4, 20
 
 _log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ def calibrate(
     samples = Samples(texts[0][0].plan, logprobs)
     if costs == "calls":
         return choose(samples, [Price.by_calls(term) for term in samples.plan.all_terms])
-    # The longest text has enough positions for as many of `WIDTHS` as possible.
+    # The longest text is timed, because no other text has positions for more of `WIDTHS`.
     longest = max(range(len(texts)), key=lambda i: len(texts[i][1]))
     prices = []
     for group in _groups(texts[longest][0]):

@@ -150,7 +150,7 @@ class Requests:
 
 
 def _samples(request: Request, count: int) -> list[Request]:
-    """Return `count` requests, with the seeds seed, seed + 1, … if there is a seed."""
+    """Return `count` requests. If the first has the seed s, the second has s + 1, and so on."""
     seed = request.sampling.seed
     if count == 1 or seed is None:
         return [request] * count

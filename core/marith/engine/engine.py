@@ -46,7 +46,8 @@ from marith.scoring.weights.placing import Placement
 loading = LoadingLock()
 _shared: dict[tuple[str, Placement, Limits], Engine] = {}
 _DEFAULT = Limits()
-# Every call of an adapter needs a placement and limits. They rarely differ, so they are kept.
+# An adapter looks up its engine at every call, nearly always with the same options, so the
+# placement and the limits are cached.
 _placement = lru_cache(maxsize=16, typed=True)(Placement)
 _limits = lru_cache(maxsize=16, typed=True)(Limits)
 
@@ -130,7 +131,8 @@ class Engine(Entrypoints, TokenCalls):
         where = _placement(device, dtype, revision, context_length, backend, _by_device(max_memory))
         limits = _limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
         key = locate(model), where, limits
-        # The lock is not taken here, because a loaded engine must not wait until another is loaded.
+        # The lock is not taken here: a caller that asks for a loaded engine must not wait while
+        # another engine is loaded.
         engine = _shared.get(key)
         if engine is None or engine.closed:
             with loading:
@@ -263,7 +265,7 @@ class Engine(Entrypoints, TokenCalls):
         costs: Literal["time", "calls"] = "time",
         on_progress: Callable[[float], None] | None = None,
     ) -> Plan:
-        """Return the plan that generates texts after such prompts at the lowest cost.
+        """Return the plan that generates texts at the lowest cost, measured on `prompts`.
 
         The method is the paper's appendix E.3. Ten prompts are enough. The plan uses the drafts
         that the formula names. With `costs="time"`, the costs are measured times. With

@@ -208,9 +208,10 @@ class Entrypoints(ABC):
         """Generate a text, and return it when it is complete.
 
         The arguments are fields of `Request`. A list of prompts gives a list of texts, in order.
-        With `n` above 1 the call returns a list of samples, with the seeds seed, seed + 1, … With
-        both, it returns a list of lists. All texts share their passes. The first error is raised,
-        and cancels the other texts.
+        With `n` above 1, the call returns a list of `n` samples. If the sampling has the seed s,
+        they have the seeds s, s + 1, and so on. With a list of prompts and `n` above 1, the call
+        returns a list of lists. All texts share their passes. The first error is raised, and
+        cancels the other texts.
         """
         requests = Requests.of(prompt, formula, terms, sampling, stop, speculation, n, options)
         return requests.arranged(completions(requests.all, self.submit))

@@ -80,7 +80,8 @@ class JobQueue:
         with self.lock:
             self._changed.wait_for(self._has_work)
             if self.waiting:
-                # Nearly every request needs a lane, so looking at more requests would be in vain.
+                # Nearly every request needs a lane, so no more than `max_lanes` requests are looked
+                # at.
                 first = [*islice(self.waiting, self.limits.max_lanes)]
                 errors = self._admission.admitted(self._running(), [job.prepared for job in first])
                 chosen = [*zip(first, errors, strict=False)]
@@ -155,8 +156,8 @@ class Admission:
     ) -> list[BaseException | None]:
         """Return None or an error for each of the first waiting requests that may leave the queue.
 
-        A request with None may run, and a request with an error fails. Raises nothing: if memory
-        cannot be counted, the next request gets that error.
+        A request with None may run, and a request with an error fails. Raises nothing: if an error
+        occurs while memory is counted, the next request fails with this error.
         """
         errors: list[BaseException | None] = []
         try:

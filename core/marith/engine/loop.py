@@ -32,7 +32,9 @@ _log = logging.getLogger(__name__)
 
 
 class EngineLoop:
-    """Runs jobs from any thread or task on one thread, which owns the models, until it is closed.
+    """Runs jobs on one thread, which owns the models, until it is closed.
+
+    Any thread or task may add jobs.
 
     Jobs join and leave between two steps. An error of a job neither ends the loop nor harms another
     job. `threads` is the number of OpenMP threads of a pass; None uses torch's default.
@@ -50,7 +52,8 @@ class EngineLoop:
         self.controller = Controller()
         self._steps = self._repeated = 0
         self._threads = threads
-        # On a GPU, OpenMP workers do not slow down a pass, and `bool` does nothing.
+        # On a GPU, OpenMP workers do not slow down a pass, so `bool` stands in for a function that
+        # does nothing.
         self._dismiss_team = dismissing() if device == "cpu" else bool
         self._outlasted = False  # True after `close` has waited too long for a step
         self._thread = start_thread(self._run, ENGINE)
@@ -136,7 +139,8 @@ class EngineLoop:
         try:
             self._step()
             self._sweep()
-            # Idle OpenMP workers would slow down the products of other threads.
+            # Idle OpenMP workers of this thread would slow down matrix products that other threads
+            # compute.
             if not (self.queue.active or self.queue.waiting):
                 dismiss_team()
         except BaseException as error:

@@ -39,7 +39,7 @@ class Prepared:
 
     `prompt` has the tokens of the prompt as the bare model reads it. The text begins with the
     tokens of `prefix`. `opened` is True if the prompt ends inside of reasoning. A text without a
-    grammar also ends before the first of `turn_marks`. `vocab_size` is the number of tokens in the
+    grammar also ends where any of `turn_marks` begins. `vocab_size` is the number of tokens in the
     vocabulary. `warnings` are sentences for the caller, about the formula and the token budget.
     """
 
@@ -142,7 +142,7 @@ def bind_request(
     `alternative` may use `M` and the names of the request's formula. Raises FormulaError or
     RequestError.
     """
-    # The bare model writes the calls of tools that are not steered.
+    # With `steer=False`, the bare model and not the formula writes the calls of tools.
     if alternative is None and not request.steered:
         alternative = Name(BARE)
     formula, terms = request.formulas

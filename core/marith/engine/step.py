@@ -27,7 +27,7 @@ from marith.tensor_rows import Row, gather, rows_of
 class Turn:
     """A job's part in a step: the positions that it wants, and the answers that it has so far.
 
-    A turn takes several steps while a term still reads a long prompt. A turn with `drafts`
+    A turn takes several steps while a term still reads a long prompt. A turn with `only_drafts`
     evaluates only terms that draft, and runs before the turns that verify.
     """
 
@@ -43,7 +43,8 @@ class Turn:
         if self.answers:
             return
         text, counts = self.job.wanted()
-        # A text that grows in place is the same list, and the spans that refer to it stay valid.
+        # If the text has only grown in place, it is still the same list, and the spans that refer
+        # to it are still valid.
         if text is not self.text or counts is not self.counts:
             drafts = self.job.prepared.plan.drafts
             self.text, self.counts = text, counts
@@ -70,7 +71,7 @@ def step(turns: Sequence[Turn], controller: Controller) -> None:
         for turn in ready:
             turn.ask()
         ahead = [turn for turn in ready if turn.only_drafts]
-        # A query that evaluates drafts only may end in this loop.
+        # A query whose terms are all drafts may already be done after this round.
         turns = [turn for turn in turns if not turn.job.done]
     run(turns, controller)
 

@@ -108,7 +108,10 @@ class Ticket:
             self._leave()
 
     def _wait(self, ready: Callable[[], bool], timeout: float | None = None) -> None:
-        """Sleep until a condition is true or the deadline. Raises TimeoutError after `timeout`."""
+        """Sleep until a condition is true, or until the deadline has passed.
+
+        Raises TimeoutError after `timeout`.
+        """
         if not self._changed.wait_for(ready, self.deadline.within(timeout)):
             if timeout is not None and self.deadline.left > 0:
                 raise TimeoutError(f"no completion within {timeout} seconds")
@@ -121,7 +124,8 @@ class Ticket:
             require_not_forked()
             woken = loop.create_future()
             with self._changed:
-                # A chunk that has come since the first look would wake nobody.
+                # A chunk that arrived after the check in `while` has woken nobody, so the condition
+                # is checked again under the lock.
                 if ready():
                     return
                 self._sleepers.append(woken)

@@ -53,8 +53,8 @@ def budget_of(
     left = {term: scorers[term].tokens_left(readings[term]) for term in with_context} | unread
     shortest = min(left[term] for term in plan.terms)
     if prefix and len(prefix) >= shortest:
-        problem = f"the prefix has {len(prefix)} tokens, and after the prompt there is room for"
-        raise ContextOverflow(f"{problem} {shortest}, and the answer needs one")
+        problem = f"the prefix has {len(prefix)} tokens, and only {shortest} fit after the prompt"
+        raise ContextOverflow(f"{problem}: at least one token of the answer must fit, too")
     of_drafts = {draft: left[draft] for draft in plan.drafts if draft in left}
     asked, fits = request.stop.max_tokens, shortest - len(prefix)
     warnings: tuple[str, ...] = ()

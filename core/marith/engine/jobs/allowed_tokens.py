@@ -60,7 +60,8 @@ class AllowedTokens:
             )
             composed += rows_of(lifted) if at else rows[part]
             self._stuck += [first + row for row in stuck]
-            # Tokens of partial formulas are only drafts, so their cuts are not counted.
+            # Tokens of partial formulas are only drafts, so places where a partial formula is
+            # composed without cuts are not counted.
             if self._is_whole(block.formula):
                 self._uncut.difference_update(places[part])
                 self._uncut.update(places[part][i] for i in at)
@@ -73,8 +74,8 @@ class AllowedTokens:
     def apply(self, rows: Tensor, text: Sequence[int], places: Sequence[int]) -> Tensor:
         """Mask tokens that are not allowed in the rows that `compose` returned.
 
-        A row without an allowed token keeps every token, and a token of it is an error once it is
-        final.
+        In a row without an allowed token every token is kept, because the token may be a draft. If
+        it becomes final, it is rolled back if the text has a ban, and is an error otherwise.
         """
         allowed = self._grammatical
         if self._backtracking is not None:
@@ -96,7 +97,7 @@ class AllowedTokens:
             )
 
     def _is_whole(self, formula: Formula) -> bool:
-        """Return True for the whole formula and the alternative, but not for a partial formula."""
+        """Return True for the plan's whole formula and `alternative`, not for a partial formula."""
         return formula in (self._window.plan.whole, self._window.plan.alternative)
 
     def _allowed_by_grammar(self, places: Sequence[int]) -> Tensor | None:

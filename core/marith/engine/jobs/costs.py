@@ -86,5 +86,5 @@ class Costs:
 
 
 def _tokens(reading: Reading) -> int:
-    """Return the number of tokens in a reading. A classifier reads a text, which counts as 0."""
+    """Return the number of tokens in a reading. A string, which a classifier reads, counts as 0."""
     return 0 if isinstance(reading, str) else len(reading)

@@ -55,7 +55,8 @@ class Generation:
         self, request: Request, prepared: Prepared, answers: AnswerGrammars, ticket: Ticket
     ) -> None:
         self.prepared = prepared
-        # A grammar says itself where the text ends.
+        # A grammar determines where the text ends, so with a grammar the turn marks are not added
+        # as stop strings.
         if prepared.turn_marks and request.grammar is None:
             strings = (*request.stop.strings, *prepared.turn_marks)
             request = replace(request, stop=replace(request.stop, strings=strings))
@@ -256,8 +257,8 @@ def _draws(request: Request) -> Draws:
     """Return the random numbers of a request.
 
     Without a plan, the numbers of a seed depend on the place in the text alone, so drafts do not
-    change the text. A plan drafts the same tokens in each run, so each verification may have new
-    numbers.
+    change the text. Under a plan, the same tokens are drafted each time the request is run, so the
+    text repeats even though each verification uses other numbers.
     """
     seed = request.sampling.seed
     if seed is None:

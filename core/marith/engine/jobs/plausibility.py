@@ -17,8 +17,8 @@ from marith.tensor_rows import Row
 
 _log = logging.getLogger(__name__)
 _LEAST = math.log(PLAUSIBLE)
-# A larger share of implausible tokens is reported. At temperature 1, one in five of a model's own
-# tokens is implausible.
+# A warning is logged if the share of implausible tokens is larger than this. At temperature 1, one
+# in five of a model's own tokens is implausible.
 _MANY = 0.5
 # Texts with fewer tokens than this are not judged.
 _ENOUGH = 8
@@ -36,7 +36,7 @@ class Plausibility:
 
     @classmethod
     def of(cls, plan: ExecutionPlan) -> Plausibility | None:
-        """Return a counter, or None for a formula of one term, whose texts are plausible to it."""
+        """Return a counter, or None if the formula is one term: its texts are plausible to it."""
         return None if isinstance(plan.whole, Term) else cls(plan.whole)
 
     def take(self, place: int, token: int, composed: ComposedRow) -> None:
@@ -60,7 +60,7 @@ def _is_plausible(row: Row, token: int) -> bool:
     return bool(logprobs[token] >= _LEAST or logprobs[token] >= logprobs.max() + _LEAST)
 
 
-# The cache lets each formula be warned about once.
+# The cache ensures that the warning about a formula is logged only once.
 @lru_cache(maxsize=64)
 def _warn_once(formula: Formula) -> None:
     log(

@@ -175,7 +175,7 @@ def share(
     for index, scoring in enumerate(scorings):
         scoring.at_once = max(1, min(AT_ONCE, positions))
         left -= scoring.at_once * scoring.numbers
-        # A query that is alone takes part, however much memory it needs, because it would wait
+        # A query that is alone takes part, however much memory it needs; otherwise it would wait
         # forever.
         if left < 0 and (begun or index):
             return scorings[:index]

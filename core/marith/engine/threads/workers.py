@@ -1,11 +1,11 @@
 """Start threads that compute, log from them, and wait for their end before the interpreter ends.
 
-OpenMP keeps a team of worker threads for each thread that has ever computed. The workers spin for a
-while after each product, so a second team slows the first one down (2.5 times on two cores).
-Therefore a model computes on the engine's thread, or on a thread that ends and takes its team with
-it, and never on a caller's own thread. A forked child has no threads, so every call of an engine
-raises there. A lock that another thread held is never released in the child, so the child takes no
-lock.
+OpenMP keeps a team of worker threads for each thread that has ever computed. After each matrix
+product the workers spin for a while, so a second team slows the first one down (2.5 times on two
+cores). Therefore a model computes on the engine's thread, or on a thread that ends and takes its
+team with it, and never on a caller's own thread. A forked child has no threads, so every call of an
+engine raises there. A lock that another thread held is never released in the child, so the child
+takes no lock.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FORKED = (
 _loads = False
 _forked = False
 ENGINE, LOAD = "marith-engine", "marith-load"  # the names of threads that compute
-# Seconds to wait for each thread, because an abandoned load may take minutes.
+# The most seconds to wait for each thread: an abandoned load may take minutes.
 END_WITHIN = 5.0
 T = TypeVar("T")
 
