@@ -14,8 +14,8 @@ from marith.tensor_rows import Row
 class Block:
     """Positions at which one formula is composed, from the rows of its `terms`.
 
-    `rows` has one row [vocab] for each position, of each of these terms and of other terms that
-    were evaluated.
+    `rows` has, for each of these terms (and for other terms that were evaluated), one row [vocab]
+    for each position.
     """
 
     formula: Formula

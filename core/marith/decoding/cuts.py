@@ -20,7 +20,9 @@ def top_k(logprobs: Tensor, k: int) -> Tensor:
 
 
 def top_p(logprobs: Tensor, p: float) -> Tensor:
-    """Return a mask of the nucleus: the fewest of the likeliest tokens that reach probability p.
+    """Return a mask of the nucleus.
+
+    The nucleus is the smallest set of likeliest tokens whose probabilities add up to at least p.
 
     Holtzman et al. (2020), "The curious case of neural text degeneration", equation 2. Of equally
     likely tokens, tokens with lower ids come first.
@@ -37,7 +39,8 @@ def top_p(logprobs: Tensor, p: float) -> Tensor:
     needed = (ordered.cumsum(dim=-1) - ordered < p).sum(dim=-1, keepdim=True)
     least = ordered.gather(-1, needed.clamp(min=1) - 1)
     kept = probabilities >= least
-    # Of the tokens that are as likely as the last one, only the first are needed.
+    # If several tokens are as likely as the last token of the nucleus, only as many as are needed
+    # are kept, lower ids first.
     if not logprobs.is_cpu or bool((kept.sum(dim=-1, keepdim=True) > needed).any()):
         tied = probabilities == least
         missing = needed - (kept & ~tied).sum(dim=-1, keepdim=True)
@@ -48,14 +51,16 @@ def top_p(logprobs: Tensor, p: float) -> Tensor:
 def min_p(logprobs: Tensor, alpha: float) -> Tensor:
     """Return a mask of the tokens at least alpha times as likely as the likeliest of their row.
 
-    This is the plausibility constraint of Li et al. (2023), equation 2. As a cut on samples it is
-    min-p.
+    This is the plausibility constraint of Li et al. (2023), equation 2. When tokens are sampled,
+    this cut is known as min-p.
     """
     return logprobs >= logprobs.amax(dim=-1, keepdim=True) + math.log(alpha)
 
 
 def common(members: Sequence[Tensor], count: int) -> Tensor:
-    """Return a mask of the tokens in every member's top k, for the smallest k that keeps `count`.
+    """Return a mask of the tokens among the k likeliest of every member.
+
+    k is the smallest number that keeps at least `count` tokens.
 
     SafeDecoding (Xu et al., 2024), equation 2. Each member is [positions, vocab].
     """

@@ -1,4 +1,4 @@
-"""Divergences, entropy and similar measures of log-distributions, and the balance of two."""
+"""Divergences, entropy and similar measures of log-distributions, and `balance`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From log-probabilities of terms to the distribution that a formula of them defines.
+"""Compute the distribution that a formula defines from the log-probabilities of its terms.
 
 Theorem 1 of the paper: the distribution that minimises Σ fᵢ KL(P ‖ Qᵢ) is log P = log_softmax(Σ fᵢ
 log Qᵢ / Σ fᵢ). The score of a node is its contribution to the numerator, and its weight is its
@@ -154,8 +154,8 @@ def candidates_of(
     """Return the tokens that a classifier judges at each position: the likeliest under its guide.
 
     `formula` is the guide. At most `count` tokens are returned, likeliest first, and none that has
-    probability 0 under the guide. With `coverage`, only the fewest tokens whose probabilities reach
-    it are returned.
+    probability 0 under the guide. With `coverage`, the likeliest tokens are returned until their
+    probabilities add up to it, and no more.
     """
     logprobs = evaluate(formula, rows)
     best = logprobs.topk(min(count, logprobs.shape[-1]), dim=-1)
@@ -212,7 +212,10 @@ class Evaluation:
         return self.value(formula).logprobs()
 
     def factor(self, factor: Factor) -> float | Tensor:
-        """Return a number, [positions, 1], or for an indicator [positions, vocab]."""
+        """Return the value of a factor: a number, or a tensor [positions, 1].
+
+        If the value differs between tokens, as an indicator does, the tensor is [positions, vocab].
+        """
         if isinstance(factor, float):
             return factor
         if factor not in self._factors:

@@ -38,7 +38,7 @@ class Lexicon:
         if not ends:
             ends, count, size = [count], count + 1, count + 1
         tokens = _bytes_of(raw, size, count, sorted(ends))
-        self.lacks_bytes = len(tokens) > count  # True if some bytes are in no token
+        self.lacks_bytes = len(tokens) > count  # True if some byte is not a token by itself
         self.tokenizer = LLTokenizer(
             TokenizerWrapper(_Encoder(raw, tokens, min(ends))),
             n_vocab=len(tokens),
@@ -179,8 +179,8 @@ def _cannot_follow(matcher: LLMatcher) -> str:
 def _bytes_of(raw: Any, size: int, count: int, ends: list[int]) -> list[bytes]:
     """Return the bytes of `count` tokens. For a special token, these are a mark and its name.
 
-    A token for each byte that no other token has follows at the end. A grammar that allows only
-    such tokens needs a byte that the vocabulary lacks.
+    At the end, one token is added for each byte that is not a token by itself. A grammar that
+    allows only such tokens needs a byte that the vocabulary lacks.
     """
     try:
         known = LLTokenizer(raw.to_str(), n_vocab=count, eos_token=ends, slices=[])
@@ -217,8 +217,8 @@ class _Encoder:
         data = text.encode()
         tokens = self._ids(text)
         if self._bytes_of(tokens) != data:
-            # A tokenizer may put a space before the first letter, so another letter is put there
-            # and removed.
+            # A tokenizer may put a space before the first letter, so U+0001 is put before the text,
+            # and the tokens of U+0001 are removed.
             tokens = self._ids(f"\x01{text}")[len(self._ids("\x01")) :]
         return tokens if self._bytes_of(tokens) == data else self._longest(data)
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-# A word has the bits of one row, as an int, or of many rows, as an array of uint64 [rows].
+# A word is an int for one row, or an array of uint64 [rows] for many rows.
 Word: TypeAlias = Any
 
 # The columns of `uniform`: KEEP decides whether a token stays, and DRAW which token is drawn.

@@ -123,11 +123,12 @@ class CustomConstraint:
             raise RequestError(problem) from error
         if not isinstance(changed, Tensor) or changed.shape != rows.shape:
             shape = list(changed.shape) if isinstance(changed, Tensor) else shown(changed)
-            problem = f"the constraint {name} returns rows {list(rows.shape)}, not {shape}"
-            raise RequestError(problem)
+            problem = f"the constraint {name} must return rows of the shape {list(rows.shape)}"
+            raise RequestError(f"{problem}; it returned {shape}")
         logprobs = torch.log_softmax(changed.to(rows), dim=-1)
         # A row is NaN where a ban has left no token, and the text is rolled back there.
         dead = rows.isnan()
         if bool((logprobs.isnan() & ~dead).any()):
-            raise RequestError(f"the constraint {name} leaves no token, or is not a number (NaN)")
+            problem = "a row in which no token is possible, or which has NaN"
+            raise RequestError(f"the constraint {name} returned {problem}")
         return torch.where(dead, rows, logprobs)

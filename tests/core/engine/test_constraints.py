@@ -80,11 +80,11 @@ WRONG: list[tuple[Any, str]] = [
     (failing, r"the constraint failing failed with KeyError: 'no'"),
     (
         lambda rows, *_: rows[:, :2],
-        r"<lambda> returns rows \[1, \d+\], not \[1, 2\]",
+        r"<lambda> must return rows of the shape \[1, \d+\]; it returned \[1, 2\]",
     ),
-    (lambda rows, *_: None, "returns rows .*, not None"),
-    (lambda rows, *_: rows - math.inf, "leaves no token, or is not a number"),
-    (lambda rows, *_: rows * math.nan, "leaves no token, or is not a number"),
+    (lambda rows, *_: None, "must return rows of the shape .*; it returned None"),
+    (lambda rows, *_: rows - math.inf, "a row in which no token is possible, or which has NaN"),
+    (lambda rows, *_: rows * math.nan, "a row in which no token is possible, or which has NaN"),
 ]
 
 
