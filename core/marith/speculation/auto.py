@@ -1,8 +1,8 @@
 """Choose draft lengths under speculation="auto", by the cost of passes and recent acceptance.
 
 Before a round, each text has a possible draft: the tokens that a proposer expects next, or the
-tokens that its own models may draft. `lengths` shortens the drafts until the round makes the most
-tokens a second. A text without a draft is not considered for some rounds afterwards.
+tokens that its own models may draft. `lengths` shortens the drafts so that the round makes the most
+tokens a second. After a round without a draft, a text is not considered for some rounds.
 """
 
 from __future__ import annotations
@@ -22,20 +22,25 @@ from marith.request.plan import MOST
 from marith.speculation.drafts import Drafts
 from marith.speculation.window import MODEL, DraftWindow
 
-# The least gain of a draft in tokens a second, because choosing takes time too.
+# Drafts are made only if they raise the tokens a second by at least this share, because choosing
+# takes time too.
 MARGIN = 0.08
-# In one of this number of choices, each text drafts one more token, to measure acceptance again.
+# Once in this number of choices, each text drafts one token more than was chosen, so that
+# acceptance is measured again.
 EVERY = 64
-# Up to this multiple of the largest pass, more rows are assumed to cost nothing.
+# A pass with more rows than the largest measured pass is assumed to cost the same, up to this
+# multiple of its rows.
 HOPED = 4
 # The most time that choosing may take while nothing is drafted, as a share of the rounds' time.
 SHARE = 0.01
-# Limits of the number of rounds for which a text is left alone.
+# The longest pause before a text is considered again is between these numbers of rounds.
 SHORT, LONG = 3, 64
 
-# The sum and the weight of the overlaps at the start: four overlaps of one half.
+# The sum and the weight of the overlaps at the start, as if four overlaps of one half were
+# measured. An overlap is the probability that a drafted token is accepted.
 _PRIOR = 2.0, 4.0
-# Each overlap multiplies the weight of earlier overlaps by this: about the last 200 count.
+# Each new overlap multiplies the weight of all earlier ones by this number, so about the latest 200
+# overlaps count.
 _KEPT = 1 - 1 / 200
 _MOST_AVERAGES = 4096
 # For each number of rows, this number of passes is kept. Their lower median is the cost.
@@ -43,11 +48,11 @@ _PASSES = 9
 
 
 class PassTimes:
-    """The seconds of a pass, by the number of its rows. Keeps the last passes of each number.
+    """The seconds of a pass, by its number of rows. Keeps the last passes for each number.
 
-    Above 16, a number of rows is rounded up to the next of eight steps between two powers of two.
-    The cost of a number is the lower median of its passes, because a disturbance makes a pass
-    longer. The cost never exceeds the cost of a larger number.
+    Above 16, a number of rows is rounded up: there are eight steps from each power of two to the
+    next. The cost of a number of rows is the lower median of its passes, because a disturbance
+    makes a pass longer. It never exceeds the cost of more rows.
     """
 
     def __init__(self) -> None:
@@ -63,8 +68,8 @@ class PassTimes:
     def cost(self, rows: int) -> float | None:
         """Return the seconds of a pass, or None if no pass of at most `rows` rows was noted.
 
-        Between two noted numbers of rows, the cost is linear. Up to `HOPED` times the largest
-        number, further rows count as free until their cost is known. Above that limit, the cost
+        Between two noted numbers of rows, the cost is linear. From the largest noted number up to
+        `HOPED` times this number, the cost is assumed to stay the same. Above that limit, the cost
         grows in proportion to the rows.
         """
         if not self._rows:
@@ -112,12 +117,12 @@ class Draft:
 def lengths(
     drafts: Sequence[Draft], rows: int, made: float, cost: Callable[[int], float | None]
 ) -> tuple[float, list[int]]:
-    """Return the most tokens a second that a round can make, and the draft lengths that make them.
+    """Return the most tokens a second that a round can make, and the draft lengths for them.
 
     Without drafts the round has `rows` rows and makes `made` tokens. The tokens of all drafts are
-    sorted by their chance per row, and the best number of first tokens is taken. A longer draft may
-    be better even if one more token is not, because the cost rises in steps. Drafts must gain at
-    least `MARGIN`, or nothing is drafted.
+    sorted by their chance per row, highest first. As many of the first are taken as give the most
+    tokens a second. A longer draft may be better even if one more token is not, because the cost
+    rises in steps. If drafts would gain less than `MARGIN`, nothing is drafted.
     """
     order = [
         (-chance / draft.rows, index, depth, chance)
@@ -174,7 +179,8 @@ class Controller:
         started = time.perf_counter()
         cost = self.times_of(scorers).cost
         seconds = cost(rows)
-        # A round without drafts is measured first, because its cost is not known.
+        # While the cost of a round without drafts is not known, nothing is drafted, so that it is
+        # measured.
         if seconds is None:
             for text in texts:
                 text.window.draft(0)
@@ -235,7 +241,9 @@ class Controller:
         return max(drafts, key=attrgetter("gain"), default=Draft((), rows))
 
     def _drawn(self, text: Drafts, drawing: int) -> Draft:
-        """Return the draft that a text's models may draw, if the models of `drawing` texts draft.
+        """Return the draft that a text's own models may make.
+
+        `drawing` is the number of texts whose models would draft in this round.
 
         If the cost is not known, the draft has one token, whose time is then measured.
         """
@@ -251,7 +259,7 @@ class Controller:
         """Return the record of the passes of these scorers."""
         key = frozenset(map(ref, scorers))
         if key not in self._times:
-            # The records of scorers that are gone would never be used again.
+            # Records of scorers that no longer exist would never be used again.
             alive = {k: t for k, t in self._times.items() if all(scorer() for scorer in k)}
             self._times = {**alive, key: self._new_times()}
         return self._times[key]

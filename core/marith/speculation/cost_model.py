@@ -35,7 +35,7 @@ class Price:
 
     @classmethod
     def by_calls(cls, term: Term) -> Price:
-        """Return a price of 1 for a call, as in the paper; 0 for a term without a model.
+        """Return a price of 1 for a call, as in the paper, or of 0 for a term without a model.
 
         The number of positions does not matter.
         """
@@ -43,7 +43,11 @@ class Price:
 
     @classmethod
     def by_time(cls, terms: Iterable[Term], seconds: Mapping[int, float]) -> Price:
-        """Return the line through the seconds of the fewest and of the most positions."""
+        """Return the price on the line through two measurements.
+
+        `seconds` is the time of each number of positions. The line goes through the fewest and the
+        most positions.
+        """
         few, many = min(seconds), max(seconds)
         each = max(0.0, (seconds[many] - seconds[few]) / max(1, many - few))
         return cls(frozenset(terms), max(0.0, seconds[few] - few * each), each)
@@ -109,9 +113,10 @@ def choose(samples: Samples, prices: Sequence[Price]) -> Plan:
 
 
 def paper_factors(samples: Samples, prices: Sequence[Price]) -> dict[Term, int]:
-    """Return the s of each price that minimises (C + s·C₁) / (1 + a + … + a^{s−1}).
+    """Return for each term the factor s that minimises (C + s·C₁) / (1 + a + … + a^{s−1}).
 
-    C₁ is the cost of the first price.
+    C is the cost of evaluating the term once. C₁ is the cost of each position: of the first terms,
+    and of the term itself.
     """
     plan = samples.plan
     ordered = sorted(prices, key=lambda price: not price.terms & set(plan.drafts))
@@ -150,8 +155,8 @@ def expected_tokens(acceptance: float, drafted: float) -> float:
     """Return the mean number of tokens from a verification of `drafted` tokens and one new token.
 
     The mean is (1 − a^{γ+1}) / (1 − a) = 1 + a + … + a^γ, where a drafted token is accepted with
-    probability a if all tokens before it are accepted: γ + 1 at a = 1, and 1 at a = 0. γ is
-    `drafted`, which may be real, from 0.
+    probability a if all tokens before it are accepted. It is γ + 1 at a = 1, and 1 at a = 0. γ is
+    `drafted`, a real number of at least 0.
     """
     if acceptance in (0, 1):
         return 1.0 + acceptance * drafted
@@ -164,24 +169,24 @@ def cost_per_token(s: float, acceptance: float, cost: float, first_cost: float) 
 
     The cost is (C + s·C₁) / (1 + a + … + a^{s−1}), in the unit of C and C₁. The term costs C. The
     first term costs C₁: it drafts s − 1 tokens, and is evaluated at every position (Dekoninck et
-    al. 2024, appendix E.3). A first term that only drafts is evaluated once less, which the
-    simulation counts.
+    al. 2024, appendix E.3). A first term that only drafts is evaluated once less, which only the
+    simulation takes into account.
 
     The appendix says that the second derivative in s is negative "and therefore" the problem is
     convex. The sign is a slip: the derivative is positive. 1/(1 − a^s) = Σ e^{−ksL} with L = −log
     a, and s/(1 − a^s) = (1/L)·x/(1 − e^{−x}) at x = sL. Both are convex, and so is their sum with
     weights C and C₁.
 
-    `s` may be real, from 1.
+    `s` is a real number of at least 1.
     """
     return (cost + s * first_cost) / expected_tokens(acceptance, s - 1)
 
 
 def best_factor(acceptance: float, cost: float, first_cost: float, limit: int = MOST) -> int:
-    """Return the s in 1..limit with the least `cost_per_token`, and the smallest of equals.
+    """Return the s in 1..limit with the least `cost_per_token`; of equal costs, the smallest s.
 
-    1 means not to speculate. An affine cost over a concave number of tokens is quasiconvex for all
-    costs, so the search ends where one more position costs more per token.
+    1 means not to speculate. An affine cost divided by a concave number of tokens is quasiconvex,
+    so the search ends at the first s whose cost per token is not less than the cost at s − 1.
     """
     best, least = 1, cost_per_token(1, acceptance, cost, first_cost)
     for s in range(2, limit + 1):
@@ -196,9 +201,9 @@ class Simulation:
     """Runs a `DraftWindow` whose tokens are accepted or rejected at random.
 
     `acceptance(before, after)` is the probability that the formula `after` accepts a token drawn
-    from `before`; if `before` is None, the token was proposed without a distribution. `cost` is the
-    cost of one step, by the number of positions of each term. Every plan gets the same random
-    numbers.
+    from `before`; if `before` is None, the token was proposed without a distribution. `cost`
+    returns the cost of one step from the number of positions of each term. Every plan gets the same
+    random numbers.
     """
 
     def __init__(
@@ -227,7 +232,7 @@ class Simulation:
         return total / TOKENS
 
     def _verdict(self, window: DraftWindow, draw: random.Random) -> Verdict:
-        """Keep or replace each token. The number of a formula stands for its distribution."""
+        """Keep or replace each token. A formula's number stands in for its distribution."""
         tokens, targets = [], []
         for pending, part in zip(window.standing(), window.formulas, strict=True):
             if part not in self._parts:

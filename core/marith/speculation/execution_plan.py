@@ -27,10 +27,11 @@ class ExecutionPlan:
     """A formula with the terms and drafts that are evaluated for it. Compared by identity.
 
     `terms` are the terms of the formula. `drafts` stand in for the formula until the formula itself
-    has been evaluated. `factors` has the number of positions at which a term is evaluated at a
-    time: 1 for a term that it does not name. With `chooses_lengths`, the lengths of drafts are
-    chosen while the text is generated. `alternative` is composed instead of `formula` in calls of
-    tools that are not steered. For an inspection, its terms are evaluated, but it is not composed.
+    has been evaluated. `factors` maps a term to the number of positions at which it is evaluated at
+    a time. A term that is not in `factors` has the factor 1. With `chooses_lengths`, the lengths of
+    drafts are chosen while the text is generated. `alternative` is composed instead of `formula` in
+    calls of tools that are not steered. For an inspection, its terms are evaluated, but it is not
+    composed.
     """
 
     formula: Formula
@@ -106,12 +107,12 @@ class ExecutionPlan:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """The factors of terms, the smallest first."""
+        """The different factors of the terms, smallest first."""
         return tuple(sorted(set(self._factors.values())))
 
     @cached_property
     def groups(self) -> Groups:
-        """The terms of each of `sizes`."""
+        """The terms with each of the factors in `sizes`."""
         factors = self._factors
         return tuple(frozenset(t for t, s in factors.items() if s == size) for size in self.sizes)
 
@@ -152,7 +153,7 @@ class ExecutionPlan:
         """The factor of each term. Some factors follow from the factors of other terms.
 
         A classifier is evaluated no earlier than its guide, and a draft no later than the last
-        term. A proposer is evaluated as a distribution only together with the first terms.
+        term. A proposer's distribution is evaluated only together with the first terms.
         """
         factors = {term: self.factors.get(term, 1) for term in self.terms}
         for classifier in self.classifiers:

@@ -1,7 +1,8 @@
 """The stages of a plan: which terms verify together, and in which order they verify a text.
 
-Terms with the same speculative factor are a stage. A stage has a partial formula: the distribution
-that the formula defines while only the terms of this stage and of earlier stages are evaluated.
+Terms with the same speculative factor (`Plan.every`; the paper, section 4) are a stage. A stage has
+a partial formula: the distribution that the formula defines while only the terms of this stage and
+of earlier stages are evaluated.
 """
 
 from __future__ import annotations
@@ -34,9 +35,8 @@ class Stage:
 def stages_of(plan: ExecutionPlan, groups: Groups, without: frozenset[Term]) -> tuple[Stage, ...]:
     """Return the stages of some groups of terms. `without` are drafts that cannot be evaluated.
 
-    A group is joined with the next group in two cases. Together with the groups before it, the
-    group defines no distribution, like b in `M - 2*b + 3*c`; or the group does not change the
-    distribution.
+    A group is joined with the next group if, together with the groups before it, it defines no
+    distribution, like b in `M - 2*b + 3*c`, or if it does not change the distribution.
     """
     return tuple(_stages(plan, groups, without))
 
@@ -83,7 +83,7 @@ class VerificationOrder:
         return self.reached[-1]
 
     def begin(self, length: int, drafted: int, by_models: bool) -> None:
-        """Let the terms verify `drafted` tokens from now on, drafted by models or by proposers."""
+        """Let the terms verify after every `drafted` tokens, which models or proposers draft."""
         self.groups = self.plan.groups if by_models else self.plan.at_once
         self.sizes = (*[1] * (len(self.groups) - 1), drafted + 1)
         self.reached = [length] * len(self.groups)
@@ -91,16 +91,16 @@ class VerificationOrder:
     def next(self, length: int, end: int) -> tuple[Stage, range]:
         """Return the stage that verifies a text of this length, and its positions before `end`.
 
-        It is the last stage that is due and has such positions. If no stage is due, because the
-        text is closed or no proposer has a token, return the stage that would be due if the text
-        were longer. Otherwise the last token would decide which stages verify it, and the
-        distribution would change (decision 13).
+        Of the stages that are due, it is the last that has positions left to verify before `end`.
+        If no stage is due, because the text is closed or no proposer has a token, return the stage
+        that would be due if the text were longer. If no longer text were assumed, the last token
+        would decide which stages verify it, and the distribution would change (decision 13).
         """
         for assumed_length in count(length):
             stages = self.stages(assumed_length)
             due = [stage for stage in stages if self.due(stage) <= assumed_length]
-            # Proposed tokens may make a later stage due before the first stage, which then counts
-            # as due.
+            # Proposed tokens may make a later stage due before the first stage. The first stage
+            # then counts as due, too.
             if due and due[0] is not stages[0]:
                 due.insert(0, stages[0])
             for stage in reversed(due):
@@ -115,8 +115,8 @@ class VerificationOrder:
     def advance(self, stage: Stage, verified: int, length: int) -> None:
         """Record that a stage has verified `verified` positions of a text of `length` tokens."""
         for i, reached in enumerate(self.reached):
-            # A rejection drops tokens that earlier stages have verified, so the text may be
-            # shorter.
+            # A rejection drops tokens that earlier stages have verified, so these stages may have
+            # reached past the end of the text.
             self.reached[i] = min(max(reached, verified if i <= stage.index else 0), length)
 
     def tokens_until_due(self, length: int) -> int:
@@ -136,5 +136,5 @@ class VerificationOrder:
         return self.reached[stage.index] + self.sizes[stage.index] - 1
 
     def beyond(self, length: int) -> frozenset[Term]:
-        """Return the drafts in whose contexts a text of this length does not fit."""
+        """Return the drafts whose contexts are too short for a text of this length."""
         return frozenset(t for t in self.plan.drafts if length >= self.rooms.get(t, math.inf))

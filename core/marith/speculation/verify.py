@@ -2,9 +2,9 @@
 
 A token x that was drawn from a draft Q is kept with probability min(1, P(x) / Q(x)), where P is the
 target. Otherwise it is replaced by a token drawn from max(P − Q, 0), normalised. The result is
-distributed as P, whatever Q is (paper, algorithm 1, after Leviathan et al., 2023). Applied at each
-stage, verification leads from the first stage's distribution to the whole formula's (section 4,
-lemma 1).
+distributed as P, whatever Q is (paper, algorithm 1, after Leviathan et al., 2023). When each stage
+verifies the tokens of the stage before it, the final tokens are distributed as the whole formula
+(section 4, lemma 1).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Verdict:
 
     `overlaps` are the probabilities that a drafted token is accepted. They are Σ min(P, Q), which
     is 1 − the total variation of P and Q (paper, lemma 3), or P(x) for a token x that was proposed
-    without a distribution. `targets` [vocab] are the warped distributions of the tokens.
+    without a distribution. `targets` are the warped target distributions [vocab] at the positions.
     """
 
     tokens: list[int]
@@ -86,12 +86,12 @@ def verify(
 
     `targets` is [rows, vocab]. `proposed` has the tokens [rows] to verify, or `NOT_DRAFTED`.
     `numbers` has two numbers from [0, 1) for each row. The first decides whether the token is kept;
-    if it is NaN, the token is kept only if it would be drawn anyway. The second draws a token.
-    There are no epsilons: if P = Q every token is kept, if they share no token every token is
-    replaced, and −inf is probability 0.
+    if it is NaN, the token is kept only if it would be drawn anyway. The second draws a token. No
+    epsilon is added anywhere: if P = Q, every token is kept, and if P and Q share no token, every
+    token is replaced. −inf is probability 0.
     """
     target = targets.double().exp()
-    # `NOT_DRAFTED` is no index. Token 0 stands for it, and its overlap is not used.
+    # `NOT_DRAFTED` is not an index, so token 0 stands in for it. Its overlap is not used.
     numbers, stands = numbers.to(target), proposed.to(target.device).clamp(min=0)
     overlaps = target.gather(1, stands[:, None])[:, 0]
     drafted = [row for row, draft in enumerate(drafts) if draft is not None]
@@ -106,7 +106,8 @@ def verify(
     kept = to_keep * draft.gather(1, draft_tokens)[:, 0] < overlaps[drafted]
     masses = target.clone()
     by_place = to_keep[:, None].isnan()
-    # By place, a draft is kept only if the target draws it, so the target itself is drawn from.
+    # With `by_place`, a drafted token is kept only if the target draws it, so the token is drawn
+    # from the target itself.
     masses[drafted] = torch.where(by_place, draft_targets, residual(draft_targets, draft))
     tokens = drawn(masses, numbers[:, DRAW])
     replaced = tokens[drafted]
@@ -125,7 +126,7 @@ def overlap(target: Tensor, draft: Tensor) -> Tensor:
 
 
 def residual(target: Tensor, draft: Tensor) -> Tensor:
-    """Return the masses from which a rejected token is replaced: max(P − Q, 0), or P if P = Q.
+    """Return the masses from which a replacement is drawn: max(P − Q, 0), or P if P = Q.
 
     Both arguments are probabilities [rows, vocab].
     """

@@ -1,7 +1,7 @@
 """The draft window: the tokens that not every stage has verified, and the rows to verify them.
 
-This is algorithm 2 of the paper. By lemma 1, each position is verified from the formula of one
-stage to the next, up to the whole formula.
+This is algorithm 2 of the paper. By lemma 1, each position is verified under the formula of one
+stage after another, and last under the whole formula.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class PlainWindow:
     """A text for which every term is evaluated at every position.
 
     It has the methods of `DraftWindow`, without drafts, stages or stored rows. For one thread.
-    `steered` tells whether the formula or the plan's `alternative` is composed after a text. The
-    text begins with `prefix`.
+    After a text for which `steered` returns False, the plan's `alternative` is composed. The text
+    begins with `prefix`.
     """
 
     drafted = accepted = 0
@@ -95,7 +95,7 @@ class PlainWindow:
         return verdict.tokens
 
     def rewind(self, place: int) -> None:
-        """Remove the tokens from a place on."""
+        """Remove the tokens at and after a place."""
         del self.tokens[place:]
 
 
@@ -129,15 +129,15 @@ class Verified:
 
 
 class DraftWindow:
-    """A text while it is generated, with the rows to verify its tokens that are not final.
+    """A text that is being generated, and the rows that are needed to verify its pending tokens.
 
     Keeps state, for one thread. The last tokens of the text are pending. A `VerificationOrder` says
     which stage verifies which positions. The rows of terms are kept until their positions are
     final. `formulas` are composed at `places` in this step.
 
     `most` limits the number of tokens. `ends` are the tokens that end a text. `rooms` has the
-    number of tokens that fit into the context of each draft. `steered` tells whether the formula or
-    the plan's `alternative` is composed after a text. The text begins with `prefix`, which is
+    number of tokens that fit into the context of each draft. After a text for which `steered`
+    returns False, the plan's `alternative` is composed. The text begins with `prefix`, which is
     final.
     """
 
@@ -216,7 +216,7 @@ class DraftWindow:
         return max(0, min(self._order.tokens_until_due(length), self.tokens_left))
 
     def propose(self, tokens: Sequence[int], sources: Sequence[Hashable]) -> None:
-        """Append proposed tokens. Without tokens, no proposer is called at this length again."""
+        """Append proposed tokens. If `tokens` is empty, no proposer is called at this length."""
         if not tokens:
             self._unproposed = len(self.tokens)
         for token, source in zip(tokens, sources, strict=True):
@@ -224,7 +224,7 @@ class DraftWindow:
                 self._append(Pending(token, None, source))
 
     def draft(self, length: int, by_models: bool = False) -> None:
-        """Let the terms verify after `length` drafted tokens, of models or of proposers alone."""
+        """Let the terms verify after `length` tokens, which models or only proposers draft."""
         assert self.idle, "stages change only while no token is pending"
         self._order.begin(len(self.tokens), length, by_models)
 
@@ -237,7 +237,7 @@ class DraftWindow:
         self.places, self._end = list(places), places.stop
         formula, alternative, steered = self._stage.formula, self.plan.alternative, self._steered
         self.formulas = [formula] * len(places)
-        # Partial formulas only draft, so the alternative replaces the whole formula alone.
+        # Partial formulas only draft, so `alternative` replaces only the whole formula.
         if alternative is not None and steered is not None and formula == self.plan.whole:
             self.formulas = [formula if steered(self.tokens[:at]) else alternative for at in places]
         counts: dict[Term, int] = {}
@@ -291,7 +291,8 @@ class DraftWindow:
                 pending.draft = target
                 if accepted:
                     continue
-                # The tokens and rows after it were computed for the rejected token.
+                # The tokens and rows after this place follow the rejected token, so they are
+                # dropped.
                 del self.pending[place - first :], self.tokens[place:]
                 self._rows = {p: rows for p, rows in self._rows.items() if p <= place}
                 self._unproposed = -1
@@ -312,7 +313,7 @@ class DraftWindow:
         self.pending.append(pending)
 
     def rewind(self, place: int) -> None:
-        """Remove the tokens from a final token on, and all rows."""
+        """Remove a final token, all tokens after it, and all rows."""
         del self.tokens[place:], self.pending[:]
         self.places, self.formulas = [], []
         self._rows.clear()
@@ -321,7 +322,7 @@ class DraftWindow:
 
 
 def _rows_from(final: int, rows: Mapping[int, dict[Term, Row]]) -> dict[int, dict[Term, Row]]:
-    """Return the rows from a position on, as copies without the large tensors that contain them."""
+    """Return the rows at and after position `final`, copied out of the tensors that hold them."""
     kept: dict[int, dict[Term, Row]] = {place: {} for place in rows if place >= final}
     for term in {term: None for place in kept for term in rows[place]}:
         places = [place for place in kept if term in rows[place]]
