@@ -22,7 +22,8 @@ from marith.scoring.prompting.tool_format import CallFormat, ToolFormat, json_te
 # The pieces of a JSON text: strings, brackets, and the characters between them.
 _JSON = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]|: |, |[^"{}\[\]:,]+|.', re.DOTALL)
 ANYTHING = "(?s:.*)"
-# Compiled grammars are kept up to this number of characters. A character takes 20 to 300 bytes.
+# Compiled grammars are kept up to this number of characters. Compiled, each character of a
+# grammar's source takes 20 to 300 bytes.
 KEPT = 500_000
 # A shorter grammar counts as this number of characters.
 LEAST = 1_000
@@ -34,7 +35,10 @@ _Key: TypeAlias = "tuple[Tools | None, Grammar | None, bool]"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spelling:
-    """Writes texts in Lark. `special` maps the text of a special token to its id, its Lark name."""
+    """Writes texts in Lark.
+
+    `special` maps the text of each special token to the id by which Lark names the token.
+    """
 
     special: Mapping[str, int]
 
@@ -77,9 +81,10 @@ class Spelling:
         return [f"{rule}: {rule}_mark {' '.join(rest)}", f"{rule}_mark[lazy]: {before}", terminal]
 
     def _parts(self, text: str, name: str = "", after: str = "") -> list[str | int]:
-        """Split a text, a name and a text into texts and the ids of special tokens."""
+        """Split a text, a name and the text `after` it into strings and ids of special tokens."""
         before, behind = self._split(text), self._split(after)
-        # A split text begins and ends with a text, which the name joins.
+        # The first and the last part of a split text are always strings, so the name is joined with
+        # the string before it and the string after it.
         joined = f"{before.pop()}{name}{behind.pop(0)}"
         return [part for part in (*before, joined, *behind) if part != ""]
 

@@ -47,9 +47,9 @@ class Backtracking:
         self._left: dict[int, int] = {}  # the number of tokens that are allowed, by place
         self._lasting: dict[int, bool] = {}  # True if a token is always left, by place
         self._unreleased: list[Unreleased] = []
-        # These are numbers of first tokens. `_given` counts the prefix, `_released` the tokens that
-        # `release` has returned, with the prefix, and `_certain` the tokens that can no longer be
-        # rolled back.
+        # Each of these is a number of tokens, counted from the beginning of the text. `_given`
+        # counts the prefix, `_released` the tokens that `release` has returned, with the prefix,
+        # and `_certain` the tokens that can no longer be rolled back.
         self._released = self._certain = self._given = output.count
 
     def allow(
@@ -99,9 +99,9 @@ class Backtracking:
         """Return the new chunks of tokens that can no longer be rolled back.
 
         The text is never rolled back before a place if no banned word can have begun before it, and
-        if the place always has a token left. The place always has a token left if an end token is
-        allowed there, because no banned word begins with it, or if more tokens are allowed than
-        rewinds remain. A finished text is released as a whole.
+        if the place always has a token left. A place always has a token left in two cases: an end
+        token is allowed there (no banned word begins with an end token), or more tokens are allowed
+        there than rewinds remain. A finished text is released as a whole.
         """
         finished = self.output.finish_reason is not None
         count = len(self._unreleased) if finished else self._certain - self._released

@@ -153,7 +153,7 @@ class Output:
         return other
 
     def _parsed(self, text: str) -> tuple[str, str, tuple[CallChunk, ...]]:
-        """Return the text, the reasoning and the calls in the text that a token adds.
+        """Split the characters that a token adds into text, reasoning and calls; return the three.
 
         A stop string in the text ends the answer.
         """

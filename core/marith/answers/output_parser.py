@@ -245,7 +245,7 @@ def before_mark(text: str, mark: str) -> tuple[str, bool]:
 
 
 def end_of_text(place: int, mark: str) -> Piece:
-    """Return the empty last piece of text, at the beginning of a mark that ends before `place`."""
+    """Return an empty last piece of text, where `mark` begins. `place` is where the mark ends."""
     return Piece("text", "", place - len(mark), last=True)
 
 
