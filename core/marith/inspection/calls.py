@@ -120,8 +120,9 @@ def inspect(
 
     The engine makes one pass over the text, as for `Engine.score`, and draws no token. `top` is the
     number of likeliest tokens to list for the formula and for each term. The first `start` tokens
-    are not inspected. `leave_one_out=False` omits the parts of this kind, and saves one evaluation
-    of the formula for each of them. Raises RequestError for more than a million values.
+    are not inspected. `leave_one_out=False` omits the parts of the kind "leave_one_out", and saves
+    one evaluation of the formula for each of them. Raises RequestError if the inspection would have
+    more than a million values: positions × `top` × terms and parts.
     """
     request = scoring_request("inspect", prompt, formula, terms, options, _ARGUMENTS)
     return _inspecting(engine, request, continuation, top, start, leave_one_out).wait()
@@ -220,8 +221,8 @@ def what_if(
     The engine makes one pass over the text; `WhatIf.at` then needs no model. `completion` must be
     the completion of this `request`, with the same prompt, formula, seed and options. Raises
     RequestError for more than `most_bytes` of log-probabilities, and if the draws cannot be
-    repeated: without a seed or with a `Plan` at a temperature above 0, with a ban, or with tools
-    and `steer=False`.
+    repeated. They cannot be repeated with a ban, with tools and `steer=False`, or, at a temperature
+    above 0, without a seed or with a `Plan`.
     """
     return _keeping(engine, request, completion, most_bytes).wait()
 

@@ -22,7 +22,10 @@ from marith.formula.tree.terms import Classifier, Observation, Term
 
 @dataclass(frozen=True, slots=True)
 class Summand:
-    """A member of the flattened sum of a score: the product of `factors`, times a node's score."""
+    """One summand of a formula's score, after nested sums are flattened.
+
+    It is the product of `factors`, times the score of `node`.
+    """
 
     factors: tuple[Factor, ...]
     node: Formula
@@ -127,8 +130,8 @@ class LogOdds:
 
     `rows` has the float32 log-probabilities of each term, [positions, vocab], as `evaluate` takes
     them. `tokens` is [positions, count], and its first column is the reference. Log-odds are log
-    P(t) − log P(reference), [positions, count] in float64. `check` refuses a weight that differs
-    between tokens, but an application's own node may have such a weight.
+    P(t) − log P(reference), [positions, count] in float64. Only an application's own node may have
+    a weight that differs between tokens: `check` refuses all other such weights.
     """
 
     def __init__(self, formula: Formula, rows: Mapping[Term, Tensor], tokens: Tensor) -> None:

@@ -92,7 +92,7 @@ class NumberedFormula:
         return self.numbers[whole("number", number, 0, len(self.numbers) - 1)]
 
     def accepted(self, number: int, terms: Terms | None = None) -> tuple[float, ...]:
-        """Return 21 values for a slider of the number at this index. The 11th is its own value.
+        """Return 21 values for a slider of the number at this index. The 11th is the number itself.
 
         The values go from 0 to twice the number (for 0, from -1 to 1), as far as the formula stays
         valid. They are whole if fractions are refused, as for `top_k`. If one side has too little
@@ -127,7 +127,7 @@ class NumberedFormula:
         return (*sorted(values_to(own - reach)), own, *sorted(values_to(own + reach)))
 
     def without_zeros(self) -> Formula:
-        """Return the formula with 1 for each number 0, so that no term is multiplied by zero."""
+        """Return the formula with 1 in place of each 0, so that no term is multiplied by zero."""
         text = self.text
         # The loop begins at the end, so that the other numbers keep their places.
         for number in reversed(self.numbers):
@@ -137,7 +137,7 @@ class NumberedFormula:
 
 
 def _constants(node: ast.AST) -> Iterator[ast.Constant]:
-    """Yield the numbers below a node of the syntax tree, in no order. Terms are not searched."""
+    """Yield the numbers below a node of the syntax tree, in any order. Terms are not searched."""
     waiting = [node]
     while waiting:
         node = waiting.pop()

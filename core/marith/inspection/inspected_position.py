@@ -1,4 +1,4 @@
-"""A position of an inspected text, as plain data, and the tokens of one character together."""
+"""A position of an inspected text, as plain data, and the tokens that make up one character."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TermKind: TypeAlias = Literal["model", "n-gram", "uniform", "classifier", "other
 
 @dataclass(frozen=True, slots=True)
 class TokenRun:
-    """A token, or the tokens of one character, with their text."""
+    """A token, or the tokens that make up one character, with their text."""
 
     text: str
     positions: Sequence[InspectedPosition]
@@ -38,7 +38,7 @@ class TokenRun:
 
 
 def runs_of(positions: Sequence[InspectedPosition]) -> Iterator[TokenRun]:
-    """Yield the tokens in order, and the tokens of one character together."""
+    """Yield the tokens in order. Tokens that together make up one character are joined."""
     parts: list[InspectedPosition] = []
     for position in positions:
         if position.completed is None:
@@ -150,8 +150,9 @@ class InspectedPosition:
     without them. `weight` is the total weight by which scores are divided.
 
     `bare_logprob`, `bare_rank` and `bare_likeliest` describe the bare model `M`, even if the
-    formula does not contain it. `bare_of_top` has its log-probabilities of the tokens in `top`. A
-    position is `flipped` if its token is the formula's likeliest token but not the bare model's.
+    formula does not contain it. `bare_of_top` has the bare model's log-probabilities of the tokens
+    in `top`. A position is `flipped` if its token is the formula's likeliest token but not the bare
+    model's.
 
     `log_odds` is log P(token) − log P(reference) in float64, the sum of the exact contributions.
     `reference` is the bare model's likeliest token. If that is the token itself, or cannot follow,
@@ -190,7 +191,7 @@ class InspectedPosition:
 
     @property
     def implausible(self) -> bool:
-        """True if every term finds the token less than a tenth as likely as its likeliest token."""
+        """True if the token is, to every term, under a tenth as likely as the term's likeliest."""
         views = [view for view in self.terms if view.top]
         return bool(views) and not any(map(_finds_plausible, views))
 

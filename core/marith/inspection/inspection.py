@@ -71,7 +71,7 @@ class Inspection:
 
     @property
     def runs(self) -> tuple[TokenRun, ...]:
-        """The tokens of the text, the tokens of one character together."""
+        """The tokens of the text. Tokens that together make up one character are joined."""
         return tuple(runs_of(self.positions))
 
     @property
@@ -171,7 +171,10 @@ def _brief(text: str) -> str:
 
 
 def _rows(inspection: Inspection) -> Iterator[dict[str, Any]]:
-    """Yield a row for each position. A term's columns have its own name, or its text.
+    """Yield a row for each position.
+
+    A term's columns have its first name, or its text if it has no name or shares its first name
+    with another term.
 
     Of equal names, such as the parts of `a + a`, the second becomes `exact: a (2)`.
     """

@@ -11,7 +11,8 @@ from marith.request.visible_text import escape_control_chars
 
 # Blue and orange, as red, green and blue.
 LIKELIER, LESS_LIKELY = "40, 120, 220", "230, 120, 20"
-# From this push on, in nats, the tint is the darkest. Black and white text stay readable on it.
+# A push of at least this many nats has the darkest tint, on which black and white text stay
+# readable.
 STRONGEST = 3.0
 DARKEST = 0.5
 # At each of these surprises, in nats, the underline becomes one pixel thicker.
@@ -30,8 +31,8 @@ def inspection_html(
 ) -> str:
     """Return an inspection as HTML without scripts. All texts are escaped.
 
-    A token is blue if the formula made it likelier than the bare model, and orange if less likely.
-    A thicker underline marks a more surprising token. Flipped tokens are bold.
+    A token is blue if the formula made it likelier than the bare model, and orange if it made the
+    token less likely. A thicker underline marks a more surprising token. Flipped tokens are bold.
     """
     strip = "".join(map(_token, runs))
     head, *rows = table

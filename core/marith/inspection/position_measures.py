@@ -30,7 +30,8 @@ from marith.inspection.inspected_position import (
 from marith.request.checks import whole
 from marith.request.request import Request
 
-# Most of the asked ranks are at most this, so no more tokens are ordered at first.
+# Most of the ranks that are asked for are at most this, so at first only this number of tokens is
+# ordered.
 NEAR = 64
 Numbers: TypeAlias = "list[float | None]"
 MOST_VALUES = 1_000_000  # positions × likeliest tokens × terms and parts
@@ -41,7 +42,7 @@ _KINDS: dict[type[Term], TermKind] = {
     Uniform: "uniform",
     Classifier: "classifier",
 }
-# The columns of the asked tokens. TOP is the first of several.
+# The columns of the tokens that are asked for. From TOP on, they are the likeliest tokens.
 REFERENCE, TOKEN, TOP = 0, 1, 2
 
 
@@ -133,8 +134,8 @@ class InspectedFormula:
     """A request's formula, with its terms and parts, as an inspection needs them.
 
     `bare` is the meaning of `M`. `terms` are the terms of the formula except `observations`.
-    `summands` add up to its score. `left_out` are the terms that are no summand of their own, and
-    are measured by leaving them out.
+    `summands` add up to its score. `left_out` are the terms that are not summands, so they are
+    measured by leaving them out.
     """
 
     text: str
@@ -229,7 +230,7 @@ class PositionMeasures:
     ) -> None:
         self._formula, self._rows, self._composed = formula, rows, composed
         self._tokens, self._spell = tokens[:, None], spell
-        # The reference may be the second token, so two tokens are needed at least.
+        # The reference may be the second likeliest token, so at least two tokens are needed.
         self._of_composed = rank_tokens(composed, self._tokens, max(formula.top, 2))
         self._top = self._of_composed.best[:, : formula.top]
         bare = formula.bare
@@ -319,7 +320,7 @@ class PositionMeasures:
         return finite(torch.stack(factors).sum(dim=0)[:, TOKEN].tolist())
 
     def _contributions(self) -> tuple[list[list[Contribution]], list[float | None]]:
-        """Return the contributions of each part, and the sums of the exact ones for the token."""
+        """Return the contributions of each part, and the log-odds of the tokens."""
         follows = self._composed.gather(1, self._asked) > -math.inf
         # Log-odds with a token that cannot follow are infinite, and are reported as None.
         follows = follows & follows[:, :1]

@@ -137,7 +137,8 @@ class Redrawing:
                 return {term: of_term[positions] for term, of_term in rows.items()}
 
             composed, _, none_left = lift_cuts(formula, composed, allowed, rows_at)
-            # A row without an allowed token stays whole, and `NO_TOKEN` replaces its token below.
+            # A row without an allowed token keeps every token, and `NO_TOKEN` replaces its token
+            # below.
             stuck[none_left] = True
             allowed[none_left] = True
             composed = cuts.keep(composed, allowed)
@@ -172,13 +173,13 @@ def _require_repeatable(request: Request) -> None:
     """Raise RequestError for a request whose draws do not depend on seed and place alone."""
     problem = ""
     if request.ban is not None:
-        problem = "a ban takes tokens back and draws others in their place"
+        problem = "with a ban, tokens are rolled back and others are drawn in their place"
     elif not request.steered:
         problem = "with tools that are not steered, calls are not drawn from the formula"
     elif request.sampling.temperature > 0 and request.sampling.seed is None:
         problem = "the request has no seed; write a seed, or temperature=0"
     elif request.sampling.temperature > 0 and isinstance(request.speculation, Plan):
-        problem = "a plan draws by its drafts; write speculation='auto' or None"
+        problem = "under a plan, the draws depend on the drafts; write speculation='auto' or None"
     if problem:
         raise RequestError(f"the draws of this text cannot be repeated: {problem}")
 
@@ -255,8 +256,8 @@ class WhatIf:
         """Return the tokens that would be drawn for each of some values of one number.
 
         `number` is the index of the number in `numbers`. Composition, constraints and random
-        numbers are the request's. Raises RequestError for an invalid index, and for more than 1,000
-        values.
+        numbers are as in the request. Raises RequestError for an invalid index, and for more than
+        1,000 values.
         """
         if not isinstance(values, Sequence):
             raise RequestError(f"values is a list of numbers, such as [0.5], not {shown(values)}")

@@ -113,7 +113,7 @@ def test_a_value_that_has_no_meaning_is_refused_by_itself(web: httpx.Client) -> 
         ({"continuation": [7] * 2_000}, "there is room for"),
         ({"continuation": [7] * (2 * LENGTH + 1)}, "are kept"),
         ({"seed": None}, "has no seed"),
-        ({"marith": {"ban": ["bad"]}}, "a ban takes tokens back"),
+        ({"marith": {"ban": ["bad"]}}, "with a ban, tokens are rolled back"),
     ],
 )
 def test_requests_beyond_the_limits_are_refused_in_one_sentence(

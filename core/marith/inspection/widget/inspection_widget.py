@@ -1,4 +1,4 @@
-"""An inspection as a notebook widget. Its tokens can be pressed, as on the page of the server."""
+"""An inspection as a notebook widget. Its tokens can be pressed, as on the server's page."""
 
 from __future__ import annotations
 
