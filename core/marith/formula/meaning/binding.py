@@ -58,7 +58,8 @@ def unknown(name: str, terms: Iterable[str]) -> str:
     if name in CALLS:
         return f"{name!r} is a function, called as {name}(…), and not a term"
     known = sorted(terms)
-    return f"unknown term {name!r}{suggestion(name, known, f'; known are {_listed(known)}')}"
+    define = f"; known are {_listed(known)}; define it: terms={{{name!r}: …}}"
+    return f"unknown term {name!r}{suggestion(name, known, define)}"
 
 
 def bind(formula: Formula, terms: Mapping[str, Formula]) -> Formula:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
+from itertools import chain
+from typing import Any
 
 from marith.errors import FormulaError
 from marith.formula.meaning.binding import BARE, bind
@@ -12,12 +14,14 @@ from marith.formula.meaning.leaves import leaves
 from marith.formula.meaning.polynomials import Weight
 from marith.formula.meaning.removal import without_classifiers
 from marith.formula.meaning.weights import Weights, weigh
-from marith.formula.tree.factors import Arithmetic, Varying
+from marith.formula.tree.factors import Arithmetic, Varying, minimum
+from marith.formula.tree.node import rebuilt
 from marith.formula.tree.nodes import Formula, Name, Scaled, Sum, added
 from marith.formula.tree.terms import Classifier
 
 _LONGEST = 72  # characters of a formula that a message suggests
 _OFFSET = 0.1  # a number that is added to a factor which may be 0
+_LIMIT = 0.5  # the upper bound of a factor that has none
 _LARGER = "; raise the factors of the terms that are added, or lower the other factors"
 
 
@@ -34,7 +38,7 @@ def missing_weight(formula: Formula, bound: Formula, weights: Weights) -> str:
     if not terms:
         return f"{problem}; every term has the factor 0: write another factor"
     if weight.least == -math.inf:
-        return f"{problem}{_limit(weight)}"
+        return problem + _limit(formula, weights)
     return problem + _advice(lambda: _repaired(formula, weights), weights, _LARGER)
 
 
@@ -61,11 +65,30 @@ def _described(weight: Weight) -> str:
     return f"{weight}, which may be as low as {round(weight.least, 4) + 0.0:.4g}"
 
 
-def _limit(weight: Weight) -> str:
-    """Return advice about the first factor without an upper bound."""
-    factors = (factor for factor, atom in weight.atoms.items() if atom.range[1] == math.inf)
-    factor = next(factors, None)
-    return "" if factor is None else f"; limit the factor, as in minimum(0.5, {factor})"
+def _limit(formula: Formula, weights: Weights) -> str:
+    """Return advice about factors without an upper bound whose terms are subtracted."""
+    weight = weights.of(formula)
+    subtracted = (m for m, number in (weight.numbers or {}).items() if number < 0)
+    factors = {f: None for f in chain(*subtracted) if weight.atoms[f].range[1] == math.inf}
+    if not factors:
+        return ""
+
+    def build() -> Formula:
+        limited: Formula = _limited(formula, factors)
+        return limited if weights.of(limited).positive else _repaired(limited, weights)
+
+    limits = ", ".join(f"minimum({_LIMIT}, {factor})" for factor in factors)
+    return _advice(build, weights, f"; limit the factor, as in {limits}")
+
+
+def _limited(node: Any, factors: Collection[Varying]) -> Any:
+    """Return a formula whose weight has upper bounds for all these factors."""
+    match node:
+        case Varying() if node in factors:
+            return minimum(_LIMIT, node)
+        case Sum() | Scaled() | Arithmetic("+" | "-" | "*"):
+            return rebuilt(node, lambda part: _limited(part, factors))
+    return node
 
 
 def _advice(build: Callable[[], Formula], weights: Weights, otherwise: str) -> str:

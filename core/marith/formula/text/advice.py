@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from keyword import iskeyword
 
 from marith.errors import shown, suggestion
-from marith.formula.text.calls import CALLS
+from marith.formula.text.calls import BARE, CALLS
 from marith.formula.tree.factors import Comparison, Varying, is_number
 from marith.formula.tree.node import MAX_DEPTH, MAX_ROW
-from marith.formula.tree.nodes import Formula
+from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.printing import QUOTED
 
 METHODS = ("top_k", "top_p", "min_p", "temperature")
@@ -57,6 +57,8 @@ _OTHER_NAMES: Mapping[str, tuple[str, str]] = {
     "max": ("maximum", "union"),
     "min": ("minimum", "intersection"),
 }
+# A formula that chooses. It has no name except `M`, which always has a meaning.
+_CHOICE = "where(max_prob(M) > 0.5, M.temperature(0.5), M)"
 # Advice repeats a text only if it has at most this number of characters.
 _SHORT = 40
 # A bracket, or a sign between two members of a sum.
@@ -93,9 +95,9 @@ def of_value(value: object) -> str:
     if isinstance(value, str):
         return f"the text {shown(value)}: write {_prompted(value)}"
     if isinstance(value, Varying):
-        return f"the factor {value}, which multiplies a term: write, for example, {value}*a + M"
+        return f"the factor {value}, which multiplies a term{_mixed(value)}"
     if isinstance(value, Comparison):
-        return f"the condition {value}: write, for example, where({value}, a, M)"
+        return f"the condition {value}: write, for example, {_choice(value)}"
     if is_number(value):
         return f"the number {shown(value)}, which multiplies a term: write, for example, 2*M"
     return shown(value)
@@ -107,7 +109,7 @@ def of_operand(value: object) -> str:
         prompt = _prompted(value)
         return f"{shown(value)} is a text, and not a term: write {prompt}, or name it in terms"
     if isinstance(value, Comparison):
-        return f"{value} is a condition, which only where takes: write where({value}, a, b)"
+        return f"{value} is a condition, which only where takes: write {_choice(value)}"
     return f"{shown(value)} cannot be added or multiplied: only terms, numbers and factors can"
 
 
@@ -158,10 +160,10 @@ def of_expression(node: ast.expr) -> str:
     """Return a message about an expression of Python that formulas do not have."""
     match node:
         case ast.IfExp():
-            return "a formula has no if; write, for example, where(max_prob(M) > 0.5, a, b)"
+            return f"a formula has no if; write, for example, {_CHOICE}"
         case ast.Compare():
             problem = "a condition has one comparison"
-            return f"{problem}; write a where within a where: where(…, where(…, a, b), b)"
+            return f"{problem}; write a where within a where: where(entropy(M) > 1, {_CHOICE}, M)"
     return NO_MEANING
 
 
@@ -189,6 +191,22 @@ def _longest_sum(source: str) -> int:
             counts[-1] += 1
             longest = max(longest, counts[-1])
     return longest
+
+
+def _mixed(factor: Varying) -> str:
+    """Return advice to multiply a term by a factor. A long factor is left out."""
+    if factor.letters > _SHORT:
+        return ""
+    # The two weights add up to 1 for every factor, also for one that may be negative, or that
+    # differs from token to token.
+    model = Name(BARE)
+    mixed = factor * model.temperature(0.5) + (1 - factor) * model
+    return f": write, for example, {mixed}"
+
+
+def _choice(condition: Comparison) -> str:
+    """Return a formula that chooses by a condition."""
+    return f"where({condition}, M.temperature(0.5), M)"
 
 
 def _prompted(text: str) -> str:

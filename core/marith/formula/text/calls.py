@@ -41,6 +41,9 @@ BUILT_IN = {*CALLS}
 BARE = "M"
 # The group of entry points in which installed packages offer functions.
 GROUP = "marith_methods"
+# How similar an unknown call must be to a name that a message suggests. Words with different
+# meanings, such as `mean` and `margin`, or `strength` and `system_strength`, are less similar.
+_CUTOFF = 0.7
 
 
 def define(name: str, build: Callable[..., Node]) -> None:
@@ -141,7 +144,7 @@ def load_function(name: str) -> bool:
 
 def near(name: object, others: Iterable[str] = ()) -> str:
     """Return a hint that names the most similar call, or "". `others` are further names."""
-    return suggestion(name, [*CALLS, *others]) if isinstance(name, str) else ""
+    return suggestion(name, [*CALLS, *others], cutoff=_CUTOFF) if isinstance(name, str) else ""
 
 
 def checked(name: str, method: Method) -> Method:

@@ -14,6 +14,7 @@ from marith.formula.tree.factors import Factor, Varying, is_number, number, plai
 from marith.formula.tree.node import MAX_ROW, Node, descend, parts
 
 MOST_TOKENS = 10**9
+_SHORT = 60  # characters of two formulas that a message repeats
 
 
 class Formula(Node):
@@ -200,12 +201,19 @@ def _fraction(name: str, value: float) -> float:
     return float(value)
 
 
+def _combined(operator: str, left: Formula, right: Formula) -> str:
+    """Return the formula to write instead of a product or quotient of two formulas."""
+    if left.letters + right.letters > _SHORT:
+        return "a difference, as in 2*a - b" if operator == "/" else "a sum, as in a + b"
+    # Without the 2, the weights of two terms would cancel.
+    return str(2 * left - right if operator == "/" else left + right)
+
+
 def _refuse(operator: str, left: object, right: object) -> Formula:
     if isinstance(left, Formula) and isinstance(right, Formula):
-        raise FormulaError(
-            "a formula can be multiplied only by a number or a factor: "
-            f"({left}) {operator} ({right})"
-        )
+        done = "divided" if operator == "/" else "multiplied"
+        problem = f"a formula can be {done} only by a number or a factor, not by a formula"
+        raise FormulaError(f"{problem}; write {_combined(operator, left, right)}")
     operand = right if isinstance(left, Formula) else left
     use = "; a number multiplies a term, as in 0.5*M" if isinstance(operand, (int, float)) else ""
     raise FormulaError(f"{shown(operand)} cannot be an operand of '{operator}' in a formula{use}")

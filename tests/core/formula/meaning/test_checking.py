@@ -24,7 +24,11 @@ TERMS = resolve({"a": "A", "b": "B", "toxic": "T", "C": Classifier("c"),
                  "G": Classifier("g", guide=Name("M"))})  # fmt: skip
 
 FAULTS = [
-    ("M + nope", "nope", "unknown term 'nope'; known are C, G, M, a, b, toxic"),
+    (
+        "M + nope",
+        "nope",
+        "unknown term 'nope'; known are C, G, M, a, b, toxic; define it: terms={'nope'",
+    ),
     ("M + 1000000*(a - M)", "M + 1000000*(a - M)", "cancel: they add up to 1, which is within"),
     ("a - 2*b", "a - 2*b", r"more than zero, not -1; write, for example, 2\*a - b$"),
     ("a - M", "a - M", r"more than zero, not 0; write, for example, 2\*a - M$"),

@@ -120,7 +120,7 @@ REFUSED = [
         "not 1 − max_prob(M), which may be as low as 0; write, for example, 2*M - max_prob",
     ),
     ("first(3)*M", "more than zero, not first(3), which may be as low as 0; write, for example, ("),
-    ("M - entropy(M)*a", "no lower bound; limit the factor, as in minimum(0.5, entropy(M))"),
+    ("M - entropy(M)*a", "no lower bound; write, for example, M - minimum(0.5, entropy(M))*a"),
     ("indicator(a - M)*M", "must not differ from token to token, as indicator(a - M) does"),
     ("M + maximum(indicator(a - M), max_prob(M))*a", "must not differ from token to token"),
     ("M + sigmoid(2*indicator(a - M))*a", "must not differ from token to token"),

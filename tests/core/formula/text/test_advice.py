@@ -7,6 +7,8 @@ import time
 import pytest
 
 from marith.errors import FormulaError
+from marith.formula.meaning.binding import resolve
+from marith.formula.meaning.checking import check
 from marith.formula.text.advice import NO_MEANING
 from marith.formula.text.parsing import parse_text
 
@@ -26,9 +28,17 @@ FAULTS = [
     ("a | b + c", "|", "'|' is not an operator of formulas, which are +, -, * and /; for a union"),
     ("M % 2", "%", "'%' is not an operator of formulas, which are +, -, * and /"),
     ("M and a", "M and a", NO_MEANING),
-    ("M if 1 else a", "M if 1 else a", "no if; write, for example, where(max_prob(M) > 0.5, a, b)"),
+    ("M if 1 else a", "M if 1 else a", "has no if; write, for example, where(max_prob(M) > 0.5"),
     ("M + a.topp(0.5)", "a.topp(0.5)", "'topp' is not a method of a formula; did you mean 'top_p'"),
     ("M.max_prob()", "M.max_prob()", "a method of a formula; it is a function: max_prob(…)"),
+    ("peak(M)*M", "peak(M)", "'peak' has no meaning in a formula; there are functions such as"),
+    ("mean(M)*M", "mean(M)", "'mean' has no meaning in a formula; there are functions such as"),
+    ("strength(a)", "strength(a)", "'strength' has no meaning in a formula; there are functions"),
+    ("unon(a, M)", "unon(a, M)", "did you mean 'union'?"),
+    ("supersed(a, M)", "supersed(a, M)", "did you mean 'supersede'?"),
+    ("M.temp(2)", "M.temp(2)", "did you mean 'temperature'?"),
+    ("M + 2*(a*M)", "a*M", "only by a number or a factor, not by a formula; write a + M"),
+    ("M + a/(M + b)", "a/(M + b)", "divided only by a number or a factor, not by a formula; "),
     ("log(M)", "log(M)", "; a formula already adds log-probabilities: write M"),
     ("2*softmax(a + b)", "softmax(a + b)", "a formula into probabilities: write a + b"),
     ("log(max_prob(M))*M", "log(max_prob(M))", "no meaning in a formula; a factor is changed by"),
@@ -54,6 +64,32 @@ def test_a_fault_is_marked_and_what_to_write_is_said(text: str, part: str, advic
     *_, quoted, carets = str(caught.value).split("\n")
     assert quoted[carets.index("^") : len(carets)] == part
     assert advice in caught.value.problem
+
+
+ADVISED = {
+    "entropy(M)": "entropy(M)*M.temperature(0.5) + (1 - entropy(M))*M",
+    "max_prob(M) - 2": "(max_prob(M) - 2)*M.temperature(0.5) + (1 - (max_prob(M) - 2))*M",
+    "indicator(a - M)": "indicator(a - M)*M.temperature(0.5) + (1 - indicator(a - M))*M",
+    "entropy(a) > 2": "where(entropy(a) > 2, M.temperature(0.5), M)",
+    "M + (entropy(a) > 2)": "where(entropy(a) > 2, M.temperature(0.5), M)",
+    "M if a else b": "where(max_prob(M) > 0.5, M.temperature(0.5), M)",
+    "where(0 < entropy(M) < 1, M, a)": "where(entropy(M) > 1, where(max_prob(M) > 0.5, "
+    "M.temperature(0.5), M), M)",
+    "a*M": "a + M",
+    "M/a": "2*M - a",
+    "M - 2*entropy(M)*a": "2*M - 2*minimum(0.5, entropy(M))*a",
+    "max_prob(M)*M - entropy(M)*a": "M + max_prob(M)*M - minimum(0.5, entropy(M))*a",
+    "M - entropy(M)*position()*a": "M - minimum(0.5, entropy(M))*minimum(0.5, position())*a",
+}
+
+
+@pytest.mark.parametrize("text", ADVISED)
+def test_the_formula_that_a_message_suggests_is_valid(text: str) -> None:
+    terms = resolve({"a": "Be kind."})
+    with pytest.raises(FormulaError) as caught:
+        check(parse_text(text), terms)
+    assert caught.value.problem.endswith(f" {ADVISED[text]}")
+    check(parse_text(ADVISED[text]), terms)
 
 
 @pytest.mark.parametrize(

@@ -58,9 +58,9 @@ def caret(error: FormulaError) -> str:
 
 
 FAULTS = [
-    ("M + a*b", "a*b", "only by a number"),
+    ("M + a*b", "a*b", "multiplied only by a number"),
     ("M + 1", "M + 1", "1.0 cannot be an operand"),
-    ("größe + a*b", "a*b", "only by a number"),
+    ("größe + a*b", "a*b", "multiplied only by a number"),
     ("M + __import__('os')", "__import__('os')", "no meaning"),
     ("M + (lambda: M)", "lambda: M", "no meaning"),
     ("M + a.b(1)", "a.b(1)", "'b' is not a method of a formula; there are top_k, top_p, "),

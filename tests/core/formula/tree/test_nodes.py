@@ -79,8 +79,8 @@ def test_formulas_are_frozen_and_have_no_dict() -> None:
 
 
 BAD: list[tuple[Callable[[], Any], str]] = [
-    (lambda: M * a, "only by a number"),
-    (lambda: M / a, "only by a number"),
+    (lambda: M * a, r"multiplied only by a number or a factor, .*; write M \+ a$"),
+    (lambda: M / a, r"divided only by a number or a factor, .*; write 2\*M - a$"),
     (lambda: M + 1, "1 cannot be an operand"),
     (lambda: 1 - M, "1 cannot be an operand"),
     (lambda: M - "x", "'x' cannot be an operand"),
