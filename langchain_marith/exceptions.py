@@ -75,7 +75,7 @@ _LANGCHAIN_KINDS: dict[type[marith.MarithError], type[marith.MarithError]] = {
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise marith's errors as LangChain's errors too, with the original as the cause.
+    """Raise marith's errors as LangChain's errors too, with the same cause and traceback.
 
     A pydantic error of an option becomes InvalidFormula if it is about the formula, and
     InvalidRequest otherwise.
@@ -88,24 +88,10 @@ def translated() -> Iterator[None]:
         replacement = _langchain_error(error)
         if replacement is error:
             raise
-        raise replacement from error
-    except ValidationError as error:
-        raise _langchain_error(marith.errors.from_validation(error)) from error
-
-
-@contextmanager
-def constructor_errors() -> Iterator[None]:
-    """Raise the errors of a constructor as `translated` does, without a cause.
-
-    Python prints a cause before the error. Pydantic's error would repeat the message between
-    details of its own.
-    """
-    try:
-        yield
+        # Python prints a cause before the error. The original would only repeat the message.
+        raise replacement.with_traceback(error.__traceback__) from error.__cause__
     except ValidationError as error:
         raise _langchain_error(marith.errors.from_validation(error)) from None
-    except marith.MarithError as error:
-        raise _langchain_error(error) from None
 
 
 def _langchain_error(error: marith.MarithError) -> marith.MarithError:

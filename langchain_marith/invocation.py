@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequen
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from langchain_core.language_models import LangSmithParams
@@ -15,7 +16,7 @@ from langchain_core.runnables.config import get_config_list, patch_config, run_i
 from pydantic import field_validator, model_validator
 
 import marith
-from langchain_marith.exceptions import constructor_errors, translated
+from langchain_marith.exceptions import translated
 from langchain_marith.tool_definitions import to_definitions
 from marith.openai_format import to_grammar, to_logprobs, to_n, to_tools
 
@@ -42,7 +43,8 @@ class LangChainOptions(marith.Options):
 
     _advice: ClassVar[Mapping[str, str]] = {
         "response_format": "write llm.invoke(…, response_format=…), or for a ChatMarith "
-        "llm.with_structured_output(…)"
+        "llm.with_structured_output(…)",
+        "num_return_sequences": "write n=…, and call generate or agenerate",
     }
 
     n: int = 1
@@ -68,6 +70,16 @@ class LangChainOptions(marith.Options):
             # This raises unless `faithful` is 0.
             self.retrieves("")
         return self
+
+    @classmethod
+    def from_file(cls, path: str | Path, name: str | None = None, **options: Any) -> Self:
+        """Return the model of a file and of its formula `name`, overridden by `options`.
+
+        Raises FormulaError for any fault in the file, and if `name` and `model` are both formulas.
+        The error is both marith's and LangChain's.
+        """
+        with translated():
+            return super().from_file(path, name, **options)
 
     @property
     def _identifying_params(self) -> dict[str, Any]:
@@ -121,8 +133,9 @@ class LangChainOptions(marith.Options):
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             """Check all options. Raises an error of marith and LangChain, and not of pydantic."""
-            with constructor_errors():
-                super().__init__(*args, **kwargs)
+            with translated():
+                marith.errors.require_no_positional(type(self).__name__, args)
+                super().__init__(**kwargs)
 
         def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002 (its name)
             """Answer as LangChain's method does. Raises RequestError for `n` above 1."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llama_index.core.tools.function_tool import sync_to_async
-from pydantic import ValidationError
 
 import marith
 from llamaindex_marith.retrieved_text import or_retrieved
@@ -44,12 +43,10 @@ class ChatCall:
             problem = f"{type(model).__name__} takes no option {name!r} for a completion"
             raise marith.RequestError(f"{problem}; tools are for a chat")
         model.check_call(options, names)
-        try:
+        with marith.errors.valid_options():
             chosen = model.over(
                 {name: options[name] for name in options if name not in request_fields}
             )
-        except ValidationError as error:
-            raise marith.errors.from_validation(error) from error
         # A query engine of LlamaIndex may use both the application's templates and LlamaIndex's, so
         # the pattern matches both.
         if chosen.faithful:

@@ -57,7 +57,8 @@ class Marith(marith.Options, StructuredPrediction):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             """Check all options. Raises an error of marith, and not of pydantic."""
             with marith.errors.valid_options():
-                super().__init__(*args, **kwargs)
+                marith.errors.require_no_positional(type(self).__name__, args)
+                super().__init__(**kwargs)
 
     @classmethod
     def class_name(cls) -> str:

@@ -209,6 +209,13 @@ def require_known(
             raise UnknownOption(f"{called} takes no {name!r}{option_hint(name, names, advice)}")
 
 
+def require_no_positional(called: str, args: Sequence[object]) -> None:
+    """Raise UnknownOption for options that are given without their names."""
+    if args:
+        name = f"model={shown(args[0])}" if isinstance(args[0], str) else "name=value"
+        raise UnknownOption(f"{called} takes options by name only: write {name}")
+
+
 def option_hint(
     name: object,
     names: Collection[str],

@@ -35,10 +35,13 @@ TWINS = {
 def test_errors_can_be_caught_as_errors_of_marith_or_of_langchain(
     own: type[Exception], langchains: type[Exception]
 ) -> None:
+    cause = KeyError("why")
     for kind in (own, langchains, exceptions.ModelError, marith.MarithError):
         with pytest.raises(kind, match="what is wrong") as caught, translated():
-            raise own("what is wrong")
-        assert str(caught.value.__cause__) == "what is wrong"
+            raise own("what is wrong") from cause
+        # The original error would repeat the message, so only its own cause is shown.
+        assert caught.value.__cause__ is cause
+        assert caught.value.__suppress_context__
     assert isinstance(pickle.loads(pickle.dumps(caught.value)), own)
 
 
@@ -46,7 +49,7 @@ async def test_a_prompt_too_long_is_langchains_own_error(make: Make) -> None:
     model, prompt = make(), "k " * 1200
     with pytest.raises(exceptions.ContextOverflowError) as caught:
         model.invoke(prompt)
-    assert isinstance(caught.value.__cause__, marith.ContextOverflow)
+    assert isinstance(caught.value, marith.ContextOverflow)
     with pytest.raises(exceptions.ContextOverflowError):
         [chunk async for chunk in model.astream(prompt)]
     with pytest.raises(exceptions.ContextOverflowError):
@@ -99,7 +102,8 @@ def test_a_calls_formula_is_quoted_where_it_is_wrong(make: Make) -> None:
         make(model="/nowhere").invoke("k l", formula="2*a -")
     assert caught.value.text == "2*a -"
     assert "^" in str(caught.value)
-    assert isinstance(caught.value.__cause__, ValidationError)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
 
 
 @pytest.mark.parametrize("model", [ChatMarith, MarithLLM])
@@ -135,6 +139,35 @@ def test_a_constructor_raises_an_error_of_both_kinds(
         model.model_validate(options)
     assert str(marith.errors.from_validation(invalid.value)) == message
     assert model.model_validate({"formula": "2*M"}).formula == "2*M"
+
+
+@pytest.mark.parametrize("model", [ChatMarith, MarithLLM])
+def test_a_faulty_file_is_an_error_of_both_kinds(model: Any, tmp_path: Path) -> None:
+    path = tmp_path / "marith.toml"
+    for text, says in (
+        ("[formulas]\na = 'M - M'", "2\\*M - M"),
+        ("[model]\ntempe = 1", "'temperat"),
+    ):
+        path.write_text(text)
+        for kind in (marith.FormulaError, exceptions.ModelInvalidRequestError):
+            with pytest.raises(kind, match=says) as refused:
+                model.from_file(path)
+            assert refused.value.__suppress_context__
+    path.write_text("[formulas]\na = 'M'")
+    with pytest.raises(exceptions.ModelInvalidRequestError, match="no formula 'b'"):
+        model.from_file(path, "b")
+    assert model.from_file(path, "a").model == "pocket"
+
+
+@pytest.mark.parametrize("model", [ChatMarith, MarithLLM])
+def test_a_positional_argument_is_told_its_name(model: Any) -> None:
+    for kind in (marith.RequestError, TypeError, exceptions.ModelInvalidRequestError):
+        with pytest.raises(kind) as refused:
+            model("pocket")
+        named = f"{model.__name__} takes options by name only: write model='pocket'"
+        assert str(refused.value) == named
+    with pytest.raises(marith.RequestError, match=r"takes no option 'num_return_seq.*; write n=…"):
+        model(num_return_sequences=3)
 
 
 def test_a_configured_model_raises_an_error_of_both_kinds(make: Make) -> None:

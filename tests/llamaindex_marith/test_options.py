@@ -136,6 +136,21 @@ def test_a_constructor_raises_the_error_of_marith_alone(
     assert Marith.model_validate({"formula": "2*M"}).formula == "2*M"
 
 
+def test_a_positional_argument_is_told_its_name() -> None:
+    make: Any = Marith
+    with pytest.raises(marith.RequestError, match="by name only: write model='pocket'"):
+        make("pocket")
+    with pytest.raises(TypeError, match="by name only: write name=value"):
+        make(5)
+
+
+def test_a_calls_formula_is_refused_without_the_error_of_pydantic() -> None:
+    with pytest.raises(marith.FormulaError) as caught:
+        Marith(model="/nowhere").complete("k l", formula="2*a -")
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
 def test_a_function_that_makes_no_text_of_a_prompt_is_refused() -> None:
     nothing: Any = lambda *_: None  # noqa: E731 (as short as it is wrong)
     with pytest.raises(marith.RequestError, match="a prompt is a text, not None"):
