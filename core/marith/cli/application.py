@@ -1,6 +1,7 @@
 """The application: its commands, the options of the program itself, exit codes and errors."""
 
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from marith import DeadlineExceeded, MarithError, __version__
+from marith.errors import suggestion
 
 # Keys are names of commands in Python, on the server or in other programs; values are names here.
 OTHER_NAMES = {
@@ -29,7 +31,30 @@ class Commands(TyperGroup):
             ctx.fail(f"No such command {args[0]!r}. Write `marith {OTHER_NAMES[args[0]]} …`.")
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command. An unknown option is answered by the most similar option."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            _advise(error)
+            raise
 
+
+def _advise(error: Any) -> None:
+    """Say in an error of the command line what to write instead."""
+    # Typer raises exceptions of click, or of its own copy of click. They have no common class.
+    match type(error).__name__:
+        case "NoSuchOption" if error.ctx is not None:
+            options = [name for each in error.ctx.command.params for name in each.opts]
+            error.possibilities = None
+            meant = suggestion(error.option_name, [name for name in options if name[:2] == "--"])
+            error.message = f"No such option: {error.option_name}{meant}"
+        case "BadParameter" if found := _NUMBERS.search(error.message):
+            error.message = "write a whole number" if "int" in found[0] else "write a number"
+
+
+# How typer or click says that a text is not a number.
+_NUMBERS = re.compile("valid (number|integer|float)")
 app = typer.Typer(
     cls=Commands,
     help="Language models composed by arithmetic.",

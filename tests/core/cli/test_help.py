@@ -46,6 +46,24 @@ def test_a_misspelt_command_has_a_suggestion() -> None:
     assert "'sho'. Did you mean 'show'?" in run("sho", "M")[2]
 
 
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ("--temp", "No such option: --temp; did you mean '--temperature'?\n"),
+        ("--tempreature", "No such option: --tempreature; did you mean '--temperature'?\n"),
+        ("--max-token", "No such option: --max-token; did you mean '--max-tokens'?\n"),
+        ("--top_k", "No such option: --top_k; did you mean '--top-k'?\n"),
+        ("--zzzz", "No such option: --zzzz\n"),
+        ("--temperature", "Invalid value for '--temperature': write a number\n"),
+        ("--max-tokens", "Invalid value for '--max-tokens': write a whole number\n"),
+    ],
+)
+def test_an_invalid_option_is_told_what_to_write(option: str, says: str) -> None:
+    code, out, err = run("generate", "Hi", option, "hot")
+    assert (code, out) == (2, "")
+    assert err.endswith(f"Error: {says}")
+
+
 def test_commands_that_load_no_model_do_not_import_torch() -> None:
     program = [sys.executable, "-c", WITHOUT_TORCH, *COMMANDS]
     done = subprocess.run(program, capture_output=True, text=True)
