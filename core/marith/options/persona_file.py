@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ConfigDict, field_serializer, field_validator
 
-from marith.errors import FormulaError, suggestion
+from marith.errors import FormulaError, shown, suggestion
 from marith.formula.meaning.binding import resolve
 from marith.formula.meaning.checking import check
 from marith.formula.text.calls import BARE, check_allowed
@@ -93,9 +93,7 @@ def load_file(path: str | Path, trusted: bool = True, allowed: Collection[str] =
     data, folder = _toml(path), Path(path).parent
     unknown_tables = sorted(set(data) - set(_TABLES))
     if unknown_tables:
-        known = ", ".join(_TABLES)
-        problem = f"{str(path)!r} has an unknown table {unknown_tables[0]!r}"
-        raise FormulaError(f"{problem}; its tables are {known}")
+        raise FormulaError(f"{str(path)!r} {_unknown(unknown_tables[0], data)}")
     options, terms, formulas = (_table(path, data, name) for name in _TABLES)
     if not trusted:
         _check_trust(path, terms, formulas, options, allowed)
@@ -169,7 +167,7 @@ def _toml(path: str | Path) -> Mapping[str, Any]:
         raise FormulaError(f"cannot read {str(path)!r}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         is_value = str(error).startswith(("Invalid value", "Expected newline"))
-        advice = "; put the formula in quotes, like every text" if is_value else ""
+        advice = "; put texts in quotes, also formulas and names of models" if is_value else ""
         if str(error).startswith(("Unescaped '\\'", "Invalid hex value")):
             advice = _BACKSLASHES
         raise FormulaError(f"{str(path)!r} is not TOML: {error}{advice}") from None
@@ -177,9 +175,20 @@ def _toml(path: str | Path) -> Mapping[str, Any]:
 
 def _table(path: str | Path, data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     table = data.get(name, {})
+    if name == "model" and isinstance(table, str):
+        problem = f"{str(path)!r} has the option 'model' above its tables"
+        raise FormulaError(f"{problem}; write [model], and below it model = {shown(table)}")
     if not isinstance(table, Mapping):
         raise FormulaError(f"{name!r} in {str(path)!r} is a table, not {table!r}")
     return table
+
+
+def _unknown(name: str, data: Mapping[str, Any]) -> str:
+    """Return a message about a name above or instead of the tables of a file."""
+    if name in (*METADATA, *_OPTIONS_WITHOUT_MARK) and not isinstance(data[name], Mapping):
+        return f"has the option {name!r} above its tables; write [model] above it"
+    hint = suggestion(name, _TABLES, f"; its tables are {', '.join(_TABLES)}", cutoff=0.75)
+    return f"has an unknown table {name!r}{hint}"
 
 
 def _formula_table(name: str, value: Any) -> dict[str, Any]:

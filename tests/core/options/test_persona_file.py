@@ -85,7 +85,8 @@ def test_a_formula_may_be_a_table_with_options(tmp_path: Path) -> None:
 
 BROKEN = [
     ("[terms", "is not TOML"),
-    ("[formulas]\nf = M - a", "is not TOML: .*; put the formula in quotes"),
+    ("[formulas]\nf = M - a", "is not TOML: .*; put texts in quotes, also formulas"),
+    ("[model]\nmodel = pocket", "is not TOML: .*; put texts in quotes, .* and names of models"),
     ('[model]\nmodel = "C:\\models\\a.gguf"', "is not TOML: .*; write a path .* in single quotes"),
     ('[model]\nmodel = "C:\\Users\\a.gguf"', "is not TOML: .*; write a path .* in single quotes"),
     (
@@ -93,7 +94,16 @@ BROKEN = [
         r"contains a control character: TOML .* escape; .* in single quotes",
     ),
     ("[formulas]\nf = 'prompted(adapter=\"a\\tb\")'", "escape; .* in single quotes"),
-    ("[term]\nx = 'X'", "unknown table 'term'"),
+    ("[term]\nx = 'X'", r"unknown table 'term'; did you mean 'terms'\?"),
+    ("[other]\nx = 'X'", "unknown table 'other'; its tables are model, terms, formulas"),
+    (
+        "temperature = 1",
+        r"option 'temperature' above its tables; write \[model\] above it",
+    ),
+    (
+        'model = "pocket"',
+        r"'model' above its tables; write \[model\], and below it model = 'pock",
+    ),
     ("terms = 5", "'terms' .* is a table, not 5"),
     ("[terms]\nx = 5", "term 'x' is a system prompt, .*, not 5"),
     ("[terms]\n'two words' = 'X'", "not 'two words'"),
