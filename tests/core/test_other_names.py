@@ -23,6 +23,7 @@ from marith.request.other_names import (
     _OF_SAMPLING,
     _OF_STOP,
     _SENTENCES,
+    AT_CALLS,
     OF_ENGINES,
     RENAMED,
 )
@@ -165,3 +166,9 @@ def test_a_name_of_marith_at_the_wrong_door_is_sent_to_the_right_one(
 ) -> None:
     give, _ = DOORS[door]
     assert f"{name!r}; {advice}" in refusal(lambda: give(**{name: 1}))
+
+
+def test_the_unit_of_an_option_is_said_where_the_option_belongs_elsewhere() -> None:
+    sentence = AT_CALLS["gpu_memory_utilization"]
+    assert sentence.endswith("cache_bytes=…), a number of bytes, and not a share of the memory")
+    assert AT_CALLS["chat_template"].endswith("; write template_options={…} for its options")

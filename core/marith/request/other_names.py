@@ -72,7 +72,7 @@ _FORM = "a call takes grammar=Grammar.json_schema(…), regex(…), choice(…) 
 _SYSTEM = "write a message of the role system, or a term: terms={'chef': 'You are a chef.'}"
 _LOCAL = "marith runs the model in this process"
 _SAMPLED = "tokens are sampled; write temperature=0 for the likeliest tokens"
-_TEMPLATE = "the template comes with the checkpoint; {} for its options"
+_TEMPLATE = "the template comes with the checkpoint"
 _THREADS = "set OMP_NUM_THREADS in the environment before Python starts"
 _LORA = "write a term: terms={'style': Prompted(adapter='…')}"
 _PROMPT = "the prompt is the first argument of a call, and a list of prompts gives a list of texts"
@@ -107,12 +107,9 @@ _SENTENCES: Mapping[str, str] = {
     "guidance_scale": "write a formula with the recipe cfg",
     "trust_remote_code": "marith never runs the code of a checkpoint",
 }
-# The options of chat templates, and what to write instead of each. `{}` stands for the way in which
-# a class or a call takes template options.
-_OF_TEMPLATES: Mapping[str, str] = {
-    **dict.fromkeys(("chat_template", "chat_format", "template"), _TEMPLATE),
-    **dict.fromkeys(("enable_thinking", "reasoning_effort"), "{}"),
-}
+# Names of a chat template itself, and names of options of a template.
+_TEMPLATES = ("chat_template", "chat_format", "template")
+_OPTIONS_OF_TEMPLATES = ("enable_thinking", "reasoning_effort")
 # What differs from the option of the other library.
 _REMARKS: Mapping[str, str] = {
     "gpu_memory_utilization": ", a number of bytes, and not a share of the memory",
@@ -140,14 +137,18 @@ def advice_for(
     `written` maps each option that the class or call takes to its spelling there, such as
     `strings=['…']` for `stop`. `template` says how to write the options of a chat template there.
     """
-    by_template = {name: sentence.format(template) for name, sentence in _OF_TEMPLATES.items()}
-    advice = {**_SENTENCES, **by_template}
+    advice = {
+        **_SENTENCES,
+        **dict.fromkeys(_TEMPLATES, f"{_TEMPLATE}; {template} for its options"),
+        **dict.fromkeys(_OPTIONS_OF_TEMPLATES, template),
+    }
     for other, name in {**RENAMED, **{name: name for name in _BY_OPTION}}.items():
+        remark = _REMARKS.get(other, "")
         if name in written:
-            advice[other] = f"write {written[name]}{_REMARKS.get(other, '')}"
+            advice[other] = f"write {written[name]}{remark}"
         else:
             where = _OF_AN_ENGINE if name in OF_ENGINES else _OF_A_CALL
-            advice[other] = where.format(name, name)
+            advice[other] = where.format(name, name) + remark
     return advice
 
 
