@@ -41,7 +41,7 @@ def to_message(options: marith.Options, completion: marith.Completion) -> AIMess
 
 @dataclass(frozen=True, slots=True)
 class ChunkWriter:
-    """Converts the engine's chunks to LangChain's, for an answer in `output_version`.
+    """Converts the engine's chunks to LangChain's, in the message format `output_version`.
 
     With `collects`, the last chunk has the log-probabilities of the whole answer, because
     LangChain's event streams drop those of the other chunks.
@@ -78,7 +78,10 @@ class ChunkWriter:
         return [ChatGenerationChunk(message=message) for message in messages]
 
     def _last(self, completion: marith.Completion) -> AIMessageChunk:
-        """Return the fields that only one chunk may have, because LangChain adds up chunks."""
+        """Return the last chunk, with the fields that only one chunk may have.
+
+        LangChain merges all chunks of an answer by adding their fields.
+        """
         logprobs = from_logprobs(completion.logprobs if self.collects else None)
         return AIMessageChunk(
             content="",

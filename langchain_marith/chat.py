@@ -68,10 +68,10 @@ class ChatMarith(LangChainOptions, BaseChatModel):
     ) -> Runnable[LanguageModelInput, AIMessage]:
         """Return a model that may call tools. The calls follow the schemas of the tools.
 
-        `tool_choice` is "auto", "none", "any" or "required" (True means the same), or the name of
-        the tool that must be called. If `parallel_tool_calls` is False, an answer has at most one
-        call. If `strict` is False, objects may have properties that their schemas do not name.
-        Raises RequestError for an invalid tool or choice.
+        `tool_choice` is "auto", "none", "required" ("any" and True mean the same as "required"), or
+        the name of the tool that must be called. If `parallel_tool_calls` is False, an answer has
+        at most one call. If `strict` is False, objects may have properties that their schemas do
+        not name. Raises RequestError for an invalid tool or choice.
         """
         with translated():
             definitions = to_definitions(tools)
@@ -98,14 +98,14 @@ class ChatMarith(LangChainOptions, BaseChatModel):
     ) -> Runnable[LanguageModelInput, Any]:
         """Return a model whose answers are objects of a schema, which decoding enforces.
 
-        The schema is a pydantic class (answers are instances), an Enum (answers are its members), a
-        TypedDict, a JSON schema or a tool (answers are dicts). With the method "json_schema" the
-        answer is the object, and the chat template shows the schema to the model like a tool,
-        unless `show_schema` is False. With "function_calling" the answer is a call of a tool. With
-        "json_mode" the answer is any object, or follows the schema if there is one. A stream yields
-        the object as far as it is complete. Raises OutputParserException for an answer that was cut
-        off at `max_tokens`; with `include_raw` the exception is under "parsing_error", next to
-        "raw" and "parsed".
+        The schema is a pydantic class (answers are its instances) or an Enum (answers are its
+        members). For a TypedDict, a JSON schema or a tool, answers are dicts. With the method
+        "json_schema" the answer is the object, and the chat template shows the schema to the model
+        like a tool, unless `show_schema` is False. With "function_calling" the answer is a call of
+        a tool. With "json_mode" the answer is any object, or follows the schema if there is one. A
+        stream yields the object as far as it is complete. Raises OutputParserException for an
+        answer that was cut off at `max_tokens`; with `include_raw` the exception is under
+        "parsing_error", next to "raw" and "parsed".
         """
         with translated():
             for name in kwargs:
@@ -132,7 +132,7 @@ class ChatMarith(LangChainOptions, BaseChatModel):
             )
 
     def _resolve_model_profile(self) -> ModelProfile:
-        """Return what the model can do, and its context if the model's files state it."""
+        """Return what the model can do, and the length of its context if its files state it."""
         profile = ModelProfile(
             text_inputs=True,
             image_inputs=False,
@@ -181,8 +181,8 @@ class ChatMarith(LangChainOptions, BaseChatModel):
     ) -> Iterator[ChatGenerationChunk]:
         require_one_answer("stream", self, kwargs)
         options, (ticket,) = self._submit(messages, stop, kwargs)
-        # LangChain passes a run manager only for an event stream. It calls all other callback
-        # handlers itself.
+        # LangChain passes a run manager only when it streams events. For all other callback
+        # handlers, LangChain makes the calls itself.
         writer = ChunkWriter(options, self.output_version, collects=bool(run_manager))
         with closing(pieces(ticket)) as answer:
             for piece, completion in answer:
@@ -218,8 +218,8 @@ class ChatMarith(LangChainOptions, BaseChatModel):
     ) -> dict[str, Any]:
         """Return the parameters of a call that LangChain's traces show.
 
-        The call's `formula`, `terms` and `faithful_to` are shown as if they were the model's,
-        without their texts.
+        A `formula`, `terms` or `faithful_to` of the call is shown in place of the model's own. The
+        texts in it are hidden.
         """
         called = {name: kwargs.pop(name) for name in TEXTS if name in kwargs}
         if not called:

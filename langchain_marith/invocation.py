@@ -31,7 +31,7 @@ _IGNORED = ("stream", "ls_structured_output_format", "structured_output_format")
 Prompt = str | list[dict[str, Any]]
 
 
-# Many calls have the same formula.
+# The results are cached, because many calls have the same formula.
 @lru_cache(maxsize=64)
 def formula_without_texts(formula: str) -> str:
     """Return a formula with "…" in place of each text that is quoted in it."""
@@ -48,7 +48,7 @@ class LangChainOptions(marith.Options):
     }
 
     n: int = 1
-    """The number of answers to each prompt of `generate`, with the seeds seed, seed + 1, …"""
+    """The number of answers to each prompt of `generate`. Their seeds are `seed`, `seed + 1`, …"""
 
     @field_validator("n", mode="before")
     @classmethod
@@ -73,19 +73,21 @@ class LangChainOptions(marith.Options):
 
     @classmethod
     def from_file(cls, path: str | Path, name: str | None = None, **options: Any) -> Self:
-        """Return the model of a file and of its formula `name`, overridden by `options`.
+        """Return a model with the options of a file and of the formula `name` in it.
 
-        Raises FormulaError for any fault in the file, and if `name` and `model` are both formulas.
-        The error is both marith's and LangChain's.
+        `options` override both. Raises FormulaError for any fault in the file, and if `name` and
+        the option `model` both name a formula of the file. The error is both marith's and
+        LangChain's.
         """
         with translated():
             return super().from_file(path, name, **options)
 
     @property
     def _identifying_params(self) -> dict[str, Any]:
-        """The options that determine a text: the key of cached answers, and part of traces.
+        """The options that determine a text. They are the key of cached answers.
 
-        Other people may read traces, so hashes stand for the texts of terms and for patterns.
+        Traces contain them too. Other people may read traces, so hashes stand for the texts of
+        terms and for patterns.
         """
         identity = self.identity()
         texts = formula, terms, hidden = [identity[name] for name in TEXTS]

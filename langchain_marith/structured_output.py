@@ -32,10 +32,11 @@ _NAMED_BY = ("title", "name", "function", "toolSpec")
 
 
 class StructuredOutputParser(BaseCumulativeTransformOutputParser[Any]):
-    """Reads an answer, or the arguments of a call of `tool`, as JSON, and makes a `kind` of it.
+    """Parses an answer, or the arguments of a call of `tool`, as JSON.
 
-    A stream yields the object as far as it is complete. An answer that was cut off raises
-    OutputParserException, because an object that was completed by guessing is not an answer.
+    The result is an instance of `kind`, or the JSON value itself if `kind` is None. A stream yields
+    the object as far as it is complete. A finished answer that was cut off raises
+    OutputParserException: its missing end is not guessed.
     """
 
     kind: Annotated[Any, SkipValidation()] = None
@@ -146,7 +147,7 @@ def model_and_parser(
 
 
 def _object_of(kind: type[Enum]) -> type[BaseModel]:
-    """Return a class with one field of `kind`, because LangChain's tools need a class."""
+    """Return a pydantic class with one field, of type `kind`: LangChain's tools need a class."""
     described = {} if kind.__doc__ is None else {"__doc__": kind.__doc__}
     read: Any = Annotated[kind, BeforeValidator(partial(_member, kind))]
     return create_model(kind.__name__, **described, **{_VALUE: (read, ...)})  # type: ignore[call-overload,no-any-return]

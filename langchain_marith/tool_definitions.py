@@ -21,7 +21,8 @@ from marith.openai_format import schema_of, without_titles
 # This quotes a value as marith's own errors do.
 shown = marith.errors.shown
 
-# This is the only way to bind tools and also to give the answers a schema.
+# This is advice for callers who want tools and also a schema for the answers. No other way gives
+# both.
 TOOLS_AND_FORM = (
     "write llm.bind_tools(tools, response_format=Person), and read the text with "
     "Person.model_validate_json"
@@ -34,7 +35,7 @@ class ModelWithTools(RunnableBinding[LanguageModelInput, AIMessage]):
 
     @classmethod
     def lc_id(cls) -> list[str]:
-        """Return the id of `RunnableBinding`, so that this model is saved and loaded as one."""
+        """Return `RunnableBinding`'s id, so that this model is saved and loaded as that class."""
         return RunnableBinding.lc_id()
 
     def with_structured_output(self, *_: Any, **__: Any) -> Any:
@@ -81,7 +82,7 @@ def _definition(tool: Any) -> dict[str, Any]:
 
 
 def _loses(schema: Mapping[str, Any]) -> bool:
-    """Return True if LangChain's form of a pydantic schema allows other values than pydantic does.
+    """Return True if LangChain's form of a schema and pydantic may allow different values.
 
     LangChain resolves references, and so loses recursive ones. For a union whose class is chosen by
     a tag or a function, LangChain's form says "oneOf": exactly one class must match. Pydantic

@@ -33,9 +33,10 @@ class ChatCall:
         options: Mapping[str, Any],
         in_chat: bool,
     ) -> ChatCall:
-        """Return a call: the model's options, overridden by `options`, and the grammar `answers`.
+        """Return a call, whose answers follow the grammar `answers` if it is given.
 
-        Raises RequestError for an unknown option, before anything is loaded.
+        The call has the options of the model, overridden by `options`. Raises RequestError for an
+        unknown option, before anything is loaded.
         """
         names = (*_ANSWER_OPTIONS, *(_TOOL_OPTIONS if in_chat else ()))
         request_fields = {name: options[name] for name in names if name in options}

@@ -89,7 +89,7 @@ def _texts(blocks: Sequence[Any]) -> list[str]:
 
 
 def _call(call: Any) -> dict[str, Any]:
-    """Return a call in OpenAI's format: from OpenAI's client, from JSON, or from an agent."""
+    """Convert an object of OpenAI's client, a dict or a `ToolSelection` to OpenAI's format."""
     if isinstance(call, ToolSelection):
         return to_tool_call(call.tool_id, call.tool_name, call.tool_kwargs)
     function = _part(call, "function")

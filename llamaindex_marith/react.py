@@ -18,8 +18,8 @@ def react_grammar(tools: Sequence[Any], most_letters: int = _LETTERS) -> marith.
     """Return a grammar: a thought of one line, then the call of a tool by its schema, or an answer.
 
     Pass it as `Marith(grammar=…)` to LlamaIndex's `ReActAgent` with the same tools. A thought has
-    at most `most_letters` characters. The agent repeats a step that `max_tokens` cuts off, so limit
-    the length of texts among the arguments. Raises RequestError for invalid tools.
+    at most `most_letters` characters. The agent repeats a step that `max_tokens` cuts off, so give
+    the string arguments of the tools a maximum length. Raises RequestError for invalid tools.
     """
     if isinstance(most_letters, bool) or not isinstance(most_letters, int) or most_letters < 1:
         raise marith.RequestError(f"most_letters is a whole number from 1, not {most_letters!r}")
@@ -28,7 +28,7 @@ def react_grammar(tools: Sequence[Any], most_letters: int = _LETTERS) -> marith.
         raise marith.RequestError(f"a ReAct agent needs at least one tool, not {tools!r}")
     for name in allowed.names:
         if _UNREAD.search(name):
-            problem = "ReAct reads no spaces or brackets in the name of a tool"
+            problem = "the name of a tool for ReAct cannot contain spaces or brackets"
             raise marith.RequestError(f"{problem}: {name!r}")
     rules = [
         r'start: "Thought: " THOUGHT ("\nAction: " action | "\nAnswer: " ANSWER)',

@@ -56,7 +56,7 @@ def _frames(template: str | BasePromptTemplate) -> list[str]:
 
 
 def _texts(template: str | BasePromptTemplate) -> Iterator[tuple[str, set[str]]]:
-    """Yield each message of an unfilled template, and the names that its context may have."""
+    """Yield each message of an unfilled template, and the variables that may be its context."""
     mapped = getattr(template, "template_var_mappings", None) or {}
     names = {mapped.get(name, name) for name in _RETRIEVED}
     match template:
@@ -92,10 +92,10 @@ def _around(text: str, names: set[str]) -> Iterator[str]:
             start = r"\A" if opens else _literal(before)
             end = r"\z" if closes else _literal(after)
             end += "".join(f".*?{_literal(each)}" for each in rest)
-            # Names differ between frames, so that expressions may be joined.
+            # Each expression has its own group name, so that several can be joined into one.
             name = f"context_{crc32((start + end).encode()):x}"
-            # The context ends at the last place after which all of `rest` can follow, because
-            # passages may contain `after`.
+            # A passage may itself contain `after`, so the context extends to the last `after` that
+            # all of `rest` still follows.
             yield f"{start}(?P<{name}>.*){end}"
 
 

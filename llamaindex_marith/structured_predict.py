@@ -101,7 +101,7 @@ class StructuredPrediction(CustomLLM, FunctionCallingLLM):
         llm_kwargs: dict[str, Any] | None,
         prompt_args: dict[str, Any],
     ) -> tuple[list[ChatMessage], dict[str, Any]]:
-        """Return the messages and the options of the chat whose answer is the object."""
+        """Return the messages and the options for a chat that answers with the object."""
         messages = self._extend_messages(prompt.format_messages(llm=self, **prompt_args))
         return messages, options_with_grammar(output_cls, llm_kwargs)
 

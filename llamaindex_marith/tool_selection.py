@@ -56,8 +56,8 @@ def to_tools(
 def selections(response: ChatResponse, error_on_no_tool_call: bool) -> list[ToolSelection]:
     """Return the calls of an answer. In a stream they have the arguments so far.
 
-    Raises ValueError for a finished answer whose call was cut off, which must not be run, and for
-    an answer without a call if `error_on_no_tool_call` is True.
+    Raises ValueError for a finished answer whose call was cut off, because such a call must not be
+    run. If `error_on_no_tool_call` is True, raises it also for an answer without a call.
     """
     finished = not response.additional_kwargs.get(PARTIAL)
     if finished and _is_cut(response):
@@ -85,9 +85,9 @@ def _definition(tool: Any) -> dict[str, Any]:
     # LlamaIndex finds the tool of a call by this name.
     definition["function"]["name"] = tool.metadata.get_name()
     if tool.metadata.fn_schema is not None:
-        # LlamaIndex passes only a part of the schema.
+        # `to_openai_tool` keeps only a part of the schema, so the whole schema replaces it.
         schema = openai_format.without_titles(openai_format.schema_of(tool.metadata.fn_schema))
-        # The tool has a description of its own.
+        # The schema's description is dropped, because the tool already has one.
         schema.pop("description", None)
         definition["function"]["parameters"] = schema
     return definition

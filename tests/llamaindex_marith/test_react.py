@@ -65,7 +65,7 @@ def test_invalid_tools_and_lengths_are_refused() -> None:
     spaced = FunctionTool.from_defaults(lambda: "", name="look up", description="Look up.")
     for given, problem in (
         (([],), r"a ReAct agent needs at least one tool, not \[\]"),
-        (([spaced],), "no spaces or brackets in the name of a tool: 'look up'"),
+        (([spaced],), "the name of a tool for ReAct cannot contain spaces or brackets: 'look up'"),
         ((TOOLS, 0), "most_letters is a whole number from 1, not 0"),
     ):
         with pytest.raises(marith.RequestError, match=problem):
