@@ -66,8 +66,9 @@ Answered: TypeAlias = "tuple[ShownRequest, str]"
 def run(model: str, question: str | None = None, seed: int = 0) -> None:
     """Print answers without and with formulas, and their measures.
 
-    Measures need the model pocket, because the package contains classifiers for it. Another model
-    shows a persona and an answer from a passage. Raises ModelError if the model cannot be loaded.
+    Measures need the model pocket, because the package contains classifiers for it. With any other
+    model, only the parts about a persona and about a passage are printed. Raises ModelError if the
+    model cannot be loaded.
     """
     printer, options, question = Printer(), options_for(model, seed), question or QUESTION
     printer.line(
@@ -135,9 +136,10 @@ def _answers(printer: Printer, requests: Sequence[ShownRequest]) -> Answered:
 
 
 def _by_frameworks(printer: Printer, reply: Answered, passage: Answered) -> None:
-    """Send the last requests of part 1 and part 3 again, each through one framework.
+    """Send two requests again, each through one framework.
 
-    An answer that equals the one on the screen is not printed again.
+    LangChain receives the last request of part 1, and LlamaIndex the last request of part 3. An
+    answer that equals the one on the screen is not printed again.
     """
     printer.title("4  The same in an application: only the model's line is marith's")
     chain, query = "prompt | ChatMarith(…) | StrOutputParser()", "a query engine with llm=Marith(…)"

@@ -75,7 +75,8 @@ class DeadlineExceeded(MarithError, TimeoutError):
 def fault(error: BaseException) -> MarithError:
     """Return the error that a caller receives. An error that is not marith's becomes a ModelError.
 
-    Other errors are, for example, a lack of memory, a panic of a Rust library, or an exit.
+    Errors that are not marith's are, for example, MemoryError, a panic in a Rust library, or
+    SystemExit.
     """
     if isinstance(error, MarithError):
         return error
@@ -112,7 +113,8 @@ def from_validation(error: ValidationError) -> MarithError:
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, MarithError):
         return cause
-    if first["type"] == "value_error":  # the message is a whole sentence
+    # The message of a value_error is already a whole sentence, so it needs no field name.
+    if first["type"] == "value_error":
         return RequestError(first["msg"].removeprefix("Value error, "))
     where = ".".join(map(str, first["loc"]))
     return RequestError(f"{where}: {first['msg']}, not {shown(first['input'])}")
@@ -132,9 +134,10 @@ def valid_options() -> Iterator[None]:
 def similar(name: object, names: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the name that is most similar to an unknown name, ignoring case, or None.
 
-    If several names are about equally similar, the name with the longest common prefix wins, and
-    then the most similar name: "temp" becomes "temperature", not "terms", and "uniom" becomes
-    "union", not "uniform". `cutoff` is the argument of `difflib.get_close_matches`.
+    Among names that are about equally similar, the one that shares the longest prefix with the
+    unknown name wins; if the prefixes are equally long, the most similar name wins. "temp" becomes
+    "temperature", not "terms", and "uniom" becomes "union", not "uniform". `cutoff` is the argument
+    of `difflib.get_close_matches`.
     """
     word, by_lower = str(name).lower(), {each.lower(): each for each in names}
 
@@ -165,7 +168,8 @@ def names_checked(
 ) -> Callable[[Target], Target]:
     """Return a decorator that makes a function or class refuse unknown argument names.
 
-    `advice` maps names from other libraries or options to a sentence about what to write instead.
+    `advice` maps a name that another library or another option uses to a sentence about what to
+    write instead.
     """
 
     def decorate(target: Target) -> Target:
@@ -224,9 +228,9 @@ def option_hint(
 ) -> str:
     """Return the end of a sentence about an unknown option.
 
-    `advice` maps names from other libraries or options to a sentence about what to write instead.
-    For an option that resembles none of the names, the sentence lists the `listed` names, or all
-    `names`.
+    `advice` maps a name that another library or another option uses to a sentence about what to
+    write instead. If the option resembles none of the names, the sentence lists `listed`, or all of
+    `names` if `listed` is empty.
     """
     meant = similar(name, [*names, *advice])
     if meant is not None and meant not in names:
@@ -278,10 +282,10 @@ _BRIEF.maxstring = _BRIEF.maxother = 200
 _BRIEF.maxlist = _BRIEF.maxtuple = _BRIEF.maxdict = 8
 _BRIEF.maxlevel = 4
 _WINDOW = 72
-# The least similarity to a name with advice at which an unknown name gets the advice. It is high,
-# because there are many names with advice.
+# An unknown name gets the advice for a known name if their similarity is at least this. The
+# threshold is high, because `advice` contains many names, and some are similar by chance.
 _NEARLY = 0.9
-# A name whose similarity is at most this much below the best counts as about equally similar.
+# Names count as about equally similar if their similarity is within this distance of the highest.
 _AS_SIMILAR = 0.1
 # An unknown name with at least this many letters may be the beginning of a known name.
 _BEGINNING = 4

@@ -10,8 +10,8 @@ from threading import Lock
 class WeightedLRU:
     """References to the most recently used values, whose weights add up to at most `limit`.
 
-    It is used with a weak dictionary, which finds every living value. If this class drops a value
-    that is still in use, the dictionary still finds the value, so it is not made twice. A value
+    It is used with a weak dictionary, which finds every living value. A value that was dropped
+    here but is still in use elsewhere is found in that dictionary, so it is not made twice. A value
     that weighs more than `limit` is not kept. Safe to share between threads.
     """
 

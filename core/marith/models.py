@@ -75,8 +75,8 @@ class StoredModel:
     def ways(self, free: int) -> list[tuple[str, int, str]]:
         """Return ways to load the model into `free` bytes, or [] if `weights` is None.
 
-        Each way is an option of `Engine.load`, the bytes of the weights, and the end of a sentence
-        about the memory that remains for texts.
+        Each way is a tuple: an option of `Engine.load`, the bytes of the weights with that option,
+        and a text to append, which says how much memory remains for texts.
         """
         if (takes := self.footprint) is None:
             return []

@@ -142,7 +142,7 @@ def assistant_message(message: Mapping[str, Any], beside: Mapping[str, Any]) -> 
     """Return an assistant's message in the form of `plain_messages`, with fields of `beside`.
 
     `beside` has the fields that a framework keeps beside the text. Only the fields in
-    `_BESIDE_TEXT` are used. A refusal becomes the text.
+    `_BESIDE_TEXT` are used. If the message is a refusal, the refusal becomes its text.
     """
     fields = {name: beside[name] for name in _BESIDE_TEXT if beside.get(name)}
     (plain,) = plain_messages({**message, **fields})
@@ -217,8 +217,8 @@ def to_n(n: Any) -> int:
 def to_logprobs(logprobs: bool | int | None, top_logprobs: int | None) -> int | None:
     """Return the number of alternatives for each token, or None for no log-probabilities.
 
-    `logprobs` may be the number itself. If it is False, `top_logprobs` is ignored. Raises
-    RequestError for an invalid number.
+    `logprobs` is a bool, the number of alternatives, or None. If it is False, `top_logprobs` is
+    ignored. Raises RequestError for an invalid number.
     """
     if top_logprobs is not None:
         whole("top_logprobs", top_logprobs, 0)

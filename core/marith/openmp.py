@@ -1,8 +1,8 @@
 """Limit how long OpenMP's threads spin while they wait for one another.
 
-GNU's runtime spins 300,000 times by default. This takes several milliseconds, for which a waiting
-thread keeps its core from all other threads and processes. The runtime reads the environment once,
-when torch loads it; llama.cpp loads a runtime of its own.
+GNU's runtime spins 300,000 times by default. This takes several milliseconds, during which a
+waiting thread occupies its core, and no other thread or process can use it. The runtime reads the
+environment once, when torch loads it; llama.cpp loads a runtime of its own.
 """
 
 from __future__ import annotations

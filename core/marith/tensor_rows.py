@@ -40,7 +40,7 @@ def gather(rows: Sequence[Row]) -> Tensor:
 
 
 def compacted(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows. If their tensors have more than twice as many rows, return copies.
+    """Return the rows, or copies if their tensors have more than twice as many rows in total.
 
     The tensor of a forward pass has a row for each text in the pass, and every row that is kept
     keeps the whole tensor in memory.

@@ -56,11 +56,12 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
     """A causal model whose likeliest token continues the reply of the script.
 
     Its logits depend only on the tokens. The longest token with which the rest of the reply starts
-    has the logit `gap`. Of the shorter tokens with which it starts, the shortest has the logit
-    `gap / 2`, and each longer one has 1/4 more. If the reply is complete, or does not start with
-    the answer so far, the end token has the logit `gap`. For grammars that allow none of these
-    tokens, the tokens that close a JSON value have logits of at most `gap / 4`. All other tokens
-    have logits below 1. The weights are the bytes of the tokens, and the keys are the tokens.
+    has the logit `gap`. Of the shorter tokens with which the rest starts, the shortest has
+    the logit `gap / 2`, and each next longer one has 1/4 more than the one before. If the reply is
+    complete, or does not start with the answer so far, the end token has the logit `gap`. A grammar
+    may allow none of these tokens; for that case the tokens that close a JSON value have logits up
+    to `gap / 4`. All other tokens have logits below 1. The weights are the bytes of the
+    tokens, and the keys are the tokens.
     """
 
     config_class = ScriptedConfig
@@ -91,7 +92,8 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
     ) -> CausalLMOutputWithPast:
         """Return the logits [rows, width, vocab] of tokens [rows, width].
 
-        If `logits_to_keep` is not 0, only the logits of that many last positions are returned.
+        If `logits_to_keep` is not 0, only the logits of the last `logits_to_keep` positions are
+        returned.
         `attention_mask` is [rows, seen], or [rows, 1, width, seen] for rows with unequal pasts.
         In transformers before 5.24, `cache` is named `past_key_values`.
         """
@@ -152,7 +154,10 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
 
     @cached_property
     def _lowest_logits(self) -> Tensor:
-        """Return the lowest logit of every token, in [0, 1). In float32 all these logits differ."""
+        """Return each token's logit, in [0, 1), for when the script gives it no other logit.
+
+        No two of these logits are equal in float32.
+        """
         golden = torch.arange(len(self._data), dtype=torch.float64) * 0.6180339887
         return (golden % 1).to(self.gap)
 

@@ -28,8 +28,8 @@ _UNNAMED = "LABEL_"
 class Head:
     """The output layer of a classifier. `names` are its classes, in the order of the logits.
 
-    `place` has the class of each label of the data, in the order of the labels. If `kept`, the
-    layer keeps its trained weights; otherwise it is new.
+    `place[i]` is the index in `names` of the data's label i. If `kept`, the layer keeps its
+    trained weights; otherwise it is new.
     """
 
     names: tuple[str, ...]
@@ -154,8 +154,8 @@ def _fill_body(name: str, model: Any, missing: Sequence[str]) -> None:
     """Load missing weights. The weights of the head and of a pooler may be new.
 
     If a language model's output layer shares its weights with the embedding, the files may have
-    them under the output layer's name only. The model is then loaded as a language model. Raises
-    ModelError if any other model lacks weights.
+    them under the output layer's name only. To find them there, the model is loaded as a language
+    model. Raises ModelError if any other model lacks weights.
     """
     body = model.base_model_prefix + "."
     missing_body_weights = sorted(

@@ -22,7 +22,7 @@ from marith.training.optimisation import Optimisation
 from marith.training.report import REPORT, Line, Report, by_length
 from marith.training.settings import Settings
 
-# The weight of the old mean when a step updates the moving mean of the losses.
+# The share of the old moving mean of the losses that each step keeps.
 _MEMORY = 0.98
 
 
@@ -67,7 +67,10 @@ def _learn(optimisation: Optimisation) -> tuple[float, float]:
 
 
 def _save(base: Base, report: Report, out: Path) -> None:
-    """Save the classifier in `out`. The configuration comes last, so no partial model loads."""
+    """Save the classifier in `out`.
+
+    The configuration is written last, so that a partly written model cannot be loaded.
+    """
     with TemporaryDirectory(dir=out) as unfinished:
         folder = Path(unfinished)
         base.model.save_pretrained(folder)
@@ -85,7 +88,7 @@ def _has_line(step: int, steps: int) -> bool:
 def _report(
     optimisation: Optimisation, loss: float, seconds: float, lines: tuple[Line, ...]
 ) -> Report:
-    """Return the report of an optimisation, with `lines` as its figures."""
+    """Return the report of a training. `lines` are the rows of its table."""
     base, data, names = optimisation.base, optimisation.data, optimisation.base.head.names
     return Report(
         settings=optimisation.settings,

@@ -17,15 +17,16 @@ from marith.training.encoded_texts import EncodedTexts
 from marith.training.prefixes import Batch, Prefix, SpecialTokens
 from marith.training.settings import Settings
 
-_PROBED = 12  # tokens
+# The number of tokens whose prefixes are judged both ways, by one pass and by separate passes.
+_PROBED = 12
 # The largest difference that counts as equal, as a share of the largest logit.
 _TOLERANCE = 1e-3
 # The share of the steps in which the rate rises, as for RoBERTa (Liu et al., 2019, table 10).
 WARM_UP = 0.06
 # This is the paper's rate, for a RoBERTa of 125 million weights.
 RATE = 1e-5
-# A base of fewer than SMALL weights learns nothing at RATE, above all with a new head
-# (docs/how-to/training.md).
+# A base of fewer than SMALL weights, in particular with a new head, learns nothing at RATE, so its
+# default is SMALL_RATE (docs/how-to/training.md).
 SMALL, SMALL_RATE = 50_000_000, 3e-4
 DECAY = 0.01
 CLIP = 1.0

@@ -18,7 +18,8 @@ from marith.training.encoded_texts import LabelledTokens
 from marith.training.prefixes import SpecialTokens
 from marith.training.settings import Settings
 
-_AT_ONCE = 256  # texts
+# The number of texts that are classified at a time.
+_AT_ONCE = 256
 REPORT = "report.json"
 COLUMNS = ("tokens", "accuracy", "AUC-ROC", "log loss", "longer texts")
 
@@ -92,10 +93,10 @@ def auc(scores: Tensor, positive: Tensor) -> float:
 class Line:
     """Figures for the first `tokens` tokens of each text; for whole texts if `tokens` is None.
 
-    `longer` is the number of texts that have more tokens. All other texts are read to their end. In
-    `accuracy` and `log_loss` (in nats) all classes have the same weight if the training was
-    balanced; otherwise all texts have the same weight. `auc` is the area under the ROC curve of a
-    class against all others, as the mean over the classes.
+    `longer` is the number of texts that have more tokens. Texts with at most `tokens` tokens are
+    read whole. In `accuracy` and `log_loss` (in nats) all classes have the same weight if the
+    training was balanced; otherwise all texts have the same weight. `auc` is the area under the ROC
+    curve of a class against all others, as the mean over the classes.
     """
 
     tokens: int | None
