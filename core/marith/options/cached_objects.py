@@ -1,4 +1,4 @@
-"""Caches of objects made from options, because most calls of a model keep the formula."""
+"""Caches of objects made from options, because most calls of a model repeat the formula."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Terms: TypeAlias = tuple[tuple[str, Formula], ...]
 
 @lru_cache(maxsize=16)
 def resolve_terms(terms: Terms) -> Mapping[str, Formula]:
-    """Return the formula of each term, by name, with terms in place of all names; see `resolve`."""
+    """Map each term's name to its formula, with every name replaced by its term; see `resolve`."""
     return resolve(dict(terms))
 
 
@@ -76,7 +76,7 @@ def other_models(formula: Formula, terms: Terms) -> set[str]:
     return {term.model for term in found if isinstance(term, Prompted) and term.model}
 
 
-# `typed` keeps True and 1.0 apart, which are equal keys.
+# True and 1.0 are equal as keys; `typed` gives each its own entry.
 @lru_cache(maxsize=64, typed=True)
 def sampling(*values: Any) -> Sampling:
     """Return a `Sampling` from the values of its fields, in their order."""

@@ -68,7 +68,7 @@ CHECKS: Mapping[str, Check] = {
     **{name: metadata["check"] for name, metadata in METADATA.items()},
     "logit_bias": lambda name, value: dict(token_biases(name, value)),
 }
-# Other names of options, some of them from other libraries, with marith's names of the fields.
+# This maps other names of options, some of them from other libraries, to the names of fields.
 ALIASES: Mapping[str, str] = {
     "engine": "loaded_engine",
     "max_completion_tokens": "max_tokens",
@@ -133,7 +133,8 @@ def check_fields(
 ) -> None:
     """Raise RequestError for a name that is not a field of `kind`. The message lists `own` fields.
 
-    `advice` says what to write instead of names that only the calls of `kind` take.
+    `advice` says, for each name that the calls of `kind` take but its fields do not include, what
+    to write instead.
     """
     aliases = [*ALIASES, *filter(None, (field.alias for field in kind.model_fields.values()))]
     names = [*dict.fromkeys([*kind.model_fields, *aliases])]

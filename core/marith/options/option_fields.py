@@ -50,7 +50,7 @@ class OptionFields(BaseModel):
     """The fields of `Options`. All are checked when options are made, before any model loads."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True, use_attribute_docstrings=True)
-    # What to write instead of names that only the calls of a class take.
+    # By name: what to write when an option that only the calls of a class take is set on the class.
     _advice: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     model: str = Field(default_factory=lambda: variable("model") or "pocket")
@@ -100,7 +100,7 @@ class OptionFields(BaseModel):
     cache_bytes: int | None = None
     """Bytes for the KV cache of running requests. None: half of the free memory."""
     loaded_bytes: int = LOADED_BYTES
-    """Bytes of further checkpoints, adapters and n-grams that stay loaded while they are unused."""
+    """The most bytes of further checkpoints, adapters and n-grams that stay loaded while unused."""
     context_length: int | None = None
     """The maximum number of tokens that the model reads. Default: from its checkpoint."""
     revision: str | None = None
@@ -120,7 +120,7 @@ class OptionFields(BaseModel):
     steer_tools: bool = True
     """False: the bare model writes the arguments of tool calls, and the formula all other text."""
     faithful: float = 0.0
-    """How much more an answer follows retrieved text. Start with 0.25, and go up to 0.5."""
+    """How much more closely an answer follows retrieved text. Start with 0.25, and go up to 0.5."""
     faithful_to: str | None = Field(default=None, min_length=1)
     """A regular expression, in RE2's syntax, that matches retrieved text in the messages."""
     file: PersonaFile | None = None
@@ -204,7 +204,7 @@ class OptionFields(BaseModel):
     def names_of_terms(self) -> dict[str, str]:
         """The name of each term, and of `M`, by the text of its formula.
 
-        In the text, terms replace all names.
+        In this text, each name is replaced by its term.
         """
         return {
             str(term): name for name, term in cached_objects.resolve_terms(self._meaning[1]).items()

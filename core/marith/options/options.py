@@ -177,8 +177,9 @@ class Options(OptionFields):
 
         Stop strings and terms of the call are added to the stop strings and terms of these options.
         If `model` is a formula of the file, that formula's options replace the former formula's. An
-        option that was set to a value other than the former formula's keeps that value. Raises
-        RequestError for an unknown option, and for `file`, which is read when options are made.
+        option keeps its value if that value differs from the one that the former formula gave it.
+        Raises RequestError for an unknown option, and for `file`, which is read when options are
+        made.
         """
         if not options and stop is None:
             return self
@@ -232,9 +233,9 @@ class Options(OptionFields):
         return found
 
     def engine(self) -> Engine:
-        """Return the process's engine for this model and placement. Loads it at the first call.
+        """Return the engine that the process shares for this model and placement.
 
-        An engine that was passed as an option is returned unchanged.
+        The first call loads it. An engine that was passed as an option is returned unchanged.
         """
         from marith.engine.engine import Engine
 

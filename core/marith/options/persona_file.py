@@ -42,8 +42,9 @@ class PersonaFile:
 
     `options` apply to every formula, and `own_options` to one formula each. `Options.from_file`
     checks both. `descriptions` are for people; the description of a formula may be "".
-    `formula_name` is for `Options`: the name of their formula, "" for a formula that is not in the
-    file, or None before options are made. `checked` is True once `Options` have checked the file.
+    `Options` sets `formula_name`: the name of the formula that the options use, "" if that formula
+    is not in the file, or None before options are made. `checked` is True once `Options` have
+    checked the file.
     """
 
     __pydantic_config__ = ConfigDict(arbitrary_types_allowed=True)
@@ -100,8 +101,8 @@ def load_file(path: str | Path, trusted: bool = True, allowed: Collection[str] =
         options = {**options, "trusted": False}
     with _located(f"{str(path)!r}"):
         written = read_terms(terms)
-        # Names are resolved before the paths change, so that errors show the terms as written, and
-        # again afterwards.
+        # Names are resolved twice: before the paths change, so that errors show the terms as
+        # written, and afterwards, for the formulas below.
         resolve(written)
         placed = {name: _with_paths_in(folder, term) for name, term in written.items()}
         bound = resolve(placed)
@@ -179,12 +180,12 @@ def _table(path: str | Path, data: Mapping[str, Any], name: str) -> Mapping[str,
         problem = f"{str(path)!r} has the option 'model' above its tables"
         raise FormulaError(f"{problem}; write [model], and below it model = {shown(table)}")
     if not isinstance(table, Mapping):
-        raise FormulaError(f"{name!r} in {str(path)!r} is a table, not {table!r}")
+        raise FormulaError(f"{name!r} in {str(path)!r} must be a table, not {table!r}")
     return table
 
 
 def _unknown(name: str, data: Mapping[str, Any]) -> str:
-    """Return a message about a name above or instead of the tables of a file."""
+    """Return a message about a top-level name that is an option or an unknown table."""
     if name in (*METADATA, *_OPTIONS_WITHOUT_MARK) and not isinstance(data[name], Mapping):
         return f"has the option {name!r} above its tables; write [model] above it"
     hint = suggestion(name, _TABLES, f"; its tables are {', '.join(_TABLES)}", cutoff=0.75)

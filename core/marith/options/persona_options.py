@@ -25,8 +25,9 @@ def open_file(file: Any, kind: type[BaseModel]) -> PersonaFile | None:
     """Return a persona file from a path, a PersonaFile, or the data of a file.
 
     When options are first made from the file, its formulas are checked: options of `kind` are made
-    for each formula. If the file names no model, they have the model that MARITH_MODEL names.
-    Raises FormulaError for any fault in the file, and RequestError for any other value.
+    for each formula. If the file names no model, these options get the model that MARITH_MODEL
+    names, or "pocket". Raises FormulaError for any fault in the file, and RequestError if `file` is
+    invalid data or none of these kinds.
     """
     match file:
         case None:
@@ -126,12 +127,14 @@ def complete_options(
 ) -> dict[str, Any]:
     """Return the options of the file, overridden by the options that are set.
 
-    | options were made | `model` is a formula of the file | the options that override |
+    A file was used before if options were already made from it.
+
+    | file was used before | `model` is a formula of the file | options that override the file's |
     | --- | --- | --- |
-    | not yet | no  | all |
-    | not yet | yes | all; another `formula` raises FormulaError |
-    | before  | no  | all |
-    | before  | yes | the options that differ from the former formula's |
+    | no  | no  | all |
+    | no  | yes | all; another `formula` raises FormulaError |
+    | yes | no  | all |
+    | yes | yes | the options that differ from the former formula's |
 
     The last row is for LangChain's `configurable_fields`, which makes new options from all values
     of old options: values that came from the former formula must not override the next formula's.
@@ -202,16 +205,16 @@ def _joined(file: PersonaFile, options: Mapping[str, Any], name: str) -> dict[st
 
 
 def _require_model(file: PersonaFile, model: object) -> None:
-    """Raise FormulaError for a mistyped formula: a name without a slash that no local model has.
+    """Raise FormulaError if `model`, which is no formula of the file, looks like a mistyped one.
 
-    Any `owner/name` is accepted, and so are models that the file names, because they may be on the
-    hub.
+    It does if it has no slash and no local model has that name. Any `owner/name`
+    is accepted, and so are models that the file names, because they may be on the hub.
     """
     tables = (file.options, *file.own_options.values())
     is_named = any(table.get("model") == model for table in tables)
     if not isinstance(model, str) or is_named or "/" in model:
         return
-    # This module is slow to import.
+    # The module `locate` is slow to import.
     from marith.scoring.weights.locate import EMBEDDED, is_here
 
     if is_here(model):

@@ -104,7 +104,7 @@ BROKEN = [
         'model = "pocket"',
         r"'model' above its tables; write \[model\], and below it model = 'pock",
     ),
-    ("terms = 5", "'terms' .* is a table, not 5"),
+    ("terms = 5", "'terms' .* must be a table, not 5"),
     ("[terms]\nx = 5", "term 'x' is a system prompt, .*, not 5"),
     ("[terms]\n'two words' = 'X'", "not 'two words'"),
     ("[terms]\nx = {sytem = 'X'}", "term 'x' has an unknown key 'sytem'"),
