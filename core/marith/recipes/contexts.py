@@ -22,7 +22,8 @@ def context_aware(
     """(1 + α)·model − α·without: what the context makes likelier becomes likelier still.
 
     `without` is the model that does not see the context. If there is a `speaker`, the result is
-    speaker + α·(model − without). The difference has the weight zero.
+    speaker + α·(model − without). If `model` and `without` have the same weight, their difference
+    has weight 0, and the result has the weight of `speaker`.
 
     Context-aware decoding (Shi et al., 2024, arXiv 2305.14739, section 2.2).
     """
@@ -74,11 +75,11 @@ def faithful_to(
     """Return `formula` plus the effect of the context on the model.
 
     The effect is multiplied by `strength` times the weight of `formula`. The context is the part of
-    the messages that `pattern`, in RE2's syntax, matches. The model is `M` as in `known`, or the
-    bare model if `M` is not a prompted model or already hides text. The answer keeps to tokens that
-    `formula` finds plausible. Otherwise the subtraction would lift absurd tokens, because a model
-    without the context gives hardly any probability to many tokens. Raises FormulaError for an
-    invalid pattern.
+    the messages that `pattern`, in RE2's syntax, matches. The model is what `known` gives for `M`;
+    if that is not a prompted model, or already hides text, it is the bare model. The answer keeps
+    to tokens that `formula` finds plausible. Without this cut, the subtraction would lift absurd
+    tokens: those to which the model without the context gives almost no probability. Raises
+    FormulaError for an invalid pattern.
     """
     bare = known[BARE]
     model = bare if isinstance(bare, Prompted) and bare.hide is None else BARE_MODEL

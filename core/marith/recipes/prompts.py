@@ -47,7 +47,7 @@ def system_strength(default: Formula, target: Formula, strength: Factor = 1.5) -
 
     α = 1 is the target, and α = 0 is the default prompt.
 
-    arXiv 2601.06403 (2026), with α above 1. The default of 1.5 is ours.
+    From arXiv 2601.06403 (2026), which uses α above 1. The default of 1.5 is ours.
     """
     return preadd(default, target, strength)
 
@@ -56,7 +56,7 @@ def system_strength(default: Formula, target: Formula, strength: Factor = 1.5) -
 def cognac(
     model: Formula, topic: Formula, constraint: Formula, topical: Factor = 1.0, barred: Factor = 0.5
 ) -> Formula:
-    """M + λ₁·M_topic − λ₂·M_constraint: about a topic, and not about a constraint.
+    """M + λ₁·M_topic − λ₂·M_constraint: towards a topic, and away from what a constraint forbids.
 
     CognacGen (Chen et al., 2022, arXiv 2212.10466), as the paper of this package writes it
     (appendix, table of previous work). The strengths are ours.
@@ -95,7 +95,9 @@ def _furthest(model: Formula, exits: list[Formula]) -> Formula:
 
 @recipe
 def nudged(model: Formula, nudger: Formula, threshold: float = 0.3) -> Formula:
-    """The nudger if the model's likeliest token is below the threshold, else the model.
+    """The nudger if the probability of the model's likeliest token is below the threshold.
+
+    Otherwise the model.
 
     Nudging (Fei et al., 2024, arXiv 2410.09300), with the threshold of the authors' code. Their
     nudger writes a whole word at a time; here the gate chooses at every token.
@@ -107,7 +109,9 @@ def nudged(model: Formula, nudger: Formula, threshold: float = 0.3) -> Formula:
 def safe_decoded(
     model: Formula, expert: Formula, strength: float = 3.0, tokens: int = 2, common: int = 5
 ) -> Formula:
-    """P + α·(P_expert − P) for the first tokens, on tokens likely to both models; then the model.
+    """P + α·(P_expert − P) at the first positions, on tokens that both models rank high.
+
+    After the first `tokens` positions, the model.
 
     SafeDecoding (Xu et al., 2024, arXiv 2402.08983), in probabilities. The defaults are from the
     authors' command line.

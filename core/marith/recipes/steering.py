@@ -16,14 +16,14 @@ from marith.recipes.book import recipe
 def fudge(
     model: Formula, classifier: Formula, strength: Factor = 1.0, top_k: int | None = 200
 ) -> Formula:
-    """M + λ·log C(x₁..x_k) on the k likeliest tokens of M.
+    """M + λ·log C(x₁..x_t) on the k likeliest tokens of M, where x_t is the candidate.
 
-    A classifier that is written in the call judges k candidates. A classifier that is a name keeps
-    its own `candidates`.
+    A classifier that is written in the call judges k candidates. A classifier that the call gives
+    by name keeps the `candidates` of its definition.
 
     FUDGE (Yang and Klein, 2021, arXiv 2104.05218), with k = 200 and λ = 1; λ = 4 for topics. Critic
-    control and NADO are the same formula with other classifiers (paper, appendix, table of previous
-    work).
+    control and NADO are the same formula with other classifiers (the paper of this package,
+    appendix, table of previous work).
     """
     # The cut would change the model even at a strength of 0.
     if strength == 0:
@@ -35,9 +35,10 @@ def fudge(
 def reward_guided(
     model: Formula, reward: Formula, strength: Factor = 50.0, top_k: int | None = 20
 ) -> Formula:
-    """M + β·r(x₁..x_k) on the k likeliest tokens of M. r is a classifier on its own scale.
+    """M + β·r(x₁..x_t) on the k likeliest tokens of M, where x_t is the candidate.
 
-    The candidates are chosen as for `fudge`.
+    r is the output of a classifier on the `scale` of that classifier. How many candidates it judges
+    is decided as in `fudge`.
 
     RAD (Deng and Raffel, 2023, arXiv 2310.09520) has k = 20 and β = 50, and r is a probability.
     ARGS (Khanov et al., 2024, arXiv 2402.01694) has k = 10 and β = 1 (w in the paper), and r is a
@@ -63,7 +64,7 @@ def self_debiased(
     """P·max(ε, exp(−λ·max(0, P_b − P))): tokens that a biased prompt makes likelier become rare.
 
     Self-debiasing (Schick et al., 2021, arXiv 2103.00453), with λ = 50 and ε = 0.01 of the authors'
-    code. The paper of this package compares with λ = 10 and no ε.
+    code. The paper of this package compares its method with this one at λ = 10, without ε.
     """
     return model if decay == 0 else self_debias(model, *biased, decay=decay, floor=floor)
 
