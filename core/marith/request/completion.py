@@ -65,8 +65,8 @@ class TokenLogprob(TopLogprob):
 
     `logprob` comes from the composed distribution. `top` are the likeliest tokens at the position.
     `terms` maps the text of each term to the token's log-probability. `offset` counts the
-    characters of the answer before the token, including reasoning and calls. Tokens of one
-    character share the offset of the character.
+    characters of the answer before the token, including reasoning and calls. Tokens that
+    together form one character have the offset of that character.
     """
 
     top: tuple[TopLogprob, ...] = ()
@@ -96,7 +96,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The numbers of tokens, in the base model's vocabulary.
+    """The numbers of tokens, in the vocabulary of the engine's model.
 
     `prompt_tokens` counts the prompt as the bare model reads it. `cached_tokens` counts the prompt
     tokens that every lane had cached. `completion_tokens` includes `reasoning_tokens`.
@@ -158,9 +158,9 @@ class Stats:
     - `stages`: the parts of the formula that verified drafts.
     - `terms`: the cost of each term, by its text.
     - `rewinds`: how often a ban rolled tokens back. `tokens` does not count these tokens.
-    - `implausible`: the share of tokens to which every prompted term gives less than a tenth of
-      the probability of its own likeliest token. Above one half, most texts are nonsense. It is 0
-      for a formula of one term, and on an accelerator, where it is not counted.
+    - `implausible`: the share of tokens to which every prompted term gives less than a tenth of the
+      probability of its own likeliest token. Most texts whose share is above one half are nonsense.
+      It is 0 for a formula of one term, and on an accelerator, where it is not counted.
     - `uncut`: the number of tokens that were sampled without the cuts of the formula, such as
       `min_p`, because the cuts and the grammar of the answer left no token in common.
     """

@@ -39,9 +39,9 @@ _THOUGHTS = (
 def plain_messages(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a message as OpenAI writes it, with text as its content.
 
-    The assistant's reasoning becomes `reasoning_content`. The chat template takes from it what the
-    model was trained to read again. A tool's result inside another message becomes a message of its
-    own. Raises RequestError for content that is not text.
+    The assistant's reasoning becomes `reasoning_content`. The chat template keeps the part of it
+    that the model was trained to see in later turns. A tool's result inside another message becomes
+    a message of its own. Raises RequestError for content that is not text.
     """
     content = message.get("content")
     blocks = content if isinstance(content, (list, tuple)) else ()
@@ -58,7 +58,8 @@ def plain_messages(message: Mapping[str, Any]) -> list[dict[str, Any]]:
         plain["reasoning_content"] = reasoning
     called = [block for block in blocks if said and _name(block) in _CALLS]
     if calls := _calls(plain.pop("tool_calls", None), plain.pop("function_call", None), called):
-        # The field is set only if there are calls, because templates take an empty list for a call.
+        # The field is set only if there are calls, because some templates treat an empty list as a
+        # call.
         plain["tool_calls"] = calls
     results = [_result(block) for block in blocks if not said and _name(block) in _RESULTS]
     return results if results and not plain["content"] else [*results, plain]
@@ -114,7 +115,10 @@ def _reasoning(part: Any) -> str:
 
 
 def _calls(calls: Any, called_once: Any, blocks: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return the calls of a message. Blocks often repeat the calls, so blocks are read last."""
+    """Return the calls of a message.
+
+    Blocks often repeat the calls of the fields, so blocks are read only if the fields have none.
+    """
     listed = require_calls(calls or ())
     return [_call(call) for call in listed or (called_once and [called_once]) or blocks]
 

@@ -28,7 +28,7 @@ class Plan:
     The term is computed for s positions at a time; s − 1 of the tokens at these positions were
     sampled without the term. Other terms have s = 1, or `length` + 1 if the plan has drafts. A
     classifier is computed with its guide. If a term and the terms before it do not form a
-    distribution, the term is computed with the next term.
+    distribution, the term waits and is computed together with the next term.
 
     `drafted_by` are formulas that draft for the whole formula, the cheapest first, `length` tokens
     at a time.
@@ -43,11 +43,13 @@ class Plan:
     def __post_init__(self) -> None:
         pairs = self.every.items() if isinstance(self.every, Mapping) else self.every
         try:
-            named = [(_text(term, "a term of every"), s) for term, s in pairs]
+            named = [(_text(term, "a term in 'every'"), s) for term, s in pairs]
         except (TypeError, ValueError) as error:
             if isinstance(error, RequestError):
                 raise
-            raise RequestError(f"every maps terms to whole numbers, not {self.every!r}") from None
+            raise RequestError(
+                f"'every' must map terms to whole numbers, not {self.every!r}"
+            ) from None
         subject = "the speculative factor of {!r}"
         every = tuple((term, whole(subject.format(term), s, 1, MOST)) for term, s in named)
         object.__setattr__(self, "every", every)
@@ -66,7 +68,7 @@ class Plan:
             object.__setattr__(self, "length", length)
         elif self.length is not None:
             raise RequestError(
-                f"length {self.length!r} needs drafted_by: it is the length of drafts"
+                f"length {self.length!r} is the length of drafts, so it needs drafted_by"
             )
 
     @classmethod
@@ -151,5 +153,5 @@ def read_speculation(value: Any) -> Plan | Literal["auto"] | None:
 def _text(term: Any, name: str) -> str:
     """Return a term of a plan as text. Raises RequestError unless it is a text or a formula."""
     if not isinstance(term, (str, Formula)):
-        raise RequestError(f"{name} is a text or a formula, not {shown(term)}")
+        raise RequestError(f"{name} must be a text or a formula, not {shown(term)}")
     return str(term)

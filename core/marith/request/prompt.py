@@ -60,9 +60,9 @@ def to_prompt(
         return Prompt(options=options or {}, tokens=tokens)
     if many := prompts_of(prompt):
         kind = f"one prompt is needed here, not a list of {len(many)}"
-        written = f"and a message is written as {_SHAPE}"
+        written = f"if these are messages, write each as {_SHAPE}"
         raise RequestError(
-            f"{kind}; Engine.generate and agenerate take lists of prompts, {written}"
+            f"{kind}; pass a list of prompts to Engine.generate or agenerate; {written}"
         )
     messages = [plain for message in prompt for plain in _to_messages(message)]
     _pair_answers(messages)
@@ -79,7 +79,7 @@ def prompts_of(prompt: Any) -> list[Any] | None:
         return None
     are_prompts = {isinstance(item, (str, list)) for item in prompt}
     if len(are_prompts) > 1:
-        problem = "a list has either messages, as one prompt, or prompts"
+        problem = "a list must contain either the messages of one prompt, or several prompts"
         raise RequestError(f"{problem}, not both: {shown(prompt)}")
     return [*prompt] if are_prompts == {True} else None
 
@@ -90,7 +90,7 @@ def hides(pattern: str, messages: Sequence[Message]) -> bool:
 
 
 def _to_messages(message: Any) -> list[dict[str, Any]]:
-    """Return a message with text content, after the tools' results that it contains."""
+    """Return the tools' results that a message contains, then the message with text content."""
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
         shape: Any = _SHAPE
         # LangChain also writes a message as a pair of a role and a text.

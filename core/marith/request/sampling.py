@@ -19,7 +19,8 @@ from marith.request.checks import (
 from marith.request.other_names import AT_SAMPLING
 
 Bias: TypeAlias = "Mapping[int, float] | tuple[tuple[int, float], ...]"
-# Each token of a logit_bias adds a number to every row.
+# This is the most tokens in a logit_bias, because each token costs an addition to every row of
+# log-probabilities.
 MOST_BIASES = 1024
 
 

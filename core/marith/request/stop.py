@@ -26,12 +26,12 @@ class Stop:
 
     With `max_tokens=None` only the context limits the text. `token_ids` end the text, as the
     model's own end-of-text tokens do, and so does a special token whose name is one of `strings`.
-    Special tokens are not in the text, so a longer string that contains such a name matches only if
-    the model writes the name in letters. With `ignore_eos` the model's own end-of-text tokens are
-    ordinary tokens. While the text has fewer than `min_tokens` tokens, a token that ends the text
-    is sampled only if no other token may follow, and stop strings do not end the text. Stop strings
-    never end the JSON of a schema, tool calls, or reasoning; a special token whose name is one of
-    `strings` ends reasoning too.
+    Special tokens are not in the text, so a stop string that contains the name of one and other
+    text matches only if the model spells the name in ordinary tokens. With `ignore_eos` the model's
+    own end-of-text tokens are ordinary tokens. While the text has fewer than `min_tokens` tokens, a
+    token that ends the text is sampled only if no other token may follow, and stop strings do not
+    end the text. Stop strings never end the JSON of a schema, tool calls, or reasoning; a special
+    token whose name is one of `strings` ends reasoning too.
     """
 
     max_tokens: int | None = field(
@@ -50,7 +50,7 @@ class Stop:
     def __post_init__(self) -> None:
         check_fields(self)
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
-            problem = f"min_tokens is at most max_tokens, {self.max_tokens}"
+            problem = f"min_tokens must be at most max_tokens ({self.max_tokens})"
             raise RequestError(f"{problem}, not {self.min_tokens}")
         object.__setattr__(self, "tree", tree_of(self.strings))
 

@@ -15,7 +15,8 @@ _FIRST_PICTURE = 0x2400
 def escape_control_chars(text: str) -> str:
     """Return the text with control characters, escapes and direction marks made visible.
 
-    A control character becomes its picture (␛ for escape), and any other its number: ⟨U+202E⟩.
+    An ASCII control character becomes its picture (␛ for escape), and every other replaced
+    character its number: ⟨U+202E⟩.
     """
     if text.isprintable():
         return text if _BIDI.isdisjoint(text) else "".join(map(_shown, text))

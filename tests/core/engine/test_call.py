@@ -65,7 +65,9 @@ def test_contradictory_options_are_refused(values: dict[str, Any], problem: str)
 
 def test_a_list_of_texts_or_of_conversations_is_many_prompts() -> None:
     assert prompts_of(["Hi", CONVERSATION]) == ["Hi", CONVERSATION]
-    with pytest.raises(RequestError, match="either messages, as one prompt, or prompts, not both"):
+    with pytest.raises(
+        RequestError, match="either the messages of one prompt, or several prompts, not both"
+    ):
         prompts_of(["Hi", *CONVERSATION])
     with pytest.raises(RequestError, match="one prompt is needed here, not a list of 2"):
         to_prompt(["Hi", "Hello"])  # type: ignore[list-item]

@@ -60,7 +60,9 @@ def test_a_stream_takes_one_prompt_and_gives_one_text(engine: Engine) -> None:
     chunks = engine.stream("Hello!", temperature=0, max_tokens=6, stop="zzz")
     whole = engine.generate("Hello!", temperature=0, max_tokens=6)
     assert "".join(chunk.text for chunk in chunks) == whole.text
-    with pytest.raises(RequestError, match="generate and agenerate take lists of prompts"):
+    with pytest.raises(
+        RequestError, match=r"pass a list of prompts to Engine\.generate or agenerate"
+    ):
         engine.stream(["Hello!", "Hi!"])  # type: ignore[list-item]
     with pytest.raises(RequestError, match="generate and agenerate take n"):
         engine.stream("Hello!", n=2)  # type: ignore[call-arg]

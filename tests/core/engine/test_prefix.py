@@ -107,7 +107,7 @@ def test_a_ban_takes_back_no_token_of_a_prefix(engine: Engine) -> None:
         ({"logit_bias": {10**6: 1.0}}, "logit_bias has token 1000000"),
         ({"stop_token_ids": [10**6]}, "token_ids has token 1000000"),
         ({"ignore_eos": True, "grammar": Grammar.regex("a")}, "cannot be combined with a grammar"),
-        ({"min_tokens": 9, "max_tokens": 8}, "min_tokens is at most max_tokens, 8, not 9"),
+        ({"min_tokens": 9, "max_tokens": 8}, r"min_tokens must be at most max_tokens \(8\), not 9"),
     ],
     ids=str,
 )

@@ -149,7 +149,7 @@ def test_a_plan_survives_json(plan: Plan) -> None:
         (lambda: Plan.factors([("M", 1)]), "factors map terms to whole numbers, not"),
         (lambda: Plan.drafts("A", length=16), "from 1 to 15, not 16"),
         (lambda: Plan.drafts(), "names at least one"),
-        (lambda: Plan(length=4), "length 4 needs drafted_by"),
+        (lambda: Plan(length=4), "length 4 is the length of drafts, so it needs drafted_by"),
         (lambda: Plan(every=(("x", 2), ("x", 5))), "names 'x' twice"),
     ],
 )

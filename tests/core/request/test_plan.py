@@ -17,7 +17,7 @@ from marith.errors import RequestError
         ("small", r"a list of formulas, not 'small'; .*write Plan\.drafts"),
         (NGram(order=3, online=True), r"a list of formulas, not ngram"),
         (None, "a list of formulas, not None"),
-        ([5], "a draft is a text or a formula, not 5"),
+        ([5], "a draft must be a text or a formula, not 5"),
     ],
 )
 def test_drafts_are_a_list_of_formulas(drafts: Any, problem: str) -> None:
@@ -27,7 +27,7 @@ def test_drafts_are_a_list_of_formulas(drafts: Any, problem: str) -> None:
 
 @pytest.mark.parametrize("every", [{5: 2}, [(None, 2)]])
 def test_a_term_is_a_text_or_a_formula(every: Any) -> None:
-    with pytest.raises(RequestError, match="a term of every is a text or a formula"):
+    with pytest.raises(RequestError, match="a term in 'every' must be a text or a formula"):
         Plan(every=every)
 
 

@@ -29,7 +29,8 @@ _MAKE: dict[str, Callable[[str], str]] = {
 }
 
 
-# A grammar that leaves no choice is followed for this number of bytes.
+# While a grammar allows only one next byte, it is followed for at most this number of bytes, to
+# find out whether any text matches.
 FORCED = 100
 # A grammar of this number of characters is compiled in half a second and about 80 MB at most.
 LETTERS = 250_000
@@ -71,9 +72,13 @@ class Grammar:
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
-            raise RequestError(f"a {self.kind} is a text, not {shown(self.text)}")
+            raise RequestError(
+                f"the definition of a {self.kind} grammar must be a text, not {shown(self.text)}"
+            )
         if self.kind not in tuple(_MAKE):
-            raise RequestError(f"a grammar is {', '.join(_MAKE)}, not {shown(self.kind)}")
+            raise RequestError(
+                f"the kind of a grammar must be one of {', '.join(_MAKE)}, not {shown(self.kind)}"
+            )
         object.__setattr__(self, "source", _source(self.kind, self.text))
 
     @classmethod
@@ -84,13 +89,14 @@ class Grammar:
         show_as: str | None = None,
         drops_repeats: bool = False,
     ) -> Grammar:
-        """Return a grammar of JSON for a schema or a pydantic class, in the order of its keys.
+        """Return a grammar of the JSON that fits a schema or a pydantic class.
 
-        Objects have only the properties that the schema names, unless the schema allows others or
-        `strict` is False. If `show_as` is a name, the chat template shows the schema of an object
-        as a tool of this name, and the tool's arguments are the answer; a request with other tools
-        does not show this tool. Set `drops_repeats` if the program that reads the answer drops
-        repeated items of an array, as a pydantic class does for a set.
+        The keys are in the order of the schema. Objects have only the properties that the schema
+        names, unless the schema allows others or `strict` is False. If `show_as` is a name, the
+        chat template shows the schema of an object as a tool of this name, and the tool's arguments
+        are the answer; a request with other tools does not show this tool. Set `drops_repeats` if
+        the program that reads the answer drops repeated items of an array, as a pydantic class does
+        for a set.
         """
         is_class = isinstance(schema, type)
         schema = schema_of(schema)
@@ -172,7 +178,9 @@ def require_bounded(kind: str, text: str) -> None:
     if kind == "lark":
         rules = sum(1 for _ in _RULE.finditer(text)) + text.count('"$ref"')
         if rules > RULES:
-            raise RequestError(f"this lark has {rules:,} rules; at most {RULES:,} are allowed")
+            raise RequestError(
+                f"this lark grammar has {rules:,} rules; at most {RULES:,} are allowed"
+            )
     if kind == "json_schema":
         try:
             schema = json.loads(text)
@@ -207,7 +215,7 @@ def _source(kind: str, text: str) -> str:
 
 
 def _require_text(kind: str, source: str) -> None:
-    """Raise RequestError if the text that a grammar forces shows that no text matches."""
+    """Follow the bytes that a grammar forces. Raises RequestError if no text matches after them."""
     matcher, forced = LLMatcher(_byte_tokens(), source, log_level=0, limits=LIMITS), bytearray()
     while len(forced) < FORCED:
         mask = int.from_bytes(matcher.compute_bitmask(), "little")
@@ -224,8 +232,8 @@ def _require_text(kind: str, source: str) -> None:
         if _ENDLESS in problem:
             problem = "the text that it forces is too long or has no end"
         elif _STUCK in problem or not problem:
-            place = repr(forced.decode(errors="replace")) if forced else "it"
-            problem = f"no text follows {place}"
+            place = repr(forced.decode(errors="replace"))
+            problem = f"no text follows {place}" if forced else "it matches no text"
         raise RequestError(f"this {kind} cannot be followed: {problem}")
 
 

@@ -1,4 +1,4 @@
-"""Write JSON schemas as text that llguidance enforces, without properties that they do not name."""
+"""Write JSON schemas for llguidance to enforce, and forbid properties that they do not name."""
 
 from __future__ import annotations
 
@@ -115,7 +115,10 @@ def _move_bounds_inwards(node: Node) -> None:
 
 
 def _moved(bound: float, inwards: float, excluded: bool) -> float:
-    """Return a limit as the nearest float within it; if it is exclusive, a float inside it."""
+    """Return the nearest float that a limit allows.
+
+    An exclusive limit becomes a float strictly on the allowed side.
+    """
     number = float(bound)
     pick: Callable[..., float] = max if inwards > 0 else min
     if excluded:
@@ -226,7 +229,11 @@ def _members(node: Node, schema: Node) -> Iterator[Node]:
 
 
 def _tags(objects: Sequence[Node]) -> list[str]:
-    """Return the properties whose values every object lists, with no value in two objects."""
+    """Return the properties whose values tell all the objects apart.
+
+    Every object lists the values that it allows for such a property, and no two objects list the
+    same value.
+    """
     if len(objects) < 2:
         return []
     tags = []
@@ -260,7 +267,7 @@ def other_than(names: Sequence[str]) -> str:
 
 
 def enforce_free_names(node: Node, together: bool) -> None:
-    """Forbid free names that repeat a named property, even if they are written with escapes.
+    """Forbid any other property to repeat the name of a named one, even if written with escapes.
 
     Raises RequestError for patterns of names, and numbers of properties, that cannot be enforced.
     """
@@ -273,8 +280,8 @@ def enforce_free_names(node: Node, together: bool) -> None:
         for pattern in patterns:
             if named and not _is_text({"allOf": [{"pattern": pattern}, _without(named)]}):
                 raise RequestError(
-                    f"'patternProperties' has {shown(pattern)}, which no name matches besides "
-                    "the names in 'properties' and 'required'; write it as a property alone"
+                    f"the pattern {shown(pattern)} in 'patternProperties' matches no name except "
+                    "names in 'properties' and 'required'; write a property instead of the pattern"
                 )
         node["additionalProperties"] = False
     values = node.get("additionalProperties", True)
@@ -324,7 +331,10 @@ def schema_text(
 # Applications repeat the same tools in every call.
 @lru_cache(maxsize=64)
 def _written(text: str, closes: bool, drops_repeats: bool) -> str:
-    """Return the text of a schema, with the white space of its JSON. Close it if `closes`."""
+    """Return the text of a schema, with the white space of its JSON.
+
+    If `closes`, the schema forbids properties that it does not name.
+    """
     schema = json.loads(text)
     enforce_keywords(schema, drops_repeats)
     closed = _closed(schema, _joined(schema), closes)

@@ -198,7 +198,7 @@ def test_lark_derives_from_start() -> None:
     ("make", "sentence"),
     [
         (lambda: Grammar("yaml", "x"), "json_schema, regex, lark, not 'yaml'"),  # type: ignore[arg-type]
-        (lambda: Grammar.regex(5), "a regex is a text, not 5"),  # type: ignore[arg-type]
+        (lambda: Grammar.regex(5), "a regex grammar must be a text, not 5"),  # type: ignore[arg-type]
         (lambda: Grammar.json_schema([1]), r"a mapping, or a class of pydantic's, not \[1\]"),  # type: ignore[arg-type]
         (lambda: Grammar.json_schema(int), "a class of pydantic's, not <class 'int'>"),  # type: ignore[arg-type]
         (lambda: Grammar.json_schema({"name": "a", "schema": A}), "pass only the schema itself"),

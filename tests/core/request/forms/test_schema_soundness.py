@@ -129,8 +129,8 @@ def test_a_text_of_a_format_is_one(format_: str, right: list[str], wrong: list[s
 @pytest.mark.parametrize(
     ("schema", "sentence"),
     [
-        ({"properties": {"a": {}}, "patternProperties": {"^a$": {}}}, "'patternProperties' has '^"),
-        ({"required": ["a"], "patternProperties": {"^a$": {}}}, "'patternProperties' has"),
+        ({"properties": {"a": {}}, "patternProperties": {"^a$": {}}}, "the pattern '^"),
+        ({"required": ["a"], "patternProperties": {"^a$": {}}}, "'patternProperties' matches no"),
         ({"allOf": [{"patternProperties": {"^a": {}}}, {"additionalProperties": {"type": "null"}}]},
          "'patternProperties' cannot be combined with"),
         ({"additionalProperties": {"type": "integer"}, "minProperties": 2}, "'minProperties' is 2"),
@@ -249,7 +249,7 @@ def test_references_that_come_back_after_a_value_are_read() -> None:
     ("make", "reason"),
     [
         (lambda: Grammar.json_schema({"type": "integer", "multipleOf": 1000000007}), "fuel"),
-        (lambda: Grammar.lark('start: start "a"'), "no text follows it"),
+        (lambda: Grammar.lark('start: start "a"'), "it matches no text"),
         (lambda: Grammar.lark('start: "x" A\nA: /a/ & /b/'), "no text follows 'x'"),
         (lambda: Grammar.lark('start: "é" a\na: b\nb: a'), "no text follows 'é'"),
         (lambda: Grammar.lark('start: "a" start'), "the text that it forces .* has no end"),
