@@ -120,9 +120,10 @@ def lengths(
     """Return the most tokens a second that a round can make, and the draft lengths for them.
 
     Without drafts the round has `rows` rows and makes `made` tokens. The tokens of all drafts are
-    sorted by their chance per row, highest first. As many of the first are taken as give the most
-    tokens a second. A longer draft may be better even if one more token is not, because the cost
-    rises in steps. If drafts would gain less than `MARGIN`, nothing is drafted.
+    sorted by their chance per row, highest first. Tokens are taken from the front of this order,
+    and their number is the one that gives the most tokens a second. A longer draft may be better
+    even if one more token is not, because the cost rises in steps. If drafts would gain less than
+    `MARGIN`, nothing is drafted.
     """
     order = [
         (-chance / draft.rows, index, depth, chance)
@@ -144,7 +145,7 @@ def lengths(
         seconds = (cost(rows) or math.inf) + drafting
         if made / seconds > best:
             taken, best = count, made / seconds
-        # Not even all drafted tokens together would make up for this time, which only grows.
+        # The time only grows, and even with every drafted token it is too long to beat `best`.
         elif all_made / seconds <= best:
             break
     if best < (1 + MARGIN) * none:

@@ -115,8 +115,8 @@ def choose(samples: Samples, prices: Sequence[Price]) -> Plan:
 def paper_factors(samples: Samples, prices: Sequence[Price]) -> dict[Term, int]:
     """Return for each term the factor s that minimises (C + s·C₁) / (1 + a + … + a^{s−1}).
 
-    C is the cost of evaluating the term once. C₁ is the cost of each position: of the first terms,
-    and of the term itself.
+    C is the cost of evaluating the term once. C₁ is the cost of each position: the
+    cost of the first terms plus the term's own cost.
     """
     plan = samples.plan
     ordered = sorted(prices, key=lambda price: not price.terms & set(plan.drafts))

@@ -27,11 +27,11 @@ class ExecutionPlan:
     """A formula with the terms and drafts that are evaluated for it. Compared by identity.
 
     `terms` are the terms of the formula. `drafts` stand in for the formula until the formula itself
-    has been evaluated. `factors` maps a term to the number of positions at which it is evaluated at
-    a time. A term that is not in `factors` has the factor 1. With `chooses_lengths`, the lengths of
-    drafts are chosen while the text is generated. `alternative` is composed instead of `formula` in
-    calls of tools that are not steered. For an inspection, its terms are evaluated, but it is not
-    composed.
+    has been evaluated. `factors` maps a term to the number of positions that one evaluation of the
+    term covers. A term that is not in `factors` has the factor 1. With `chooses_lengths`, the
+    lengths of drafts are chosen while the text is generated. Within a tool call that is not
+    steered, `alternative` is composed instead of `formula`. For an inspection, the terms of
+    `alternative` are evaluated, but `alternative` is not composed.
     """
 
     formula: Formula
@@ -186,7 +186,8 @@ def _planned(
     draft_terms = tuple(drafts(bound))
     lag = 1 if plan.length is None else plan.length + 1
     factors = dict.fromkeys(terms, lag)
-    # All drafts but the first verify twice within the length of a draft.
+    # Each draft but the first has half of the terms' factor, so it verifies twice before the terms
+    # verify once.
     for i, draft in enumerate(drafting):
         factors |= dict.fromkeys(leaves(draft), max(1, lag // 2) if i else 1)
     named: dict[Term, int] = {}

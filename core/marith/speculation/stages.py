@@ -35,8 +35,9 @@ class Stage:
 def stages_of(plan: ExecutionPlan, groups: Groups, without: frozenset[Term]) -> tuple[Stage, ...]:
     """Return the stages of some groups of terms. `without` are drafts that cannot be evaluated.
 
-    A group is joined with the next group if, together with the groups before it, it defines no
-    distribution, like b in `M - 2*b + 3*c`, or if it does not change the distribution.
+    A group is joined with the next group in two cases: if the group and the groups before it define
+    no distribution, like b in `M - 2*b + 3*c`, or if the group does not change the distribution of
+    the groups before it.
     """
     return tuple(_stages(plan, groups, without))
 
@@ -91,10 +92,11 @@ class VerificationOrder:
     def next(self, length: int, end: int) -> tuple[Stage, range]:
         """Return the stage that verifies a text of this length, and its positions before `end`.
 
-        Of the stages that are due, it is the last that has positions left to verify before `end`.
-        If no stage is due, because the text is closed or no proposer has a token, return the stage
-        that would be due if the text were longer. If no longer text were assumed, the last token
-        would decide which stages verify it, and the distribution would change (decision 13).
+        If several stages are due, return the last of them that has positions before `end` to
+        verify. If no stage is due, because the text is closed or no proposer has a token, return
+        the stage that would be due if the text were longer. The text must be treated as longer:
+        otherwise the last token would decide which stages verify it, and the distribution would
+        change (decision 13).
         """
         for assumed_length in count(length):
             stages = self.stages(assumed_length)
