@@ -25,34 +25,35 @@ from marith.speculation.window import MODEL, DraftWindow
 # Drafts are made only if they raise the tokens a second by at least this share, because choosing
 # takes time too.
 MARGIN = 0.08
-# Once in this number of choices, each text drafts one token more than was chosen, so that
-# acceptance is measured again.
+# Once every `EVERY` choices, each text drafts one token more than was chosen, so that acceptance is
+# measured again.
 EVERY = 64
-# A pass with more rows than the largest measured pass is assumed to cost the same, up to this
-# multiple of its rows.
+# A pass with more rows than any measured pass is assumed to cost as much as the largest measured
+# pass, up to this multiple of that pass's rows.
 HOPED = 4
 # The most time that choosing may take while nothing is drafted, as a share of the rounds' time.
 SHARE = 0.01
 # The longest pause before a text is considered again is between these numbers of rounds.
 SHORT, LONG = 3, 64
 
-# The sum and the weight of the overlaps at the start, as if four overlaps of one half were
-# measured. An overlap is the probability that a drafted token is accepted.
+# The initial sum and weight of the overlaps, as if four overlaps of 0.5 each had been measured. An
+# overlap is the probability that a drafted token is accepted.
 _PRIOR = 2.0, 4.0
 # Each new overlap multiplies the weight of all earlier ones by this number, so about the latest 200
 # overlaps count.
 _KEPT = 1 - 1 / 200
 _MOST_AVERAGES = 4096
-# For each number of rows, this number of passes is kept. Their lower median is the cost.
+# The number of latest passes that are kept for each number of rows. Their lower median is the cost.
 _PASSES = 9
 
 
 class PassTimes:
-    """The seconds of a pass, by its number of rows. Keeps the last passes for each number.
+    """The seconds of a pass, by its number of rows. Keeps the latest passes for each number.
 
-    Above 16, a number of rows is rounded up: there are eight steps from each power of two to the
-    next. The cost of a number of rows is the lower median of its passes, because a disturbance
-    makes a pass longer. It never exceeds the cost of more rows.
+    Above 16, a number of rows is rounded up to one of eight evenly spaced values between a power of
+    two and the next: 18, 20, …, 32, then 36, 40, …, 64. The cost of a number of rows is the lower
+    median of its passes, because a disturbance makes a pass longer. If more rows have a lower cost,
+    that cost counts for fewer rows too.
     """
 
     def __init__(self) -> None:
@@ -98,8 +99,11 @@ class Draft:
     """A possible draft of a text.
 
     `chances` has, for each token, the chance that the token and all tokens before it are accepted.
-    Each token adds `rows` rows to the pass that verifies. Models need `seconds` to draft one token
-    of each text. A proposer needs no time: it has given the `tokens`, with the source of each.
+    Each token adds `rows` rows to the pass that verifies.
+
+    If models draft, `seconds` is the time in which they draft one token for each text that drafts.
+    If a proposer drafts, `seconds` is 0, because the proposer has already given the `tokens` and
+    the source of each.
     """
 
     chances: Sequence[float]
@@ -165,7 +169,9 @@ class Controller:
     def __init__(self, times: Callable[[], PassTimes] = PassTimes) -> None:
         self._new_times = times
         self._times: dict[frozenset[ref[object]], PassTimes] = {}
-        self._stood: dict[Hashable, tuple[float, float]] = {}  # sum and weight, latest last
+        # This maps a formula and a source to the sum and the weight of the overlaps. The entry that
+        # was updated last is at the end.
+        self._stood: dict[Hashable, tuple[float, float]] = {}
         self._choices = 0
         self._seconds = 0.0  # moving average of the time that choosing takes for one text
         self._longest = SHORT
@@ -180,8 +186,8 @@ class Controller:
         started = time.perf_counter()
         cost = self.times_of(scorers).cost
         seconds = cost(rows)
-        # While the cost of a round without drafts is not known, nothing is drafted, so that it is
-        # measured.
+        # While the cost of a round without drafts is unknown, nothing is drafted, so that this
+        # round measures the cost.
         if seconds is None:
             for text in texts:
                 text.window.draft(0)

@@ -20,7 +20,8 @@ from marith.speculation.verify import Verdict, overlap
 from marith.speculation.window import DraftWindow
 from marith.tensor_rows import rows_of
 
-LAGS = (2, 3, 4, 5, 6, 8)  # factors of the whole formula, if there is a draft
+# The factors that are tried for the whole formula if there is a draft.
+LAGS = (2, 3, 4, 5, 6, 8)
 TOKENS = 300
 Acceptance: TypeAlias = "Callable[[Formula | None, Formula], float]"
 
@@ -65,7 +66,7 @@ class Samples:
         """Return the probability that `after` accepts a token drawn from `before`: 1 − ½Σ|P₁ − P₂|.
 
         This is the mean over all positions (paper, lemma 3). If `before` is None, the token is the
-        likeliest of the n-gram draft.
+        likeliest one under the n-gram that drafts.
         """
         key = before, after
         if key not in self._acceptances:
@@ -88,9 +89,10 @@ class Samples:
 def choose(samples: Samples, prices: Sequence[Price]) -> Plan:
     """Return the cheapest of several plans.
 
-    The candidates are a plan without speculation, the paper's plans, and plans in which terms lag
-    behind a draft. The paper's factors come from a convex minimisation for each term, with the
-    drafts or without them. The cost of a plan is measured by simulating algorithm 2 with the
+    The candidates are a plan without speculation and the paper's two plans. If there is a draft,
+    plans in which every term is evaluated only once per several drafted tokens are candidates too.
+    The paper's factors minimise a convex cost for each term. They are computed twice: with the
+    drafts, and without them. The cost of a plan is measured by simulating algorithm 2 with the
     measured acceptances.
     """
     plan = samples.plan
@@ -115,8 +117,8 @@ def choose(samples: Samples, prices: Sequence[Price]) -> Plan:
 def paper_factors(samples: Samples, prices: Sequence[Price]) -> dict[Term, int]:
     """Return for each term the factor s that minimises (C + s·C₁) / (1 + a + … + a^{s−1}).
 
-    C is the cost of evaluating the term once. C₁ is the cost of each position: the
-    cost of the first terms plus the term's own cost.
+    C is the cost of evaluating the term once. C₁ is the cost for each position: the cost of the
+    first terms at a position plus the term's own cost for a position.
     """
     plan = samples.plan
     ordered = sorted(prices, key=lambda price: not price.terms & set(plan.drafts))
@@ -139,7 +141,10 @@ def paper_factors(samples: Samples, prices: Sequence[Price]) -> dict[Term, int]:
 
 
 def _drawn_by(plan: ExecutionPlan, before: Formula) -> Formula | None:
-    """Return the formula from which drafts are drawn, or None for an n-gram, which proposes."""
+    """Return the formula from which drafted tokens are drawn.
+
+    Return None for an n-gram draft, which proposes tokens without drawing them.
+    """
     return None if isinstance(before, NGram) and before in plan.drafts else before
 
 
@@ -169,13 +174,13 @@ def cost_per_token(s: float, acceptance: float, cost: float, first_cost: float) 
 
     The cost is (C + s·C₁) / (1 + a + … + a^{s−1}), in the unit of C and C₁. The term costs C. The
     first term costs C₁: it drafts s − 1 tokens, and is evaluated at every position (Dekoninck et
-    al. 2024, appendix E.3). A first term that only drafts is evaluated once less, which only the
-    simulation takes into account.
+    al. 2024, appendix E.3). A first term that only drafts is evaluated at s − 1 positions.
+    This formula ignores the difference; the simulation does not.
 
     The appendix says that the second derivative in s is negative "and therefore" the problem is
     convex. The sign is a slip: the derivative is positive. 1/(1 − a^s) = Σ e^{−ksL} with L = −log
-    a, and s/(1 − a^s) = (1/L)·x/(1 − e^{−x}) at x = sL. Both are convex, and so is their sum with
-    weights C and C₁.
+    a, and s/(1 − a^s) = (1/L)·x/(1 − e^{−x}) at x = sL. Both functions of s are convex. The cost is
+    proportional to C times the first plus C₁ times the second, so it is convex too.
 
     `s` is a real number of at least 1.
     """
@@ -232,7 +237,10 @@ class Simulation:
         return total / TOKENS
 
     def _verdict(self, window: DraftWindow, draw: random.Random) -> Verdict:
-        """Keep or replace each token. A formula's number stands in for its distribution."""
+        """Keep or replace each token.
+
+        In place of a distribution, each row holds the index of its formula in `_parts`.
+        """
         tokens, targets = [], []
         for pending, part in zip(window.standing(), window.formulas, strict=True):
             if part not in self._parts:

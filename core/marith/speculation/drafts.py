@@ -16,9 +16,9 @@ _CONFIDENCES = 0.25, 0.5, 0.75, 0.9, 0.97, 0.99
 class Drafts:
     """The drafts of one text. Keeps state.
 
-    `window` holds the text, which has only its prefix so far. `lanes` are the lanes of its request.
-    Under "auto", the controller leaves a text alone for `rounds` rounds after a round without a
-    draft, and `left` of these rounds remain.
+    `window` holds the text. When this object is made, the text is only its prefix. `lanes` are the
+    lanes of the text's request. Under "auto", after a round without a draft, the controller does
+    not consider the text for `rounds` rounds. `left` is the number of these rounds that remain.
     """
 
     def __init__(self, window: DraftWindow, lanes: TermLanes) -> None:
@@ -42,8 +42,8 @@ class Drafts:
     def proposals(self, limit: int) -> Iterator[tuple[Sequence[int], Sequence[Hashable]]]:
         """Yield, for each proposer, the tokens that it expects next, and the source of each token.
 
-        Acceptance is measured for each source. A source is a proposer, the length of the context
-        that it has recognised, and a range of its confidence.
+        Acceptance is measured for each source. A source identifies a proposer, the length of the
+        context that it has recognised, and the range in which its confidence lies.
         """
         for index, term in enumerate(self.window.proposers):
             scorer = self._lanes.scorers[term]

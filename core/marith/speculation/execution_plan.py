@@ -61,8 +61,8 @@ class ExecutionPlan:
             return cls(without_drafts(bound), terms, alternative=alternative)
         if speculation == "auto":
             bound = supersede(LOOKUP, bound)
-            # With factors above 1, terms verify after drafts. The lengths of drafts are chosen
-            # later.
+            # With a factor above 1, a term verifies after tokens have been drafted. The lengths of
+            # drafts are chosen later, in place of the value 2.
             factors = dict.fromkeys(terms, 2)
             return cls(
                 bound,

@@ -51,7 +51,7 @@ def _stages(plan: ExecutionPlan, groups: Groups, without: frozenset[Term]) -> It
         evaluated |= joining
         formula = plan.part(evaluated)
         if formula == plan.whole:
-            # Comparisons with the same object are fast.
+            # Later comparisons with `plan.whole` are fast if they compare an object with itself.
             formula = plan.whole
         if formula is not None and formula != before:
             yield Stage(index, formula, joining.intersection(plan.needed(formula)))
@@ -101,8 +101,8 @@ class VerificationOrder:
         for assumed_length in count(length):
             stages = self.stages(assumed_length)
             due = [stage for stage in stages if self.due(stage) <= assumed_length]
-            # Proposed tokens may make a later stage due before the first stage. The first stage
-            # then counts as due, too.
+            # After proposed tokens, a later stage may be due although the first stage is not. The
+            # first stage then counts as due, too.
             if due and due[0] is not stages[0]:
                 due.insert(0, stages[0])
             for stage in reversed(due):

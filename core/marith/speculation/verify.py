@@ -23,7 +23,8 @@ from marith.decoding.sampling import DRAWN_FROM_NAN, drawn, require_numbers, war
 from marith.request.sampling import Sampling
 from marith.tensor_rows import Row, gather, rows_of, vector
 
-NOT_DRAFTED = -1  # in place of a token, at a position without a token
+# This stands in `tokens` for a position at which no token was drafted.
+NOT_DRAFTED = -1
 
 
 @dataclass(slots=True)

@@ -71,7 +71,7 @@ class PlainWindow:
         return [None]
 
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
-        """Return the text, and the number of trailing positions wanted of each term, which is 1."""
+        """Return the text, and for each term the number of trailing positions to evaluate: 1."""
         return self.tokens, self._counts
 
     def receive(self, answers: Mapping[Term, Sequence[Row]]) -> None:
@@ -81,7 +81,7 @@ class PlainWindow:
     def rows(
         self, terms: Collection[Term], count: int, answers: Mapping[Term, Sequence[Row]]
     ) -> dict[Term, Sequence[Row]]:
-        """Return the rows of the composed position, from `answers` that are not received yet."""
+        """Return the rows of the composed position from `answers`, before they are received."""
         return {term: answers[term] for term in terms}
 
     def blocks(self) -> list[Block]:
@@ -196,7 +196,7 @@ class DraftWindow:
 
     @property
     def models(self) -> tuple[Term, ...]:
-        """The drafts that would be evaluated at the next position if models drafted it."""
+        """The drafts that would be evaluated if models drafted the next token."""
         beyond = self._order.beyond(len(self.tokens))
         return drafting(self.plan, beyond.union(self.proposers))
 
@@ -229,7 +229,7 @@ class DraftWindow:
         self._order.begin(len(self.tokens), length, by_models)
 
     def wanted(self) -> tuple[Sequence[int], dict[Term, int]]:
-        """Return the text to evaluate, and the number of trailing positions wanted of each term."""
+        """Return the text to evaluate, and the number of trailing positions needed per term."""
         length = len(self.tokens)
         # No token follows a token that ends the text, so no position after it is wanted.
         end = length if self.closed else length + 1
