@@ -22,15 +22,14 @@ from marith.formula.text.trust import restricted
 from marith.formula.tree.node import Node, rebuilt
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Classifier, NGram, Prompted
-from marith.options.option_checks import METADATA
+from marith.options.option_checks import AT_CREATION, METADATA
 from marith.options.untrusted import LOWERED, OF_A_CALL
 
 _TABLES = ("model", "terms", "formulas")
-# Options that `METADATA` does not have. An untrusted file must have none of them.
-_OPTIONS_WITHOUT_MARK = (
-    "model", "formula", "terms", "file", "speculation", "revision", "faithful_to", "engine",
-    "loaded_engine",
-)  # fmt: skip
+# All options: those with a check, and those that `METADATA` does not have.
+_OPTIONS = frozenset(
+    (*METADATA, "model", "formula", "terms", "speculation", "revision", "faithful_to", *AT_CREATION)
+)
 _BACKSLASHES = "; write a path with backslashes in single quotes: 'C:\\models\\tiny.gguf'"
 # TOML reads the escapes \b, \t, \n, \f and \r in a path as these characters.
 _ESCAPED = frozenset("\b\t\n\f\r")
@@ -145,7 +144,7 @@ def _check_trust(
 
 def _of_the_application(option: str) -> FormulaError:
     """Return the error for an option that an untrusted file must not have, or that is misspelt."""
-    hint = "" if option in (*METADATA, *_OPTIONS_WITHOUT_MARK) else suggestion(option, OF_A_CALL)
+    hint = "" if option in _OPTIONS else suggestion(option, OF_A_CALL)
     if hint:
         return FormulaError(f"an untrusted file has no option {option!r}{hint}")
     return FormulaError(f"only the application may set the option {option!r}")
@@ -186,7 +185,7 @@ def _table(path: str | Path, data: Mapping[str, Any], name: str) -> Mapping[str,
 
 def _unknown(name: str, data: Mapping[str, Any]) -> str:
     """Return a message about a top-level name that is an option or an unknown table."""
-    if name in (*METADATA, *_OPTIONS_WITHOUT_MARK) and not isinstance(data[name], Mapping):
+    if name in _OPTIONS and not isinstance(data[name], Mapping):
         return f"has the option {name!r} above its tables; write [model] above it"
     hint = suggestion(name, _TABLES, f"; its tables are {', '.join(_TABLES)}", cutoff=0.75)
     return f"has an unknown table {name!r}{hint}"

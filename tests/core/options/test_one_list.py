@@ -12,6 +12,7 @@ from marith import Engine, Options, Request, Sampling, Stop
 from marith.engine.call import CallOptions, ScoringOptions
 from marith.options.option_checks import CHECKS
 from marith.options.option_fields import OptionFields
+from marith.options.persona_file import _OPTIONS
 from marith.options.untrusted import OF_A_CALL
 from marith.request.checks import fields_by_option
 from marith.request.forms.tools import Tools
@@ -42,6 +43,11 @@ def test_typed_dictionaries_have_the_fields_of_a_request() -> None:
     assert types(ScoringOptions).items() <= requested.items()
     called = requested.keys() - {"inspect"}
     assert types(CallOptions).keys() == called | (DRAWN.keys() - {"stop"})
+
+
+def test_a_persona_file_knows_every_option() -> None:
+    """`engine` is the only option that is not a field: it is an alias of `loaded_engine`."""
+    assert {*Options.model_fields, "engine"} == _OPTIONS
 
 
 @pytest.mark.parametrize("name", sorted(DRAWN.keys() - OTHER_TYPE))
