@@ -33,7 +33,7 @@ def missing_weight(formula: Formula, bound: Formula, weights: Weights) -> str:
     weight, terms = weights.of(formula), leaves(bound)
     if terms and without_classifiers(bound) is None:
         problem = "a classifier cannot stand alone: it judges the tokens of other terms"
-        return problem + _advice(lambda: _with_base(formula, 1.0), weights, "; add a term")
+        return problem + _add_base(formula, weights)
     problem = f"the weights of a formula must add up to more than zero, not {_described(weight)}"
     if not terms:
         return f"{problem}; every term has the factor 0: write another factor"
@@ -53,7 +53,12 @@ def is_guided(bound: Formula) -> bool:
 def missing_guide(formula: Formula, weights: Weights) -> str:
     """Return the message for a classifier without a guide, and without terms that guide it."""
     problem = "a classifier needs other terms, or a guide, whose tokens it judges"
-    return problem + _advice(lambda: _with_base(formula, 1.0), weights, "; add a term")
+    return problem + _add_base(formula, weights)
+
+
+def _add_base(formula: Formula, weights: Weights) -> str:
+    """Return the advice to add the bare model."""
+    return _advice(lambda: _with_base(formula, 1.0), weights, "; add a term")
 
 
 def _described(weight: Weight) -> str:
@@ -107,18 +112,22 @@ def _repaired(formula: Formula, weights: Weights) -> Formula:
     The factors of its added terms, divided by the weight, come to at most 2 in total, because
     larger factors make texts worse.
     """
+    weight = weights.of(formula)
     members = formula.members if isinstance(formula, Sum) else (formula,)
     sizes = [weights.of(member).constant or 0.0 for member in members]
-    above, below = sum(size for size in sizes if size > 0), -sum(size for size in sizes if size < 0)
-    least, is_constant = weights.of(formula).least, weights.of(formula).constant is not None
+    above = sum(size for size in sizes if size > 0)
+    below = -sum(size for size in sizes if size < 0)
     if above:
-        more, less = (2.0, above / below) if is_constant and below else (2 - 2 * least / above, 1.0)
+        if weight.constant is not None and below:
+            more, less = 2.0, above / below
+        else:
+            more, less = 2 - 2 * weight.least / above, 1.0
         changed = zip(members, sizes, strict=True)
         return added(*(_times(more if size > 0 else less, m) if size else m for m, size in changed))
     match formula:
         case Scaled(Varying() as factor, of) if (size := weights.of(of).constant or 0.0) > 0:
-            return Scaled(Arithmetic("+", round(_OFFSET - least / size, 4), factor), of)
-    return _with_base(formula, round(-2 * least, 4) or 1.0)
+            return Scaled(Arithmetic("+", round(_OFFSET - weight.least / size, 4), factor), of)
+    return _with_base(formula, round(-2 * weight.least, 4) or 1.0)
 
 
 def _times(times: float, formula: Formula) -> Formula:

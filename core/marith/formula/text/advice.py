@@ -57,8 +57,6 @@ _OTHER_NAMES: Mapping[str, tuple[str, str]] = {
     "max": ("maximum", "union"),
     "min": ("minimum", "intersection"),
 }
-# A formula that chooses. It has no name except `M`, which always has a meaning.
-_CHOICE = "where(max_prob(M) > 0.5, M.temperature(0.5), M)"
 # Advice repeats a text only if it has at most this number of characters.
 _SHORT = 40
 # A bracket, or a sign between two members of a sum.
@@ -160,10 +158,10 @@ def of_expression(node: ast.expr) -> str:
     """Return a message about an expression of Python that formulas do not have."""
     match node:
         case ast.IfExp():
-            return f"a formula has no if; write, for example, {_CHOICE}"
+            return f"a formula has no if; write, for example, {_choice()}"
         case ast.Compare():
             problem = "a condition has one comparison"
-            return f"{problem}; write a where within a where: where(entropy(M) > 1, {_CHOICE}, M)"
+            return f"{problem}; write a where within a where: where(entropy(M) > 1, {_choice()}, M)"
     return NO_MEANING
 
 
@@ -204,8 +202,8 @@ def _mixed(factor: Varying) -> str:
     return f": write, for example, {mixed}"
 
 
-def _choice(condition: Comparison) -> str:
-    """Return a formula that chooses by a condition."""
+def _choice(condition: object = "max_prob(M) > 0.5") -> str:
+    """Return a formula that chooses by a condition, and whose only name is `M`."""
     return f"where({condition}, M.temperature(0.5), M)"
 
 
