@@ -12,6 +12,7 @@ from llama_index.core import PromptTemplate
 from llama_index.core.llms import ChatMessage
 from llama_index.core.prompts.chat_prompts import CHAT_TEXT_QA_PROMPT
 from pydantic import ValidationError
+from support.error_sentences import CONSTRUCTOR_MISTAKES, MODEL
 from support.llamaindex_calls import Make
 
 import marith
@@ -107,24 +108,11 @@ def test_an_invalid_grammar_is_refused(grammar: Any, says: str) -> None:
         Marith(model="/nowhere", grammar=grammar)
 
 
-@pytest.mark.parametrize(
-    ("options", "kind", "message"),
-    [
-        (
-            {"formula": "happy - M", "terms": {"happy": "Be happy."}},
-            marith.FormulaError,
-            "the weights of a formula must add up to more than zero, not 0; write, for example, "
-            "2*happy - M\n  happy - M\n  ^^^^^^^^^",
-        ),
-        ({"tempe": 1}, marith.RequestError, "Marith takes no option 'tempe'; did you mean "
-         "'temperature'?"),
-        ({"terms": ["happy"]}, marith.FormulaError, "terms map names to prompts or terms, such as "
-         "{'formal': 'Speak formally.'}, not ['happy']"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "kind", "message"), CONSTRUCTOR_MISTAKES)
 def test_a_constructor_raises_the_error_of_marith_alone(
     options: dict[str, Any], kind: type[Exception], message: str
 ) -> None:
+    message = message.replace(MODEL, "Marith")
     with pytest.raises(marith.MarithError) as caught:
         Marith(**options)
     assert type(caught.value) is kind

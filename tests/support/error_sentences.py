@@ -5,16 +5,39 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from marith.cli import app
-from marith.errors import MarithError, from_validation
+from marith.errors import FormulaError, MarithError, RequestError, from_validation
 
 SECONDS = 1.0  # of the processor's time for one mistake
 LETTERS = 600  # of a sentence, with the formula that it quotes
+# Stands for the name of the class in a message.
+MODEL = "<model>"
+# Options that the constructor of any adapter refuses, with the kind of the error and its message.
+CONSTRUCTOR_MISTAKES: list[tuple[dict[str, Any], type[MarithError], str]] = [
+    (
+        {"formula": "happy - M", "terms": {"happy": "Be happy."}},
+        FormulaError,
+        "the weights of a formula must add up to more than zero, not 0; write, for example, "
+        "2*happy - M\n  happy - M\n  ^^^^^^^^^",
+    ),
+    (
+        {"tempe": 1},
+        RequestError,
+        f"{MODEL} takes no option 'tempe'; did you mean 'temperature'?",
+    ),
+    (
+        {"terms": ["happy"]},
+        FormulaError,
+        "terms map names to prompts or terms, such as {'formal': 'Speak formally.'}, not ['happy']",
+    ),
+    ({"file": 5}, RequestError, "file must be a path, not 5"),
+]
 
 
 def refusal(call: Callable[[], object]) -> str:
