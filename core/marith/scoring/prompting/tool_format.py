@@ -114,7 +114,7 @@ def call_format(tokenizer: Any) -> CallFormat | None:
         tail,
     ]
     joint = parts[2] if parts is not None and equal else None
-    # Without an opening, a call could not be told from text.
+    # A call needs an opening mark: only this mark shows that the text after it is a call.
     return CallFormat(opening, middle, joint, closing) if opening else None
 
 
