@@ -1,8 +1,9 @@
 """Choose draft lengths under speculation="auto", by the cost of passes and recent acceptance.
 
 Before a round, each text has a possible draft: the tokens that a proposer expects next, or the
-tokens that its own models may draft. `lengths` shortens the drafts so that the round makes the most
-tokens a second. After a round without a draft, a text is not considered for some rounds.
+tokens that its own models may draft. `lengths` shortens the drafts so that the round has the
+highest rate, in tokens per second. After a round without a draft, a text is not considered for some
+rounds.
 """
 
 from __future__ import annotations
@@ -22,18 +23,19 @@ from marith.request.plan import MOST
 from marith.speculation.drafts import Drafts
 from marith.speculation.window import MODEL, DraftWindow
 
-# Drafts are made only if they raise the tokens a second by at least this share, because choosing
+# Tokens are drafted only if drafts raise the rate by at least this share, because choosing drafts
 # takes time too.
 MARGIN = 0.08
 # Once every `EVERY` choices, each text drafts one token more than was chosen, so that acceptance is
 # measured again.
 EVERY = 64
-# A pass with more rows than any measured pass is assumed to cost as much as the largest measured
-# pass, up to this multiple of that pass's rows.
+# If a pass has more rows than any measured pass, but at most `HOPED` times as many as the largest
+# measured pass, it is assumed to cost as much as that pass.
 HOPED = 4
 # The most time that choosing may take while nothing is drafted, as a share of the rounds' time.
 SHARE = 0.01
-# The longest pause before a text is considered again is between these numbers of rounds.
+# After a round without a draft, a text is not considered for some rounds. The controller sets the
+# longest such pause to `SHORT` rounds, to `LONG` rounds, or to a number between them.
 SHORT, LONG = 3, 64
 
 # The initial sum and weight of the overlaps, as if four overlaps of 0.5 each had been measured. An
@@ -52,8 +54,8 @@ class PassTimes:
 
     Above 16, a number of rows is rounded up to one of eight evenly spaced values between a power of
     two and the next: 18, 20, …, 32, then 36, 40, …, 64. The cost of a number of rows is the lower
-    median of its passes, because a disturbance makes a pass longer. If more rows have a lower cost,
-    that cost counts for fewer rows too.
+    median of its passes, because a disturbance makes a pass longer. If a larger number of rows has
+    a lower median, the smaller number gets this lower cost too.
     """
 
     def __init__(self) -> None:
@@ -101,9 +103,9 @@ class Draft:
     `chances` has, for each token, the chance that the token and all tokens before it are accepted.
     Each token adds `rows` rows to the pass that verifies.
 
-    If models draft, `seconds` is the time in which they draft one token for each text that drafts.
-    If a proposer drafts, `seconds` is 0, because the proposer has already given the `tokens` and
-    the source of each.
+    If models draft, `seconds` is the time of the pass in which they draft one more token for every
+    text that drafts. If a proposer drafts, `seconds` is 0, because the proposer has already given
+    the `tokens` and the source of each.
     """
 
     chances: Sequence[float]
@@ -121,13 +123,13 @@ class Draft:
 def lengths(
     drafts: Sequence[Draft], rows: int, made: float, cost: Callable[[int], float | None]
 ) -> tuple[float, list[int]]:
-    """Return the most tokens a second that a round can make, and the draft lengths for them.
+    """Return the highest rate that a round can reach, and the draft lengths that reach it.
 
-    Without drafts the round has `rows` rows and makes `made` tokens. The tokens of all drafts are
-    sorted by their chance per row, highest first. Tokens are taken from the front of this order,
-    and their number is the one that gives the most tokens a second. A longer draft may be better
-    even if one more token is not, because the cost rises in steps. If drafts would gain less than
-    `MARGIN`, nothing is drafted.
+    The rate is in tokens per second. Without drafts the round has `rows` rows and makes `made`
+    tokens. The tokens of all drafts are sorted by their chance per row, highest first. The first n
+    tokens of this order are drafted, with the n that gives the highest rate. A longer draft may be
+    better even if one more token is not, because the cost rises in steps. If drafts would raise the
+    rate by less than `MARGIN`, nothing is drafted.
     """
     order = [
         (-chance / draft.rows, index, depth, chance)
@@ -143,13 +145,15 @@ def lengths(
     for count, (_, index, depth, chance) in enumerate(order, 1):
         draft = drafts[index]
         made, rows = made + chance, rows + draft.rows
-        # Models draft one token of each text together, so only the longest draft needs more time.
+        # One pass of the models drafts the next token of every text, so drafting takes as many
+        # passes as the longest draft has tokens.
         if draft.seconds and depth > deepest:
             deepest, drafting = depth, drafting + draft.seconds
         seconds = (cost(rows) or math.inf) + drafting
         if made / seconds > best:
             taken, best = count, made / seconds
-        # The time only grows, and even with every drafted token it is too long to beat `best`.
+        # More tokens only make the round longer. Already in this time, even `all_made` tokens would
+        # not give a higher rate than `best`.
         elif all_made / seconds <= best:
             break
     if best < (1 + MARGIN) * none:
@@ -257,7 +261,8 @@ class Controller:
         window, models = text.window, text.window.models
         limit = min(MOST - 1, window.tokens_left)
         times = self.times_of([text.scorer_of(term) for term in models])
-        # A draft also reads verified tokens, so two rows are counted for each model and text.
+        # A model that drafts also reads tokens that were verified since its last pass, so two rows
+        # are counted for each model and text.
         seconds = times.cost(2 * drawing * len(models))
         chances = self._chances(window, [MODEL] * (limit if seconds else min(1, limit)))
         return Draft(chances, window.plan.rows, seconds or 0.0)

@@ -20,7 +20,8 @@ from marith.speculation.verify import Verdict, overlap
 from marith.speculation.window import DraftWindow
 from marith.tensor_rows import rows_of
 
-# The factors that are tried for the whole formula if there is a draft.
+# If there is a draft, each of these speculative factors (`Plan.every`) is tried for all terms of
+# the formula.
 LAGS = (2, 3, 4, 5, 6, 8)
 TOKENS = 300
 Acceptance: TypeAlias = "Callable[[Formula | None, Formula], float]"
@@ -100,7 +101,7 @@ def choose(samples: Samples, prices: Sequence[Price]) -> Plan:
     by_terms = paper_factors(samples, of_terms)
     candidates = [{}, paper_factors(samples, prices), by_terms]
     if plan.drafts:
-        # Each of these drafts verifies the tokens of the draft before it.
+        # Each of these terms verifies the tokens that the term before it drafted.
         later = plan.drafts[1:]
         for lag in LAGS:
             whole = dict.fromkeys(plan.terms, lag)
@@ -118,7 +119,8 @@ def paper_factors(samples: Samples, prices: Sequence[Price]) -> dict[Term, int]:
     """Return for each term the factor s that minimises (C + s·C₁) / (1 + a + … + a^{s−1}).
 
     C is the cost of evaluating the term once. C₁ is the cost for each position: the cost of the
-    first terms at a position plus the term's own cost for a position.
+    first terms at a position, plus the term's own cost for a position. The first terms are the
+    fewest that together define a distribution. Drafts come before other terms.
     """
     plan = samples.plan
     ordered = sorted(prices, key=lambda price: not price.terms & set(plan.drafts))
@@ -157,11 +159,11 @@ def _cost_of(prices: Sequence[Price]) -> Callable[[Mapping[Term, int]], float]:
 
 
 def expected_tokens(acceptance: float, drafted: float) -> float:
-    """Return the mean number of tokens from a verification of `drafted` tokens and one new token.
+    """Return the mean number of tokens that a verification of `drafted` tokens yields.
 
-    The mean is (1 − a^{γ+1}) / (1 − a) = 1 + a + … + a^γ, where a drafted token is accepted with
-    probability a if all tokens before it are accepted. It is γ + 1 at a = 1, and 1 at a = 0. γ is
-    `drafted`, a real number of at least 0.
+    These are the accepted tokens and one new token. The mean is (1 − a^{γ+1}) / (1 − a) = 1 + a + …
+    + a^γ, where a drafted token is accepted with probability a if all tokens before it are
+    accepted. It is γ + 1 at a = 1, and 1 at a = 0. γ is `drafted`, a real number of at least 0.
     """
     if acceptance in (0, 1):
         return 1.0 + acceptance * drafted

@@ -16,9 +16,9 @@ _CONFIDENCES = 0.25, 0.5, 0.75, 0.9, 0.97, 0.99
 class Drafts:
     """The drafts of one text. Keeps state.
 
-    `window` holds the text. When this object is made, the text is only its prefix. `lanes` are the
-    lanes of the text's request. Under "auto", after a round without a draft, the controller does
-    not consider the text for `rounds` rounds. `left` is the number of these rounds that remain.
+    When this object is made, `window` holds only the prefix of the text. `lanes` are the lanes of
+    the text's request. Under "auto", after a round without a draft, the controller does not
+    consider the text for `rounds` rounds. `left` is the number of these rounds that remain.
     """
 
     def __init__(self, window: DraftWindow, lanes: TermLanes) -> None:

@@ -1,4 +1,4 @@
-"""Bind a formula and a plan: which terms draft, and at how many positions a term is evaluated."""
+"""Bind a plan to a formula: which terms draft, and how many positions one evaluation covers."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class ExecutionPlan:
     `terms` are the terms of the formula. `drafts` stand in for the formula until the formula itself
     has been evaluated. `factors` maps a term to the number of positions that one evaluation of the
     term covers. A term that is not in `factors` has the factor 1. With `chooses_lengths`, the
-    lengths of drafts are chosen while the text is generated. Within a tool call that is not
-    steered, `alternative` is composed instead of `formula`. For an inspection, the terms of
-    `alternative` are evaluated, but `alternative` is not composed.
+    lengths of drafts are chosen while the text is generated. If `Request.steered` is False,
+    `alternative` is composed instead of `formula` inside tool calls. An inspection sets
+    `alternative` only so that its terms are evaluated too, and never composes it.
     """
 
     formula: Formula
@@ -61,8 +61,8 @@ class ExecutionPlan:
             return cls(without_drafts(bound), terms, alternative=alternative)
         if speculation == "auto":
             bound = supersede(LOOKUP, bound)
-            # With a factor above 1, a term verifies after tokens have been drafted. The lengths of
-            # drafts are chosen later, in place of the value 2.
+            # With a factor above 1, a term verifies after tokens have been drafted. The value 2
+            # says no more than that: the lengths of drafts are chosen later.
             factors = dict.fromkeys(terms, 2)
             return cls(
                 bound,
@@ -112,7 +112,7 @@ class ExecutionPlan:
 
     @cached_property
     def groups(self) -> Groups:
-        """The terms with each of the factors in `sizes`."""
+        """The terms grouped by factor, in the order of `sizes`."""
         factors = self._factors
         return tuple(frozenset(t for t, s in factors.items() if s == size) for size in self.sizes)
 

@@ -84,7 +84,10 @@ class VerificationOrder:
         return self.reached[-1]
 
     def begin(self, length: int, drafted: int, by_models: bool) -> None:
-        """Let the terms verify after every `drafted` tokens, which models or proposers draft."""
+        """Let the terms verify each time that `drafted` tokens have been drafted.
+
+        If `by_models` is True, models draft the tokens. Otherwise only proposers do.
+        """
         self.groups = self.plan.groups if by_models else self.plan.at_once
         self.sizes = (*[1] * (len(self.groups) - 1), drafted + 1)
         self.reached = [length] * len(self.groups)
@@ -94,9 +97,9 @@ class VerificationOrder:
 
         If several stages are due, return the last of them that has positions before `end` to
         verify. If no stage is due, because the text is closed or no proposer has a token, return
-        the stage that would be due if the text were longer. The text must be treated as longer:
-        otherwise the last token would decide which stages verify it, and the distribution would
-        change (decision 13).
+        the stage that would be due if the text were longer. Without this rule, the last token
+        would decide which stages verify this very token, and the distribution would change
+        (decision 13).
         """
         for assumed_length in count(length):
             stages = self.stages(assumed_length)
@@ -130,7 +133,7 @@ class VerificationOrder:
         self.reached = [place] * len(self.reached)
 
     def stages(self, length: int) -> tuple[Stage, ...]:
-        """Return the stages at a text of this length."""
+        """Return the stages for a text of this length."""
         return stages_of(self.plan, self.groups, self.beyond(length))
 
     def due(self, stage: Stage) -> int:

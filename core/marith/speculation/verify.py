@@ -31,10 +31,11 @@ NOT_DRAFTED = -1
 class Check:
     """Positions of one text to verify.
 
-    `rows` has one row [vocab] for each position, composed and constrained, but not yet warped.
-    `tokens` are the tokens at `places`, or `NOT_DRAFTED`. `drafts` are the warped distributions
-    [vocab] from which the tokens were drawn; None for `NOT_DRAFTED` and for a token that was
-    proposed without a distribution. `draws` selects the random numbers.
+    `rows` has one row [vocab] for each position, composed and constrained, but not yet warped:
+    before temperature, top-k, top-p and min-p (`warp`). `tokens` are the tokens at `places`, or
+    `NOT_DRAFTED`. `drafts` are the warped distributions [vocab] from which the tokens were drawn;
+    None for `NOT_DRAFTED` and for a token that was proposed without a distribution. `draws` selects
+    the random numbers.
     """
 
     rows: Sequence[Row]
@@ -47,8 +48,9 @@ class Check:
 
 @dataclass(slots=True)
 class Verdict:
-    """The token at each position after verification, if all tokens before it are accepted.
+    """The result of a verification.
 
+    `tokens` has a token for each position, which counts only if all tokens before it are accepted.
     `overlaps` are the probabilities that a drafted token is accepted. They are Σ min(P, Q), which
     is 1 − the total variation of P and Q (paper, lemma 3), or P(x) for a token x that was proposed
     without a distribution. `targets` are the warped target distributions [vocab] at the positions.
@@ -60,7 +62,7 @@ class Verdict:
 
 
 def verify_all(checks: Sequence[Check]) -> list[Verdict]:
-    """Verify all positions of all checks, with the same number of tensor operations as for one."""
+    """Verify all positions of all checks together, in one call of `verify`."""
     if not checks:
         return []
     targets = _warped(checks)

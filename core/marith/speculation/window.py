@@ -1,7 +1,8 @@
 """The draft window: the tokens that not every stage has verified, and the rows to verify them.
 
-This is algorithm 2 of the paper. By lemma 1, each position is verified under the formula of one
-stage after another, and last under the whole formula.
+This is algorithm 2 of the paper. One stage after another verifies each position, each under its own
+formula. The last of these formulas is the whole formula, so the final tokens are distributed as the
+whole formula (lemma 1).
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ class PlainWindow:
     """A text for which every term is evaluated at every position.
 
     It has the methods of `DraftWindow`, without drafts, stages or stored rows. For one thread.
-    After a text for which `steered` returns False, the plan's `alternative` is composed. The text
-    begins with `prefix`.
+    `steered` is called with the text so far. If it returns False, the plan's `alternative` is
+    composed for the next token. The text begins with `prefix`.
     """
 
     drafted = accepted = 0
@@ -115,7 +116,7 @@ class Pending:
 
 @dataclass(slots=True)
 class Verified:
-    """Counts of the tokens that one formula verified, and the sum of their overlaps 1 − TV."""
+    """Counts of the tokens that one formula verified, and the sum of their overlaps."""
 
     evaluated: int = 0
     accepted: int = 0
@@ -136,9 +137,9 @@ class DraftWindow:
     final. `formulas` are composed at `places` in this step.
 
     `most` limits the number of tokens. `ends` are the tokens that end a text. `rooms` has the
-    number of tokens that fit into the context of each draft. After a text for which `steered`
-    returns False, the plan's `alternative` is composed. The text begins with `prefix`, which is
-    final.
+    number of tokens that fit into the context of each draft. `steered` is called with the text
+    before a position. If it returns False, the plan's `alternative` is composed there instead of
+    the whole formula. The text begins with `prefix`, which is final.
     """
 
     def __init__(
@@ -216,7 +217,10 @@ class DraftWindow:
         return max(0, min(self._order.tokens_until_due(length), self.tokens_left))
 
     def propose(self, tokens: Sequence[int], sources: Sequence[Hashable]) -> None:
-        """Append proposed tokens. If `tokens` is empty, no proposer is called at this length."""
+        """Append proposed tokens.
+
+        If `tokens` is empty, the proposers are not asked again before the text changes.
+        """
         if not tokens:
             self._unproposed = len(self.tokens)
         for token, source in zip(tokens, sources, strict=True):
@@ -224,7 +228,10 @@ class DraftWindow:
                 self._append(Pending(token, None, source))
 
     def draft(self, length: int, by_models: bool = False) -> None:
-        """Let the terms verify after `length` tokens, which models or only proposers draft."""
+        """Let the terms verify after `length` drafted tokens.
+
+        If `by_models` is True, models draft the tokens. Otherwise only proposers do.
+        """
         assert self.idle, "stages change only while no token is pending"
         self._order.begin(len(self.tokens), length, by_models)
 
