@@ -3,7 +3,7 @@
 - `book`: registers the recipes by name, and describes them.
 - `contexts`: has the recipes that make an answer follow retrieved text.
 - `experts`: has the recipes with several models: small models steer a large model, or models mix.
-- `prompts`: has the recipes that need only one model, and gates between two models.
+- `prompts`: has the recipes that need only one model, and recipes that switch models.
 - `steering`: has the recipes in which classifiers and rewards guide a model.
 """
 

@@ -75,11 +75,11 @@ def faithful_to(
     """Return `formula` plus the effect of the context on the model.
 
     The effect is multiplied by `strength` times the weight of `formula`. The context is the part of
-    the messages that `pattern`, in RE2's syntax, matches. The model is what `known` gives for `M`;
-    if that is not a prompted model, or already hides text, it is the bare model. The answer keeps
-    to tokens that `formula` finds plausible. Without this cut, the subtraction would lift absurd
-    tokens: those to which the model without the context gives almost no probability. Raises
-    FormulaError for an invalid pattern.
+    the messages that `pattern`, in RE2's syntax, matches. The model is the meaning of `M` in
+    `known`. If this meaning is not a prompted model, or already hides text, the model is
+    `prompted()`. The answer keeps to tokens that `formula` finds plausible. Without this cut, the
+    subtraction would lift absurd tokens: those to which the model without the context gives almost
+    no probability. Raises FormulaError for an invalid pattern.
     """
     bare = known[BARE]
     model = bare if isinstance(bare, Prompted) and bare.hide is None else BARE_MODEL

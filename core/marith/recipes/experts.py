@@ -118,9 +118,9 @@ def in_context_mixture(*members: Formula, weights: Sequence[Factor] | None = Non
 def cp_fused(first: Formula, second: Formula) -> Formula:
     """b·M₁ + (1 − b)·M₂, where b keeps M₁ and M₂ from reciting memorised text.
 
-    CP-Fuse (Abad et al., 2024, arXiv 2412.06619): the minimiser of maxᵢ KL(P ‖ Mᵢ) − log Mᵢ(text).
-    The authors search a grid for two weights. The minimiser's weights add up to one, so marith
-    solves an equation for b.
+    CP-Fuse (Abad et al., 2024, arXiv 2412.06619): the P that minimises maxᵢ [KL(P ‖ Mᵢ) − log
+    Mᵢ(text so far)]. The authors search a grid for two weights. The weights of this P add up to
+    one, so marith solves an equation for b.
     """
     share = balance(first, second)
     fused: Formula = share * first + (1 - share) * second

@@ -1,4 +1,4 @@
-"""Recipes that need only one model (prompts, early layers), and gates between two models."""
+"""Recipes that need only one model (prompts, early layers), and recipes that switch models."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ def _furthest(model: Formula, exits: list[Formula]) -> Formula:
 
 @recipe
 def nudged(model: Formula, nudger: Formula, threshold: float = 0.3) -> Formula:
-    """The nudger if the probability of the model's likeliest token is below the threshold.
+    """The nudger where the model is unsure, and the model elsewhere.
 
-    Otherwise the model.
+    The model is unsure where the probability of its likeliest token is below the threshold.
 
     Nudging (Fei et al., 2024, arXiv 2410.09300), with the threshold of the authors' code. Their
-    nudger writes a whole word at a time; here the gate chooses at every token.
+    nudger writes a whole word at a time; here the choice is made at every token.
     """
     return model if threshold == 0 else where(max_prob(model) < threshold, nudger, model)
 
@@ -111,7 +111,7 @@ def safe_decoded(
 ) -> Formula:
     """P + α·(P_expert − P) at the first positions, on tokens that both models rank high.
 
-    After the first `tokens` positions, the model.
+    After the first `tokens` positions, the result is the model.
 
     SafeDecoding (Xu et al., 2024, arXiv 2402.08983), in probabilities. The defaults are from the
     authors' command line.

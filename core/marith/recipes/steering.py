@@ -92,7 +92,7 @@ def _cut(model: Formula, top_k: int | None) -> Formula:
 def _judging(classifier: Formula, top_k: int | None) -> Formula:
     """Return the classifier, set to judge all tokens that the cut leaves."""
     if isinstance(classifier, Term) and not isinstance(classifier, Classifier):
-        raise FormulaError(f"only a classifier can guide, not {classifier}")
+        raise FormulaError(f"only a classifier can steer the model, not {classifier}")
     if top_k is None or not isinstance(classifier, Classifier):
         return classifier
     return replace(classifier, candidates=top_k)

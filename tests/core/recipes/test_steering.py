@@ -85,7 +85,7 @@ def test_a_reward_is_added_to_the_logits_of_the_likeliest(
 @pytest.mark.parametrize("wrong", [M, Uniform(), NGram(online=True)])
 def test_only_a_classifier_can_guide(wrong: Formula) -> None:
     for method in (fudge, reward_guided):
-        with pytest.raises(FormulaError, match="only a classifier can guide, not "):
+        with pytest.raises(FormulaError, match="only a classifier can steer the model, not "):
             method(M, wrong)
 
 
