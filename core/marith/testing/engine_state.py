@@ -29,8 +29,8 @@ def passes_of(engine: Engine) -> Passes:
     """Return the forward passes of the base model.
 
     `count` is the number of passes, and `tokens_read` is the number of tokens that they have read.
-    If transformers runs the model, `reader` of the returned object is the module that each pass
-    calls, and its `model` is the whole model.
+    If transformers runs the model, the returned object also has `model`, the whole model, and
+    `reader`, the module that each pass calls.
     """
     return engine._registry.base.runner.passes
 

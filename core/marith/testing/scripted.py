@@ -56,12 +56,11 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
     """A causal model whose likeliest token continues the reply of the script.
 
     Its logits depend only on the tokens. The longest token with which the rest of the reply starts
-    has the logit `gap`. Of the shorter tokens with which the rest starts, the shortest has
-    the logit `gap / 2`, and each next longer one has 1/4 more than the one before. If the reply is
-    complete, or does not start with the answer so far, the end token has the logit `gap`. A grammar
-    may allow none of these tokens; for that case the tokens that close a JSON value have logits up
-    to `gap / 4`. All other tokens have logits below 1. The weights are the bytes of the
-    tokens, and the keys are the tokens.
+    has the logit `gap`. Shorter tokens with which the rest starts have lower logits: `gap / 2` for
+    the shortest, and 1/4 more for each longer one. If the reply is complete, or does not start with
+    the answer so far, the end token has the logit `gap`. A grammar may allow none of these tokens;
+    for that case the tokens that close a JSON value have logits up to `gap / 4`. All other tokens
+    have logits below 1. The weights are the bytes of the tokens, and the keys are the tokens.
     """
 
     config_class = ScriptedConfig
@@ -125,7 +124,7 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
         longest = min(len(rest), self.config.longest_token)
         prefixes = [rest[:size] for size in range(1, longest + 1)]
         candidates = [self._tokens[prefix] for prefix in prefixes if prefix in self._tokens]
-        # Longer prefixes have higher logits, and all of them differ, so no tie decides.
+        # Longer prefixes have higher logits, so there are no ties.
         logits[candidates] = self.gap / 2 + torch.arange(len(candidates)) / 4
         logits[candidates[-1:] or self._ends] = self.gap
         return logits
