@@ -98,11 +98,11 @@ class ChatMarith(LangChainOptions, BaseChatModel):
     ) -> Runnable[LanguageModelInput, Any]:
         """Return a model whose answers are objects of a schema, which decoding enforces.
 
-        The schema is a pydantic class (answers are its instances) or an Enum (answers are its
-        members). For a TypedDict, a JSON schema or a tool, answers are dicts. With the method
-        "json_schema" the answer is the object, and the chat template shows the schema to the model
-        like a tool, unless `show_schema` is False. With "function_calling" the answer is a call of
-        a tool. With "json_mode" the answer is any object, or follows the schema if there is one. A
+        For a pydantic class, answers are its instances. For an Enum, answers are its members. For a
+        TypedDict, a JSON schema or a tool, answers are dicts. With the method "json_schema" the
+        answer is the object. Unless `show_schema` is False, the chat template then shows the model
+        the schema in the same way as a tool. With "function_calling" the answer is a call of a
+        tool. With "json_mode" the answer is any object, or follows the schema if there is one. A
         stream yields the object as far as it is complete. Raises OutputParserException for an
         answer that was cut off at `max_tokens`; with `include_raw` the exception is under
         "parsing_error", next to "raw" and "parsed".
@@ -181,8 +181,8 @@ class ChatMarith(LangChainOptions, BaseChatModel):
     ) -> Iterator[ChatGenerationChunk]:
         require_one_answer("stream", self, kwargs)
         options, (ticket,) = self._submit(messages, stop, kwargs)
-        # LangChain passes a run manager only when it streams events. For all other callback
-        # handlers, LangChain makes the calls itself.
+        # LangChain passes a run manager only when it streams events. In all other streams, it calls
+        # the callback handlers itself.
         writer = ChunkWriter(options, self.output_version, collects=bool(run_manager))
         with closing(pieces(ticket)) as answer:
             for piece, completion in answer:

@@ -88,7 +88,8 @@ def translated() -> Iterator[None]:
         replacement = _langchain_error(error)
         if replacement is error:
             raise
-        # Python prints a cause before the error. The original would only repeat the message.
+        # Python prints the cause of an error before the error. The original error is not the cause
+        # here, because it would only repeat the message.
         raise replacement.with_traceback(error.__traceback__) from error.__cause__
     except ValidationError as error:
         raise _langchain_error(marith.errors.from_validation(error)) from None

@@ -150,10 +150,11 @@ class LangChainOptions(marith.Options):
             return await super().ainvoke(input, config, **kwargs)
 
         def batch(self, inputs: Any, config: Any = None, **kwargs: Any) -> Any:
-            """Answer all inputs at the same time, or `max_concurrency` of the config at a time.
+            """Answer several inputs at the same time.
 
-            With `return_exceptions=True`, an input that fails has its own exception. Raises
-            RequestError for `n` above 1.
+            At most `max_concurrency` inputs are answered at once if the config sets it, and at most
+            `max_lanes` otherwise. With `return_exceptions=True`, an input that fails has its own
+            exception. Raises RequestError for `n` above 1.
             """
             require_one_answer("batch", self, kwargs)
             at_once = min(len(inputs), self.max_lanes)

@@ -41,7 +41,8 @@ class StructuredOutputParser(BaseCumulativeTransformOutputParser[Any]):
 
     kind: Annotated[Any, SkipValidation()] = None
     tool: str | None = None
-    # The field of the object that is the answer. None means the whole object.
+    # The name of the field whose value is the answer. None means that the whole object is the
+    # answer.
     field: str | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""Convert all tools that LangChain accepts to OpenAI's definitions, and bind them to a model."""
+"""Convert LangChain's tools of every kind to OpenAI's format, and bind tools to a model."""
 
 from __future__ import annotations
 
