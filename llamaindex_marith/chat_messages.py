@@ -96,7 +96,7 @@ def _call(call: Any) -> dict[str, Any]:
     name = _part(function, "name")
     if not isinstance(name, str):
         raise marith.RequestError(
-            f"a call has a function with a name and arguments, not {shown(call)}"
+            f"a call must have a function with a name and arguments, not {shown(call)}"
         )
     return to_tool_call(_part(call, "id"), name, _part(function, "arguments"))
 

@@ -40,9 +40,9 @@ def test_a_value_is_quoted_as_one_writes_it(value: object, text: str) -> None:
     ("options", "kind", "text"),
     [
         ({"formula": "M - 2*M"}, FormulaError, "more than zero"),
-        ({"temperature": -1}, RequestError, "temperature is a number from 0, not -1"),
+        ({"temperature": -1}, RequestError, "temperature must be a number of at least 0, not -1"),
         ({"model": 5}, RequestError, "model: Input should be .*, not 5"),
-        ({"stop": ["a", ""]}, RequestError, "every text of stop must have .* but one is ''"),
+        ({"stop": ["a", ""]}, RequestError, "each item of stop must be a non-empty text, not ''"),
     ],
 )
 def test_an_error_of_pydantic_becomes_an_error_of_marith(

@@ -30,9 +30,15 @@ CALLS = [
     ("engine.next_logprobs('Hi', temperature=1)", "next_logprobs takes no 'temperature', but"),
     ("Stop(max_token=5)", "Stop takes no 'max_token'; did you mean 'max_tokens'?"),
     ("Sampling(max_tokens=5)", "Sampling takes no 'max_tokens'; write Stop(max_tokens=…)"),
-    ("Request('Hi', stop=['END'])", "stop is a Stop, not ['END']; write, for example"),
-    ("Tools([tool({'type': 'objekt'})])", "the tool 'f': its parameters are an object: {'type'"),
-    ("Tools([{'name': 'f'}])", "a tool is written as {'type': 'function', 'function': {'name'"),
+    ("Request('Hi', stop=['END'])", "stop must be a Stop, not ['END']; write, for example"),
+    (
+        "Tools([tool({'type': 'objekt'})])",
+        "the tool 'f': its parameters must have the type 'object', as in {'type'",
+    ),
+    (
+        "Tools([{'name': 'f'}])",
+        "a tool must be written as {'type': 'function', 'function': {'name'",
+    ),
     (
         "wordless.generate('a', tools=Tools([tool({})], choice='f'))",
         "cannot write; JSON and",

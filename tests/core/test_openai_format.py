@@ -124,7 +124,7 @@ def test_formats_are_what_openai_calls_them() -> None:
     schema = openai_format.without_titles(River.model_json_schema())
     assert to_grammar(None, River) == marith.Grammar.json_schema(schema, show_as="River")
     for wrong in ("json", {"type": "xml"}, {"type": "json_schema"}, int):
-        with pytest.raises(marith.RequestError, match=r"a pydantic class|a class of pydantic's"):
+        with pytest.raises(marith.RequestError, match="a pydantic class"):
             to_grammar(None, wrong)
     with pytest.raises(marith.RequestError, match="not both"):
         to_grammar(marith.Grammar.regex("a"), {"type": "json_object"})
@@ -140,7 +140,7 @@ def test_logprobs_are_asked_for_as_by_openai() -> None:
 
 @pytest.mark.parametrize("calls", ["[]", {"id": "c1"}, 7])
 def test_calls_that_are_not_a_list_are_refused(calls: Any) -> None:
-    with pytest.raises(marith.RequestError, match="tool_calls are a list of calls, not"):
+    with pytest.raises(marith.RequestError, match="tool_calls must be a list of calls, not"):
         openai_format.require_calls(calls)
 
 
@@ -240,5 +240,5 @@ def test_titles_in_values_stay(values: dict[str, Any]) -> None:
      (True, "3", "top_logprobs"), (False, -1, "top_logprobs"), (None, True, "top_logprobs")],
 )  # fmt: skip
 def test_a_wrong_number_of_log_probabilities_is_named(logprobs: Any, top: Any, name: str) -> None:
-    with pytest.raises(marith.RequestError, match=f"^{name} is a whole number from 0"):
+    with pytest.raises(marith.RequestError, match=f"^{name} must be a whole number of at least 0"):
         to_logprobs(logprobs, top)

@@ -88,7 +88,7 @@ def test_a_model_that_is_not_there_is_not_found(make: Make) -> None:
     [
         ({"formula": "M - 2*M"}, marith.FormulaError, "more than zero"),
         ({"model": "calm", "formula": "2*M"}, marith.FormulaError, "'calm' is a formula of"),
-        ({"temperature": -1}, marith.RequestError, "temperature is .*, not -1"),
+        ({"temperature": -1}, marith.RequestError, "temperature must be .*, not -1"),
     ],
 )
 async def test_an_invalid_option_of_a_call_is_an_error_of_both_kinds(

@@ -92,7 +92,7 @@ def test_cached_answers_depend_on_n(make: Make, writer: Writer, truths: list[lis
 
 @pytest.mark.parametrize("n", [0, True, "2"])
 def test_n_is_a_whole_number(make: Make, n: Any) -> None:
-    with pytest.raises(marith.RequestError, match="n is a whole number from 1, not"):
+    with pytest.raises(marith.RequestError, match="n must be a whole number of at least 1, not"):
         make(n=n)
-    with pytest.raises(marith.RequestError, match="n is a whole number from 1, not"):
+    with pytest.raises(marith.RequestError, match="n must be a whole number of at least 1, not"):
         make().generate([ASKED[0]], n=n)

@@ -195,7 +195,10 @@ def test_a_form_after_tools_is_refused_and_never_loses_them(scripted: Make) -> N
         ),
         ({"schema": {"type": "oddity"}}, "oddity"),
         *(
-            ({"schema": envelope, "method": method}, "pass only the schema itself")
+            (
+                {"schema": envelope, "method": method},
+                "which wraps a JSON schema; pass only the value",
+            )
             for envelope in ENVELOPES
             for method in ("json_schema", "function_calling", "json_mode")
         ),

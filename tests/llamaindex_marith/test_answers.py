@@ -41,7 +41,7 @@ async def test_an_answer_follows_the_grammar_of_its_call(make: Make, way: str) -
     assert len(text_of(answer)) == 4
     assert set(text_of(answer)) <= set("xyz")
     assert answer.raw["finish_reason"] == "stop"
-    with pytest.raises(marith.RequestError, match="grammar is a Grammar, not 'x'"):
+    with pytest.raises(marith.RequestError, match="grammar must be a Grammar, not 'x'"):
         await ask(make(model="/nowhere"), way, grammar="x")
 
 
@@ -62,7 +62,9 @@ async def test_log_probabilities_are_the_engines(make: Make, way: str) -> None:
         others = [other for other in token.top if other.token != token.token]
         assert [each.token for each in place[1:]] == [each.text for each in others]
         assert all(math.isfinite(each.logprob) for each in place)
-    with pytest.raises(marith.RequestError, match="logprobs is a whole number from 0, not True"):
+    with pytest.raises(
+        marith.RequestError, match="logprobs must be a whole number of at least 0, not True"
+    ):
         await ask(make(model="/nowhere"), way, logprobs=True)
 
 

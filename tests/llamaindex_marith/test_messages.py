@@ -110,5 +110,7 @@ def test_pictures_and_invalid_calls_are_refused() -> None:
     for message, problem in wrong:
         with pytest.raises(marith.RequestError, match=problem):
             to_dicts([message])
-    with pytest.raises(marith.RequestError, match=r"a call has a function with a name.*not 7"):
+    with pytest.raises(
+        marith.RequestError, match=r"a call must have a function with a name.*not 7"
+    ):
         to_dicts([ChatMessage(role="assistant", additional_kwargs={"tool_calls": [7]})])

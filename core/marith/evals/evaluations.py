@@ -49,7 +49,7 @@ class EvaluationConfig:
     samples: int = field(default=1, metadata=checked_by(whole_from(1, 10_000)))
     max_tokens: int | None = field(default=None, metadata=checked_by(optional(whole_from(1))))
     temperature: float = field(
-        default=1.0, metadata=checked_by(number("a number from 0", lambda t: t >= 0))
+        default=1.0, metadata=checked_by(number("a number of at least 0", lambda t: t >= 0))
     )
     out: Path | None = None
     device: str | None = None

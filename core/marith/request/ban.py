@@ -15,7 +15,8 @@ Tree: TypeAlias = dict[str, Any]
 
 # A tree has this key where a word is complete.
 WHOLE = ""
-# A tree of words takes 75 MB if the words have this number of characters in total.
+# Banned words have at most this number of characters in total, and so do stop strings. The tree of
+# such words takes 75 MB.
 LETTERS = 500_000
 
 
@@ -38,7 +39,10 @@ class Ban:
         object.__setattr__(self, "tree", tree_of(map(self.folded, self.words)))
 
     def folded(self, text: str) -> str:
-        """Return the text in the form in which it is compared. Each character is folded alone."""
+        """Return the text in the form in which it is compared.
+
+        `str.casefold` folds each character independently of the others.
+        """
         return text if self.case_sensitive else text.casefold()
 
 

@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 from marith.errors import RequestError, shown
 from marith.formula.tree.factors import plain
 
-# Templates and JSON recurse once for each level.
+# The most levels that data may have. Code that renders templates or writes JSON recurses once for
+# each level.
 LEVELS = 100
 PARTS = 100_000
 
@@ -45,15 +46,15 @@ def check_fields(value: Any) -> None:
 
 
 def whole(name: str, value: Any, minimum: int, maximum: int | None = None) -> int:
-    """Return a whole number in a range as an int.
+    """Return `value` as an int if it is a whole number from `minimum` to `maximum`.
 
-    Raises RequestError for any other value. The message calls the value `name`.
+    Raises RequestError for any other value. `name` is what the message calls the value.
     """
     number = plain(value)
     is_integer = isinstance(number, int) and not isinstance(number, bool)
     if not (is_integer and minimum <= number and (maximum is None or number <= maximum)):
-        range_ = f"from {minimum}" if maximum is None else f"from {minimum} to {maximum}"
-        raise RequestError(f"{name} is a whole number {range_}, not {shown(value)}")
+        range_ = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+        raise RequestError(f"{name} must be a whole number {range_}, not {shown(value)}")
     return int(number)
 
 
@@ -81,7 +82,7 @@ def number(description: str, holds: Callable[[float], bool]) -> Check:
     def check(name: str, value: Any) -> float:
         number = finite(value)
         if number is None or not holds(number):
-            raise RequestError(f"{name} is {description}, not {shown(value)}")
+            raise RequestError(f"{name} must be {description}, not {shown(value)}")
         return number
 
     return check
@@ -90,14 +91,14 @@ def number(description: str, holds: Callable[[float], bool]) -> Check:
 def flag(name: str, value: Any) -> bool:
     """Check that a value is True or False."""
     if not isinstance(value, bool):
-        raise RequestError(f"{name} is True or False, not {shown(value)}")
+        raise RequestError(f"{name} must be True or False, not {shown(value)}")
     return value
 
 
 def filled(name: str, value: Any) -> str:
-    """Check that a value is a text that is not empty."""
+    """Check that a value is a non-empty text."""
     if not isinstance(value, str) or not value:
-        raise RequestError(f"{name} is a text that is not empty, not {shown(value)}")
+        raise RequestError(f"{name} must be a non-empty text, not {shown(value)}")
     return value
 
 
@@ -106,7 +107,7 @@ def of_kind(kind: type[Any], example: str) -> Check:
 
     def check(name: str, value: Any) -> Any:
         if not isinstance(value, kind):
-            problem = f"{name} is a {kind.__name__}, not {shown(value)}"
+            problem = f"{name} must be a {kind.__name__}, not {shown(value)}"
             raise RequestError(f"{problem}; write, for example, {example}")
         return value
 
@@ -123,12 +124,13 @@ def texts(max_letters: int) -> Check:
 
     def check(name: str, value: Any) -> tuple[str, ...]:
         if not isinstance(value, (str, Sequence)):
-            raise RequestError(f"{name} is a list of texts, not {shown(value)}")
+            raise RequestError(f"{name} must be a list of texts, not {shown(value)}")
         checked = (value,) if isinstance(value, str) else tuple(value)
         for text in checked:
             if not isinstance(text, str) or not text:
-                problem = f"every text of {name} must have at least one character"
-                raise RequestError(f"{problem}, but one is {shown(text)}")
+                raise RequestError(
+                    f"each item of {name} must be a non-empty text, not {shown(text)}"
+                )
         letters = sum(map(len, checked))
         if letters > max_letters:
             raise RequestError(f"{name} has {letters:,} characters; at most {max_letters:,}")
@@ -143,7 +145,7 @@ def seconds(name: str, value: Any) -> float | None:
         return None
     number = finite(value)
     if not (number and number > 0):
-        raise RequestError(f"{name} is a finite number of seconds above 0, not {shown(value)}")
+        raise RequestError(f"{name} must be a finite number of seconds above 0, not {shown(value)}")
     return number
 
 
@@ -163,20 +165,22 @@ def require_shallow(value: Any, name: str) -> None:
 
 
 def require_json(value: Any, name: str) -> None:
-    """Raise RequestError for a value that JSON cannot represent."""
+    """Raise RequestError for a value that cannot be written as JSON."""
     require_shallow(value, name)
     try:
         json.dumps(value)
     except (TypeError, ValueError) as error:
-        raise RequestError(f"{name} is not JSON, {error}: {shown(value)}") from None
+        raise RequestError(f"{name} cannot be written as JSON ({error}): {shown(value)}") from None
 
 
 def distinct_texts(name: str, value: Any) -> tuple[str, ...]:
     """Check that a value is a list of at least two texts, all different and none empty."""
     is_list = isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray))
     if not is_list or len(value) < 2 or not all(isinstance(text, str) and text for text in value):
-        raise RequestError(f"{name} are a list of two texts or more, not {shown(value)}")
+        raise RequestError(
+            f"{name} must be a list of at least two non-empty texts, not {shown(value)}"
+        )
     if len(set(value)) < len(value):
         twice = next(text for text in value if value.count(text) > 1)
-        raise RequestError(f"{name} has {shown(twice)} twice")
+        raise RequestError(f"{name} contain {shown(twice)} more than once")
     return tuple(value)

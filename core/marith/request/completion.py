@@ -290,7 +290,7 @@ class Ranking:
                 "cut in the formula, such as top_k, may exclude their tokens: write a weaker cut, "
                 "or none"
             )
-        # The probability of a long text underflows, but not its ratio to the largest.
+        # The probability of a long text underflows, but not its ratio to the largest probability.
         odds = {text: math.exp(value - ranked[best]) for text, value in ranked.items()}
         total = math.fsum(odds.values())
         return cls(best, {text: odd / total for text, odd in odds.items()}, ranked)
@@ -320,5 +320,5 @@ def _counted(tokens: int) -> str:
 
 
 def _time(seconds: float) -> str:
-    # Three digits of 1000 would be written "1e+03".
+    # With three digits, 1000 would be written as "1e+03".
     return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:.0f} s"

@@ -10,12 +10,13 @@ from typing import Any
 from marith.errors import RequestError, shown
 from marith.request.checks import require_json, require_shallow
 
-# The words of a type, such as `image_url`, `text-plain` and `cachePoint`.
+# This matches each word of a type such as `image_url`, `text-plain` or `cachePoint`.
 _WORD = re.compile(r"[A-Z]?[a-z]+")
 _MEDIA = frozenset(("image", "audio", "video", "file", "document", "media"))
 _MEDIA_TYPES = ("mime_type", "mimeType", "media_type")
 _REASONING = re.compile(r"(.*_)?(thinking|thought|reasoning|reasoning_content)")
-# Blocks that are not text of the message: calls, their results, citations and reasoning.
+# This matches the types of blocks that are not the message's text: calls, results of calls,
+# citations and reasoning.
 _LEFT_OUT = re.compile(
     r"(.*_)?(call|call_output|tool_use|tool_result|tool_reference|function_response|citation)"
     rf"|mcp_(list_tools|approval_.*)|{_REASONING.pattern}"
@@ -37,7 +38,7 @@ _THOUGHTS = (
 
 
 def plain_messages(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return a message as OpenAI writes it, with text as its content.
+    """Return a message in OpenAI's format, with text as its content.
 
     The assistant's reasoning becomes `reasoning_content`. The chat template keeps the part of it
     that the model was trained to see in later turns. A tool's result inside another message becomes
@@ -74,7 +75,9 @@ def text_of(content: Any) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, Sequence) or isinstance(content, (bytes, bytearray)):
-        raise RequestError(f"a message's content is a text, not {shown(content)}")
+        raise RequestError(
+            f"a message's content must be a text or a list of blocks, not {shown(content)}"
+        )
     require_shallow(content, "a content")
     return "".join(map(_text, content))
 
@@ -98,7 +101,7 @@ def to_tool_call(id: str | None, name: Any, arguments: Any) -> dict[str, Any]:  
 def require_calls(tool_calls: Any) -> Sequence[Any]:
     """Return the calls of a message. Raises RequestError unless they are a list."""
     if not isinstance(tool_calls, (list, tuple)):
-        raise RequestError(f"tool_calls are a list of calls, not {shown(tool_calls)}")
+        raise RequestError(f"tool_calls must be a list of calls, not {shown(tool_calls)}")
     return tool_calls
 
 
@@ -129,7 +132,9 @@ def _call(call: Any) -> dict[str, Any]:
         return dict(call)
     call = _inner(call)
     if not isinstance(call, Mapping) or not isinstance(call.get("name"), str):
-        raise RequestError(f"a call has a function with a name and arguments, not {shown(call)}")
+        raise RequestError(
+            f"a call must have a function with a name and arguments, not {shown(call)}"
+        )
     return to_tool_call(_first(call, _IDS), call["name"], _first(call, _ARGUMENTS))
 
 
@@ -198,7 +203,10 @@ def _found(block: Mapping[str, Any]) -> str | None:
 
 
 def _kind(block: Any) -> str:
-    """Return the type of a block. In Bedrock and Gemini, it is the name of the content's field."""
+    """Return the type of a block.
+
+    In Bedrock's and Gemini's formats, this is the name of the field that holds the content.
+    """
     if not isinstance(block, Mapping):
         return ""
     kind = block.get("type")

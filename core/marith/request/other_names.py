@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 # The options of a call, of `Sampling`, of `Stop` and of an engine, each with its names in other
-# libraries. A field of `Stop` may have another name than the option.
+# libraries. The keys are the names of the options: the option `stop` is the field `Stop.strings`.
 _OF_CALLS: Mapping[str, tuple[str, ...]] = {
     "ban": ("bad_words", "bad_words_ids"),
     "cache_salt": ("prompt_cache_key",),
@@ -107,15 +107,16 @@ _SENTENCES: Mapping[str, str] = {
     "guidance_scale": "write a formula with the recipe cfg",
     "trust_remote_code": "marith never runs the code of a checkpoint",
 }
-# Names of a chat template itself, and names of options of a template.
+# Names in other libraries: of options that set the chat template itself, and of options that are
+# passed to a template.
 _TEMPLATES = ("chat_template", "chat_format", "template")
 _OPTIONS_OF_TEMPLATES = ("enable_thinking", "reasoning_effort")
-# What differs from the option of the other library.
+# These remarks follow the advice where marith's option differs from the other library's.
 _REMARKS: Mapping[str, str] = {
     "gpu_memory_utilization": ", a number of bytes, and not a share of the memory",
     "max_num_seqs": ", one lane for each term of each request",
 }
-# Marith's names of options by the names of other libraries.
+# This maps each option's name in another library to marith's name.
 RENAMED: Mapping[str, str] = {
     other: name for name, others in _BY_OPTION.items() for other in others
 }
@@ -131,9 +132,9 @@ def keywords(names: Iterable[str]) -> dict[str, str]:
 def advice_for(
     written: Mapping[str, str], template: str = "write chat_template_kwargs={…}"
 ) -> dict[str, str]:
-    """Return advice by name: what to write instead of a name that one class or call does not take.
+    """Return advice for names that a class or call does not take: what to write there instead.
 
-    The name may be another library's, or marith's name of an option that belongs elsewhere.
+    A name may be another library's, or marith's name of an option that belongs elsewhere.
     `written` maps each option that the class or call takes to its spelling there, such as
     `strings=['…']` for `stop`. `template` says how to write the options of a chat template there.
     """

@@ -1,4 +1,4 @@
-"""Check the names of devices, number types and backends, and tables of memory, without torch."""
+"""Check names of devices, number types and backends, and memory limits, without torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from marith.errors import MarithError, RequestError, shown
 
-# With this device name, accelerate spreads the model over several devices.
+# With this device name, the library accelerate spreads the model over several devices.
 SPREAD = "auto"
 # The first backend is the default.
 BACKENDS = "transformers", "llama.cpp"
@@ -27,7 +27,7 @@ def device_name(name: str, value: Any, error: type[MarithError] = RequestError) 
     if device in (None, SPREAD) or (isinstance(device, str) and _DEVICE.fullmatch(device)):
         return device
     kinds = "a device of torch, such as 'cpu', 'cuda' or 'cuda:1'"
-    raise error(f"{name} is {kinds}, not {shown(device)}")
+    raise error(f"{name} must be {kinds}, not {shown(device)}")
 
 
 def dtype_name(name: str, value: Any, error: type[MarithError] = RequestError) -> Any:
@@ -36,20 +36,21 @@ def dtype_name(name: str, value: Any, error: type[MarithError] = RequestError) -
     if dtype is None or (isinstance(dtype, str) and _DTYPE.fullmatch(dtype)):
         return dtype
     kinds = "a floating-point type of torch, such as 'float32', 'bfloat16' or 'float16'"
-    raise error(f"{name} is {kinds}, not {shown(dtype)}")
+    raise error(f"{name} must be {kinds}, not {shown(dtype)}")
 
 
 def memory_limits(name: str, value: Any, error: type[MarithError] = RequestError) -> Any:
-    """Return the memory that each device may use, or None. accelerate reads the amounts.
+    """Return the memory that each device may use, or None.
 
+    The amounts, such as '20GB', are not checked here: the library accelerate reads them later.
     Raises `error` for a value that is not a table of devices and amounts.
     """
     if value is None:
         return None
     if not isinstance(value, Mapping) or not value:
         form = "a table of devices and amounts, such as {'cuda:0': '20GB', 'cpu': '60GB'}"
-        raise error(f"{name} is {form}, not {shown(value)}")
-    # accelerate names GPUs by their numbers.
+        raise error(f"{name} must be {form}, not {shown(value)}")
+    # A GPU may be named by its number, as for the library accelerate: 0 becomes 'cuda:0'.
     return {f"cuda:{key}" if type(key) is int else str(key): each for key, each in value.items()}
 
 
@@ -61,7 +62,7 @@ def backend_name(name: str, value: Any, error: type[MarithError] = RequestError)
     if value is None or (isinstance(value, str) and value in BACKENDS):
         return None if value == BACKENDS[0] else value
     known = " or ".join(map(repr, BACKENDS))
-    raise error(f"{name} is {known}, not {shown(value)}")
+    raise error(f"{name} must be {known}, not {shown(value)}")
 
 
 def _name_of(value: Any) -> Any:

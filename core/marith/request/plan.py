@@ -54,8 +54,8 @@ class Plan:
         every = tuple((term, whole(subject.format(term), s, 1, MOST)) for term, s in named)
         object.__setattr__(self, "every", every)
         if not isinstance(self.drafted_by, (list, tuple)):
-            hint = "for one of them write Plan.drafts(draft)"
-            problem = f"drafted_by is a list of formulas, not {shown(self.drafted_by)}"
+            hint = "for one formula, write Plan.drafts(draft)"
+            problem = f"drafted_by must be a list of formulas, not {shown(self.drafted_by)}"
             raise RequestError(f"{problem}; {hint}")
         drafts = tuple(_text(draft, "a draft") for draft in self.drafted_by)
         object.__setattr__(self, "drafted_by", drafts)
@@ -73,9 +73,12 @@ class Plan:
 
     @classmethod
     def factors(cls, factors: Mapping[str | Formula, int]) -> Plan:
-        """Return a plan for algorithm 2 of the paper, with s for each term; the default s is 1."""
+        """Return a plan for algorithm 2 of the paper, with a factor s for each term.
+
+        A term without a factor has s = 1.
+        """
         if not isinstance(factors, Mapping):
-            raise RequestError(f"factors map terms to whole numbers, not {factors!r}")
+            raise RequestError(f"factors must map terms to whole numbers, not {factors!r}")
         return cls(every=tuple(factors.items()))  # type: ignore[arg-type]  # texts after `__post_init__`
 
     @classmethod
@@ -90,7 +93,7 @@ class Plan:
         the prompt; a `Prompted` with a small model as `model=`; the name of a term.
         """
         if not drafts:
-            raise RequestError("a plan of drafts names at least one draft")
+            raise RequestError("a plan of drafts must name at least one draft")
         return cls(drafted_by=drafts, length=length)  # type: ignore[arg-type]  # texts after `__post_init__`
 
     @classmethod
@@ -126,13 +129,16 @@ def formula_in_plan(text: str, names: Collection[str]) -> Formula:
 def check_speculation(name: str, value: Any) -> Plan | Literal["auto"] | None:
     """Check that a value is a plan, "auto" or None."""
     if not (value is None or isinstance(value, Plan) or value == "auto"):
-        raise RequestError(f"{name} is None, 'auto' or a Plan, not {shown(value)}")
+        raise RequestError(f"{name} must be None, 'auto' or a Plan, not {shown(value)}")
     plan: Plan | Literal["auto"] | None = value
     return plan
 
 
 def read_speculation(value: Any) -> Plan | Literal["auto"] | None:
-    """Read a plan, its JSON or a mapping; "auto"; or None or "none". Raises RequestError."""
+    """Return a plan, "auto" or None. A plan may be given as JSON or as a mapping; "none" is None.
+
+    Raises RequestError for any other value.
+    """
     match value:
         case None | "none":
             return None
@@ -147,7 +153,7 @@ def read_speculation(value: Any) -> Plan | Literal["auto"] | None:
                 return Plan.from_json(json.dumps(dict(value)))
             except TypeError:
                 pass
-    raise RequestError(f"speculation is 'auto', None, 'none' or a Plan, not {shown(value)}")
+    raise RequestError(f"speculation must be 'auto', None, 'none' or a Plan, not {shown(value)}")
 
 
 def _text(term: Any, name: str) -> str:

@@ -52,7 +52,7 @@ def to_prompt(
         return Prompt(({"role": "user", "content": prompt},), tuple(tools), options or {})
     if not isinstance(prompt, Sequence) or isinstance(prompt, (bytes, bytearray)) or not prompt:
         kinds = f"a text or a list of messages such as {_SHAPE}"
-        raise RequestError(f"a prompt is {kinds}, not {shown(prompt)}")
+        raise RequestError(f"a prompt must be {kinds}, not {shown(prompt)}")
     if isinstance(prompt[0], int):
         if tools:
             raise RequestError("a prompt of tokens has no template that could offer tools")
@@ -97,7 +97,7 @@ def _to_messages(message: Any) -> list[dict[str, Any]]:
         if isinstance(message, tuple) and [*map(type, message)] == [str, str]:
             role = {"human": "user", "ai": "assistant"}.get(message[0], message[0])
             shape = shown({"role": role, "content": message[1]})
-        raise RequestError(f"a message is written as {shape}, not {shown(message)}")
+        raise RequestError(f"a message must be written as {shape}, not {shown(message)}")
     require_shallow(message, "a message")
     messages = plain_messages(message)
     for plain in messages:
@@ -162,7 +162,9 @@ def _to_call(call: Any) -> dict[str, Any]:
     """Return a call as templates expect it. Arguments that are a JSON object become a mapping."""
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-        raise RequestError(f"a call has a function with a name and arguments, not {shown(call)}")
+        raise RequestError(
+            f"a call must have a function with a name and arguments, not {shown(call)}"
+        )
     _id_of(call, "id")
     arguments = function.get("arguments") or {}
     if isinstance(arguments, str):
@@ -172,7 +174,7 @@ def _to_call(call: Any) -> dict[str, Any]:
             require_shallow(parsed, "the arguments")
             arguments = parsed if isinstance(parsed, Mapping) else arguments
     else:
-        require_json(arguments, f"what {function['name']!r} is called with")
+        require_json(arguments, f"the arguments of {function['name']!r}")
     return {**call, "function": {**function, "arguments": arguments}}
 
 
@@ -180,5 +182,5 @@ def _id_of(call_or_answer: Mapping[str, Any], key: str) -> str | int | None:
     """Return the id that links a call and its result."""
     id_ = call_or_answer.get(key)
     if not isinstance(id_, (str, int, type(None))):
-        raise RequestError(f"{key} is a text, not {shown(id_)}")
+        raise RequestError(f"{key} must be a text, not {shown(id_)}")
     return id_

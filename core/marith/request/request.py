@@ -78,7 +78,7 @@ def _formula(_: str, formula: Any) -> Any:
 def row_functions(name: str, functions: Any) -> tuple[RowFunction, ...]:
     """Check that a value is a list of functions that change composed rows; see `Request`."""
     if not isinstance(functions, (list, tuple)) or not all(map(callable, functions)):
-        raise RequestError(f"{name} is a list of functions, not {shown(functions)}")
+        raise RequestError(f"{name} must be a list of functions, not {shown(functions)}")
     return tuple(functions)
 
 
@@ -87,7 +87,7 @@ def prefix_of(name: str, prefix: Any) -> str | tuple[int, ...]:
     if isinstance(prefix, str):
         return prefix
     if not isinstance(prefix, (list, tuple)):
-        raise RequestError(f"{name} is a text or a list of tokens, not {shown(prefix)}")
+        raise RequestError(f"{name} must be a text or a list of tokens, not {shown(prefix)}")
     return tuple(whole(f"a token of {name}", token, 0) for token in prefix)
 
 
@@ -104,11 +104,11 @@ def inspected(name: str, value: Any) -> bool | int:
 def template_options(name: str, options: Any) -> Mapping[str, Any]:
     """Check the options of a chat template: a mapping from names to data of bounded size."""
     if not isinstance(options, Mapping):
-        raise RequestError(f"{name} is a mapping, not {shown(options)}")
+        raise RequestError(f"{name} must be a mapping, not {shown(options)}")
     require_shallow(options, name)
     for key in options:
         if not isinstance(key, str):
-            raise RequestError(f"the name of a template option is a text, not {shown(key)}")
+            raise RequestError(f"the name of a template option must be a text, not {shown(key)}")
     try:
         check_template_options(options)
     except FormulaError as error:
@@ -123,36 +123,37 @@ class Request:
 
     - `prompt`: a text is one message of the user, which each term reads through its chat template;
       a term with `template="plain"` reads it unchanged. A list of ints is token ids, as
-      `Engine.encode(text, start=True)` returns them. No template applies to token ids. System
-      prompts go before the token ids as plain text, but after the start token.
+      `Engine.encode(text, start=True)` returns them. No template applies to token ids. A system
+      prompt is read as plain text, between the start token and the other token ids.
     - `formula`, `terms`: read when the request is made. In `terms`, a text is a system prompt, and
       `{"formula": text}` a formula.
     - `grammar`: the texts that the answer may be; `ban`: texts that it must not contain; `tools`:
       the functions that it may call.
     - `timeout`: seconds until the request raises DeadlineExceeded, counted from when it was made.
-    - `logprobs`: list the log-probability of each token, and of this number of likeliest tokens at
-      its position.
+    - `logprobs`: a number n. The log-probability of each token is listed, and those of the n
+      likeliest tokens at its position.
     - `template_options`: options of the terms' chat templates.
     - `trusted`: if False, the texts of `formula` and `terms` are limited as by `marith.parse`: they
       may call a function of `marith.define` or of a package only if `allowed` contains its name.
-    - `constraints`: functions `f(rows, text, places)` that change the composed log-probabilities
-      [positions, vocab] in order. Row i is for the token after text[:places[i]]. The result is
+    - `constraints`: functions `f(rows, text, places)`, called in order. `rows` [positions, vocab]
+      are the composed log-probabilities, with the changes of the functions before. Row i is for
+      the token after text[:places[i]]. Each function returns the changed rows. The last result is
       normalised, and -inf forbids a token. A row may depend only on itself and on the tokens
       before its place, because the other rows may belong to drafts. The functions run on the
       engine's thread.
     - `prefix`: a text or token ids that the answer continues and does not repeat. Grammar, tools,
       bans, stop strings and penalties treat it as part of the answer; `max_tokens` and `min_tokens`
-      do not. With a seed, a text that is cut after a token and then continued stays the same,
-      unless a ban rolled tokens back.
+      do not. With a seed, an answer that was cut after a token and then continued by `prefix`
+      equals the uncut answer, unless a ban rolled tokens back.
     - `inspect`: add a `marith.Inspection` to the completion and the last chunk. A number sets how
       many likeliest tokens each position lists; True means 10. The finished text is read once
       more, which `Stats` does not count.
     - `cache_salt`: requests share cached keys, values, states and classifier tokens only if they
-      have the same salt, or none, as in vLLM. With a salt for each user, `cached` and the time to
-      the first token do not reveal how another user's text begins. All requests share the caches of
-      formulas (with their system prompts), grammars, tools, checkpoints and adapters, whatever
-      their salt. They also share what the engine measured (times, and the shares of drafts that
-      were accepted), and each request slows the others down.
+      have the same salt, or none, as in vLLM. With a salt for each user, neither `Stats.cached` nor
+      the time to the first token reveals how another user's text begins. All requests share the
+      caches of formulas (with their system prompts), grammars, tools, checkpoints and adapters,
+      whatever their salt. They also share the engine's measurements (times, and the shares of
+      drafts that were accepted), and each request slows the others down.
     """
 
     prompt: AnyPrompt
@@ -184,8 +185,8 @@ class Request:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        # If the prompt shows the schema of the grammar, the schema becomes a tool, and the
-        # arguments of its call are the answer.
+        # If the grammar has a tool that shows its schema to the model, this tool replaces the
+        # grammar, and the arguments of its call are the answer.
         if self.grammar is not None and self.grammar.tool and self.tools is None:
             object.__setattr__(self, "tools", Tools.of_schema(self.grammar))
             object.__setattr__(self, "grammar", None)
@@ -212,7 +213,10 @@ class Request:
 
     @property
     def meanings(self) -> dict[str, Formula]:
-        """The formulas of `M` and of all names in use, by name. Terms replace all names in them."""
+        """A mapping from `M`, and from each name in use, to its formula.
+
+        In these formulas, each name is replaced by the term that it stands for.
+        """
         formula, terms = self.formulas
         return resolve(terms, formula)
 

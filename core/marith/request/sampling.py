@@ -19,20 +19,20 @@ from marith.request.checks import (
 from marith.request.other_names import AT_SAMPLING
 
 Bias: TypeAlias = "Mapping[int, float] | tuple[tuple[int, float], ...]"
-# This is the most tokens in a logit_bias, because each token costs an addition to every row of
-# log-probabilities.
+# A logit_bias has at most this number of tokens, because each token costs an addition to every row
+# of log-probabilities.
 MOST_BIASES = 1024
 
 
 def token_biases(name: str, value: Any) -> tuple[tuple[int, float], ...]:
     """Check that a value maps token ids to numbers. Return it as sorted pairs."""
-    form = f"{name} maps token ids to numbers that are added, such as {{50256: -100.0}}"
+    form = f"{name} must map token ids to numbers that are added, such as {{50256: -100.0}}"
     try:
         pairs = dict(value)
     except (TypeError, ValueError):
         raise RequestError(f"{form}, not {shown(value)}") from None
     if len(pairs) > MOST_BIASES:
-        raise RequestError(f"{name} has at most {MOST_BIASES} tokens, not {len(pairs)}")
+        raise RequestError(f"{name} must have at most {MOST_BIASES} tokens, not {len(pairs)}")
     biases: dict[int, float] = {}
     for token, bias in pairs.items():
         # The keys of a JSON object are texts.
@@ -66,7 +66,7 @@ class Sampling:
 
     temperature: float = field(
         default=1.0,
-        metadata=checked_by(number("a number from 0", lambda t: t >= 0), untrusted=True),
+        metadata=checked_by(number("a number of at least 0", lambda t: t >= 0), untrusted=True),
     )
     top_k: int | None = field(
         default=None, metadata=checked_by(optional(whole_from(1)), untrusted=True)

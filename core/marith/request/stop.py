@@ -15,7 +15,9 @@ from marith.request.other_names import AT_STOP
 def token_numbers(name: str, value: Any) -> tuple[int, ...]:
     """Check that a value is a list of token ids. Return it without repeated ids."""
     if not isinstance(value, (list, tuple)):
-        raise RequestError(f"{name} is a list of token ids, such as [2, 7], not {shown(value)}")
+        raise RequestError(
+            f"{name} must be a list of token ids, such as [2, 7], not {shown(value)}"
+        )
     return tuple(dict.fromkeys(whole(f"a token of {name}", token, 0) for token in value))
 
 
@@ -26,12 +28,12 @@ class Stop:
 
     With `max_tokens=None` only the context limits the text. `token_ids` end the text, as the
     model's own end-of-text tokens do, and so does a special token whose name is one of `strings`.
-    Special tokens are not in the text, so a stop string that contains the name of one and other
-    text matches only if the model spells the name in ordinary tokens. With `ignore_eos` the model's
-    own end-of-text tokens are ordinary tokens. While the text has fewer than `min_tokens` tokens, a
-    token that ends the text is sampled only if no other token may follow, and stop strings do not
-    end the text. Stop strings never end the JSON of a schema, tool calls, or reasoning; a special
-    token whose name is one of `strings` ends reasoning too.
+    Special tokens are not in the text. A stop string that contains the name of a special token next
+    to other text therefore matches only if the model spells the name in ordinary tokens. With
+    `ignore_eos` the model's own end-of-text tokens are ordinary tokens. While the text has fewer
+    than `min_tokens` tokens, a token that ends the text is sampled only if no other token may
+    follow, and stop strings do not end the text. Stop strings never end the JSON of a schema, tool
+    calls, or reasoning; a special token whose name is one of `strings` ends reasoning too.
     """
 
     max_tokens: int | None = field(
@@ -63,5 +65,5 @@ def read_stop(stop: Any) -> list[str]:
     """Return stop strings as a list, from None, a string or a list. Raises RequestError."""
     listed = [stop] if isinstance(stop, str) else [] if stop is None else stop
     if not isinstance(listed, (list, tuple)) or not all(isinstance(s, str) for s in listed):
-        raise RequestError(f"stop is a list of texts, not {shown(stop)}")
+        raise RequestError(f"stop must be a list of texts, not {shown(stop)}")
     return [*listed]

@@ -237,5 +237,5 @@ async def test_generate_and_stream_give_the_same_text_and_stream_no_banned_word(
 
 @pytest.mark.parametrize("ban", ["foo", ["foo"], 5])
 def test_a_ban_of_another_type_is_refused(ban: Any) -> None:
-    with pytest.raises(marith.RequestError, match="ban is a Ban, not"):
+    with pytest.raises(marith.RequestError, match="ban must be a Ban, not"):
         Request("q", ban=ban)

@@ -90,8 +90,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"words": 5}, "5"),
     ({"words": None}, "None"),
     ({"words": {"a"}}, "'a'"),
-    ({"words": ["a"], "whole_words": 1}, "whole_words is True or False, not 1"),
-    ({"words": ["a"], "case_sensitive": "no"}, "case_sensitive is True or False, not 'no'"),
+    ({"words": ["a"], "whole_words": 1}, "whole_words must be True or False, not 1"),
+    ({"words": ["a"], "case_sensitive": "no"}, "case_sensitive must be True or False, not 'no'"),
 ]
 
 

@@ -17,7 +17,7 @@ TERMS = {"polite": "Answer as a kind and patient teacher would."}
 FORMULA = "M + 0.5*polite"
 JUDGED = "M + 0.5*C"
 JUDGE = {"C": marith.Classifier("pocket-toxicity", label="civil", candidates=5, read_prompt=True)}
-NO_SALT = "cache_salt is a text that is not empty, not"
+NO_SALT = "cache_salt must be a non-empty text, not"
 REPEATED = 20  # tokens, at least, that a prompt which was read before need not be read again
 
 

@@ -55,7 +55,7 @@ def test_stop_may_be_strings(stop: Any, strings: tuple[str, ...]) -> None:
             {"stop": Stop(5), "max_tokens": None},
             r"max_tokens is given twice: max_tokens=None, and stop=Stop\(max_tokens=5\)",
         ),
-        ({"stop": 5}, "stop is a list of texts, not 5"),
+        ({"stop": 5}, "stop must be a list of texts, not 5"),
     ],
 )
 def test_contradictory_options_are_refused(values: dict[str, Any], problem: str) -> None:
@@ -98,7 +98,9 @@ def test_a_ranking_begins_with_the_likeliest_and_probabilities_add_up_to_one() -
 
 @pytest.mark.parametrize("options", ["ab", ["a"], ["a", ""], ["a", 5], None])
 def test_a_choice_needs_two_different_texts_or_more(options: Any) -> None:
-    with pytest.raises(RequestError, match="options are a list of two texts or more"):
+    with pytest.raises(
+        RequestError, match="options must be a list of at least two non-empty texts"
+    ):
         Grammar.choice(options)
-    with pytest.raises(RequestError, match="options has 'a' twice"):
+    with pytest.raises(RequestError, match="options contain 'a' more than once"):
         Grammar.choice(["a", "b", "a"])

@@ -51,7 +51,7 @@ def test_a_long_list_waits_for_lanes_and_for_the_queue(engine: Engine) -> None:
 
 
 def test_the_first_error_of_a_list_is_raised_and_cancels_the_others(engine: Engine) -> None:
-    with pytest.raises(RequestError, match="a message is written as"):
+    with pytest.raises(RequestError, match="a message must be written as"):
         engine.generate(["Hello!", [None]], max_tokens=200)
     assert engine.generate("Hello!", temperature=0, max_tokens=2).tokens
 

@@ -102,7 +102,7 @@ def test_a_constraint_that_fails_ends_only_its_own_request(
 
 @pytest.mark.parametrize("given", ["upper", [1], [alternating, "x"], alternating, 3])
 def test_constraints_are_a_list_of_functions(given: Any) -> None:
-    with pytest.raises(RequestError, match="constraints is a list of functions, not "):
+    with pytest.raises(RequestError, match="constraints must be a list of functions, not "):
         Request("Hi", constraints=given)
 
 

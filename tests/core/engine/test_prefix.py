@@ -99,8 +99,8 @@ def test_a_ban_takes_back_no_token_of_a_prefix(engine: Engine) -> None:
     ("wrong", "problem"),
     [
         ({"prefix": [10**6]}, "the prefix has token 1000000"),
-        ({"prefix": [-1]}, "a token of prefix is a whole number from 0"),
-        ({"prefix": 3}, "prefix is a text or a list of tokens"),
+        ({"prefix": [-1]}, "a token of prefix must be a whole number of at least 0"),
+        ({"prefix": 3}, "prefix must be a text or a list of tokens"),
         ({"prefix": [1]}, "token 1, which ends a text"),
         ({"prefix": [2, 3, 2, 3], "stop": "ba"}, "the prefix is a whole answer"),
         ({"prefix": [3, 2, 5], "ban": Ban(["ba"], False)}, "the prefix has a banned word"),
@@ -203,7 +203,7 @@ def test_a_prompt_of_tokens_is_read_as_it_is(engine: Engine) -> None:
     )
     with pytest.raises(RequestError, match="the prompt has token 1000000"):
         engine.generate([10**6])
-    with pytest.raises(RequestError, match="a token of a prompt is a whole number"):
+    with pytest.raises(RequestError, match="a token of a prompt must be a whole number"):
         engine.score([5, "a"], "b")  # type: ignore[list-item]
     with pytest.raises(RequestError, match="no template that could offer tools"):
         engine.generate(tokens, tools=Tools((DEFINED,)))

@@ -35,16 +35,22 @@ def calling(**changed: Any) -> list[Any]:
     [
         ([("user", "hi")], r"written as \{.*'role': 'user'.*, not \('user', 'hi'\)"),
         ([("ai", "hi")], r"written as \{.*'role': 'assistant'.*, not \('ai', 'hi'\)"),
-        ([{"role": "user", "content": b"bytes"}], "content is a text, not b'bytes'"),
+        (
+            [{"role": "user", "content": b"bytes"}],
+            "content must be a text or a list of blocks, not b'bytes'",
+        ),
         ([{"role": "user"}], "a message must have a content"),
         (
             [{"role": "usr", "content": "hi"}],
             "a message has the unknown role 'usr'; did you mean 'user'",
         ),
         ("", "the prompt is empty: write a message"),
-        (calling(id=["c"]), r"id is a text, not \['c'\]"),
-        ([{"role": "tool", "content": "t", "tool_call_id": ["c"]}], "tool_call_id is a text"),
-        (calling(function={"arguments": {"x": {1, 2}}}), "what 'f' is called with is not JSON"),
+        (calling(id=["c"]), r"id must be a text, not \['c'\]"),
+        ([{"role": "tool", "content": "t", "tool_call_id": ["c"]}], "tool_call_id must be a text"),
+        (
+            calling(function={"arguments": {"x": {1, 2}}}),
+            "the arguments of 'f' cannot be written as JSON",
+        ),
         (calling(function={"arguments": deep(dict)}), "at most 100 levels"),
         (calling(function={"arguments": circle()}), "at most 100 levels"),
         (calling(function={"arguments": doubled()}), "100,000 parts"),

@@ -144,11 +144,11 @@ def test_a_plan_survives_json(plan: Plan) -> None:
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (lambda: Plan.factors({"M": 17}), "'M' is a whole number from 1 to 16, not 17"),
-        (lambda: Plan.factors({"M": True}), "'M' is a whole number from 1 to 16, not True"),
-        (lambda: Plan.factors([("M", 1)]), "factors map terms to whole numbers, not"),
+        (lambda: Plan.factors({"M": 17}), "'M' must be a whole number from 1 to 16, not 17"),
+        (lambda: Plan.factors({"M": True}), "'M' must be a whole number from 1 to 16, not True"),
+        (lambda: Plan.factors([("M", 1)]), "factors must map terms to whole numbers, not"),
         (lambda: Plan.drafts("A", length=16), "from 1 to 15, not 16"),
-        (lambda: Plan.drafts(), "names at least one"),
+        (lambda: Plan.drafts(), "must name at least one"),
         (lambda: Plan(length=4), "length 4 is the length of drafts, so it needs drafted_by"),
         (lambda: Plan(every=(("x", 2), ("x", 5))), "names 'x' twice"),
     ],

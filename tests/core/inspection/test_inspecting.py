@@ -266,9 +266,9 @@ def test_tokens_that_are_parts_of_a_character_are_marked() -> None:
 
 def test_bad_arguments_are_refused_in_one_sentence(checked: CheckedEngine) -> None:
     engine = checked.engine
-    with pytest.raises(RequestError, match="top is a whole number from 1, not 0"):
+    with pytest.raises(RequestError, match="top must be a whole number of at least 1, not 0"):
         marith.inspect(engine, PROMPT, TEXT, top=0)
-    with pytest.raises(RequestError, match="start is a whole number from 0 to 5, not 6"):
+    with pytest.raises(RequestError, match="start must be a whole number from 0 to 5, not 6"):
         marith.inspect(engine, PROMPT, TEXT, start=6)
     with pytest.raises(RequestError, match=f"at most {MOST_VALUES:,} values.*smaller top"):
         marith.inspect(engine, PROMPT, TEXT, top=500_000)

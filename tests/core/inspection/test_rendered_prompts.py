@@ -87,5 +87,5 @@ def test_prompts_of_plain_templates_and_of_tokens_are_rendered() -> None:
 def test_options_that_generate_refuses_are_refused(engine: Engine) -> None:
     with pytest.raises(UnknownOption, match="seed"):
         marith.rendered_prompts(engine, "a", seed=1)  # type: ignore[call-arg]  # no option of this call
-    with pytest.raises(RequestError, match="a prompt is"):
+    with pytest.raises(RequestError, match="a prompt must be"):
         marith.rendered_prompts(engine, 3)  # type: ignore[arg-type]  # no prompt

@@ -110,7 +110,7 @@ def test_the_memory_and_the_values_of_a_what_if_are_bounded(checked: CheckedEngi
     assert "weight" in str(redrawn.refused[2])
     with pytest.raises(RequestError, match="8 positions × 2 terms × 28 tokens take 0 MiB, and"):
         marith.what_if(checked.engine, request, completion, most_bytes=1000)
-    with pytest.raises(RequestError, match="number is a whole number from 0 to 1, not 2"):
+    with pytest.raises(RequestError, match="number must be a whole number from 0 to 1, not 2"):
         kept.at(2, [1.0])
     with pytest.raises(RequestError, match="at most 1,000 values"):
         kept.at(0, [1.0] * 1001)

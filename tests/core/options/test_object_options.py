@@ -179,9 +179,11 @@ def test_constraints_are_options_and_of_calls(kind: Any, engine: marith.Engine) 
 
 def test_values_that_are_no_functions_are_refused() -> None:
     for wrong in (3, [3], "f"):
-        with pytest.raises(ValidationError, match="constraints is a list of functions, not"):
+        with pytest.raises(ValidationError, match="constraints must be a list of functions, not"):
             Options(constraints=wrong)
-        with pytest.raises((RequestError, ValidationError), match="constraints is a list of func"):
+        with pytest.raises(
+            (RequestError, ValidationError), match="constraints must be a list of func"
+        ):
             Options().over({"constraints": wrong})
     with pytest.raises(RequestError, match="must not set 'constraints'; it may set"):
         Options(trusted=False).over({"constraints": [never_last]})

@@ -14,10 +14,13 @@ BROKEN = [
     ("[model]\ntemprature = 1", "'model': there is no option 'temprature'"),
     ("[model]\nformula = 'M'", "'model': there is no option 'formula'"),
     ("[model]\nmodel = 5", "'model': model: .*, not 5"),
-    ("[formulas]\nf = {formula = 'M', top_p = 2}", "formula 'f': top_p is .*, not 2"),
+    ("[formulas]\nf = {formula = 'M', top_p = 2}", "formula 'f': top_p must be .*, not 2"),
     ("[formulas]\nf = {formula = 'M', model = 'f'}", "a formula and a model named 'f'"),
     ("[formulas]\npocket = 'M'\n[model]\nmodel = 'pocket'", "and a model named 'pocket'"),
-    ("[formulas]\nf = {formula = 'M', speculation = 'x'}", "formula 'f': speculation is .* 'x'"),
+    (
+        "[formulas]\nf = {formula = 'M', speculation = 'x'}",
+        "formula 'f': speculation must be .* 'x'",
+    ),
     ("[formulas]\ng = 'M'\nf = 'M + nope'", "unknown term 'nope'"),
 ]
 

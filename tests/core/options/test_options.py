@@ -48,7 +48,7 @@ def test_options_with_a_plan_are_a_plain_value() -> None:
 @pytest.mark.parametrize(
     ("speculation", "problem"),
     [
-        ("car", "speculation is 'auto', None, 'none' or a Plan, not 'car'"),
+        ("car", "speculation must be 'auto', None, 'none' or a Plan, not 'car'"),
         ("{", "invalid plan"),
         ({"every": [["formal", 99]]}, "from 1 to 16, not 99"),
         (Plan.factors({"nobody": 3}), "unknown term 'nobody'"),

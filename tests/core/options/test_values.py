@@ -16,18 +16,18 @@ from marith import Options
 from marith.errors import FormulaError, MarithError, RequestError, from_validation
 
 WRONG = [
-    ({"seed": 2**70}, "seed is a whole number from"),
+    ({"seed": 2**70}, "seed must be a whole number from"),
     ({"chat_template_kwargs": {"tokenize": True}}, "the template option 'tokenize' is set"),
-    ({"chat_template_kwargs": 3}, "chat_template_kwargs is a mapping, not 3"),
-    ({"temperature": True}, "temperature is a number from 0, not True"),
-    ({"max_tokens": 0}, "max_tokens is a whole number from 1, not 0"),
-    ({"timeout": 0}, "timeout is a finite number of seconds above 0, not 0"),
-    ({"stop": 5}, "stop is a list of texts, not 5"),
-    ({"stop": [""]}, "every text of stop must have at least one character, but one is ''"),
-    ({"context_length": 1}, "context_length is a whole number from 2, not 1"),
-    ({"cache_bytes": "1GB"}, "cache_bytes is a whole number from 0, not '1GB'"),
-    ({"steer_tools": 1}, "steer_tools is True or False, not 1"),
-    ({"faithful": 101}, "faithful is a number from 0 to 100, not 101"),
+    ({"chat_template_kwargs": 3}, "chat_template_kwargs must be a mapping, not 3"),
+    ({"temperature": True}, "temperature must be a number of at least 0, not True"),
+    ({"max_tokens": 0}, "max_tokens must be a whole number of at least 1, not 0"),
+    ({"timeout": 0}, "timeout must be a finite number of seconds above 0, not 0"),
+    ({"stop": 5}, "stop must be a list of texts, not 5"),
+    ({"stop": [""]}, "each item of stop must be a non-empty text, not ''"),
+    ({"context_length": 1}, "context_length must be a whole number of at least 2, not 1"),
+    ({"cache_bytes": "1GB"}, "cache_bytes must be a whole number of at least 0, not '1GB'"),
+    ({"steer_tools": 1}, "steer_tools must be True or False, not 1"),
+    ({"faithful": 101}, "faithful must be a number from 0 to 100, not 101"),
 ]  # fmt: skip
 
 
@@ -81,8 +81,8 @@ def test_a_misspelt_option_has_a_suggestion(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "problem"),
     [
-        ("device", "gpu", "device is a device of torch"),
-        ("dtype", "float99", "dtype is a floating-point type of torch"),
+        ("device", "gpu", "device must be a device of torch"),
+        ("dtype", "float99", "dtype must be a floating-point type of torch"),
         ("formula", "M +", "not a formula"),
         ("formula", "M - nobody", "unknown term 'nobody'"),
         ("file", "/nowhere.toml", "cannot read '/nowhere.toml'"),

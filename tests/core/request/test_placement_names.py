@@ -21,7 +21,7 @@ def test_another_device_is_refused(name: Any) -> None:
     with pytest.raises(RequestError) as caught:
         device_name("device", name)
     kinds = "a device of torch, such as 'cpu', 'cuda' or 'cuda:1'"
-    assert str(caught.value) == f"device is {kinds}, not {name!r}"
+    assert str(caught.value) == f"device must be {kinds}, not {name!r}"
 
 
 @pytest.mark.parametrize("name", ["fp16", "bf16", "auto", "int8", torch.int8, 16])
@@ -30,7 +30,7 @@ def test_another_type_is_refused(name: Any) -> None:
         dtype_name("dtype", name)
     kinds = "a floating-point type of torch, such as 'float32', 'bfloat16' or 'float16'"
     quoted = repr(str(name)) if name is torch.int8 else repr(name)
-    assert str(caught.value) == f"dtype is {kinds}, not {quoted}"
+    assert str(caught.value) == f"dtype must be {kinds}, not {quoted}"
 
 
 def test_objects_of_torch_are_their_names() -> None:

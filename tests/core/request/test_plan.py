@@ -39,7 +39,7 @@ def test_a_term_is_a_text_or_a_formula(every: Any) -> None:
         ('{"evry": []}', r"a plan has no 'evry'; did you mean 'every'\?"),
         ('{"x": []}', "a plan has no 'x'; it has every, drafted_by, length"),
         ("[]", "must be a JSON object, not list"),
-        ('{"drafted_by": "small"}', "drafted_by is a list of formulas, not 'small'"),
+        ('{"drafted_by": "small"}', "drafted_by must be a list of formulas, not 'small'"),
         ('{"drafted_by": ["M"], "length": 4.5}', "the length of a draft .*, not 4.5"),
         ("nope", "Expecting value.*: 'nope'"),
         ("[" * 100_000, "recursion"),

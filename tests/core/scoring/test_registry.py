@@ -162,7 +162,7 @@ def test_a_term_over_another_model_has_a_type_and_a_device_of_its_own() -> None:
                  for i, kind in enumerate(("float32", "bfloat16"))}  # fmt: skip
         assert engine.generate(chat, "M - 0.1*t0 + 0.1*t1", terms, max_tokens=3).tokens
         assert engine.status().checkpoints.count("pocket-draft") <= 1
-        with pytest.raises(ModelError, match="device is a device of torch"):
+        with pytest.raises(ModelError, match="device must be a device of torch"):
             engine.generate("Hi", "a", {"a": Prompted(model="pocket-draft", device="toaster")})
     with pytest.raises(FormulaError, match="device='cpu' is only for a term with model="):
         Prompted(device="cpu")

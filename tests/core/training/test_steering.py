@@ -34,12 +34,15 @@ def test_the_command_trains_and_prints_its_table(gpt2: str, warmth: Path, tmp_pa
 
 
 BAD: dict[str, tuple[tuple[str, ...], str]] = {
-    "rate": (("--rate", "0"), "rate is a number above 0, not 0.0"),
-    "share": (("--held-out", "1"), "held_out is a number above 0 and below 1, not 1.0"),
-    "epochs": (("--epochs", "0"), "epochs is a whole number from 1 to 10000, not 0"),
-    "length": (("--max-length", "9999"), "max_length is a whole number from 1 to 1024, not 9999"),
+    "rate": (("--rate", "0"), "rate must be a number above 0, not 0.0"),
+    "share": (("--held-out", "1"), "held_out must be a number above 0 and below 1, not 1.0"),
+    "epochs": (("--epochs", "0"), "epochs must be a whole number from 1 to 10000, not 0"),
+    "length": (
+        ("--max-length", "9999"),
+        "max_length must be a whole number from 1 to 1024, not 9999",
+    ),
     "columns": (("--label-column", "text"), "two columns, not both in 'text'"),
-    "device": (("--device", "abacus"), "device is a device of torch, such as"),
+    "device": (("--device", "abacus"), "device must be a device of torch, such as"),
     "data": (("--data", "nowhere.csv"), "cannot read 'nowhere.csv': No such file"),
     "base": (("--base", "pocket-nonsense"), "cannot train 'pocket-nonsense': We couldn't"),
     "column": (("--text-column", "body"), "line 1: there is no column 'body'; there are 'text', "),

@@ -1,4 +1,7 @@
-"""Find definitions of a JSON schema that contain themselves, so that no finite text matches."""
+"""Find definitions of a JSON schema that always contain themselves.
+
+No finite text matches such a definition.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def require_finite(schema: Any) -> None:
         return
     if endless:
         problem = f"no finite text matches {[*endless][-1]!r}, because this definition always"
-        advice = "make the property optional, or allow null there"
+        advice = "make the property that refers to it optional, or allow null as its value"
         raise RequestError(f"{problem} contains itself; {advice}")
 
 
@@ -55,7 +58,7 @@ def _is_finite(definition: Any, endless: Collection[str]) -> bool:
 
 
 def _ends(node: Any, endless: Collection[str]) -> bool:
-    """Return False if every text of a schema contains a text of an `endless` definition."""
+    """Return False if every text of a schema must contain a text of a definition in `endless`."""
     if not isinstance(node, Mapping) or "const" in node or "enum" in node:
         return True
     if isinstance(node.get("$ref"), str) and node["$ref"] in endless:
@@ -69,7 +72,7 @@ def _ends(node: Any, endless: Collection[str]) -> bool:
 
 
 def _needed(node: Mapping[str, Any]) -> list[Any]:
-    """Return the schemas of the values that each object or array of a schema must contain."""
+    """Return the schemas of an object's required properties, or of an array's required items."""
     if node.get("type") in ("object", ["object"]):
         named, others = node.get("properties", {}), node.get("additionalProperties")
         return [named.get(name, others) for name in node.get("required", ())]

@@ -32,9 +32,10 @@ _MAKE: dict[str, Callable[[str], str]] = {
 # While a grammar allows only one next byte, it is followed for at most this number of bytes, to
 # find out whether any text matches.
 FORCED = 100
-# A grammar of this number of characters is compiled in half a second and about 80 MB at most.
+# A grammar has at most this number of characters. Compiling it then takes at most half a second and
+# about 80 MB.
 LETTERS = 250_000
-# A chain of 3,000 rules of a Lark grammar overflowed the stack.
+# A Lark grammar has at most this number of rules. A chain of 3,000 rules overflowed the stack.
 RULES = 1_000
 # An object of n optional properties has 4n items in a row and 5n symbols, so n is at most 4,000.
 LIMITS = LLParserLimits(
@@ -208,7 +209,8 @@ def _source(kind: str, text: str) -> str:
     is_invalid, problems = LLMatcher.validate_grammar_with_warnings(source, limits=LIMITS)
     if is_invalid:
         raise RequestError(_why_invalid(kind, text, problems[0]))
-    # Lark writes special tokens in angle brackets, and a vocabulary of bytes has no special tokens.
+    # Lark writes special tokens in angle brackets. The vocabulary of bytes has none, so a grammar
+    # that may have special tokens is not followed.
     if "<" not in text or kind != "lark":
         _require_text(kind, source)
     return source

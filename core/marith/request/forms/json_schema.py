@@ -267,8 +267,9 @@ def other_than(names: Sequence[str]) -> str:
 
 
 def enforce_free_names(node: Node, together: bool) -> None:
-    """Forbid any other property to repeat the name of a named one, even if written with escapes.
+    """Forbid properties that repeat the name of a named property, even if written with escapes.
 
+    If `together`, other schemas describe the same object too.
     Raises RequestError for patterns of names, and numbers of properties, that cannot be enforced.
     """
     named = [*node.get("properties", ()), *node.get("required", ())]
@@ -291,7 +292,7 @@ def enforce_free_names(node: Node, together: bool) -> None:
     free = node.get("additionalProperties", True) is not False or node.get("patternProperties")
     least = node.get("minProperties", 0)
     if free and isinstance(least, int) and least > len(set(node.get("required", ()))) + 1:
-        problem = f"'minProperties' is {least}, but a name that the schema leaves free may be"
+        problem = f"'minProperties' is {least}, but a property that the schema does not name may be"
         problem += " written twice; name the properties, or leave 'minProperties' out"
         raise RequestError(problem)
 
@@ -318,14 +319,14 @@ def schema_text(
         text = json.dumps(schema, ensure_ascii=False)
         text.encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise RequestError(f"this JSON schema is not JSON: {error}") from None
+        raise RequestError(f"this JSON schema cannot be written as JSON: {error}") from None
     try:
         return _written(text, strict is not False, drops_repeats)
     except (AttributeError, TypeError):
         problem = "invalid JSON schema: the value of a keyword has the wrong type"
         raise RequestError(f"{problem}: {shown(schema)}") from None
     except RecursionError:
-        raise RequestError("a name of a property in this JSON schema is too long") from None
+        raise RequestError("the name of a property in this JSON schema is too long") from None
 
 
 # Applications repeat the same tools in every call.

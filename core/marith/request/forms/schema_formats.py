@@ -26,14 +26,15 @@ _SECONDS = rf"{_CLOCK}:[0-5][0-9](\.[0-9]{{1,9}})?"
 _TIME = f"{_SECONDS}(Z|[+-]{_CLOCK})"
 # A naive date and time has no offset.
 NAIVE = f"^{_DATE}T{_SECONDS}$"
-# Durations are written as in RFC 3339: units follow each other without gaps. The numbers have at
-# most six digits, because programs that read durations limit them.
+# Durations are written as in RFC 3339: neither the date nor the time may leave out a unit between
+# two others, so P1Y1D is not a duration. The numbers have at most six digits, because programs that
+# read durations limit them.
 _SOME = "[0-9]{1,6}"
 _IN_DAY = f"({_SOME}H({_SOME}M({_SOME}S)?)?|{_SOME}M({_SOME}S)?|{_SOME}S)"
 _DAYS = f"({_SOME}Y({_SOME}M({_SOME}D)?)?|{_SOME}M({_SOME}D)?|{_SOME}D)"
 _LABEL = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]"
-# llguidance's own patterns of these formats are correct.
+# These formats are left to llguidance, whose own patterns for them are correct.
 HELD = ("ipv4", "ipv6", "uri")
 
 
@@ -63,14 +64,15 @@ def url_pattern(schemes: Sequence[str]) -> str:
 
 
 def escaped(letter: str) -> str:
-    """Return a character escaped for a pattern, also valid in brackets."""
+    """Return a character as it is written in a pattern, inside or outside brackets."""
     return letter if letter.isalnum() or ord(letter) > 127 else f"\\x{{{ord(letter):x}}}"
 
 
 class _ReadByPydantic(GenerateJsonSchema):
     """A generator of schemas for pydantic classes that read the answer.
 
-    A decimal is written as a number, because the schema of a decimal as text allows any text.
+    A decimal must be written as a number, because pydantic's schema for a decimal written as text
+    does not enforce its bounds.
     """
 
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
@@ -100,7 +102,11 @@ class _ReadByPydantic(GenerateJsonSchema):
         return number
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
-        """Return the schema of a union. If a function chooses the class, any class may match."""
+        """Return the schema of a union.
+
+        If a function chooses the class, and not a field, a value may match several classes. So
+        `oneOf` becomes `anyOf`.
+        """
         written = super().tagged_union_schema(schema)
         if "discriminator" not in written:
             written["anyOf"] = written.pop("oneOf")
@@ -116,9 +122,9 @@ def schema_of(schema: Mapping[str, Any] | type[BaseModel]) -> Mapping[str, Any]:
             problem = f"{schema.__name__} has no JSON schema"
             raise RequestError(f"{problem}: {error.message}") from error
     if not isinstance(schema, Mapping):
-        problem = "a JSON schema is a mapping, or a class of pydantic's"
+        problem = "a JSON schema must be a mapping or a pydantic class"
         raise RequestError(f"{problem}, not {shown(schema)}")
     if any(isinstance(schema.get(key), Mapping) for key in ("schema", "json_schema")):
-        problem = "this JSON schema is in an envelope of OpenAI's; pass only the schema itself"
-        raise RequestError(f"{problem}, which is under 'schema': {shown(schema)}")
+        problem = "this is a response format of OpenAI, which wraps a JSON schema"
+        raise RequestError(f"{problem}; pass only the value of its 'schema', not {shown(schema)}")
     return schema

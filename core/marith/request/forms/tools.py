@@ -26,7 +26,7 @@ class Tools:
     - `strict`: as for `Grammar.json_schema`. A tool's own "strict" has priority. Array items may
       repeat despite `uniqueItems`, so a tool that takes a set must drop repeats.
     - `steer`: if False, the bare model, not the formula, samples the tokens inside a call.
-    - `as_text`: the arguments of the only call become the answer's text.
+    - `as_text`: if True, the answer is one call, whose arguments become the answer's text.
     """
 
     definitions: tuple[Mapping[str, Any], ...] = field(compare=False)
@@ -41,7 +41,7 @@ class Tools:
     def __post_init__(self) -> None:
         check_fields(self)
         if not isinstance(self.definitions, (list, tuple)) or not self.definitions:
-            raise RequestError(f"tools are a list of functions, not {shown(self.definitions)}")
+            raise RequestError(f"tools must be a list of functions, not {shown(self.definitions)}")
         for tool in self.definitions:
             _check_definition(tool)
         text = json.dumps(self.definitions, ensure_ascii=False)
@@ -68,7 +68,10 @@ class Tools:
 
     @classmethod
     def of_schema(cls, grammar: Grammar) -> Tools:
-        """Return the tool that shows a grammar's schema and whose arguments are the answer."""
+        """Return `Tools` with one tool, which shows a grammar's schema to the model.
+
+        The arguments of its call are the answer.
+        """
         tool = json.loads(grammar.tool)
         return cls((tool,), tool["function"]["name"], parallel=False, as_text=True)
 
@@ -98,8 +101,8 @@ class Tools:
             schema = {"type": "object", **schema}
             if schema["type"] != "object":
                 kind = schema["type"]
-                form = "an object: {'type': 'object', 'properties': {…}}"
-                raise RequestError(f"its parameters are {form}, not of type {shown(kind)}")
+                form = "the type 'object', as in {'type': 'object', 'properties': {…}}"
+                raise RequestError(f"its parameters must have {form}, not {shown(kind)}")
         return schema_text(schema, self.strict if strict is None else strict, drops_repeats=True)
 
 
@@ -107,8 +110,9 @@ def _check_definition(tool: Any) -> None:
     function = tool.get("function") if isinstance(tool, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         shape = {"type": "function", "function": {"name": "…", "parameters": {}}}
-        raise RequestError(f"a tool is written as {shape}, not {shown(tool)}")
+        raise RequestError(f"a tool must be written as {shape}, not {shown(tool)}")
     strict = function.get("strict")
     if not (strict is None or isinstance(strict, bool)):
-        raise RequestError(f"strict of {function['name']!r} is True or False, not {shown(strict)}")
+        problem = f"'strict' of the tool {function['name']!r} must be True or False"
+        raise RequestError(f"{problem}, not {shown(strict)}")
     require_json(tool, f"the tool {function['name']!r}")

@@ -113,8 +113,8 @@ def test_costs_are_per_drawn_token_and_shares_are_of_the_checked_drafts() -> Non
     [
         (("--only", "speed"), "table, lambda, not 'speed'"),
         (("--only", "table,"), "not ''"),
-        (("--prompts", "0"), "prompts is a whole number from 1 to 10000, not 0"),
-        (("--tokens", "1"), "tokens is a whole number from 2 to 512, not 1"),
+        (("--prompts", "0"), "prompts must be a whole number from 1 to 10000, not 0"),
+        (("--tokens", "1"), "tokens must be a whole number from 2 to 512, not 1"),
         (("--model", "/no/where"), "'/no/where'"),
         (("--csv", "/no/where/x.csv"), "'/no/where/x.csv'"),
         (("--plot", "x.png", "--only", "table"), "shows the section lambda, but --only is 'table'"),

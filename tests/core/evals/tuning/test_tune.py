@@ -186,7 +186,7 @@ def test_a_bound_is_a_perplexity_or_a_multiple_of_the_bare_models() -> None:
         ({"attribute": "toxic"}, "MODEL:LABEL"),
         ({"direction": "left"}, "down or up, not 'left'"),
         ({"task": "cooking"}, "not 'cooking'"),
-        ({"trials": 0}, "trials is a whole number"),
+        ({"trials": 0}, "trials must be a whole number"),
         ({"frame": "Hi"}, "{message}"),
         ({"formulas": ("M",)}, "a search has one formula"),
     ],

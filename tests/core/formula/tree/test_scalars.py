@@ -34,14 +34,14 @@ def test_a_number_is_a_python_float(value: Any) -> None:
 def test_a_whole_number_is_a_python_int(value: Any) -> None:
     assert whole("it", value, 1, 7) == 7
     assert type(whole("it", value, 1)) is int
-    with pytest.raises(RequestError, match="it is a whole number from 8, not"):
+    with pytest.raises(RequestError, match="it must be a whole number of at least 8, not"):
         whole("it", value, 8)
 
 
 @pytest.mark.parametrize("value", [*NEITHER, 10**400, -(10**9000)], ids=lambda v: shown(v)[:20])
 def test_a_value_that_is_no_number_is_refused(value: Any) -> None:
     assert finite(value) is None
-    with pytest.raises(RequestError, match="it is a whole number from 1 to 9, not"):
+    with pytest.raises(RequestError, match="it must be a whole number from 1 to 9, not"):
         whole("it", value, 1, 9)
 
 

@@ -199,10 +199,13 @@ def test_lark_derives_from_start() -> None:
     [
         (lambda: Grammar("yaml", "x"), "json_schema, regex, lark, not 'yaml'"),  # type: ignore[arg-type]
         (lambda: Grammar.regex(5), "a regex grammar must be a text, not 5"),  # type: ignore[arg-type]
-        (lambda: Grammar.json_schema([1]), r"a mapping, or a class of pydantic's, not \[1\]"),  # type: ignore[arg-type]
-        (lambda: Grammar.json_schema(int), "a class of pydantic's, not <class 'int'>"),  # type: ignore[arg-type]
-        (lambda: Grammar.json_schema({"name": "a", "schema": A}), "pass only the schema itself"),
-        (lambda: Grammar.json_schema({"json_schema": {"schema": A}}), "which is under 'schema'"),
+        (lambda: Grammar.json_schema([1]), r"a mapping or a pydantic class, not \[1\]"),  # type: ignore[arg-type]
+        (lambda: Grammar.json_schema(int), "a pydantic class, not <class 'int'>"),  # type: ignore[arg-type]
+        (
+            lambda: Grammar.json_schema({"name": "a", "schema": A}),
+            "pass only the value of its 'schema'",
+        ),
+        (lambda: Grammar.json_schema({"json_schema": {"schema": A}}), "which wraps a JSON schema"),
         (lambda: Grammar.regex("("), r"'\(' is not a valid regex: unclosed group"),
         (lambda: Grammar.regex("(?=a)b"), "look-around"),
         (lambda: Grammar.regex(r"(a)\1"), "backreferences"),
@@ -212,8 +215,8 @@ def test_lark_derives_from_start() -> None:
         (lambda: Grammar.json_schema({"type": "date"}), "Invalid type: date"),
         (lambda: Grammar.json_schema({"$ref": "#/$defs/No"}), "/\\$defs/No"),
         (lambda: Grammar.json_schema({"$ref": "http://x.y/z"}), "http://x.y/z"),
-        (lambda: Grammar.json_schema({"enum": [{1}]}), "not JSON: .*set"),
-        (lambda: Grammar.json_schema({"const": "\ud800"}), "not JSON"),
+        (lambda: Grammar.json_schema({"enum": [{1}]}), "cannot be written as JSON: .*set"),
+        (lambda: Grammar.json_schema({"const": "\ud800"}), "cannot be written as JSON"),
         (lambda: Grammar.json_schema(nested(5000)), "at most 100 levels"),
         (lambda: Grammar.json_schema(circular()), "at most 100 levels"),
     ],

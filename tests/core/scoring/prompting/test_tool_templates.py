@@ -170,8 +170,8 @@ def test_an_empty_list_of_calls_is_no_call() -> None:
 @pytest.mark.parametrize(
     ("calls", "sentence"),
     [
-        ([{}], "a call has a function"),
-        (["f"], "a call has a function"),
+        ([{}], "a call must have a function"),
+        (["f"], "a call must have a function"),
         ([{"function": "f"}], "'function': 'f'"),
         ([{"function": {"name": 7}}], "'name': 7"),
         (7, "not 7"),

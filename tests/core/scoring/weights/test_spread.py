@@ -68,7 +68,7 @@ def test_options_carry_the_limits(home: Path) -> None:
     ("options", "problem"),
     [
         ({"max_memory": {"cpu": "18MB"}}, "max_memory limits what device='auto' may take"),
-        ({"device": "auto", "max_memory": "18MB"}, "max_memory is a table of devices"),
+        ({"device": "auto", "max_memory": "18MB"}, "max_memory must be a table of devices"),
         ({"device": "auto", "max_memory": {"cpu": "much"}}, "not in a valid format"),
         ({"device": "auto", "backend": "llama.cpp"}, "backend='llama.cpp' computes on one device"),
     ],

@@ -118,9 +118,9 @@ def test_an_unsupported_request_is_refused_in_one_sentence(
     for options, problem in [
         ({"dtype": "bfloat16"}, "computes in the number types of the file"),
         ({"max_lanes": 1000}, "at most 256 texts at once, and max_lanes is 1000"),
-        ({"backend": "vllm"}, "backend is 'transformers' or 'llama.cpp', not 'vllm'"),
+        ({"backend": "vllm"}, "backend must be 'transformers' or 'llama.cpp', not 'vllm'"),
         ({"context_length": 5000}, "holds 1024 tokens, not 5000"),
-        ({"device": "gpu"}, "device is a device of torch, .* not 'gpu'"),
+        ({"device": "gpu"}, "device must be a device of torch, .* not 'gpu'"),
     ]:
         with pytest.raises(ModelError, match=problem):
             Engine.load(path, **({"backend": "llama.cpp"} | options))
