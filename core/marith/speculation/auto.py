@@ -103,9 +103,9 @@ class Draft:
     `chances` has, for each token, the chance that the token and all tokens before it are accepted.
     Each token adds `rows` rows to the pass that verifies.
 
-    If models draft, `seconds` is the time of the pass in which they draft one more token for every
-    text that drafts. If a proposer drafts, `seconds` is 0, because the proposer has already given
-    the `tokens` and the source of each.
+    If models draft, `seconds` is the time of one pass of these models, which adds one token to the
+    draft of every text whose models draft. If a proposer drafts, `seconds` is 0, because the
+    proposer has already given the `tokens` and the source of each.
     """
 
     chances: Sequence[float]
@@ -127,7 +127,7 @@ def lengths(
 
     The rate is in tokens per second. Without drafts the round has `rows` rows and makes `made`
     tokens. The tokens of all drafts are sorted by their chance per row, highest first. The first n
-    tokens of this order are drafted, with the n that gives the highest rate. A longer draft may be
+    tokens of this order are drafted, for the n that gives the highest rate. A longer draft may be
     better even if one more token is not, because the cost rises in steps. If drafts would raise the
     rate by less than `MARGIN`, nothing is drafted.
     """
@@ -152,8 +152,8 @@ def lengths(
         seconds = (cost(rows) or math.inf) + drafting
         if made / seconds > best:
             taken, best = count, made / seconds
-        # More tokens only make the round longer. Already in this time, even `all_made` tokens would
-        # not give a higher rate than `best`.
+        # Even if a round of `seconds` made `all_made` tokens, its rate would not exceed `best`.
+        # More drafted tokens never make the round shorter.
         elif all_made / seconds <= best:
             break
     if best < (1 + MARGIN) * none:
@@ -256,7 +256,8 @@ class Controller:
 
         `drawing` is the number of texts whose models would draft in this round.
 
-        If the cost is not known, the draft has one token, whose time is then measured.
+        If the cost of a pass of these models is not known, the draft has one token, so that this
+        cost can be measured.
         """
         window, models = text.window, text.window.models
         limit = min(MOST - 1, window.tokens_left)

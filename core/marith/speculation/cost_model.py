@@ -90,11 +90,11 @@ class Samples:
 def choose(samples: Samples, prices: Sequence[Price]) -> Plan:
     """Return the cheapest of several plans.
 
-    The candidates are a plan without speculation and the paper's two plans. If there is a draft,
-    plans in which every term is evaluated only once per several drafted tokens are candidates too.
-    The paper's factors minimise a convex cost for each term. They are computed twice: with the
-    drafts, and without them. The cost of a plan is measured by simulating algorithm 2 with the
-    measured acceptances.
+    The candidates are a plan without speculation, and two plans with the paper's factors: one
+    computed with the drafts, one without them. The paper's factors minimise a convex cost for each
+    term. If there is a draft, plans that evaluate each term only once for several drafted tokens
+    are candidates too. The cost of a plan is measured by simulating algorithm 2 with the measured
+    acceptances.
     """
     plan = samples.plan
     of_terms = [price for price in prices if not price.terms & set(plan.drafts)]
@@ -119,8 +119,9 @@ def paper_factors(samples: Samples, prices: Sequence[Price]) -> dict[Term, int]:
     """Return for each term the factor s that minimises (C + s·C₁) / (1 + a + … + a^{s−1}).
 
     C is the cost of evaluating the term once. C₁ is the cost for each position: the cost of the
-    first terms at a position, plus the term's own cost for a position. The first terms are the
-    fewest that together define a distribution. Drafts come before other terms.
+    first terms at a position, plus the term's own cost for a position. Terms are taken in the
+    order of `prices`, drafts first. The first terms are the shortest beginning of this order that
+    defines a distribution.
     """
     plan = samples.plan
     ordered = sorted(prices, key=lambda price: not price.terms & set(plan.drafts))

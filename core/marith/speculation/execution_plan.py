@@ -131,7 +131,7 @@ class ExecutionPlan:
         return part(self.formula, frozenset(evaluated))
 
     def needed(self, formula: Formula) -> tuple[Term, ...]:
-        """Return the terms that are evaluated where a formula verifies.
+        """Return the terms to evaluate at a position that `formula` verifies.
 
         For a partial formula, these are its own terms. For the whole formula and for `alternative`,
         they are the terms of both.
@@ -230,5 +230,8 @@ def with_observed(factors: Mapping[Term, int], terms: Iterable[Term]) -> dict[Te
 
 
 def _formula_of(text: str, names: Mapping[str, Formula]) -> Formula:
-    """Return the bound formula of a text in a plan: a name of the request, or formula text."""
+    """Return the formula that a plan gives as `text`, with its names bound.
+
+    `text` is a name of the request, or formula text.
+    """
     return bind(formula_in_plan(text, names), names)

@@ -98,8 +98,7 @@ class VerificationOrder:
         If several stages are due, return the last of them that has positions before `end` to
         verify. If no stage is due, because the text is closed or no proposer has a token, return
         the stage that would be due if the text were longer. Without this rule, the last token
-        would decide which stages verify this very token, and the distribution would change
-        (decision 13).
+        would itself decide which stages verify it, and the distribution would change (decision 13).
         """
         for assumed_length in count(length):
             stages = self.stages(assumed_length)

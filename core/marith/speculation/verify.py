@@ -103,8 +103,8 @@ def verify(
     draft = torch.stack([d for d in drafts if d is not None]).double().exp()
     draft_targets = target[drafted]
     draft_tokens = stands[drafted, None]
-    # This is u < P / Q without a division. A drawn token has Q > 0, and u < 1 keeps every token if
-    # P = Q.
+    # A drafted token is kept if its first random number u is below P / Q. Comparing u · Q with P
+    # avoids the division. A drawn token has Q > 0, and u < 1 keeps every token if P = Q.
     to_keep = numbers[drafted, KEEP]
     kept = to_keep * draft.gather(1, draft_tokens)[:, 0] < overlaps[drafted]
     masses = target.clone()

@@ -1,8 +1,8 @@
 """The draft window: the tokens that not every stage has verified, and the rows to verify them.
 
-This is algorithm 2 of the paper. One stage after another verifies each position, each under its own
-formula. The last of these formulas is the whole formula, so the final tokens are distributed as the
-whole formula (lemma 1).
+This is algorithm 2 of the paper. The stages verify each position one after another, each stage
+under its own formula. The last of these formulas is the whole formula, so the final tokens are
+distributed as the whole formula (lemma 1).
 """
 
 from __future__ import annotations
@@ -82,7 +82,11 @@ class PlainWindow:
     def rows(
         self, terms: Collection[Term], count: int, answers: Mapping[Term, Sequence[Row]]
     ) -> dict[Term, Sequence[Row]]:
-        """Return the rows of the composed position from `answers`, before they are received."""
+        """Return the rows of the composed position.
+
+        They come from `answers`, because a classifier needs its guide's rows before `receive` is
+        called.
+        """
         return {term: answers[term] for term in terms}
 
     def blocks(self) -> list[Block]:
