@@ -137,7 +137,8 @@ class StageStats:
 class TermStats:
     """The cost of one term: its prompt tokens, how many of them were cached, and its calls.
 
-    A classifier reads texts, so its `prompt_tokens` and `cached_tokens` are 0.
+    For a classifier, `prompt_tokens` and `cached_tokens` are 0, because a classifier reads text,
+    not the tokens of the prompt.
     """
 
     prompt_tokens: int
@@ -158,9 +159,9 @@ class Stats:
     - `stages`: the parts of the formula that verified drafts.
     - `terms`: the cost of each term, by its text.
     - `rewinds`: how often a ban rolled tokens back. `tokens` does not count these tokens.
-    - `implausible`: the share of tokens to which every prompted term gives less than a tenth of the
-      probability of its own likeliest token. Most texts whose share is above one half are nonsense.
-      It is 0 for a formula of one term, and on an accelerator, where it is not counted.
+    - `implausible`: the share of tokens that every prompted term finds unlikely: less than a tenth
+      as probable as the term's likeliest token. Most texts whose share is above one half are
+      nonsense. It is 0 for a formula of one term, and on an accelerator, where it is not counted.
     - `uncut`: the number of tokens that were sampled without the cuts of the formula, such as
       `min_p`, because the cuts and the grammar of the answer left no token in common.
     """

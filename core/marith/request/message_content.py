@@ -53,7 +53,8 @@ def plain_messages(message: Mapping[str, Any]) -> list[dict[str, Any]]:
         plain["role"] = "tool"
     if said and not plain["content"] and isinstance(plain.get("refusal"), str):
         plain["content"] = plain["refusal"]
-    # The other copies of the reasoning are removed, because a term's `hide` does not reach them.
+    # The reasoning is kept in `reasoning_content` alone, because a term's `hide` does not reach any
+    # other field that has it.
     noted = [plain.pop(name, None) for name in ("reasoning_content", "reasoning")]
     if said and (reasoning := _reasoning(noted[0] or noted[1]) or reasoning_of(blocks)):
         plain["reasoning_content"] = reasoning
@@ -120,7 +121,8 @@ def _reasoning(part: Any) -> str:
 def _calls(calls: Any, called_once: Any, blocks: Sequence[Any]) -> list[dict[str, Any]]:
     """Return the calls of a message.
 
-    Blocks often repeat the calls of the fields, so blocks are read only if the fields have none.
+    Blocks often repeat the calls in `tool_calls` and `function_call`, so blocks are read only if
+    these fields have no calls.
     """
     listed = require_calls(calls or ())
     return [_call(call) for call in listed or (called_once and [called_once]) or blocks]

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 # The options of a call, of `Sampling`, of `Stop` and of an engine, each with its names in other
-# libraries. The keys are the names of the options: the option `stop` is the field `Stop.strings`.
+# libraries. The keys are the names of the options in calls of an engine and of `Engine.load`. The
+# name of a field may differ: the option `stop` is the field `Stop.strings`.
 _OF_CALLS: Mapping[str, tuple[str, ...]] = {
     "ban": ("bad_words", "bad_words_ids"),
     "cache_salt": ("prompt_cache_key",),
@@ -107,8 +108,8 @@ _SENTENCES: Mapping[str, str] = {
     "guidance_scale": "write a formula with the recipe cfg",
     "trust_remote_code": "marith never runs the code of a checkpoint",
 }
-# Names in other libraries: of options that set the chat template itself, and of options that are
-# passed to a template.
+# Other libraries' names for the chat template itself, and for options that are passed to a
+# template.
 _TEMPLATES = ("chat_template", "chat_format", "template")
 _OPTIONS_OF_TEMPLATES = ("enable_thinking", "reasoning_effort")
 # These remarks follow the advice where marith's option differs from the other library's.

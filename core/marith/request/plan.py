@@ -85,8 +85,8 @@ class Plan:
     def drafts(cls, *drafts: str | Formula, length: int = LENGTH) -> Plan:
         """Return a plan in which `drafts` draft for the whole formula.
 
-        The first draft is evaluated for every token. Each other draft verifies the draft before it,
-        and is evaluated about twice in every `length` tokens. If a draft is also a term of the
+        The first draft is evaluated for every token. Every later draft verifies the draft before
+        it, and is evaluated about twice in every `length` tokens. If a draft is also a term of the
         formula, the term then verifies with factor 1.
 
         Examples: `NGram("corpus.txt", order=4)`; `NGram(order=4, online=True)`, which copies from

@@ -104,7 +104,8 @@ def _to_messages(message: Any) -> list[dict[str, Any]]:
         if "tool_calls" in plain:
             plain["tool_calls"] = [_to_call(call) for call in plain["tool_calls"]]
         elif message.get("content") is None and plain["role"] != "assistant":
-            raise RequestError(f"a message must have a content: {_SHAPE}, not {shown(message)}")
+            problem = f"a message must have content, as in {_SHAPE}"
+            raise RequestError(f"{problem}, not {shown(message)}")
     return messages
 
 

@@ -133,10 +133,11 @@ class Request:
     - `logprobs`: a number n. The log-probability of each token is listed, and those of the n
       likeliest tokens at its position.
     - `template_options`: options of the terms' chat templates.
-    - `trusted`: if False, the texts of `formula` and `terms` are limited as by `marith.parse`: they
-      may call a function of `marith.define` or of a package only if `allowed` contains its name.
+    - `trusted`: if False, the texts of `formula` and `terms` are limited, as `marith.parse` limits
+      untrusted text: they may call a function that `marith.define` or a package has added only if
+      `allowed` contains its name.
     - `constraints`: functions `f(rows, text, places)`, called in order. `rows` [positions, vocab]
-      are the composed log-probabilities, with the changes of the functions before. Row i is for
+      are the composed log-probabilities, as the earlier functions have changed them. Row i is for
       the token after text[:places[i]]. Each function returns the changed rows. The last result is
       normalised, and -inf forbids a token. A row may depend only on itself and on the tokens
       before its place, because the other rows may belong to drafts. The functions run on the

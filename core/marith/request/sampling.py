@@ -26,7 +26,8 @@ MOST_BIASES = 1024
 
 def token_biases(name: str, value: Any) -> tuple[tuple[int, float], ...]:
     """Check that a value maps token ids to numbers. Return it as sorted pairs."""
-    form = f"{name} must map token ids to numbers that are added, such as {{50256: -100.0}}"
+    rule = f"{name} must map token ids to finite numbers to add to log-probabilities"
+    form = f"{rule}, as in {{50256: -100.0}}"
     try:
         pairs = dict(value)
     except (TypeError, ValueError):
@@ -39,7 +40,7 @@ def token_biases(name: str, value: Any) -> tuple[tuple[int, float], ...]:
         written = isinstance(token, str) and token.isascii() and token.isdigit()
         number = finite(bias)
         if number is None:
-            raise RequestError(f"{form}; {shown(token)} cannot have {shown(bias)}")
+            raise RequestError(f"{form}; the value of {shown(token)} is {shown(bias)}")
         biases[whole(f"a token of {name}", int(token) if written else token, 0)] = number
     return tuple(sorted(biases.items()))
 
@@ -52,8 +53,8 @@ class Sampling:
     They apply in this order:
 
     - `repetition_penalty` multiplies the log-probabilities of tokens that occur in the prompt, as
-      `M` reads it, or in the continuation (Keskar et al., 2019). transformers and vLLM also count
-      both.
+      `M` reads it, or in the continuation (Keskar et al., 2019). transformers and vLLM also apply
+      it to tokens of the prompt and of the continuation.
     - `logit_bias` is added to log-probabilities by token id. `presence_penalty` is subtracted once
       from each token that occurs in the continuation, and `frequency_penalty` once for each
       occurrence, as in OpenAI's API.

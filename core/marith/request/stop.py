@@ -28,8 +28,8 @@ class Stop:
 
     With `max_tokens=None` only the context limits the text. `token_ids` end the text, as the
     model's own end-of-text tokens do, and so does a special token whose name is one of `strings`.
-    Special tokens are not in the text. A stop string that contains the name of a special token next
-    to other text therefore matches only if the model spells the name in ordinary tokens. With
+    Special tokens are not in the text. So a stop string that has other text besides the name of a
+    special token matches only if the model spells the name in ordinary tokens. With
     `ignore_eos` the model's own end-of-text tokens are ordinary tokens. While the text has fewer
     than `min_tokens` tokens, a token that ends the text is sampled only if no other token may
     follow, and stop strings do not end the text. Stop strings never end the JSON of a schema, tool

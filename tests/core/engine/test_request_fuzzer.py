@@ -39,7 +39,7 @@ def calling(**changed: Any) -> list[Any]:
             [{"role": "user", "content": b"bytes"}],
             "content must be a text or a list of blocks, not b'bytes'",
         ),
-        ([{"role": "user"}], "a message must have a content"),
+        ([{"role": "user"}], "a message must have content"),
         (
             [{"role": "usr", "content": "hi"}],
             "a message has the unknown role 'usr'; did you mean 'user'",

@@ -37,7 +37,8 @@ FORCED = 100
 LETTERS = 250_000
 # A Lark grammar has at most this number of rules. A chain of 3,000 rules overflowed the stack.
 RULES = 1_000
-# An object of n optional properties has 4n items in a row and 5n symbols, so n is at most 4,000.
+# For an object of n optional properties, llguidance needs 4n items in one row (`max_items_in_row`)
+# and at least 7n symbols (`max_grammar_size`), so n is at most about 2,850.
 LIMITS = LLParserLimits(
     max_items_in_row=20_000,
     step_max_items=200_000,
@@ -164,7 +165,7 @@ def _why_invalid(kind: str, text: str, problem: str) -> str:
         )
     elif kind == "regex" and (match := _PARSE_ERROR.search(problem)):
         return f"{shown(text[:80])} is not a valid regex: {one_line(match[1])}"
-    return f"this {kind} cannot be followed: {one_line(problem)}"
+    return f"this {kind} grammar cannot be used: {one_line(problem)}"
 
 
 def require_bounded(kind: str, text: str) -> None:
@@ -209,8 +210,8 @@ def _source(kind: str, text: str) -> str:
     is_invalid, problems = LLMatcher.validate_grammar_with_warnings(source, limits=LIMITS)
     if is_invalid:
         raise RequestError(_why_invalid(kind, text, problems[0]))
-    # Lark writes special tokens in angle brackets. The vocabulary of bytes has none, so a grammar
-    # that may have special tokens is not followed.
+    # Lark writes special tokens in angle brackets. The vocabulary of bytes has no special tokens,
+    # so a Lark grammar that contains "<" is not tested here.
     if "<" not in text or kind != "lark":
         _require_text(kind, source)
     return source
@@ -236,7 +237,7 @@ def _require_text(kind: str, source: str) -> None:
         elif _STUCK in problem or not problem:
             place = repr(forced.decode(errors="replace"))
             problem = f"no text follows {place}" if forced else "it matches no text"
-        raise RequestError(f"this {kind} cannot be followed: {problem}")
+        raise RequestError(f"this {kind} grammar cannot be used: {problem}")
 
 
 @lru_cache(maxsize=1)

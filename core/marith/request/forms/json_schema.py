@@ -267,10 +267,11 @@ def other_than(names: Sequence[str]) -> str:
 
 
 def enforce_free_names(node: Node, together: bool) -> None:
-    """Forbid properties that repeat the name of a named property, even if written with escapes.
+    """Forbid an unnamed property to have the name of a named property.
 
-    If `together`, other schemas describe the same object too.
-    Raises RequestError for patterns of names, and numbers of properties, that cannot be enforced.
+    The name stays forbidden if the answer writes it with escapes. If `together`, other schemas
+    describe the same object too. Raises RequestError for `patternProperties` and `minProperties`
+    that cannot be enforced.
     """
     named = [*node.get("properties", ()), *node.get("required", ())]
     patterns = node.get("patternProperties")
@@ -378,7 +379,11 @@ def _closed(schema: Any, left_open: frozenset[str], closes: bool, itself: bool =
 
 
 def _describing(schema: Any) -> list[Any]:
-    """Return the parts of a schema that independently name properties of its object."""
+    """Return the parts of a schema that each name properties of its object.
+
+    A part is a reference, the schema's own properties, one member of `allOf`, or all members of
+    `anyOf` or of `oneOf`.
+    """
     if not isinstance(schema, Mapping):
         return []
     keys = ["$ref"] if "$ref" in schema else []

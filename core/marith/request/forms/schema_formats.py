@@ -104,7 +104,7 @@ class _ReadByPydantic(GenerateJsonSchema):
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
         """Return the schema of a union.
 
-        If a function chooses the class, and not a field, a value may match several classes. So
+        If a function, and not a field, chooses the class, a value may match several classes. So
         `oneOf` becomes `anyOf`.
         """
         written = super().tagged_union_schema(schema)

@@ -258,7 +258,7 @@ def test_references_that_come_back_after_a_value_are_read() -> None:
 def test_a_schema_that_fails_at_its_first_token_is_refused_when_it_is_made(
     make: Any, reason: str
 ) -> None:
-    with pytest.raises(RequestError, match=f"cannot be followed: .*{reason}"):
+    with pytest.raises(RequestError, match=f"grammar cannot be used: .*{reason}"):
         make()
 
 
