@@ -1,13 +1,16 @@
-"""Warnings that point at the caller's line, from any depth and any thread."""
+"""Warnings that point at the caller's line, from any depth and any thread; notes in the log."""
 
 from __future__ import annotations
 
+import logging
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 
+_log = logging.getLogger(__name__)
 _collected: ContextVar[list[str] | None] = ContextVar("_collected", default=None)
 
 
@@ -38,6 +41,16 @@ def collecting() -> Iterator[list[str]]:
         yield messages
     finally:
         _collected.reset(token)
+
+
+@cache
+def note_neighbors(what: str) -> None:
+    """Log once that the last bits of `what` depend on the texts that share a pass."""
+    _log.info(
+        "on this processor, the last bits of %s depend on the other texts of a pass, so a seed may "
+        "give another text if other requests run beside it",
+        what,
+    )
 
 
 def _is_ours(module: str) -> bool:

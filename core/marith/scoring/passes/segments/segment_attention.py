@@ -13,11 +13,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 
-from marith.scoring.passes.lanes import Rectangle
+from marith.scoring.passes.lanes import Lane, Rectangle
 from marith.scoring.passes.layer_masks import near
+from marith.scoring.passes.segments.kernel_shapes import (
+    BLOCK,
+    RowCounts,
+    read_end,
+    row_counts,
+)
 from marith.scoring.weights.shared_weights import attending_by
 
 # One more kernel call costs about as much as reading this number of slots of one row.
@@ -25,7 +32,6 @@ CALL = 96
 NAME = "marith_segments"
 # This stands for the logsumexp of no scores, because -inf would lead to NaN.
 _NOTHING = torch.finfo(torch.float32).min
-_flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 # If a text has fewer queries for the same keys, 16-bit types are slower than float32.
 _FEW = 4
 _SHORT = torch.bfloat16, torch.float16
@@ -54,11 +60,11 @@ class Read:
     sees_nothing: Tensor | None = None
     folded: dict[tuple[int, torch.dtype], Tensor] = field(default_factory=dict)
 
-    def mask_of(self, groups: int, dtype: torch.dtype) -> Tensor | None:
+    def mask_of(self, groups: int, dtype: torch.dtype, counts: RowCounts | None) -> Tensor | None:
         """Return the mask, repeated for each of the `groups` heads that share a head of keys.
 
         Its shape is [texts, 1, groups · width, slots], or [1, 1, texts · groups · width, slots] for
-        a shared read. `dtype` is the dtype of the queries.
+        a shared read, with as many more rows as `counts` adds. `dtype` is the dtype of the scores.
         """
         if self.mask is None:
             return None
@@ -66,8 +72,11 @@ class Read:
         if key not in self.folded:
             count, _, width, slots = self.mask.shape
             mask = self.mask.to(dtype).expand(count, groups, width, slots)
-            mask = mask.reshape(count, 1, -1, slots)
-            self.folded[key] = mask.reshape(1, 1, -1, slots) if self.shared else mask
+            mask = mask.reshape(1 if self.shared else count, 1, -1, slots)
+            if counts is not None:
+                rows = mask.shape[2]
+                mask = functional.pad(mask, (0, 0, 0, counts.padded(rows) - rows))
+            self.folded[key] = mask
         return self.folded[key]
 
 
@@ -85,8 +94,11 @@ def reads(rectangle: Rectangle, kind: str, width: int | None) -> list[Read]:
     `width` is the window or chunk of these layers; None if they see the whole text.
     """
     low = [_low(kind, width, place) for place in rectangle.first]
-    own = [max(lane.start, least) for lane, least in zip(rectangle.lanes, low, strict=True)]
-    found = [_own(rectangle, kind, width, group, own) for group in _groups(rectangle, own)]
+    spans = [
+        _span(lane, least, end)
+        for lane, least, end in zip(rectangle.lanes, low, rectangle.end, strict=True)
+    ]
+    found = [_own(rectangle, kind, width, group, spans) for group in _groups(rectangle, spans)]
     shared: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for i, lane in enumerate(rectangle.lanes):
         while lane.parent is not None and lane.start > low[i]:
@@ -105,51 +117,68 @@ def _low(kind: str, width: int | None, place: int) -> int:
     return place // width * width if kind == "chunked_attention" else max(0, place - width + 1)
 
 
-def _groups(rectangle: Rectangle, own: Sequence[int]) -> list[range]:
+def _span(lane: Lane, low: int, end: int) -> tuple[int, int]:
+    """Return the slots of a lane's own row that are read, if the text sees those up to `end`.
+
+    They depend on this lane alone, so that the bits of its text do, too. Slots before `low` are
+    outside of the window.
+    """
+    start = max(lane.start, low // BLOCK * BLOCK)
+    return start, read_end(start, end)
+
+
+def _groups(rectangle: Rectangle, spans: Sequence[tuple[int, int]]) -> list[list[int]]:
     """Return groups of texts whose rows one call reads, because padding costs less than a call.
 
-    The texts are in the order of their rows.
+    A longer read gives the same bits if it starts at the same slot, or a multiple of `BLOCK`
+    earlier. So texts that share a prefix, whose own rows start anywhere, have groups of their own.
     """
-    groups: list[range] = []
+    groups: list[list[int]] = []
     first = last = rows = 0
-    for i, lane in enumerate(rectangle.lanes):
-        start, end = own[i], rectangle.end[i]
-        if groups:
-            group = groups[-1]
+    lanes = rectangle.lanes
+    # The texts are in the order of their rows.
+    for i in sorted(range(len(lanes)), key=lambda i: (lanes[i].start > 0, i)):
+        start, end = spans[i]
+        if groups and (lanes[groups[-1][0]].start > 0) == (lanes[i].start > 0):
             # One call reads all slots of the group's rows, and also the rows between them.
-            wide = lane.row - rectangle.lanes[group.start].row + 1
+            wide = lanes[i].row - lanes[groups[-1][0]].row + 1
             lowest, highest = min(first, start), max(last, end)
             apart = rows * (last - first) + end - start + CALL
             if wide * (highest - lowest) <= apart:
-                groups[-1] = range(group.start, i + 1)
+                groups[-1].append(i)
                 first, last, rows = lowest, highest, wide
                 continue
-        groups.append(range(i, i + 1))
+        groups.append([i])
         first, last, rows = start, end, 1
     return groups
 
 
 def _own(
-    rectangle: Rectangle, kind: str, width: int | None, group: range, own: Sequence[int]
+    rectangle: Rectangle,
+    kind: str,
+    width: int | None,
+    group: Sequence[int],
+    spans: Sequence[tuple[int, int]],
 ) -> Read:
     """Return the read of the own rows of a group of texts."""
     lanes = rectangle.lanes
-    begin, rows = lanes[group.start].row, [lanes[i].row for i in group]
-    start, end = min(own[i] for i in group), max(rectangle.end[i] for i in group)
-    read = Read(slice(group.start, group.stop), slice(begin, rows[-1] + 1), start, end)
+    begin, rows = lanes[group[0]].row, [lanes[i].row for i in group]
+    start, end = min(spans[i][0] for i in group), max(spans[i][1] for i in group)
+    read = Read(_texts(group), slice(begin, rows[-1] + 1), start, end)
     if len(rows) < rows[-1] + 1 - begin:
         read.places = torch.tensor(rows) - begin
-    # A single new token sees all slots of its row, so equal rows need no mask.
-    equal = all(own[i] == start and rectangle.end[i] == end for i in group)
-    if rectangle.places.shape[1] > 1 or not equal:
-        lows = torch.tensor([lanes[i].start for i in group])
-        _see(rectangle, kind, width, read, lows)
-        if read.places is not None:
-            assert read.mask is not None
-            # The rows in between are computed too, and their results are dropped.
-            wide = read.mask.new_zeros(rows[-1] + 1 - begin, *read.mask.shape[1:])
-            read.mask = wide.index_copy(0, read.places, read.mask)
+    _see(rectangle, kind, width, read, torch.tensor([lanes[i].start for i in group]))
+    if read.places is not None and read.mask is not None:
+        # The rows in between are computed too, and their results are dropped.
+        wide = read.mask.new_zeros(rows[-1] + 1 - begin, *read.mask.shape[1:])
+        read.mask = wide.index_copy(0, read.places, read.mask)
     return read
+
+
+def _texts(which: Sequence[int]) -> slice | Tensor:
+    """Return an index of texts, as a slice if they are adjacent."""
+    adjacent = which[-1] - which[0] == len(which) - 1
+    return slice(which[0], which[-1] + 1) if adjacent else torch.tensor(which)
 
 
 def _shared(
@@ -163,13 +192,10 @@ def _shared(
     which, ends = [i for i, _ in readers], [end for _, end in readers]
     # No reader sees the slots before the first of their windows.
     low = min(_low(kind, width, rectangle.first[i]) for i in which)
-    start = max(start, low)
-    adjacent = which == list(range(which[0], which[-1] + 1))
-    texts = slice(which[0], which[-1] + 1) if adjacent else torch.tensor(which)
-    read = Read(texts, slice(row, row + 1), start, max(ends), shared=True)
-    # Without a window, readers that leave the row at the same slot see all slots that are read.
-    if width is not None or min(ends) < max(ends):
-        _see(rectangle, kind, width, read, highs=torch.tensor(ends))
+    start = max(start, low // BLOCK * BLOCK)
+    end = read_end(start, max(ends))
+    read = Read(_texts(which), slice(row, row + 1), start, end, shared=True)
+    _see(rectangle, kind, width, read, highs=torch.tensor(ends))
     return read
 
 
@@ -190,6 +216,8 @@ def _see(
         seen &= slots < highs[:, None, None]
     if width is not None:
         seen &= near(kind, width, places, slots)
+    if bool(seen.all()):
+        return
     shut = torch.zeros(seen.shape)
     read.mask = shut.masked_fill_(~seen, -torch.inf)[:, None]
     # In its own row, each position sees at least itself.
@@ -290,16 +318,19 @@ class _Attention:
         """Return the output of one read for its texts, and the logsumexp of their scores."""
         keys = self.keys[read.rows, :, read.start : read.end]
         values = self.values[read.rows, :, read.start : read.end]
-        mask = read.mask_of(self.groups, query.dtype)
         # The queries of one text decide this, so that other texts never change its result.
-        few = query.dtype in _SHORT and query.shape[2] < _FEW
+        is_kernel = self.softcap is None and keys.shape[-1] == values.shape[-1]
+        few = is_kernel and query.dtype in _SHORT and query.shape[2] < _FEW
+        dtype = torch.float32 if few else query.dtype
+        counts = row_counts(dtype, query.shape[-1]) if is_kernel else None
+        mask = read.mask_of(self.groups, dtype, counts)
         if read.shared:
-            return self._shared(read, query, keys, values, mask, few)
+            return self._shared(read, query, keys, values, mask, counts, few)
         if read.places is None:
-            return self._attend(query, keys, values, mask, few)
+            return self._attend(query, keys, values, mask, counts, few)
         spread = query.new_zeros(keys.shape[0], *query.shape[1:])
         spread = spread.index_copy(0, read.places, query)
-        out, score = self._attend(spread, keys, values, mask, few)
+        out, score = self._attend(spread, keys, values, mask, counts, few)
         return out[read.places], score[read.places]
 
     def _shared(
@@ -309,12 +340,13 @@ class _Attention:
         keys: Tensor,
         values: Tensor,
         mask: Tensor | None,
+        counts: RowCounts | None,
         few: bool,
     ) -> tuple[Tensor, Tensor]:
         """Compute a shared read: the queries of all texts stand in one row, as if of one text."""
         texts, heads, rows, dim = query.shape
         one = query.transpose(0, 1).reshape(1, heads, texts * rows, dim)
-        out, score = self._attend(one, keys, values, mask, few)
+        out, score = self._attend(one, keys, values, mask, counts, few)
         out = out.reshape(heads, texts, rows, -1).transpose(0, 1)
         score = score.reshape(heads, texts, rows).transpose(0, 1)
         if read.sees_nothing is not None:
@@ -322,19 +354,24 @@ class _Attention:
         return out, score
 
     def _attend(
-        self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, few: bool
+        self,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor | None,
+        counts: RowCounts | None,
+        few: bool,
     ) -> tuple[Tensor, Tensor]:
         """Return the attention's output, and the logsumexp of its scores.
 
         For a query that sees nothing, the logsumexp is an arbitrary number. `few` queries of a text
-        in a 16-bit type are computed in float32.
+        in a 16-bit type are computed in float32. `counts` is None if torch's kernel cannot compute
+        this attention: it knows no softcap, and takes only keys and values of the same width.
         """
-        # The kernel knows no softcap, and takes only keys and values of the same width.
-        if self.softcap is None and keys.shape[-1] == values.shape[-1]:
+        if counts is not None:
             if few:
-                return self._in_float32(query, keys, values, mask)
-            out, score = _flash(query, keys, values, attn_mask=mask, scale=self.scale)
-            return out, score
+                return self._in_float32(query, keys, values, mask, counts)
+            return counts.attend(query, keys, values, mask, self.scale)
         scores = (query @ keys.mT).float() * self.scale
         if self.softcap is not None:
             scores = torch.tanh(scores / self.softcap) * self.softcap
@@ -345,7 +382,12 @@ class _Attention:
         return share.to(values.dtype) @ values, total
 
     def _in_float32(
-        self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
+        self,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor | None,
+        counts: RowCounts,
     ) -> tuple[Tensor, Tensor]:
         """Compute few queries of a 16-bit type in float32.
 
@@ -356,32 +398,15 @@ class _Attention:
         # In float32, a number of a key and a number of a value take 8 bytes.
         limit = max(1, _AT_ONCE // (8 * keys.shape[2] * dim))
         at_once, together = min(heads, limit), max(1, limit // heads)
-        if together >= texts and at_once == heads:
-            return self._wide(query, keys, values, mask)
         out = query.new_empty(query.shape)
         total = query.new_empty(texts, heads, rows, dtype=torch.float32)
         for i in range(0, texts, together):
             seen = mask if mask is None or len(mask) == 1 else mask[i : i + together]
             for j in range(0, heads, at_once):
                 part = slice(i, i + together), slice(j, j + at_once)
-                out[part], total[part] = self._wide(query[part], keys[part], values[part], seen)
+                own, read, added = (one[part].float() for one in (query, keys, values))
+                out[part], total[part] = counts.attend(own, read, added, seen, self.scale)
         return out, total
-
-    def _wide(
-        self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        # Some processors sum a single query in another order than several queries, so a single
-        # query is computed twice.
-        rows = query.shape[2]
-        queries = query.float().repeat(1, 1, 2, 1) if rows == 1 else query.float()
-        out, score = _flash(
-            queries,
-            keys.float(),
-            values.float(),
-            attn_mask=None if mask is None else mask.float(),
-            scale=self.scale,
-        )
-        return out[:, :, :rows].to(query.dtype), score[:, :, :rows]
 
 
 AttentionInterface.register(NAME, attention)

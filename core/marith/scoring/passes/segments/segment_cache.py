@@ -21,13 +21,14 @@ from transformers.cache_utils import Cache
 
 from marith.scoring.passes.addressed_layer import AddressedLayer
 from marith.scoring.passes.lanes import roomy
+from marith.scoring.passes.segments.kernel_shapes import BLOCK
 
 # This is MAP_NORESERVE, for which `mmap` has no name: Linux counts a page only when it is written.
 _NORESERVE = 0x4000
 # With this overcommit setting, Linux counts every reserved page.
 _STRICT = "2"
-# The capacity grows in steps of this number of tokens, because growing copies what is held.
-STEP = 256
+# The capacity is a multiple of this number of tokens, because attention reads whole blocks.
+STEP = BLOCK
 # The padding of shorter texts in a pass is written to this row, which is never read.
 PADDING_ROW = 0
 # Where reserving takes no memory, these numbers of rows and of positions are reserved at once.
@@ -115,7 +116,8 @@ class SegmentCache(Cache):
 
     def __init__(self, windowed: Sequence[bool], device: torch.device, context_length: int) -> None:
         self._lazy = lazy(device)
-        self.rows, self.capacity = (ROWS, min(context_length, LONG)) if self._lazy else (0, 0)
+        capacity = roomy(min(context_length, LONG), STEP, growth=0.0)
+        self.rows, self.capacity = (ROWS, capacity) if self._lazy else (0, 0)
         self._windowed = windowed
         self._slot_bytes: tuple[int, int] | None = None
         self._at: tuple[Tensor, Tensor] | None = None

@@ -130,7 +130,10 @@ class SegmentLanes(Lanes):
     def _give(self, source: Lane, target: Lane, length: int) -> None:
         if _read_until(target, self._all):
             self._leave_row(target)
-        self._begin(target, source, length)
+        # A prefix that is read from another row has other last bits. While nobody else uses the
+        # prefix it is copied, so that a request that is asked again gets the same text.
+        alone = source.owner is None and not _read_until(source, self._all)
+        self._begin(target, source, length, copies=alone)
 
     def _was_cut(self, lane: Lane, before: int) -> None:
         """Move the lane to another row if others read the truncated tokens of its row.
@@ -149,11 +152,11 @@ class SegmentLanes(Lanes):
         elif before - length > SPARE_SLOTS:
             self.cache.give_back(lane.row, length, before)
 
-    def _begin(self, lane: Lane, source: Lane | None, length: int) -> None:
+    def _begin(self, lane: Lane, source: Lane | None, length: int, copies: bool = False) -> None:
         """Let the own row of a lane begin after the first `length` tokens of `source`.
 
-        No other lane may be reading the row. If the segment of `source` is short, copy it into the
-        row.
+        No other lane may be reading the row. If the segment of `source` is short, or with `copies`,
+        copy the segment into the row.
         """
         self.cache.give_back(lane.row)
         lane.lost = 0
@@ -162,7 +165,7 @@ class SegmentLanes(Lanes):
             source = source.parent
         if source is None or not length:
             lane.parent, lane.start = None, 0
-        elif length - source.start < SHORT:
+        elif copies or length - source.start < SHORT:
             lane.parent, lane.start, lane.lost = source.parent, source.start, source.lost
             self.cache.copy(source.row, lane.row, source.start, length)
         else:
