@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from marith.request.limits import CACHE_BYTES
 from marith.scoring.cpu_threads import computing_with
-from marith.scoring.notices import warn
+from marith.scoring.notices import note_neighbors, warn
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.chunked_prefill import SMALL_CHUNK
 from marith.scoring.passes.layer_masks import LayerMasks, layer_count, unread_kinds
@@ -25,6 +25,7 @@ from marith.scoring.passes.segments.segment_attention import by_segments
 from marith.scoring.passes.segments.segment_lanes import SegmentLanes
 from marith.scoring.passes.states.state_runner import StateRunner
 from marith.scoring.weights.checkpoint import Checkpoint
+from marith.scoring.weights.layout.packing import results_vary
 from marith.scoring.weights.llama_cpp.ggml import GGMLModel
 
 Cached: TypeAlias = CachedRunner | StateRunner
@@ -62,6 +63,7 @@ def start_runner(
     probability is 0. Raises ModelError for a model that is not causal.
     """
     if isinstance(model, GGMLModel):
+        note_neighbors(f"{name!r} in llama.cpp")
         return LlamaCppRunner(model, vocab, cache_bytes, name, holes)
     started = time.monotonic()
     passes = ModelPasses(model, vocab, name, holes)
@@ -74,9 +76,23 @@ def start_runner(
         if reason := compare(runner, passes):
             runner.give_up_capture(reason)
     runner.passes.forget_counts()
+    _note_neighbors(runner, passes)
     mode = "without a cache" if runner.plain else "with a cache"
     _log.info("%r runs %s, probed in %.2f s", passes.name, mode, time.monotonic() - started)
     return runner
+
+
+def _note_neighbors(runner: Runner, passes: ModelPasses) -> None:
+    """Log it if the last bits of a text's probabilities depend on the texts that share its passes.
+
+    Attention by segments logs it itself. A plain runner reads each text in a pass of its own.
+    """
+    dtype = str(passes.model.dtype).removeprefix("torch.")
+    if isinstance(runner, CachedRunner) and isinstance(runner.lanes, SegmentLanes):
+        if results_vary(passes.model):
+            note_neighbors(f"matrix products of {passes.name!r} in {dtype}")
+    elif not runner.plain:
+        note_neighbors(f"attention of {passes.name!r} in {dtype}")
 
 
 def _compared(

@@ -33,6 +33,8 @@ _FOUR = {torch.float32: "avx512_f", torch.bfloat16: "avx512_bf16"}
 _RESULTS, _RESULTS_SHORT = 2**9, 2**17
 # At most this number of rows of input is compared, rounded up to whole products.
 _MOST = 256
+# `results_vary` compares products of these numbers of rows.
+_TRIED = 128, 33, 4, 1
 
 
 class Packed(nn.Linear):
@@ -201,6 +203,26 @@ def _fewest_stable_rows(layer: Any) -> int:
             break
         least = count
     return least
+
+
+@torch.inference_mode()
+def results_vary(model: nn.Module) -> bool:
+    """Return True if the last bits of a product of the model depend on the number of its rows.
+
+    One linear layer of each shape is tried, except for layers that are quantised or hooked.
+    """
+    linears: list[Any] = [
+        one
+        for one in model.modules()
+        if type(one) is Packed or (type(one) is nn.Linear and is_plain(one))
+    ]
+    shapes = {(one.in_features, one.out_features, one.weight.dtype): one for one in linears}
+    for layer in shapes.values():
+        rows = _input(layer, _TRIED[0]).to(layer.weight.device)
+        expected = layer(rows)
+        if not all(torch.equal(layer(rows[:count]), expected[:count]) for count in _TRIED):
+            return True
+    return False
 
 
 def _input(layer: Any, rows: int) -> torch.Tensor:
