@@ -1,10 +1,10 @@
 """Schedule requests over the models, on a thread of the engine.
 
+- `admission`: which jobs run and which wait, by lanes and memory.
 - `calibrate`: measures which plan costs least.
 - `call`: the arguments of one call of an engine, and the requests that they describe.
 - `engine`: `Engine`: loading, submitting, scoring, closing.
 - `entrypoints`: `generate`, `stream`, `agenerate`, `astream` and `rank`: the calls of an engine.
-- `job_queue`: which jobs run and which wait: admission by lanes and memory.
 - `loop`: the thread that owns the models. Jobs join and leave between two steps.
 - `prepare`: binds the formula of a request, loads its models, and reads its prompt.
 - `step`: one round for all jobs: evaluate, compose, verify and accept.

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from marith.engine.job_queue import BytesLeft, JobQueue
+from marith.engine.admission import Admission, BytesLeft
 from marith.engine.jobs.job import Job
 from marith.engine.step import Turn, step
 from marith.engine.threads.workers import ENGINE, forked, log, start_thread
@@ -48,7 +48,7 @@ class EngineLoop:
         device: str = "cpu",
     ) -> None:
         self.limits = limits
-        self.queue = JobQueue(limits, bytes_left)
+        self.admission = Admission(limits, bytes_left)
         self.controller = Controller()
         self._steps = self._repeated = 0
         self._threads = threads
@@ -62,20 +62,20 @@ class EngineLoop:
     @property
     def closed(self) -> str:
         """The reason why no more jobs are accepted; empty while they are."""
-        return self.queue.closed
+        return self.admission.closed
 
     def require_open(self) -> None:
         """Raise EngineClosed, with the reason, if no more jobs are accepted."""
-        self.queue.require_open()
+        self.admission.require_open()
 
     def status(self, checkpoints: tuple[str, ...] = ()) -> EngineStatus:
         """Return what runs and what waits at this moment. Safe in any thread.
 
         `checkpoints` are the names of the loaded models.
         """
-        queue = self.queue
-        with queue.lock:
-            active, waiting, lanes = len(queue.active), len(queue.waiting), queue.lanes
+        jobs = self.admission
+        with jobs.lock:
+            active, waiting, lanes = len(jobs.active), len(jobs.waiting), jobs.lanes
             return EngineStatus(active, waiting, lanes, self._steps, checkpoints, self._repeated)
 
     def add(self, job: Job) -> None:
@@ -83,14 +83,14 @@ class EngineLoop:
         # Idle OpenMP workers of the caller's thread would slow down the next step.
         self._dismiss_team()
         try:
-            self.queue.add(job)
+            self.admission.add(job)
         except Busy as busy:
             log(_log, logging.INFO, "a request was refused: %s", busy)
             raise
 
     def follow(self, job: Job) -> None:
         """Queue a job that continues a finished one, before all waiting jobs."""
-        self.queue.add(job, follows=True)
+        self.admission.add(job, follows=True)
 
     def close(self) -> None:
         """Stop after the running step. Unfinished jobs fail with EngineClosed.
@@ -101,7 +101,7 @@ class EngineLoop:
         """
         if forked():
             return
-        self.queue.close(CLOSED)
+        self.admission.close(CLOSED)
         thread = self._thread
         # The last reference to an engine may be dropped on its own thread, which cannot wait for
         # itself.
@@ -111,26 +111,26 @@ class EngineLoop:
         thread.join(0.0 if self._outlasted else CLOSE_WITHIN)
         if not thread.is_alive():
             return
-        with self.queue.lock:
+        with self.admission.lock:
             if self._outlasted:
                 return
             self._outlasted = True
-            jobs, running = self.queue.jobs, self.queue.active
+            jobs, running = self.admission.jobs, self.admission.active
         what = _formulas(turn.job for turn in running)
         log(_log, logging.WARNING, OUTLASTED, CLOSE_WITHIN, what, _position(thread))
         fail_all(jobs, lambda _: EngineClosed(CLOSED_MEANWHILE))
 
     def _run(self) -> None:
-        """Run jobs until the queue is closed. The engine's thread runs this."""
+        """Run jobs until no more are accepted. The engine's thread runs this."""
         try:
             threads = take_threads(self._threads)
             log(_log, logging.INFO, "the engine's thread computes with %s", threads)
-            while self.queue.admit():
+            while self.admission.admit():
                 self._round()
         except BaseException as error:
             trace = "".join(traceback.format_exception(error))
             log(_log, logging.ERROR, "the engine's thread ended with an error\n%s", trace)
-            self.queue.close(f"the engine's thread ended with {type(error).__name__}: {error}")
+            self.admission.close(f"the engine's thread ended with {type(error).__name__}: {error}")
         finally:
             self._end()
 
@@ -141,7 +141,7 @@ class EngineLoop:
             self._sweep()
             # Idle OpenMP workers of this thread would slow down matrix products that other threads
             # compute.
-            if not (self.queue.active or self.queue.waiting):
+            if not (self.admission.active or self.admission.waiting):
                 dismiss_team()
         except BaseException as error:
             # No job caused this error, so all running jobs fail, and the loop goes on.
@@ -149,9 +149,9 @@ class EngineLoop:
 
     def _step(self) -> None:
         # No pass is spent on a text that nobody waits for.
-        if gone := [turn.job for turn in self.queue.active if turn.job.abandoned]:
+        if gone := [turn.job for turn in self.admission.active if turn.job.abandoned]:
             self._leave(gone)
-        turns = self.queue.active
+        turns = self.admission.active
         if not turns:
             return
         self._steps += 1
@@ -166,7 +166,7 @@ class EngineLoop:
 
     def _sweep(self) -> None:
         """Fail jobs whose deadline has passed, and remove jobs that are done or abandoned."""
-        jobs, now = self.queue.jobs, time.monotonic()
+        jobs, now = self.admission.jobs, time.monotonic()
         late = [job for job in jobs if job.prepared.deadline.at <= now and not job.done]
         if late:
             fail_all(late, lambda job: job.prepared.deadline.exceeded())
@@ -176,18 +176,18 @@ class EngineLoop:
     def _leave(self, jobs: Sequence[Job]) -> None:
         """Remove these jobs, and free their lanes."""
         release(jobs)
-        self.queue.remove(jobs)
+        self.admission.remove(jobs)
 
     def _give_up(self, error: BaseException) -> None:
         """Fail all running jobs, for an error that no job caused."""
-        jobs = [turn.job for turn in self.queue.active]
+        jobs = [turn.job for turn in self.admission.active]
         fail_all(jobs, lambda _: fault(error))
         self._leave(jobs)
 
     def _end(self) -> None:
-        """Close the queue, and fail the jobs that are left. The thread calls this at its end."""
-        self.queue.close(CLOSED)
-        jobs, why = self.queue.jobs, self.queue.closed
+        """Accept no more jobs, and fail all that are left. The thread calls this at its end."""
+        self.admission.close(CLOSED)
+        jobs, why = self.admission.jobs, self.admission.closed
         fail_all(jobs, lambda _: EngineClosed(CLOSED_MEANWHILE if why == CLOSED else why))
         release(jobs)
         atexit.unregister(self.close)

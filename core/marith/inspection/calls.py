@@ -10,9 +10,9 @@ from typing import TypeAlias, Unpack
 
 from torch import Tensor
 
+from marith.engine.admission import require_enough_lanes
 from marith.engine.call import ScoringOptions, scoring_request
 from marith.engine.engine import Engine
-from marith.engine.job_queue import require_enough_lanes
 from marith.engine.jobs.queries import tokens_of
 from marith.engine.prepare import Prepared
 from marith.engine.threads.deadline import NEVER, Deadline

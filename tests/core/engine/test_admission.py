@@ -17,7 +17,7 @@ from support.held_passes import endless_engine, hold_passes
 import marith
 from marith import Engine, Request, Sampling, Stop
 from marith.engine import loop
-from marith.engine.job_queue import Admission, memory_of
+from marith.engine.admission import Admission, memory_of
 from marith.engine.prepare import Prepared
 from marith.request.limits import Limits
 from marith.scoring import cache_limit, choose_runner

@@ -65,19 +65,19 @@ def test_an_engine_thread_that_ends_with_an_error_is_logged(
 # Two engines; the one that is closed first at the end of the program cannot be closed.
 FAULTY = """
 import atexit, marith, threading
-from marith.engine.job_queue import JobQueue
+from marith.engine.admission import Admission
 from marith.engine.threads import workers
 workers.END_WITHIN = 0.2
 first = marith.Engine.load()
 [thread] = [each for each in threading.enumerate() if each.name == workers.ENGINE]
 last = marith.Engine.load()
-close, failing = JobQueue.close, []
+close, failing = Admission.close, []
 def fail(queue, why):
     if queue is (failing or [queue])[0]:
         failing.append(queue)
         raise KeyboardInterrupt("gone")
     close(queue, why)
-JobQueue.close = fail
+Admission.close = fail
 atexit._run_exitfuncs()
 print(first.closed, thread.is_alive(), last.closed)
 import os

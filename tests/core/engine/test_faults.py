@@ -131,7 +131,7 @@ def test_an_engine_whose_thread_ends_says_why_and_is_loaded_anew(
     with hold_passes(engine) as begun:
         ticket = engine.submit(Request("a", sampling=LONG, stop=Stop(300)))
         begun.wait(20)
-        monkeypatch.setattr(loop.JobQueue, "admit", _odd)
+        monkeypatch.setattr(loop.Admission, "admit", _odd)
     with pytest.raises(marith.EngineClosed, match="Odd: of the loop"):
         ticket.result(30)
     assert becomes_true(lambda: engine.closed)

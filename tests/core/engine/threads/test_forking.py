@@ -107,7 +107,7 @@ def test_a_child_waits_for_no_lock_and_for_no_request_of_its_parent(
     locked, go_on = threading.Event(), threading.Event()
 
     def hold(ticket: Any, future: Any) -> None:
-        locks = loading, engine._loop.queue.lock, ticket._changed, future._condition
+        locks = loading, engine._loop.admission.lock, ticket._changed, future._condition
         with locks[0], locks[1], locks[2], locks[3]:
             locked.set()
             go_on.wait(SECONDS)

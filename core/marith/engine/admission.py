@@ -1,4 +1,4 @@
-"""The queue: jobs run in the order of their arrival, as far as lanes and memory allow."""
+"""Admission: jobs run in the order of their arrival, as far as lanes and memory allow."""
 
 from __future__ import annotations
 
@@ -21,16 +21,23 @@ from marith.scoring.scorer import bytes_needed
 BytesLeft: TypeAlias = Callable[[int], int]
 
 
-class JobQueue:
-    """A queue without overtaking: the first job waits until it fits, and later jobs wait behind it.
+class Admission:
+    """Decides which jobs run and which wait, within the limits of an engine.
+
+    Nobody overtakes: the first job waits until it fits, and later jobs wait behind it. The texts of
+    all running requests, at their maximal lengths, need at most `cache_bytes`. A request that needs
+    more runs alone, if the machine has the memory. `bytes_left(needed)` returns the bytes that are
+    free for such a request. These limits never change a text.
 
     Callers add jobs. The engine's thread admits and removes jobs between two steps. `closed` is the
-    reason why the queue accepts no more jobs, and is empty while it accepts them.
+    reason why no more jobs are accepted, and is empty while they are accepted.
     """
 
     def __init__(self, limits: Limits, bytes_left: BytesLeft) -> None:
         self.limits = limits
-        self._admission = Admission(limits, bytes_left)
+        self._bytes_left = bytes_left
+        # The last requests that did not fit together: they are not counted again at each step.
+        self._too_many: Sequence[Prepared] = ()
         self.closed = ""
         self.active: list[Turn] = []
         self.waiting: deque[Job] = deque()
@@ -50,7 +57,7 @@ class JobQueue:
         return sum(prepared.plan.lanes for prepared in self._running())
 
     def require_open(self) -> None:
-        """Raise EngineClosed, with the reason, if the queue accepts no more jobs."""
+        """Raise EngineClosed, with the reason, if no more jobs are accepted."""
         if self.closed:
             raise EngineClosed(self.closed)
 
@@ -83,7 +90,7 @@ class JobQueue:
                 # Nearly every request needs a lane, so no more than `max_lanes` requests are looked
                 # at.
                 first = [*islice(self.waiting, self.limits.max_lanes)]
-                errors = self._admission.admitted(self._running(), [job.prepared for job in first])
+                errors = self.admitted(self._running(), [job.prepared for job in first])
                 chosen = [*zip(first, errors, strict=False)]
                 for _ in chosen:
                     self.waiting.popleft()
@@ -97,7 +104,8 @@ class JobQueue:
     def remove(self, jobs: Sequence[Job]) -> None:
         """Remove these jobs, running or waiting."""
         gone = set(map(id, jobs))
-        self._admission.forget()
+        # One of the requests that did not fit together may have ended.
+        self._too_many = ()
         with self.lock:
             self.active = [turn for turn in self.active if id(turn.job) not in gone]
             self.waiting = deque(job for job in self.waiting if id(job) not in gone)
@@ -107,49 +115,6 @@ class JobQueue:
         with self.lock:
             self.closed = self.closed or why
             self._changed.notify()
-
-    def _has_work(self) -> bool:
-        return bool(self.closed or self.waiting or self.active)
-
-    def _require_place(self, job: Job) -> None:
-        """Raise Busy if too many jobs would wait."""
-        count, limit = len(self.waiting) + 1, self.limits.max_queue
-        if count <= limit:
-            return
-        # Requests that start at the next step do not count as waiting.
-        waiting = [*islice(self.waiting, self.limits.max_lanes), job]
-        fitting = self._admission.fitting(self._running(), [one.prepared for one in waiting])
-        if count - fitting > limit:
-            raise Busy(
-                f"{count - fitting - 1} requests wait already, and max_queue is {limit}: ask "
-                "again later, or load the engine with a larger max_queue"
-            )
-
-    def _running(self) -> list[Prepared]:
-        """Return the requests that run and are not abandoned."""
-        return [turn.job.prepared for turn in self.active if not turn.job.abandoned]
-
-
-def require_enough_lanes(prepared: Prepared, limits: Limits) -> None:
-    """Raise RequestError for a formula that needs more lanes than the engine has."""
-    lanes, limit = prepared.plan.lanes, limits.max_lanes
-    if lanes > limit:
-        raise RequestError(f"the formula needs {lanes} lanes; max_lanes is {limit}")
-
-
-class Admission:
-    """Decides how many waiting requests may run, within the limits of an engine.
-
-    The texts of all running requests, at their maximal lengths, need at most `cache_bytes`. A
-    request that needs more runs alone, if the machine has the memory. `bytes_left(needed)` returns
-    the bytes that are free for such a request. These limits never change a text.
-    """
-
-    def __init__(self, limits: Limits, bytes_left: BytesLeft) -> None:
-        self.limits = limits
-        self._bytes_left = bytes_left
-        # The last requests that did not fit together: they are not counted again at each step.
-        self._too_many: Sequence[Prepared] = ()
 
     def admitted(
         self, running: Sequence[Prepared], waiting: Sequence[Prepared]
@@ -203,9 +168,26 @@ class Admission:
         found = bisect_left(counts, True, key=lambda n: not self._fit(together[: len(running) + n]))
         return alone + 1 + found
 
-    def forget(self) -> None:
-        """Forget which requests did not fit together, because one of them may have ended."""
-        self._too_many = ()
+    def _has_work(self) -> bool:
+        return bool(self.closed or self.waiting or self.active)
+
+    def _require_place(self, job: Job) -> None:
+        """Raise Busy if too many jobs would wait."""
+        count, limit = len(self.waiting) + 1, self.limits.max_queue
+        if count <= limit:
+            return
+        # Requests that start at the next step do not count as waiting.
+        waiting = [*islice(self.waiting, self.limits.max_lanes), job]
+        fitting = self.fitting(self._running(), [one.prepared for one in waiting])
+        if count - fitting > limit:
+            raise Busy(
+                f"{count - fitting - 1} requests wait already, and max_queue is {limit}: ask "
+                "again later, or load the engine with a larger max_queue"
+            )
+
+    def _running(self) -> list[Prepared]:
+        """Return the requests that run and are not abandoned."""
+        return [turn.job.prepared for turn in self.active if not turn.job.abandoned]
 
     @property
     def _most_bytes(self) -> float:
@@ -220,6 +202,13 @@ class Admission:
         fits = memory_of(together) <= self._most_bytes
         self._too_many = () if fits else together
         return fits
+
+
+def require_enough_lanes(prepared: Prepared, limits: Limits) -> None:
+    """Raise RequestError for a formula that needs more lanes than the engine has."""
+    lanes, limit = prepared.plan.lanes, limits.max_lanes
+    if lanes > limit:
+        raise RequestError(f"the formula needs {lanes} lanes; max_lanes is {limit}")
 
 
 def memory_of(requests: Iterable[Prepared]) -> int:
