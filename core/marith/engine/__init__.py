@@ -1,6 +1,6 @@
 """Schedule requests over the models, on a thread of the engine.
 
-- `admission`: which jobs run and which wait, by lanes and memory.
+- `admission`: which jobs run, wait or are paused, by lanes and memory.
 - `calibrate`: measures which plan costs least.
 - `call`: the arguments of one call of an engine, and the requests that they describe.
 - `engine`: `Engine`: loading, submitting, scoring, closing.

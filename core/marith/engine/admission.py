@@ -1,13 +1,11 @@
-"""Admission: jobs run in the order of their arrival, as far as lanes and memory allow."""
+"""Admission: which requests run, wait or are paused, as far as lanes and memory allow."""
 
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
-from operator import is_
+from itertools import accumulate, islice
 from typing import TypeAlias
 
 from marith.engine.jobs.job import Job
@@ -18,29 +16,40 @@ from marith.request.limits import Limits
 from marith.scoring.free_memory import bytes_text
 from marith.scoring.scorer import bytes_needed
 
-BytesLeft: TypeAlias = Callable[[int], int]
+BytesLeft: TypeAlias = Callable[[], int]
+# A request, and the number of tokens after its prompt for which memory is counted.
+Counted: TypeAlias = tuple[Prepared, int]
+# Memory is counted for this number of tokens more than a text may hold after the next step. So it
+# is counted again once in about this number of steps.
+RESERVE = 64
 
 
 class Admission:
-    """Decides which jobs run and which wait, within the limits of an engine.
+    """Decides which jobs run, wait or are paused, within the limits of an engine.
 
     Nobody overtakes: the first job waits until it fits, and later jobs wait behind it. The texts of
-    all running requests, at their maximal lengths, need at most `cache_bytes`. A request that needs
-    more runs alone, if the machine has the memory. `bytes_left(needed)` returns the bytes that are
-    free for such a request. These limits never change a text.
+    all running jobs, each with `RESERVE` more tokens, need at most `cache_bytes`. If they grow
+    beyond this, the job that began last is paused: its lanes are released, and it waits before all
+    other jobs. Later it reads its text again, and goes on with the same text. The job that began
+    first is never paused, so one job always ends. It may need more than `cache_bytes`, as far as
+    the machine has the memory. `bytes_left()` returns the bytes that are free for a job that runs
+    alone. These limits never change a text.
 
     Callers add jobs. The engine's thread admits and removes jobs between two steps. `closed` is the
-    reason why no more jobs are accepted, and is empty while they are accepted.
+    reason why no more jobs are accepted, and is empty while they are accepted. `paused` counts the
+    pauses of all jobs.
     """
 
     def __init__(self, limits: Limits, bytes_left: BytesLeft) -> None:
         self.limits = limits
         self._bytes_left = bytes_left
-        # The last requests that did not fit together: they are not counted again at each step.
-        self._too_many: Sequence[Prepared] = ()
         self.closed = ""
+        self.paused = 0
+        # In the order in which they began.
         self.active: list[Turn] = []
         self.waiting: deque[Job] = deque()
+        # True if the first waiting job was found not to fit, and no job has left since.
+        self._full = False
         self.lock = threading.RLock()
         # The engine's thread sleeps on this condition until there is work.
         self._changed = threading.Condition(self.lock)
@@ -54,7 +63,7 @@ class Admission:
     @property
     def lanes(self) -> int:
         """The number of lanes in use. Abandoned jobs free their lanes before the next step."""
-        return sum(prepared.plan.lanes for prepared in self._running())
+        return sum(turn.job.prepared.plan.lanes for turn in self._running())
 
     def require_open(self) -> None:
         """Raise EngineClosed, with the reason, if no more jobs are accepted."""
@@ -71,44 +80,52 @@ class Admission:
         with self.lock:
             self.require_open()
             if follows:
-                self.waiting.appendleft(job)
+                self._put_first(job)
             else:
                 self._require_place(job)
                 self.waiting.append(job)
             self._changed.notify()
 
     def admit(self) -> bool:
-        """Start the jobs that fit, in order; sleep while there is no work.
+        """Pause and start jobs as memory allows; sleep while there is no work.
 
         Return False when closed. A job that needs more memory than the machine has fails with
-        RequestError.
+        RequestError. If an error occurs while memory is counted, the first waiting job fails with
+        this error, or the job that began last if none waits.
         """
-        chosen: list[tuple[Job, BaseException | None]] = []
+        stopped: list[tuple[Job, BaseException | None]] = []
         with self.lock:
             self._changed.wait_for(self._has_work)
-            if self.waiting:
-                # Nearly every request needs a lane, so no more than `max_lanes` requests are looked
-                # at.
-                first = [*islice(self.waiting, self.limits.max_lanes)]
-                errors = self.admitted(self._running(), [job.prepared for job in first])
-                chosen = [*zip(first, errors, strict=False)]
-                for _ in chosen:
-                    self.waiting.popleft()
-                self.active += [Turn(job) for job, error in chosen if error is None]
+            waits = bool(self.waiting) and not self._full
+            if waits or any(turn.job.held > turn.counted for turn in self.active):
+                stopped = self._count(waits)
             is_open = not self.closed
-        for job, error in chosen:
+        for job, error in stopped:
+            job.prepared.lanes.release()
             if error is not None:
                 job.fail(error)
         return is_open
 
+    def pause(self, turns: Sequence[Turn]) -> list[Job]:
+        """Let running jobs wait before all other jobs, and return them. The caller frees the lanes.
+
+        The jobs have the order in which they began.
+        """
+        jobs = [turn.job for turn in turns]
+        self._stop(jobs)
+        for job in reversed(jobs):
+            self._put_first(job)
+            job.paused += 1
+        self.paused += len(jobs)
+        return jobs
+
     def remove(self, jobs: Sequence[Job]) -> None:
         """Remove these jobs, running or waiting."""
-        gone = set(map(id, jobs))
-        # One of the requests that did not fit together may have ended.
-        self._too_many = ()
         with self.lock:
-            self.active = [turn for turn in self.active if id(turn.job) not in gone]
+            self._stop(jobs)
+            gone = set(map(id, jobs))
             self.waiting = deque(job for job in self.waiting if id(job) not in gone)
+            self._full = False
 
     def close(self, why: str) -> None:
         """Accept no more jobs. The engine's thread notices between two steps."""
@@ -116,28 +133,14 @@ class Admission:
             self.closed = self.closed or why
             self._changed.notify()
 
-    def admitted(
-        self, running: Sequence[Prepared], waiting: Sequence[Prepared]
-    ) -> list[BaseException | None]:
-        """Return None or an error for each of the first waiting requests that may leave the queue.
-
-        A request with None may run, and a request with an error fails. Raises nothing: if an error
-        occurs while memory is counted, the next request fails with this error.
-        """
-        errors: list[BaseException | None] = []
-        try:
-            for one in waiting[: self.fitting(running, waiting)]:
-                errors.append(self.refusal(one))
-        except BaseException as error:
-            errors.append(fault(error))
-        return errors
-
-    def refusal(self, prepared: Prepared) -> RequestError | None:
-        """Return an error if the machine has too little memory for a request that runs alone."""
-        memory = memory_of([prepared])
-        if memory <= self._most_bytes:
+    def refusal(self, job: Job) -> RequestError | None:
+        """Return an error if the machine has too little memory for a job that runs alone."""
+        prepared = job.prepared
+        memory = memory_of([(prepared, prepared.budget.more)])
+        # A paused job was admitted before, and its text goes on.
+        if job.paused or memory <= self._most_bytes:
             return None
-        free = self._bytes_left(memory)
+        free = self._bytes_left()
         if memory <= free:
             return None
         tokens = prepared.budget.prompt_tokens + prepared.budget.more
@@ -147,29 +150,38 @@ class Admission:
             "write a smaller max_tokens, or a shorter prompt"
         )
 
-    def fitting(self, running: Sequence[Prepared], waiting: Iterable[Prepared]) -> int:
-        """Return the number of waiting requests, from the first on, that may run now."""
-        # If nothing runs, the first request may run, even if it needs more than `cache_bytes`.
-        together, alone = [*running], 0 if running else 1
-        lanes = sum(one.plan.lanes for one in running)
-        for one in waiting:
-            lanes += one.plan.lanes
-            if lanes > self.limits.max_lanes:
-                break
-            together.append(one)
-        count = len(together) - len(running)
-        if count <= alone or not self._fit(together[: len(running) + alone + 1]):
-            return min(count, alone)
-        if self._fit(together):
-            return count
-        # The memory never shrinks with more requests, so a binary search finds the largest number
-        # that fits.
-        counts = range(alone + 2, count)
-        found = bisect_left(counts, True, key=lambda n: not self._fit(together[: len(running) + n]))
-        return alone + 1 + found
+    def fitting(self, together: Sequence[Counted], running: int) -> int:
+        """Return the number of requests, from the first on, that may run: at least one.
+
+        The first `running` requests run already. More requests never need less memory, so the
+        number is found by a binary search, after the numbers that are likeliest.
+        """
+        lanes = accumulate(prepared.plan.lanes for prepared, _ in together)
+        most = sum(total <= self.limits.max_lanes for total in lanes)
+        # The first `low` requests fit, and the first `high` requests do not.
+        low, high = 1, most + 1
+        likeliest = iter((running + 1, running, most))
+        while high - low > 1:
+            number = next(likeliest, (low + high) // 2)
+            if not low < number < high:
+                continue
+            if memory_of(together[:number]) <= self._most_bytes:
+                low = number
+            else:
+                high = number
+        return low
 
     def _has_work(self) -> bool:
         return bool(self.closed or self.waiting or self.active)
+
+    def _put_first(self, job: Job) -> None:
+        self.waiting.appendleft(job)
+        self._full = False
+
+    def _stop(self, jobs: Iterable[Job]) -> None:
+        """Remove these jobs from the running jobs."""
+        gone = set(map(id, jobs))
+        self.active = [turn for turn in self.active if id(turn.job) not in gone]
 
     def _require_place(self, job: Job) -> None:
         """Raise Busy if too many jobs would wait."""
@@ -177,31 +189,59 @@ class Admission:
         if count <= limit:
             return
         # Requests that start at the next step do not count as waiting.
-        waiting = [*islice(self.waiting, self.limits.max_lanes), job]
-        fitting = self.fitting(self._running(), [one.prepared for one in waiting])
-        if count - fitting > limit:
+        if not self._full:
+            running = [(turn.job.prepared, turn.counted) for turn in self._running()]
+            waiting = [*islice(self.waiting, self.limits.max_lanes), job]
+            together = [*running, *((one.prepared, reserved(one)) for one in waiting)]
+            count -= max(0, self.fitting(together, len(running)) - len(running))
+        if count > limit:
             raise Busy(
-                f"{count - fitting - 1} requests wait already, and max_queue is {limit}: ask "
-                "again later, or load the engine with a larger max_queue"
+                f"{count - 1} requests wait already, and max_queue is {limit}: ask again later, or "
+                "load the engine with a larger max_queue"
             )
 
-    def _running(self) -> list[Prepared]:
-        """Return the requests that run and are not abandoned."""
-        return [turn.job.prepared for turn in self.active if not turn.job.abandoned]
+    def _running(self) -> list[Turn]:
+        """Return the turns whose jobs are not abandoned."""
+        return [turn for turn in self.active if not turn.job.abandoned]
+
+    def _count(self, waits: bool) -> list[tuple[Job, BaseException | None]]:
+        """Count memory again, pause running jobs that no longer fit, or start waiting jobs that do.
+
+        Waiting jobs are considered if `waits` is True. Return the jobs that stop, paused or with an
+        error.
+        """
+        running = self._running()
+        # Nearly every request needs a lane, so no more than `max_lanes` requests are looked at.
+        waiting = [*islice(self.waiting, self.limits.max_lanes)] if waits else []
+        jobs = [*(turn.job for turn in running), *waiting]
+        stopped: list[tuple[Job, BaseException | None]] = []
+        count = len(running)
+        try:
+            for turn in running:
+                turn.counted = reserved(turn.job)
+            together = [(job.prepared, reserved(job)) for job in jobs]
+            count = self.fitting(together, len(running)) if jobs else 0
+            for job in waiting[: max(0, count - len(running))]:
+                if error := self.refusal(job):
+                    stopped.append((job, error))
+                else:
+                    self.active.append(Turn(job, counted=reserved(job)))
+                self.waiting.popleft()
+        except BaseException as error:
+            failed = self.waiting.popleft() if waiting else running[-1].job
+            self._stop([failed])
+            return [*stopped, (failed, fault(error))]
+        stopped += [(job, None) for job in self.pause(running[count:])]
+        # A job that failed leaves room for the next job. Jobs that did not fit wait while texts
+        # grow.
+        short = count < len(jobs) or not waits
+        self._full = short and bool(self.waiting) and not any(error for _, error in stopped)
+        return stopped
 
     @property
     def _most_bytes(self) -> float:
         limit = self.limits.cache_bytes
         return float("inf") if limit is None else limit
-
-    def _fit(self, together: Sequence[Prepared]) -> bool:
-        """Return True if `cache_bytes` suffices for these requests together."""
-        known = self._too_many
-        if len(known) == len(together) and all(map(is_, known, together)):
-            return False
-        fits = memory_of(together) <= self._most_bytes
-        self._too_many = () if fits else together
-        return fits
 
 
 def require_enough_lanes(prepared: Prepared, limits: Limits) -> None:
@@ -211,6 +251,11 @@ def require_enough_lanes(prepared: Prepared, limits: Limits) -> None:
         raise RequestError(f"the formula needs {lanes} lanes; max_lanes is {limit}")
 
 
-def memory_of(requests: Iterable[Prepared]) -> int:
-    """Return the bytes that these requests need together, with texts of maximal length."""
-    return bytes_needed(pair for one in requests for pair in one.texts)
+def reserved(job: Job) -> int:
+    """Return the number of tokens after the prompt of a job for which memory is counted."""
+    return min(job.prepared.budget.more, job.held + RESERVE)
+
+
+def memory_of(requests: Iterable[Counted]) -> int:
+    """Return the bytes that these requests need together."""
+    return bytes_needed(text for prepared, more in requests for text in prepared.texts(more))

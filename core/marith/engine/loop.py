@@ -76,7 +76,8 @@ class EngineLoop:
         jobs = self.admission
         with jobs.lock:
             active, waiting, lanes = len(jobs.active), len(jobs.waiting), jobs.lanes
-            return EngineStatus(active, waiting, lanes, self._steps, checkpoints, self._repeated)
+            counts = self._steps, checkpoints, self._repeated, jobs.paused
+            return EngineStatus(active, waiting, lanes, *counts)
 
     def add(self, job: Job) -> None:
         """Queue a job. Raises at once if the job can never run, or if too many jobs wait."""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from marith.answers.detectors import ends_of
 from marith.engine.threads import workers
@@ -54,10 +54,9 @@ class Prepared:
     turn_marks: tuple[str, ...]
     warnings: tuple[str, ...]
 
-    @cached_property
-    def texts(self) -> Sequence[tuple[Scorer, LaneText]]:
-        """The scorer of each lane, and the longest text that the lane will hold."""
-        return self.lanes.lane_texts(self.budget.more)
+    def texts(self, more: int) -> Sequence[tuple[Scorer, LaneText]]:
+        """Return the scorer and the text of each lane, with `more` tokens after the prompt."""
+        return self.lanes.lane_texts(more)
 
     def at_most(self, more: int) -> Prepared:
         """Return this request with a limit of `more` tokens after the prompt."""

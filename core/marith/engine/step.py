@@ -28,10 +28,12 @@ class Turn:
     """A job's part in a step: the positions that it wants, and the answers that it has so far.
 
     A turn takes several steps while a term still reads a long prompt. A turn with `only_drafts`
-    evaluates only terms that draft, and runs before the turns that verify.
+    evaluates only terms that draft, and runs before the turns that verify. Memory is `counted` for
+    this number of tokens after the prompt.
     """
 
     job: Job
+    counted: int = 0
     text: Sequence[int] = ()
     counts: Mapping[Term, int] = field(default_factory=dict)
     answers: dict[Term, Answer] = field(default_factory=dict)

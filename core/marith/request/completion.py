@@ -164,6 +164,8 @@ class Stats:
       nonsense. It is 0 for a formula of one term, and on an accelerator, where it is not counted.
     - `uncut`: the number of tokens that were sampled without the cuts of the formula, such as
       `min_p`, because the cuts and the grammar of the answer left no token in common.
+    - `paused`: how often the request was paused because memory was short. Its text was read again,
+      and `passes` count this too.
     """
 
     tokens: int
@@ -179,6 +181,7 @@ class Stats:
     rewinds: int = 0
     implausible: float = 0.0
     uncut: int = 0
+    paused: int = 0
 
     @property
     def passes_per_token(self) -> float:

@@ -15,12 +15,14 @@ class Limits:
     """Limits on running and waiting requests, and on the memory for caches and models.
 
     Requests run together while they use at most `max_lanes` lanes of language models and at most
-    `cache_bytes` of keys, values and states. Each text counts with its maximum length, which is the
-    whole context if there is no `max_tokens`. A shared prefix counts once. At most `max_queue`
-    further requests wait. A request that alone needs more than `cache_bytes` runs alone, and is
-    refused if the machine has too little memory. With `cache_bytes=0` every request runs alone. By
-    default `cache_bytes` is half of the memory that is free after the model is loaded. The cached
-    prefixes of all checkpoints share `cache_bytes`, and are dropped first to make room.
+    `cache_bytes` of keys, values and states. Each text counts with the tokens that it has and 64
+    more. A shared prefix counts once. If the texts grow beyond `cache_bytes`, the request that
+    began last is paused: it waits, reads its text again later, and goes on with the same text. At
+    most `max_queue` further requests wait. A request that alone needs more than `cache_bytes` runs
+    alone, and is refused if the machine has too little memory. With `cache_bytes=0` every request
+    runs alone. By default `cache_bytes` is half of the memory that is free after the model is
+    loaded. The cached prefixes of all checkpoints share `cache_bytes`, and are dropped first to
+    make room.
 
     Further checkpoints, adapters and n-grams stay loaded while a request uses them. Afterwards the
     most recently used ones stay loaded, up to `loaded_bytes`.
@@ -46,6 +48,7 @@ class EngineStatus:
     `running` requests share passes; `waiting` requests have no lanes yet. `lanes` counts the lanes
     of running requests that are not cancelled. `steps` counts the steps since the engine was
     loaded. `repeated` counts the steps that failed, after which each request was run again alone.
+    `paused` counts how often a running request was paused because memory was short.
     `checkpoints` names the loaded models, the base model first.
     """
 
@@ -55,6 +58,7 @@ class EngineStatus:
     steps: int
     checkpoints: tuple[str, ...] = ()
     repeated: int = 0
+    paused: int = 0
 
     @property
     def idle(self) -> bool:

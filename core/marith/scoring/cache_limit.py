@@ -70,15 +70,12 @@ class CacheLimit:
         """The number of bytes that all keepers hold together."""
         return sum(keeper.nbytes for keeper in self._alive())
 
-    def room_alone(self, device: str, needed: int) -> int:
+    def room_alone(self, device: str) -> int:
         """Return the number of bytes that a request may take on `device` if it runs alone.
 
-        Idle lanes of other texts are dropped if that makes room for `needed` bytes.
+        Other texts are paused and their idle lanes are dropped while the request grows.
         """
-        free, kept = free_memory(device), self.nbytes
-        if free < needed <= free + kept:
-            _drop(self._alive(), needed - free)
-        return free + kept
+        return free_memory(device) + self.nbytes
 
     def _alive(self) -> list[Keeper]:
         return [keeper for one in self._joined if (keeper := one()) is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 # Prefixes are compared in blocks of this number of tokens.
 BLOCK = 16
@@ -23,10 +23,12 @@ class LaneText:
     key: Hashable
     prompt: Sequence[int]
     more: int
-    prefixes: tuple[int, ...] = field(init=False)
+    prefixes: tuple[int, ...]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "prefixes", tuple(_prefixes(self.key, self.prompt)))
+    @classmethod
+    def of(cls, key: Hashable, prompt: Sequence[int], more: int = 0) -> LaneText:
+        """Return a text, with the hashes of its prompt."""
+        return cls(key, prompt, more, tuple(_prefixes(key, prompt)))
 
     @property
     def length(self) -> int:

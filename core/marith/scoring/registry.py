@@ -125,12 +125,9 @@ class Registry:
         """Return the scorer of every loaded checkpoint, once."""
         return list(dict.fromkeys(self._models.values()))
 
-    def bytes_left(self, needed: int) -> int:
-        """Return the bytes available to a request that runs alone and needs `needed` bytes.
-
-        Cached prefixes of other texts are dropped if that makes enough room.
-        """
-        return self.cache_limit.room_alone(str(self.base.checkpoint.device), needed)
+    def bytes_left(self) -> int:
+        """Return the bytes that are available to a request that runs alone."""
+        return self.cache_limit.room_alone(str(self.base.checkpoint.device))
 
     def checkpoints(self) -> tuple[str, ...]:
         """Return the names of the loaded checkpoints, the base model first. Safe in any thread."""

@@ -87,7 +87,10 @@ class Scorer(Protocol):
         ...
 
     def release(self, lane: RequestLane) -> None:
-        """Release a lane. It is not asked again."""
+        """Release a lane: its text has ended, or is paused.
+
+        A lane may be asked again, and then reads its text again as far as it is not cached.
+        """
         ...
 
 

@@ -16,7 +16,7 @@ from marith.formula.meaning.removal import without_classifiers
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.operators import supersede
 from marith.formula.tree.terms import Classifier, Likelihood, NGram, Observation, Prompted, Term
-from marith.request.plan import Plan, formula_in_plan
+from marith.request.plan import MOST, Plan, formula_in_plan
 
 LOOKUP = NGram(order=5, online=True)  # prompt lookup, a draft that needs no model
 Groups: TypeAlias = "tuple[frozenset[Term], ...]"  # terms of equal factor, smallest factor first
@@ -115,6 +115,11 @@ class ExecutionPlan:
         """The terms grouped by factor, in the order of `sizes`."""
         factors = self._factors
         return tuple(frozenset(t for t, s in factors.items() if s == size) for size in self.sizes)
+
+    @cached_property
+    def longest_draft(self) -> int:
+        """The largest number of tokens that a text holds before all terms have verified them."""
+        return (MOST if self.chooses_lengths else max(self.sizes)) - 1
 
     @property
     def is_plain(self) -> bool:

@@ -1,28 +1,33 @@
-"""Requests run at once while there is memory for them; others wait or are refused."""
+"""Requests run at once while there is memory for them; others wait, are paused or refused."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
+from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.checked_engine import wait_until_idle
-from support.held_passes import endless_engine, hold_passes
+from support.held_passes import becomes_true, endless_engine, hold_passes
 
 import marith
 from marith import Engine, Request, Sampling, Stop
-from marith.engine import loop
-from marith.engine.admission import Admission, memory_of
+from marith.engine import admission, loop
+from marith.engine.admission import RESERVE, Admission, memory_of
 from marith.engine.prepare import Prepared
 from marith.request.limits import Limits
 from marith.scoring import cache_limit, choose_runner
 from marith.scoring.lane_text import BLOCK, COPIED, LaneText, own_lengths
-from marith.testing import cached_bytes
+from marith.scoring.scorer import bytes_needed
+from marith.testing import cached_bytes, lanes_in_use
 
 TERMS = {"x": "q r s t"}
 blocks = st.lists(st.sampled_from([[1] * 10, [2] * 40, [1] * 64, [2] * 200]), max_size=4)
@@ -39,15 +44,26 @@ def engine() -> Iterator[Engine]:
         yield engine
 
 
-def plenty(needed: int) -> int:
+def plenty() -> int:
     """Room for every text."""
-    return needed
+    return 1 << 60
+
+
+def whole(engine: Engine, *requests: Request) -> int:
+    """The bytes of these requests, with texts of maximal length."""
+    opened = [engine.open(one) for one in requests]
+    return memory_of([(one, one.budget.more) for one in opened])
 
 
 @cache
 def opened(engine: Engine, count: int) -> Prepared:
     """A request for so many tokens, ready to run."""
     return engine.open(asked("a b c", count))
+
+
+def standing(prepared: Prepared, held: int = 0) -> Any:
+    """A job that takes no step; a test says what its text holds."""
+    return SimpleNamespace(prepared=prepared, held=held, paused=0, abandoned=False)
 
 
 def most_at_once(engine: Engine, requests: Sequence[Request]) -> tuple[int, list[str]]:
@@ -68,7 +84,7 @@ def most_at_once(engine: Engine, requests: Sequence[Request]) -> tuple[int, list
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), prompts, st.integers(0, 3)), max_size=8))
 def test_common_prompts_are_counted_once(texts: list[tuple[str, list[int], int]]) -> None:
-    counted = sum(own_lengths([LaneText(*text) for text in texts]))
+    counted = sum(own_lengths([LaneText.of(*text) for text in texts]))
     prefixes = {(w, *prompt[: i + 1]) for w, prompt, _ in texts for i in range(len(prompt))}
     least = len(prefixes) + sum(more for _, _, more in texts)
     assert least <= counted <= least + (BLOCK + COPIED) * len(texts)
@@ -76,7 +92,7 @@ def test_common_prompts_are_counted_once(texts: list[tuple[str, list[int], int]]
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), prompts, st.integers(0, 3)), min_size=1))
 def test_more_texts_never_need_less_memory(texts: list[tuple[str, list[int], int]]) -> None:
-    planned = [LaneText(*text) for text in texts]
+    planned = [LaneText.of(*text) for text in texts]
     assert sum(own_lengths(planned[:-1])) <= sum(own_lengths(planned))
 
 
@@ -85,7 +101,7 @@ def test_copied_prefixes_count_for_each_text() -> None:
     requests = [asked(f"{prompt} {letter}", 2) for letter in "klmnopqr"]
     with endless_engine(512) as engine:
         engine.generate("a", "2*x - M", TERMS, stop=Stop(1))
-        expected = memory_of([engine.open(one) for one in requests])
+        expected = whole(engine, *requests)
         most_at_once(engine, requests)
         wait_until_idle(engine)
         assert cached_bytes(engine) <= expected
@@ -96,32 +112,72 @@ def test_texts_of_one_rectangle_are_each_as_long_as_the_longest(
 ) -> None:
     monkeypatch.setattr(choose_runner, "_hands_keys_on", lambda _: False)
     with endless_engine(512) as engine:
-        short, long = engine.open(asked("a", 1)), engine.open(asked("a b", 400))
+        short, long = (engine.open(asked("a", 1)), 1), (engine.open(asked("a b", 400)), 400)
         alone, both = memory_of([short]) + memory_of([long]), memory_of([short, long])
         assert alone < both
         limits = Limits(cache_bytes=alone)
-        assert Admission(limits, plenty).fitting([], [short, long]) == 1
-        assert Admission(limits, plenty).fitting([long], [short]) == 0
+        assert Admission(limits, plenty).fitting([short, long], 0) == 1
+        assert Admission(limits, plenty).fitting([long, short], 1) == 1
+        assert Admission(limits, plenty).fitting([long, short], 2) == 1
 
 
-@given(st.lists(st.integers(1, 60), max_size=12), st.integers(0, 3), st.integers(0, 2_000_000))
+@given(
+    st.lists(st.integers(1, 60), min_size=1, max_size=12),
+    st.integers(0, 12),
+    st.integers(0, 2_000_000),
+)
 def test_as_many_of_the_first_requests_run_as_fit_together(
     engine: Engine, counts: list[int], running: int, most: int
 ) -> None:
-    all_of_them = [opened(engine, count) for count in counts]
-    run, wait = all_of_them[:running], all_of_them[running:]
-    found = Admission(Limits(cache_bytes=most), plenty).fitting(run, wait)
-    fits = [memory_of([*run, *wait[: n + 1]]) <= most for n in range(len(wait))]
-    alone = bool(wait) and not run
-    assert found == max(alone, fits.index(False) if False in fits else len(wait))
+    together = [(opened(engine, count), count) for count in counts]
+    found = Admission(Limits(cache_bytes=most), plenty).fitting(together, running)
+    fits = [memory_of(together[: n + 1]) <= most for n in range(len(together))]
+    assert found == max(1, fits.index(False) if False in fits else len(together))
 
 
 def test_many_that_share_a_long_prompt_are_counted_quickly() -> None:
     prompt = [*range(24_000)]
-    texts = [LaneText("w", [*prompt, i], 100) for i in range(256)]
+    texts = [LaneText.of("w", [*prompt, i], 100) for i in range(256)]
     begun = time.perf_counter()
     assert sum(own_lengths(texts)) < 24_000 + 256 * 300
     assert time.perf_counter() - begun < 2
+
+
+def test_many_that_share_a_long_prompt_are_not_counted_at_each_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counted: list[int] = []
+
+    def count(pairs: Any) -> int:
+        texts = [*pairs]
+        if len(texts) > 1:
+            counted.append(len(texts))
+        return bytes_needed(texts)
+
+    monkeypatch.setattr(admission, "bytes_needed", count)
+    prompt, other = (" ".join(Random(i).choices("abcdefgh", k=24_000)) for i in range(2))
+    steps = 5 * RESERVE
+    with endless_engine(30_000) as engine:
+        prepared = engine.open(Request(prompt, stop=Stop(4000), speculation=None))
+        ours = [standing(prepared) for _ in range(256)]
+        late = standing(engine.open(Request(other, stop=Stop(1), speculation=None)))
+        memory = memory_of([(prepared, steps + 14)] * 256)
+        waits = Admission(Limits(max_lanes=1000, cache_bytes=memory), plenty)
+        counted.clear()
+        for job in ours:
+            waits.add(job)
+        begun = time.perf_counter()
+        for step in range(steps):
+            assert waits.admit()
+            if step == 3 * RESERVE + 10:
+                waits.add(late)
+            for job in ours:
+                job.held += 1
+        assert len(waits.active) == 256
+        assert [*waits.waiting] == [late]
+        assert waits.paused == 0
+        assert len(counted) == 7  # once to begin, four times for what outgrew, twice for the late
+        assert time.perf_counter() - begun < 5
 
 
 def test_an_error_in_counting_fails_the_request_and_ends_no_thread(
@@ -144,7 +200,7 @@ def test_an_error_in_counting_fails_the_request_and_ends_no_thread(
 @pytest.mark.parametrize("tokens", [3, 150])
 def test_a_text_holds_no_more_than_was_expected_of_it(tokens: int) -> None:
     with endless_engine(512) as engine:
-        expected = memory_of([engine.open(asked("a b c", tokens))])
+        expected = whole(engine, asked("a b c", tokens))
         engine.generate("a b c", "2*x - M", TERMS, stop=Stop(tokens), speculation=None)
         wait_until_idle(engine)
         assert 0.8 * expected < cached_bytes(engine) <= expected
@@ -153,7 +209,7 @@ def test_a_text_holds_no_more_than_was_expected_of_it(tokens: int) -> None:
 def test_requests_wait_for_memory_and_their_texts_stay_the_same() -> None:
     requests = [asked(f"{letter} b c d e f g h") for letter in "klmnop"]
     with endless_engine(512) as engine:
-        memory = memory_of([engine.open(requests[0])])
+        memory = whole(engine, requests[0])
         texts = [engine.submit(one).result(60).text for one in requests]
     with endless_engine(512, cache_bytes=2 * memory + memory // 2) as engine:
         most, again = most_at_once(engine, requests)
@@ -166,7 +222,7 @@ def test_shared_prefixes_leave_memory_for_more_requests() -> None:
     prompt = "a b c d e f g h i j k l m n o p q r s t " * 10
     requests = [asked(f"{prompt} {letter}", 5) for letter in "klmnop"]
     with endless_engine(512) as engine:
-        memory = memory_of([engine.open(requests[0])])
+        memory = whole(engine, requests[0])
     with endless_engine(512, cache_bytes=2 * memory) as engine:
         most, _ = most_at_once(engine, requests)
         assert most > 2
@@ -176,7 +232,7 @@ def test_a_request_that_cannot_fit_is_refused_and_others_are_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with endless_engine(512, cache_bytes=1) as engine:
-        small = memory_of([engine.open(asked("a", 2))])
+        small = whole(engine, asked("a", 2))
         monkeypatch.setattr(cache_limit, "free_memory", lambda device: small)
         tickets = [engine.submit(asked("a", count)) for count in (2, 400, 2)]
         assert tickets[0].result(60).text == tickets[2].result(60).text
@@ -195,7 +251,7 @@ def test_idle_caches_are_dropped_for_a_request_that_needs_the_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with endless_engine(512) as engine:
-        [own, others] = [memory_of([engine.open(asked("a", n))]) for n in (100, 60)]
+        [own, others] = [whole(engine, asked("a", n)) for n in (100, 60)]
     with endless_engine(512, cache_bytes=own - 1) as engine:
         for letter in "bcdefg":
             engine.submit(asked(letter, 60)).result(60)
@@ -231,3 +287,91 @@ def test_a_request_that_waits_for_memory_may_be_cancelled() -> None:
         running.cancel()
         assert after.result(60).text
         assert threading.active_count() < 50
+
+
+def test_more_requests_run_than_their_whole_texts_would_allow() -> None:
+    requests = [asked(f"{letter} b c", 100) for letter in "klmnop"]
+    with endless_engine(512) as engine:
+        memory = whole(engine, requests[0])
+        texts = [engine.submit(one).result(60).text for one in requests]
+    with endless_engine(512, cache_bytes=9 * memory // 2) as engine:
+        most, again = most_at_once(engine, requests)
+        assert most == 6
+        assert again == texts
+        assert engine.status().paused > 0
+        wait_until_idle(engine)
+        assert lanes_in_use(engine) == 0
+
+
+def test_requests_end_in_the_order_of_their_arrival_and_the_first_is_never_paused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    requests = [asked(f"{letter} b c", 130) for letter in "klmnopqr"]
+    ended: list[Any] = []
+    plain = loop.step
+
+    def noted(turns: Sequence[Any], controller: Any) -> None:
+        plain(turns, controller)
+        ended.extend(turn.job._request.prompt for turn in turns if turn.job.done)
+
+    monkeypatch.setattr(loop, "step", noted)
+    with endless_engine(512) as engine:
+        memory = whole(engine, *requests[:2])
+    with endless_engine(512, cache_bytes=memory) as engine:
+        with hold_passes(engine):
+            tickets = [engine.submit(one) for one in requests]
+        counts = [ticket.result(60).stats.paused for ticket in tickets]
+        assert counts[0] == 0
+        assert sum(counts) == engine.status().paused > 0
+    assert ended == [one.prompt for one in requests]
+
+
+@contextmanager
+def one_paused(first: Request, last: Request, **limits: int) -> Iterator[tuple[Engine, Any, Any]]:
+    """Yield an engine and two tickets, of which the second is paused until the first ends."""
+    with endless_engine(4000, **limits) as engine:
+        cache_bytes = whole(engine, replace(first, stop=Stop(3 * RESERVE)))
+    with endless_engine(4000, cache_bytes=cache_bytes, **limits) as engine:
+        with hold_passes(engine):
+            tickets = [engine.submit(first), engine.submit(last)]
+        assert becomes_true(lambda: engine.status().paused == 1)
+        yield engine, *tickets
+
+
+def test_a_paused_request_may_be_cancelled_and_leaves_nothing() -> None:
+    with one_paused(asked("a", 3000), asked("b", 3000)) as (engine, first, last):
+        assert engine.status().waiting == 1
+        last.cancel()
+        assert becomes_true(lambda: engine.status().waiting == 0)
+        assert engine.status().running == 1
+        first.cancel()
+        wait_until_idle(engine)
+        assert lanes_in_use(engine) == 0
+
+
+def test_the_deadline_of_a_paused_request_runs_on() -> None:
+    late = replace(asked("b", 3000), timeout=1.5)
+    with one_paused(asked("a", 3000), late) as (engine, first, last):
+        with pytest.raises(marith.DeadlineExceeded):
+            last.result(30)
+        assert not first.ended
+        assert becomes_true(lambda: engine.status().waiting == 0)
+        first.cancel()
+
+
+def test_closing_an_engine_fails_a_paused_request() -> None:
+    with one_paused(asked("a", 3000), asked("b", 3000)) as (engine, _, last):
+        engine.close()
+        with pytest.raises(marith.EngineClosed):
+            last.result(30)
+
+
+def test_a_paused_request_goes_before_others_and_does_not_count_again() -> None:
+    with one_paused(asked("a", 3000), asked("b", 120), max_queue=2) as (engine, first, last):
+        after = engine.submit(asked("c", 120))
+        assert engine.status().waiting == 2
+        with pytest.raises(marith.Busy, match="2 requests wait already, and max_queue is 2"):
+            engine.submit(asked("d", 120))
+        first.cancel()
+        assert last.result(60).stats.paused == 1
+        assert after.result(60).text

@@ -51,7 +51,13 @@ class Costs:
         return max(0, prepared.budget.prompt_tokens - max(unread)) if unread else 0
 
     def stats(
-        self, window: Window, tokens: int, rewinds: int, implausible: float, uncut: int
+        self,
+        window: Window,
+        tokens: int,
+        rewinds: int,
+        implausible: float,
+        uncut: int,
+        paused: int,
     ) -> Stats:
         """Return all figures of a text that has ended."""
         stages = tuple(
@@ -78,6 +84,7 @@ class Costs:
             rewinds=rewinds,
             implausible=implausible,
             uncut=uncut,
+            paused=paused,
         )
 
     def _has_read(self, term: Term) -> bool:

@@ -61,6 +61,7 @@ class Generation:
             strings = (*request.stop.strings, *prepared.turn_marks)
             request = replace(request, stop=replace(request.stop, strings=strings))
         self.done = self._begun = False
+        self.paused = 0
         self.drafts: Drafts | None = None
         self._request, self._answers = request, answers
         self._ticket = weakref.ref(ticket)
@@ -118,6 +119,12 @@ class Generation:
     def abandoned(self) -> bool:
         ticket = self._ticket()
         return ticket is None or ticket.ended
+
+    @property
+    def held(self) -> int:
+        prepared = self.prepared
+        made = self.window.final if self._begun else len(prepared.prefix)
+        return min(made + prepared.plan.longest_draft, prepared.budget.more)
 
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
         if not self._begun:
@@ -221,7 +228,8 @@ class Generation:
         rewinds = 0 if self._backtracking is None else self._backtracking.count
         implausible = 0.0 if self._plausibility is None else self._plausibility.share(output.count)
         uncut = 0 if self._allowed is None else self._allowed.count_uncut(output.count)
-        stats = self._costs.stats(self.window, made, rewinds, implausible, uncut)
+        counts = rewinds, implausible, uncut, self.paused
+        stats = self._costs.stats(self.window, made, *counts)
         warnings = self.prepared.warnings
         return completion(self._request, self._chunks, usage, stats, output.stop_string, warnings)
 

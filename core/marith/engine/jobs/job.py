@@ -18,11 +18,18 @@ class Job(Protocol):
     """A request while it runs.
 
     In a step, a job names the terms and the positions that it wants, receives their rows, returns a
-    check of the composed rows, and accepts the verdict.
+    check of the composed rows, and accepts the verdict. A job that is paused names the same
+    positions again when it goes on.
     """
 
     prepared: Prepared
     drafts: Drafts | None  # None if nothing is drafted
+    paused: int  # how often the job was paused
+
+    @property
+    def held(self) -> int:
+        """The most tokens after the prompt that a lane of the job may hold after the next step."""
+        ...
 
     @property
     def abandoned(self) -> bool:

@@ -44,6 +44,7 @@ class Query(Job, Generic[Result]):
 
     # A query draws no token, so nothing is drafted.
     drafts: Drafts | None = None
+    paused = 0
 
     def __init__(self, prepared: Prepared, continuation: Sequence[int]) -> None:
         self.prepared = prepared
@@ -57,6 +58,11 @@ class Query(Job, Generic[Result]):
     @property
     def done(self) -> bool:
         return self.future.done()
+
+    @property
+    def held(self) -> int:
+        # The continuation is given, so memory is counted for all of it.
+        return self.prepared.budget.more
 
     def rows(
         self, terms: Collection[Term], count: int, answers: Mapping[Term, Answer]

@@ -29,7 +29,7 @@ from marith.scoring.passes.lanes import (
     rectangle,
 )
 from marith.scoring.passes.passes import Passes, Runner
-from marith.scoring.passes.questions import Answer, Span
+from marith.scoring.passes.questions import Answer, Span, break_off
 
 
 @dataclass(slots=True, kw_only=True)
@@ -163,7 +163,7 @@ class CachedRunner(Runner):
     def release(self, owner: Hashable) -> None:
         """Free the lane of `owner` for another text, which may continue its cached tokens."""
         # The unfinished answer is dropped first, because making room may fail.
-        self._unfinished.pop(owner, None)
+        break_off(owner, self._unfinished.pop(owner, None))
         self.lanes.release(owner)
 
     def forget(self) -> None:

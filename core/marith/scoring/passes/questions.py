@@ -15,7 +15,7 @@ from marith.tensor_rows import Row, gather
 Reading: TypeAlias = "tuple[int, ...] | str"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class RequestLane:
     """The text of one request as a term reads it. The text begins with the prompt, `reading`.
 
@@ -23,18 +23,28 @@ class RequestLane:
     answer, never the answer. Texts of the same `key` may share cached prefixes: the key names the
     weights that compute them, and the salt of the request. `adapter` changes the weights that read
     the text. `exits` are inner layers whose log-probabilities are wanted too.
+
+    `cached` is the number of tokens that were cached when the text was first read; None before. A
+    text that is paused is read again later, and what it has read itself does not count.
     """
 
     reading: Reading
     key: Hashable = None
     adapter: Adapter | None = None
     exits: tuple[int, ...] = ()
+    cached: int | None = field(default=None, init=False)
 
     @property
     def prompt(self) -> tuple[int, ...]:
         """The prompt as tokens, for a language model."""
         assert not isinstance(self.reading, str)
         return self.reading
+
+
+def break_off(lane: Hashable, answer: Answer | None) -> None:
+    """Note how many tokens were cached for an unfinished answer of a lane that is released."""
+    if isinstance(lane, RequestLane) and lane.cached is None and answer and answer.passes:
+        lane.cached = answer.cached
 
 
 @dataclass(slots=True)

@@ -94,7 +94,7 @@ class ClassifierScorer(WithoutContext):
         """
         assert isinstance(lane.reading, str)
         read = len(lane.reading.encode("utf-8", "replace"))
-        return LaneText(lane.key, (), min(self._context_length, read + 2 * more))
+        return LaneText.of(lane.key, (), min(self._context_length, read + 2 * more))
 
     def memory(self, texts: Sequence[LaneText]) -> int:
         """Return an upper bound on the bytes of keys and values of all these texts."""

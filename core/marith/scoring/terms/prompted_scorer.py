@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
@@ -28,6 +29,13 @@ from marith.tensor_rows import Row, gather, rows_of
 
 # The key is an adapter's name, and the times at which its files were written.
 _Key: TypeAlias = "tuple[str, FileTimes]"
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class _PromptedLane(RequestLane):
+    """The lane of a language model. `text` is its prompt, hashed once, as `memory` counts it."""
+
+    text: LaneText
 
 
 class PromptedScorer:
@@ -97,11 +105,14 @@ class PromptedScorer:
         """Return the lane of a request's text. `loaded` is the adapter of its terms, if any."""
         layers = (_exit_layer(term) for term in terms)
         exits = tuple(sorted({layer for layer in layers if layer is not None}))
-        return RequestLane(reading, (loaded and loaded.key, salt), loaded, exits)
+        assert not isinstance(reading, str)
+        key = loaded and loaded.key, salt
+        return _PromptedLane(reading, key, loaded, exits, text=LaneText.of(key, reading))
 
     def lane_text(self, lane: RequestLane, more: int) -> LaneText:
         """Return the text of a lane with `more` tokens after the prompt, as `memory` counts it."""
-        return LaneText(lane.key, lane.prompt, min(more, self.tokens_left(lane.prompt)))
+        assert isinstance(lane, _PromptedLane)
+        return replace(lane.text, more=min(more, self.tokens_left(lane.prompt)))
 
     def memory(self, texts: Sequence[LaneText]) -> int:
         """Return an upper bound on the bytes of keys, values and states of all these texts."""
@@ -172,14 +183,14 @@ class PromptedScorer:
     def _part(self, span: Span, answer: Answer | None, asked: bool) -> Answer | None:
         """Return the part of a lane's answer that a span asks for.
 
-        `cached` counts tokens of the prompt, not of the continuation.
+        `cached` counts tokens of the prompt, not of the continuation, at the first reading.
         """
         if answer is None and asked:
             return None
         if isinstance(span.term, Likelihood):
             return self._likelihood(span, answer)
         assert answer is not None
-        answer.cached = min(answer.cached, len(span.lane.reading))
+        answer.cached = _cached(span.lane, answer)
         rows = _rows(answer, span.term)
         if rows is answer.rows and len(rows) == span.count:
             return answer
@@ -191,15 +202,21 @@ class PromptedScorer:
         if answer is not None:
             rows = _rows(answer, span.term)
             self._histories.take(span.lane, span.continuation, gather(rows))
-            passes, cached = answer.passes, min(answer.cached, cached)
+            passes, cached = answer.passes, _cached(span.lane, answer)
         logprobs = self._histories.logprobs(span.lane, span.count)
         device = self._output_device or self.checkpoint.device
         return Answer(rows_of(logprobs.to(device)), passes, cached)
 
     def release(self, lane: RequestLane) -> None:
         """Release a lane. Its keys and values stay cached until another lane needs the room."""
-        self._histories.release(lane)
         self.runner.release(lane)
+
+
+def _cached(lane: RequestLane, answer: Answer) -> int:
+    """Return the number of tokens of the prompt that were cached when the text was first read."""
+    if lane.cached is None:
+        lane.cached = answer.cached
+    return min(lane.cached, len(lane.reading))
 
 
 def _changes(tensors: Iterable[Tensor]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -22,13 +23,13 @@ class _History:
 class Histories:
     """log Q(x₁..x_k) for every prefix of each lane's continuation.
 
-    Keeps state: the values of the lane's last text. If the next text begins with the same tokens,
-    the values of this common prefix are used again, so that the model scores fewer tokens. The
-    state never changes an answer.
+    Keeps state: the values of the lane's last text, as long as the lane exists. If the next text
+    begins with the same tokens, the values of this common prefix are used again, so that the model
+    scores fewer tokens. The state never changes an answer.
     """
 
     def __init__(self) -> None:
-        self._known: dict[RequestLane, _History] = {}
+        self._known: WeakKeyDictionary[RequestLane, _History] = WeakKeyDictionary()
 
     def unknown(self, lane: RequestLane, continuation: Sequence[int]) -> int:
         """Return the number of trailing tokens of the continuation that are not scored yet."""
@@ -49,7 +50,3 @@ class Histories:
     def logprobs(self, lane: RequestLane, count: int) -> Tensor:
         """Return the log-likelihood before each of the last `count` places, [count, 1]."""
         return torch.tensor(self._known[lane].sums[-count:])[:, None]
-
-    def release(self, lane: RequestLane) -> None:
-        """Drop the values of a lane."""
-        self._known.pop(lane, None)

@@ -123,7 +123,7 @@ def test_a_text_in_flight_serves_its_own_salt_whatever_other_salts_hold(kind: st
 def test_memory_counts_what_a_salt_shares_once_and_no_less_than_is_held(
     asked: list[tuple[str, int]],
 ) -> None:
-    texts = [LaneText(salt, LONG[:end], 4) for salt, end in asked]
+    texts = [LaneText.of(salt, LONG[:end], 4) for salt, end in asked]
     before: list[tuple[str, int]] = []
     for (salt, end), text_, counted in zip(asked, texts, own_lengths(texts), strict=True):
         shared = max((min(end, other) for of, other in before if of == salt), default=0)

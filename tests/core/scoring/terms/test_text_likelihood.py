@@ -17,7 +17,7 @@ from marith.formula.tree.terms import Likelihood, Prompted
 from marith.request.prompt import Prompt
 from marith.scoring.choose_runner import runner_of
 from marith.scoring.passes import chunked_prefill
-from marith.scoring.passes.questions import Answer, Span
+from marith.scoring.passes.questions import Answer, RequestLane, Span
 from marith.scoring.terms.prompted_scorer import PromptedScorer
 from marith.scoring.terms.text_likelihood import Histories
 from marith.scoring.weights import loader
@@ -71,15 +71,14 @@ def likelihoods(spoken: Any, text: Sequence[int], count: int) -> list[float]:
 def play(scorer: PromptedScorer, family: str, script: list[Turn]) -> None:
     """Ask of several lanes at once, roll back and go on, with the models' own words between."""
     texts: dict[int, list[int]] = {}
+    lanes = {lane: RequestLane(READING, exits=(1,) if lane == 2 else ()) for lane in range(3)}
     for together in script:
         spans: list[Span] = []
         for lane, (kept, tail, count, beside) in together.items():
             texts[lane] = [*texts.get(lane, [])[:kept], *tail]
             own = min(count, len(texts[lane]) + 1)
-            term, exits = (EARLY, (1,)) if lane == 2 else (OWN, ())
-            spans.append(
-                Span(term, LaneByName((lane, "told"), READING, None, None, exits), texts[lane], own)
-            )
+            term = EARLY if lane == 2 else OWN
+            spans.append(Span(term, lanes[lane], texts[lane], own))
             if beside:
                 spans.append(Span(Prompted(), LaneByName(lane, READING), texts[lane], own))
         for span, answer in zip(spans, score(scorer, spans), strict=True):
@@ -93,7 +92,7 @@ def play(scorer: PromptedScorer, family: str, script: list[Turn]) -> None:
                 torch.testing.assert_close(answer.logprobs, want_, atol=1e-4, rtol=0)
         for lane in together:
             if len(texts[lane]) % 4 == 1:
-                scorer.release((lane, "told"))
+                scorer.release(lanes[lane])
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
@@ -116,13 +115,13 @@ def test_texts_that_are_read_in_chunks_have_the_same_likelihood(script: list[Tur
 
 
 def test_one_more_token_costs_reading_one_token() -> None:
-    scorer, text = scorer_of("llama"), [5, 9, 7, 3, 8]
-    score(scorer, [Span(OWN, LaneByName(0, READING), text[:4])])
+    scorer, lane, text = scorer_of("llama"), RequestLane(READING), [5, 9, 7, 3, 8]
+    score(scorer, [Span(OWN, lane, text[:4])])
     read, passes = scorer.runner.passes.tokens_read, scorer.runner.passes.count
-    [answer] = score(scorer, [Span(OWN, LaneByName(0, READING), text)])
+    [answer] = score(scorer, [Span(OWN, lane, text)])
     assert (scorer.runner.passes.tokens_read - read, scorer.runner.passes.count - passes) == (1, 1)
     assert answer.passes == {scorer.runner.passes.count}
-    [again] = score(scorer, [Span(OWN, LaneByName(0, READING), text, 3)])
+    [again] = score(scorer, [Span(OWN, lane, text, 3)])
     assert scorer.runner.passes.count - passes == 1
     assert not again.passes
     torch.testing.assert_close(again.logprobs[-1:], answer.logprobs)
@@ -143,10 +142,10 @@ def test_a_likelihood_reads_the_prompt_of_its_term() -> None:
 
 def test_a_long_text_loses_nothing_to_rounding() -> None:
     """Sums are kept in double precision: thousands of tokens add up as their exact sum."""
-    known, text = Histories(), [0] * 5000
+    known, lane, text = Histories(), RequestLane(()), [0] * 5000
     row = torch.log_softmax(torch.tensor([0.3, 0.7]), dim=-1)
     for end in range(0, 5001, 500):
-        missing = known.unknown("a", text[:end])
+        missing = known.unknown(lane, text[:end])
         if missing:
-            known.take("a", text[:end], row.expand(missing, 2))
-    assert float(known.logprobs("a", 1)) == pytest.approx(5000 * float(row[0].double()), rel=1e-6)
+            known.take(lane, text[:end], row.expand(missing, 2))
+    assert float(known.logprobs(lane, 1)) == pytest.approx(5000 * float(row[0].double()), rel=1e-6)

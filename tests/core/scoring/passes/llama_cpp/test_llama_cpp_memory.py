@@ -14,8 +14,10 @@ import pytest
 from support.ggml_files import POCKET, apart, chat, write_adapter
 from support.gguf_families import family_model, write_family
 from support.held_passes import scorer_of
+from support.pauses import Pause, pausing
 
-from marith import Engine, ModelError, Prompted
+from marith import Engine, ModelError, Prompted, Request, Sampling, Stop
+from marith.scoring.lane_text import LaneText
 
 pytest.importorskip("llama_cpp", reason="llama-cpp-python is absent: `make llamacpp` builds it")
 
@@ -102,6 +104,22 @@ def test_the_memory_of_a_long_text_can_be_given_back(exact: Engine) -> None:
             return
         time.sleep(0.05)
     pytest.fail(f"{context.cells} places stay")
+
+
+def test_texts_are_as_long_after_pauses_that_free_their_cells(folder: Path) -> None:
+    requests = [
+        Request(chat(prompt), "M - 0.4*rude", {"rude": "You are rude."}, Sampling(seed=1),
+                Stop(90, min_tokens=90))
+        for prompt in ("Who are you?", "Tell me of 12 dogs.", "Hi")
+    ]  # fmt: skip
+    with Engine.load(folder / "f32.gguf", backend="llama.cpp") as engine:
+        cache_bytes = scorer_of(engine).memory([LaneText.of(None, (), 500)])
+    with Engine.load(folder / "f32.gguf", backend="llama.cpp", cache_bytes=cache_bytes) as engine:
+        with pausing(engine, [Pause(frozenset({0, 2}), drops=True)] * 8):
+            tickets = [engine.submit(each) for each in requests]
+            ended = [ticket.result(60) for ticket in tickets]
+        assert [len(one.tokens) for one in ended] == [90] * 3
+        assert engine.status().paused >= 8
 
 
 def test_a_term_over_the_base_models_own_file_is_the_base_model(folder: Path) -> None:
